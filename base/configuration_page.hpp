@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <string>
+
+namespace rueda::base {
+
+/// docs/configuration.md, made from the table of settings.
+[[nodiscard]] std::string configuration_page();
+
+}  // namespace rueda::base

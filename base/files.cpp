@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "base/files.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace rueda::base {
+
+namespace {
+
+// A mountinfo of a machine with thousands of containers has about 1 MiB.
+constexpr std::size_t kLargestFile = std::size_t{4} * 1024 * 1024;
+
+/// False: the file could not be read to its end, or is too large.
+bool append_all(int descriptor, std::string& text) {
+    std::array<char, 16384> part{};
+    for (;;) {
+        const ssize_t count = read(descriptor, part.data(), part.size());
+        if (count == 0) {
+            return true;
+        }
+        if (count > 0) {
+            text.append(part.data(), static_cast<std::size_t>(count));
+        }
+        if ((count < 0 && errno != EINTR) || text.size() > kLargestFile) {
+            return false;
+        }
+    }
+}
+
+}  // namespace
+
+std::optional<std::string> read_small_file(const std::string& path) {
+    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (descriptor < 0) {
+        return std::nullopt;
+    }
+    std::string text;
+    const bool complete = append_all(descriptor, text);
+    close(descriptor);
+    return complete ? std::optional(std::move(text)) : std::nullopt;
+}
+
+}  // namespace rueda::base

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#else
+#include <cfenv>
+#endif
+
+namespace rueda::base {
+
+/// The default floating-point environment (round to nearest, denormals kept, nothing trapped) while it lives; the
+/// caller's afterwards. The engine may run on a trainer's thread that flushes denormals, and bits must not depend on
+/// that.
+class DefaultFloatingPoint {
+public:
+#if defined(__x86_64__)
+    DefaultFloatingPoint() : saved_(_mm_getcsr()) {
+        if ((saved_ & ~kFlags) != kDefault) {
+            _mm_setcsr(kDefault);
+        }
+    }
+    ~DefaultFloatingPoint() {
+        if ((saved_ & ~kFlags) != kDefault) {
+            _mm_setcsr(saved_);
+        }
+    }
+#else
+    DefaultFloatingPoint() {
+        std::fegetenv(&saved_);
+        std::fesetenv(FE_DFL_ENV);
+    }
+    ~DefaultFloatingPoint() { std::fesetenv(&saved_); }
+#endif
+    DefaultFloatingPoint(const DefaultFloatingPoint&) = delete;
+    DefaultFloatingPoint& operator=(const DefaultFloatingPoint&) = delete;
+
+private:
+#if defined(__x86_64__)
+    static constexpr unsigned kDefault = 0x1F80;  // Intel SDM vol. 1, 10.2.3: all exceptions masked, nothing else
+    static constexpr unsigned kFlags = 0x3F;      // sticky flags: no influence on results
+    unsigned saved_;
+#else
+    std::fenv_t saved_{};
+#endif
+};
+
+}  // namespace rueda::base

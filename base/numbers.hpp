@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+namespace rueda::base {
+
+/// Numbers from outside the program (environment, files, command line). All of these are strict: the whole text is the
+/// number, without spaces, and what does not fit the type is no number. They do not depend on the locale.
+
+template <std::integral T>
+[[nodiscard]] std::optional<T> parse_integer(std::string_view text) noexcept {
+    T value{};
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || rest != end) {
+        return std::nullopt;
+    }
+    return value;
+}
+
+/// A finite decimal number such as 60, 0.25, -1 or 2e-4.
+[[nodiscard]] std::optional<double> parse_real(std::string_view text) noexcept;
+
+/// 0, 1, true, false, yes, no, on, off, in any case.
+[[nodiscard]] std::optional<bool> parse_switch(std::string_view text) noexcept;
+
+/// A number of bytes with an optional binary suffix in any case: 65536, 64K, 64M, 2G, 1T, also 64KiB.
+/// "KB" is refused: some read it as 1000, some as 1024.
+[[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text) noexcept;
+
+}  // namespace rueda::base

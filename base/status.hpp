@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "rueda/error.hpp"
+
+namespace rueda {
+
+/// Success, or an error code with one line of text. Cheap to pass while it is a success: one null pointer.
+/// Threads: a value; copies are independent.
+class [[nodiscard]] Status {
+public:
+    Status() = default;
+    Status(ErrorCode code, std::string message)
+        : failure_(code == ErrorCode::ok ? nullptr : std::make_shared<const Failure>(code, std::move(message))) {}
+
+    [[nodiscard]] bool is_ok() const noexcept { return failure_ == nullptr; }
+    [[nodiscard]] ErrorCode code() const noexcept { return failure_ ? failure_->code : ErrorCode::ok; }
+    /// Empty for a success.
+    [[nodiscard]] const std::string& message() const noexcept {
+        static const std::string empty;
+        return failure_ ? failure_->message : empty;
+    }
+    /// For the edges of the library, where errors become exceptions.
+    void throw_if_failed() const {
+        if (!is_ok()) {
+            throw_error(code(), message());
+        }
+    }
+
+private:
+    struct Failure {
+        Failure(ErrorCode c, std::string m) : code(c), message(std::move(m)) {}
+        ErrorCode code;
+        std::string message;
+    };
+    std::shared_ptr<const Failure> failure_;
+};
+
+/// `failure(ErrorCode::mismatch, "tensor '{}' …", name)`
+template <class... Args>
+[[nodiscard]] Status failure(ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
+    return {code, fmt::format(text, std::forward<Args>(args)...)};
+}
+
+/// A failed system call keeps its name and its errno: "memfd_create failed: Operation not permitted (errno 1)".
+/// Read errno before anything else can change it: the default argument does.
+[[nodiscard]] inline Status system_failure(ErrorCode code, const std::string& what, int error = errno) {
+    return failure(code, "{} failed: {} (errno {})", what, std::generic_category().message(error), error);
+}
+
+/// A value, or the Status that says why there is none.
+template <class T>
+class [[nodiscard]] Result {
+public:
+    Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor): reads as `return value;`
+    Result(Status status)
+        : value_(std::move(status)) {}  // NOLINT(google-explicit-constructor): reads as `return failure(…);`
+
+    [[nodiscard]] bool is_ok() const noexcept { return std::holds_alternative<T>(value_); }
+    [[nodiscard]] Status status() const { return is_ok() ? Status() : std::get<Status>(value_); }
+    [[nodiscard]] T& value() & { return std::get<T>(value_); }
+    [[nodiscard]] const T& value() const& { return std::get<T>(value_); }
+    [[nodiscard]] T&& value() && { return std::get<T>(std::move(value_)); }
+
+private:
+    std::variant<T, Status> value_;
+};
+
+}  // namespace rueda
+
+/// Leaves the function with the failure, if `expression` is one.
+#define RUEDA_RETURN_IF_FAILED(expression)                                        \
+    do {                                                                          \
+        if (::rueda::Status rueda_status = (expression); !rueda_status.is_ok()) { \
+            return rueda_status;                                                  \
+        }                                                                         \
+    } while (false)

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rueda::base {
+
+/// ASCII letters only, whatever the locale.
+[[nodiscard]] bool equal_ignoring_case(std::string_view left, std::string_view right) noexcept;
+
+/// Insertions, removals, exchanges of one character and swaps of two neighbours that make one text the other, each
+/// used on a place at most once ("optimal string alignment"). Costs left.size() × right.size() steps.
+[[nodiscard]] std::size_t edit_distance(std::string_view left, std::string_view right);
+
+/// The candidate that `name` was probably meant to be: the closest one, the first of equals, if at most a third of its
+/// characters would have to change. Otherwise empty.
+[[nodiscard]] std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates);
+
+/// For people: 512 → "512 B", 1536 → "1.5 KiB", 67108864 → "64 MiB"; rounded to one decimal.
+[[nodiscard]] std::string format_bytes(std::uint64_t bytes);
+
+/// For people: {4} → "rank 4", {0,1,2,3,5} → "ranks 0-3, 5", {0,1} → "ranks 0, 1", {} → "no rank". Any order goes in.
+[[nodiscard]] std::string format_ranks(std::vector<std::int32_t> ranks);
+
+/// Text from outside for use inside a one-line message: in single quotes, control characters as '?', and cut after
+/// `limit` bytes.
+[[nodiscard]] std::string quote(std::string_view text, std::size_t limit = 80);
+
+}  // namespace rueda::base

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace rueda::base {
+
+/// Owns a file descriptor; −1 is none. Threads: a value, moved from one owner to the next.
+class UniqueFd {
+public:
+    UniqueFd() = default;
+    explicit UniqueFd(int fd) noexcept : fd_(fd) {}
+    UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
+    UniqueFd& operator=(UniqueFd&& other) noexcept {
+        if (this != &other) {
+            reset(other.release());
+        }
+        return *this;
+    }
+    UniqueFd(const UniqueFd&) = delete;
+    UniqueFd& operator=(const UniqueFd&) = delete;
+    ~UniqueFd() { reset(); }
+
+    [[nodiscard]] int value() const noexcept { return fd_; }
+    [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
+    [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
+    /// Not repeated on EINTR: Linux has freed the number by then, and it may already belong to another thread.
+    void reset(int fd = -1) noexcept {
+        if (const int old = std::exchange(fd_, fd); old >= 0) {
+            ::close(old);
+        }
+    }
+
+private:
+    int fd_ = -1;
+};
+
+/// A second descriptor of the same open file, closed on exec. Not open where the system refuses it (see errno).
+[[nodiscard]] inline UniqueFd duplicate(int fd) noexcept { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
+
+}  // namespace rueda::base

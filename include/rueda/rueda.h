@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: 2026 The Rueda authors */
+/**
+ * @file
+ * The C interface of Rueda: what every other language binds to.
+ *
+ * Every function returns a status code (0 is success) unless said otherwise; the message of the last failure on the
+ * calling thread is rueda_last_error(). Structs that callers fill begin with their own size, so that a library of the
+ * same major version understands callers built against an older header.
+ *
+ * Threads: every function may be called from any thread at any time. Names: at most RUEDA_MAX_NAME bytes of UTF-8. One
+ * operation per name may be pending on a rank; a second one is refused with RUEDA_DUPLICATE_NAME.
+ *
+ * Memory: the input and output of an operation belong to Rueda from the call until the operation has completed
+ * (rueda_wait or a blocking form returns, or rueda_poll says so); the output's contents are undefined after a failure
+ * that came once execution had begun.
+ */
+#ifndef RUEDA_RUEDA_H
+#define RUEDA_RUEDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rueda/version.h"
+
+#define RUEDA_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RUEDA_MAX_NAME 511
+#define RUEDA_MAX_DIMENSIONS 16
+
+/** The same numbers as rueda::ErrorCode. */
+enum rueda_status {
+    RUEDA_OK = 0,
+    RUEDA_INVALID_ARGUMENT = 1,
+    RUEDA_DUPLICATE_NAME = 2,
+    RUEDA_NOT_INITIALIZED = 3,
+    RUEDA_MISMATCH = 4,
+    RUEDA_ABORTED = 5,
+    RUEDA_TIMEOUT = 6,
+    RUEDA_RESOURCE_EXHAUSTED = 7,
+    RUEDA_UNSUPPORTED = 8,
+    RUEDA_INTERNAL = 9
+};
+
+/** The same numbers as rueda::DType. */
+enum rueda_dtype {
+    RUEDA_UINT8 = 0,
+    RUEDA_INT8 = 1,
+    RUEDA_INT32 = 2,
+    RUEDA_INT64 = 3,
+    RUEDA_FLOAT16 = 4,
+    RUEDA_BFLOAT16 = 5,
+    RUEDA_FLOAT32 = 6,
+    RUEDA_FLOAT64 = 7
+};
+
+/** The same numbers as rueda::ReduceOp and as Horovod's constants. */
+enum rueda_reduce_op {
+    RUEDA_AVERAGE = 0,
+    RUEDA_SUM = 1,
+    RUEDA_ADASUM = 2, /* a later version; refused with RUEDA_UNSUPPORTED today */
+    RUEDA_MIN = 3,
+    RUEDA_MAX = 4,
+    RUEDA_PRODUCT = 5
+};
+
+/** A typed, shaped view of the caller's memory: dense, row-major. Never owned by Rueda. */
+typedef struct rueda_tensor {
+    void* data;           /**< may be NULL where the shape has no element */
+    const int64_t* shape; /**< `ndim` extents; read during the call only */
+    int32_t ndim;         /**< 0 … RUEDA_MAX_DIMENSIONS; 0 is a scalar */
+    int32_t dtype;        /**< enum rueda_dtype */
+} rueda_tensor;
+
+/** Keeps the look-up of a name, so that repeated operations on it cost no hash of the name. */
+typedef struct rueda_slot rueda_slot;
+
+/** The caller's end of an operation under way. */
+typedef struct rueda_handle rueda_handle;
+
+/** Options of an operation. Start from RUEDA_OPTIONS_INIT. */
+typedef struct rueda_options {
+    size_t struct_size;
+    double prescale;     /**< each rank's input is multiplied by this first */
+    double postscale;    /**< the result is multiplied by this last */
+    rueda_slot* slot;    /**< where set, it stands for the name, and the `name` argument is ignored */
+    int32_t reduce_op;   /**< enum rueda_reduce_op; allreduce only */
+    int32_t process_set; /**< 0 is the world, the only one of this version */
+} rueda_options;
+
+#define RUEDA_OPTIONS_INIT \
+    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0 }
+
+/** The message of the last failure on this thread; "" when there was none. Valid until the thread's next call. */
+RUEDA_API const char* rueda_last_error(void);
+/** "0.1.0" */
+RUEDA_API const char* rueda_version(void);
+
+/**
+ * Joins the other processes of the job. Collective. With no launcher around, the job is this one process. Calling it
+ * again while initialised does nothing. After rueda_shutdown it may be called again, unless the job was aborted.
+ */
+RUEDA_API int rueda_init(void);
+/**
+ * Leaves the job. What is still pending on this rank fails; on other ranks, whatever needs this rank fails with a
+ * message that says so. Returns when every rank has called it (or a rank has died). Without rueda_init, does nothing.
+ */
+RUEDA_API int rueda_shutdown(void);
+/** 1 between rueda_init and rueda_shutdown. */
+RUEDA_API int rueda_initialized(void);
+
+/** Each writes its number; RUEDA_NOT_INITIALIZED before rueda_init. */
+RUEDA_API int rueda_rank(int* value);
+RUEDA_API int rueda_size(int* value);
+RUEDA_API int rueda_local_rank(int* value);
+RUEDA_API int rueda_local_size(int* value);
+RUEDA_API int rueda_cross_rank(int* value);
+RUEDA_API int rueda_cross_size(int* value);
+
+RUEDA_API int rueda_slot_create(const char* name, rueda_slot** slot);
+/** The slot must not be in use by a pending operation of another thread. NULL is allowed. */
+RUEDA_API void rueda_slot_destroy(rueda_slot* slot);
+
+/*
+ * Operations. `name` NULL or "" is an unnamed operation: those match between ranks by the order of the calls.
+ * `options` NULL means RUEDA_OPTIONS_INIT. `out` may be the same memory as `in`, or not overlap it.
+ * The _async forms return at once with a handle that must be given to rueda_handle_release, after or without a wait;
+ * the other forms block.
+ */
+
+/** Element i of `out` becomes the reduction, in rank order, of element i of `in` over the ranks. Same shape and dtype
+ * on every rank. Integer averages truncate toward zero; 16-bit floats are accumulated in float32 and rounded once. */
+RUEDA_API int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                                    const rueda_options* options, rueda_handle** handle);
+RUEDA_API int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                              const rueda_options* options);
+
+/** `count` allreduces with one handle, named `<name>_<i>of<count>`; either all are started or none. */
+RUEDA_API int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_tensor* in,
+                                            const rueda_tensor* out, const rueda_options* options,
+                                            rueda_handle** handle);
+RUEDA_API int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
+                                      const rueda_options* options);
+
+/** `out` on every rank becomes `in` of rank `root`. `in` is read on the root only, but its shape and dtype everywhere.
+ */
+RUEDA_API int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                                    const rueda_options* options, rueda_handle** handle);
+RUEDA_API int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                              const rueda_options* options);
+
+/** The ranks' tensors one after the other along the first dimension, which may differ between ranks and be 0; the
+ * others must agree. The result belongs to the handle: rueda_handle_output. */
+RUEDA_API int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_options* options,
+                                    rueda_handle** handle);
+
+/** Returns when every rank has called it. */
+RUEDA_API int rueda_barrier(const rueda_options* options);
+
+/** Blocks until the operation has completed, and returns how it ended. RUEDA_TIMEOUT after `timeout_seconds` (negative:
+ *  never); the operation goes on then. May be called by several threads and repeatedly. */
+RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
+/** Writes 1 if the operation has completed (well or not), else 0. Does not block. */
+RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
+/** The result of a completed allgather; data and shape are valid until the handle is released. */
+RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
+/** Gives the handle back. A pending operation goes on, and still owns its input and output. NULL is allowed. */
+RUEDA_API void rueda_handle_release(rueda_handle* handle);
+
+/** Resident memory: tensors that lie in it are reduced in place by all ranks of the host, without staging. Aligned to
+ * 64 bytes (to a page from 64 KiB on), zeroed. RUEDA_RESOURCE_EXHAUSTED, with what was asked and what there is, before
+ * any limit of memory is reached. Outlives rueda_shutdown. */
+RUEDA_API int rueda_allocate(size_t bytes, void** memory);
+/** Memory from rueda_allocate, no longer used by a pending operation. NULL is allowed. */
+RUEDA_API int rueda_deallocate(void* memory);
+
+/** Says what this rank is doing while it does no collectives ("saving checkpoint"); shown in stall reports. Nests. At
+ * most 127 bytes are kept. */
+RUEDA_API int rueda_busy_begin(const char* what);
+RUEDA_API int rueda_busy_end(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RUEDA_RUEDA_H */

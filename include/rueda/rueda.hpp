@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// The C++ interface of Rueda: thin and inline over the C interface (rueda.h), so that it works across compilers.
+/// Every function throws a subclass of rueda::Error. Threads: any function from any thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rueda/error.hpp"
+#include "rueda/rueda.h"
+#include "rueda/types.hpp"
+
+namespace rueda {
+
+namespace detail {
+inline void check(int status) {
+    if (status != RUEDA_OK) [[unlikely]] {
+        throw_error(static_cast<ErrorCode>(status), rueda_last_error());
+    }
+}
+inline int number(int (*function)(int*)) {
+    int value = 0;
+    check(function(&value));
+    return value;
+}
+}  // namespace detail
+
+/// Joins the other processes of the job; collective. Alone (no launcher), the job is this process.
+inline void init() { detail::check(rueda_init()); }
+/// Leaves the job; returns when every rank has called it. See rueda_shutdown.
+inline void shutdown() { detail::check(rueda_shutdown()); }
+inline bool initialized() { return rueda_initialized() != 0; }
+
+/// This process among all, 0 … size() − 1.
+inline int rank() { return detail::number(rueda_rank); }
+inline int size() { return detail::number(rueda_size); }
+/// This process among those of its machine.
+inline int local_rank() { return detail::number(rueda_local_rank); }
+inline int local_size() { return detail::number(rueda_local_size); }
+/// Position among the ranks with the same local rank; how many they are.
+inline int cross_rank() { return detail::number(rueda_cross_rank); }
+inline int cross_size() { return detail::number(rueda_cross_size); }
+
+/// Shape of a tensor, kept by value: up to RUEDA_MAX_DIMENSIONS extents, each ≥ 0.
+class Shape {
+public:
+    Shape() = default;
+    Shape(std::initializer_list<std::int64_t> extents)
+        : Shape(std::span<const std::int64_t>(extents.begin(), extents.size())) {}
+    Shape(std::span<const std::int64_t> extents)  // NOLINT(google-explicit-constructor): a span of extents is a shape
+        : ndim_(static_cast<std::int32_t>(extents.size())) {
+        if (extents.size() > RUEDA_MAX_DIMENSIONS) {
+            throw InvalidArgument("a tensor has " + std::to_string(extents.size()) + " dimensions; at most " +
+                                  std::to_string(RUEDA_MAX_DIMENSIONS) + " are supported");
+        }
+        for (std::size_t i = 0; i < extents.size(); ++i) {
+            extents_[i] = extents[i];
+        }
+    }
+    [[nodiscard]] std::int32_t ndim() const noexcept { return ndim_; }
+    [[nodiscard]] const std::int64_t* data() const noexcept { return extents_; }
+    [[nodiscard]] std::span<const std::int64_t> extents() const noexcept {
+        return {extents_, static_cast<std::size_t>(ndim_)};
+    }
+    /// Product of the extents; 1 for a scalar.
+    [[nodiscard]] std::int64_t elements() const noexcept {
+        std::int64_t product = 1;
+        for (const std::int64_t extent : extents()) {
+            product *= extent;
+        }
+        return product;
+    }
+
+private:
+    std::int64_t extents_[RUEDA_MAX_DIMENSIONS] = {};
+    std::int32_t ndim_ = 0;
+};
+
+/// A typed, shaped view of the caller's memory, dense and row-major. Owns nothing.
+class TensorView {
+public:
+    TensorView(void* data, DType dtype, const Shape& shape) : data_(data), dtype_(dtype), shape_(shape) {}
+    /// A vector of `values.size()` elements. A view of const values may be an input only.
+    template <class T>
+    TensorView(std::span<T> values)  // NOLINT(google-explicit-constructor): a span is a one-dimensional tensor
+        : TensorView(const_cast<std::remove_const_t<T>*>(values.data()), dtype_of<T>,
+                     Shape{static_cast<std::int64_t>(values.size())}) {}
+    /// An Eigen vector or map, or any other contiguous container with data() and size(): a vector of its elements.
+    template <class C>
+    requires requires(C& c) {
+        c.data();
+        c.size();
+        dtype_of<std::remove_reference_t<decltype(*c.data())>>;
+    }
+    TensorView(C& values)  // NOLINT(google-explicit-constructor): as above
+        : TensorView(std::span(values.data(), static_cast<std::size_t>(values.size()))) {}
+
+    [[nodiscard]] void* data() const noexcept { return data_; }
+    [[nodiscard]] DType dtype() const noexcept { return dtype_; }
+    [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
+    [[nodiscard]] rueda_tensor c_tensor() const noexcept {
+        return {data_, shape_.data(), shape_.ndim(), static_cast<std::int32_t>(dtype_)};
+    }
+
+private:
+    void* data_;
+    DType dtype_;
+    Shape shape_;
+};
+
+/// A subset of ranks; this version has the world only.
+struct ProcessSet {
+    std::int32_t id = 0;
+};
+inline ProcessSet world() { return {}; }
+
+struct AllreduceOptions {
+    ReduceOp op = ReduceOp::average;
+    double prescale = 1.0;
+    double postscale = 1.0;
+    ProcessSet process_set = world();
+};
+struct Options {
+    ProcessSet process_set = world();
+};
+
+/// A name, or a TensorSlot that has already looked one up. An empty name is an unnamed operation, matched by call
+/// order. Keeps the look-up: `rueda::TensorSlot slot("name"); rueda::allreduce(slot, t);`
+class TensorSlot {
+public:
+    explicit TensorSlot(const std::string& name) { detail::check(rueda_slot_create(name.c_str(), &slot_)); }
+    TensorSlot(TensorSlot&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+    TensorSlot& operator=(TensorSlot&& other) noexcept {
+        std::swap(slot_, other.slot_);
+        return *this;
+    }
+    TensorSlot(const TensorSlot&) = delete;
+    TensorSlot& operator=(const TensorSlot&) = delete;
+    ~TensorSlot() { rueda_slot_destroy(slot_); }
+    [[nodiscard]] rueda_slot* c_slot() const noexcept { return slot_; }
+
+private:
+    rueda_slot* slot_ = nullptr;
+};
+
+class TensorName {
+public:
+    TensorName(const char* name) : name_(name) {}                 // NOLINT(google-explicit-constructor)
+    TensorName(const std::string& name) : name_(name.c_str()) {}  // NOLINT(google-explicit-constructor)
+    TensorName(const TensorSlot& slot) : slot_(slot.c_slot()) {}  // NOLINT(google-explicit-constructor)
+    [[nodiscard]] const char* c_name() const noexcept { return name_; }
+    [[nodiscard]] rueda_slot* c_slot() const noexcept { return slot_; }
+
+private:
+    const char* name_ = nullptr;
+    rueda_slot* slot_ = nullptr;
+};
+
+namespace detail {
+inline rueda_options c_options(const TensorName& name, const AllreduceOptions& options) {
+    return {sizeof(rueda_options),
+            options.prescale,
+            options.postscale,
+            name.c_slot(),
+            static_cast<std::int32_t>(options.op),
+            options.process_set.id};
+}
+inline rueda_options c_options(const TensorName& name, const Options& options) {
+    return {sizeof(rueda_options), 1.0, 1.0, name.c_slot(), RUEDA_AVERAGE, options.process_set.id};
+}
+}  // namespace detail
+
+/// The caller's end of an operation under way. Letting go of it neither waits nor cancels: the operation still owns its
+/// tensors until it has completed, so wait() before their memory goes away. Movable; an empty handle counts as ready.
+class Handle {
+public:
+    Handle() = default;
+    explicit Handle(rueda_handle* handle) : handle_(handle) {}
+    Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Handle& operator=(Handle&& other) noexcept {
+        std::swap(handle_, other.handle_);
+        return *this;
+    }
+    Handle(const Handle&) = delete;
+    Handle& operator=(const Handle&) = delete;
+    ~Handle() { rueda_handle_release(handle_); }
+
+    /// Blocks until the operation has completed; throws how it failed.
+    void wait() const {
+        if (handle_ != nullptr) {
+            detail::check(rueda_wait(handle_, -1.0));
+        }
+    }
+    /// Throws rueda::Timeout when `timeout` has passed; the operation goes on then.
+    void wait_for(std::chrono::duration<double> timeout) const {
+        if (handle_ != nullptr) {
+            detail::check(rueda_wait(handle_, timeout.count()));
+        }
+    }
+    /// True once the operation has completed, well or not.
+    [[nodiscard]] bool ready() const {
+        int completed = 1;
+        if (handle_ != nullptr) {
+            detail::check(rueda_poll(handle_, &completed));
+        }
+        return completed != 0;
+    }
+    /// The result of a completed allgather; valid while this handle lives.
+    [[nodiscard]] TensorView output() const {
+        rueda_tensor tensor{};
+        detail::check(rueda_handle_output(handle_, &tensor));
+        return {tensor.data, static_cast<DType>(tensor.dtype),
+                Shape(std::span(tensor.shape, static_cast<std::size_t>(tensor.ndim)))};
+    }
+
+private:
+    rueda_handle* handle_ = nullptr;
+};
+
+/// Starts an allreduce of `in` into `out` (which may be `in`). See rueda_allreduce_async.
+[[nodiscard]] inline Handle allreduce_async(const TensorName& name, const TensorView& in, const TensorView& out,
+                                            const AllreduceOptions& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    const rueda_tensor c_out = out.c_tensor();
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_allreduce_async(name.c_name(), &c_in, &c_out, &c, &handle));
+    return Handle(handle);
+}
+/// In place.
+[[nodiscard]] inline Handle allreduce_async(const TensorName& name, const TensorView& tensor,
+                                            const AllreduceOptions& options = {}) {
+    return allreduce_async(name, tensor, tensor, options);
+}
+/// Blocking.
+inline void allreduce(const TensorName& name, const TensorView& in, const TensorView& out,
+                      const AllreduceOptions& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    const rueda_tensor c_out = out.c_tensor();
+    detail::check(rueda_allreduce(name.c_name(), &c_in, &c_out, &c));
+}
+/// In place, blocking.
+inline void allreduce(const TensorName& name, const TensorView& tensor, const AllreduceOptions& options = {}) {
+    allreduce(name, tensor, tensor, options);
+}
+
+/// Starts one allreduce per tensor, in place, with one handle; either all are started or none.
+[[nodiscard]] inline Handle grouped_allreduce_async(const std::string& name, std::span<const TensorView> tensors,
+                                                    const AllreduceOptions& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    std::vector<rueda_tensor> c_tensors;
+    c_tensors.reserve(tensors.size());
+    for (const TensorView& tensor : tensors) {
+        c_tensors.push_back(tensor.c_tensor());
+    }
+    rueda_handle* handle = nullptr;
+    detail::check(
+        rueda_grouped_allreduce_async(name.c_str(), c_tensors.size(), c_tensors.data(), c_tensors.data(), &c, &handle));
+    return Handle(handle);
+}
+/// Blocking.
+inline void grouped_allreduce(const std::string& name, std::span<const TensorView> tensors,
+                              const AllreduceOptions& options = {}) {
+    grouped_allreduce_async(name, tensors, options).wait();
+}
+
+/// Starts copying `tensor` of rank `root` into `tensor` of every other rank.
+[[nodiscard]] inline Handle broadcast_async(const TensorName& name, const TensorView& tensor, int root,
+                                            const Options& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_tensor = tensor.c_tensor();
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_broadcast_async(name.c_name(), &c_tensor, &c_tensor, root, &c, &handle));
+    return Handle(handle);
+}
+/// Blocking.
+inline void broadcast(const TensorName& name, const TensorView& tensor, int root, const Options& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_tensor = tensor.c_tensor();
+    detail::check(rueda_broadcast(name.c_name(), &c_tensor, &c_tensor, root, &c));
+}
+
+/// Starts an allgather along the first dimension; the result is Handle::output().
+[[nodiscard]] inline Handle allgather_async(const TensorName& name, const TensorView& in, const Options& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_allgather_async(name.c_name(), &c_in, &c, &handle));
+    return Handle(handle);
+}
+/// Blocking; the result is output() of the handle that comes back.
+[[nodiscard]] inline Handle allgather(const TensorName& name, const TensorView& in, const Options& options = {}) {
+    Handle handle = allgather_async(name, in, options);
+    handle.wait();
+    return handle;
+}
+
+/// Returns when every rank has called it.
+inline void barrier(const Options& options = {}) {
+    const rueda_options c = detail::c_options("", options);
+    detail::check(rueda_barrier(&c));
+}
+
+/// Resident memory, zeroed; see rueda_allocate.
+[[nodiscard]] inline void* allocate(std::size_t bytes) {
+    void* memory = nullptr;
+    detail::check(rueda_allocate(bytes, &memory));
+    return memory;
+}
+inline void deallocate(void* memory) { detail::check(rueda_deallocate(memory)); }
+
+/// Resident memory for standard containers: `std::vector<float, rueda::Allocator<float>> gradient(n);`
+template <class T>
+class Allocator {
+public:
+    using value_type = T;
+
+    Allocator() = default;
+    template <class U>
+    Allocator(const Allocator<U>& /*other*/) noexcept {}  // NOLINT(google-explicit-constructor): required of allocators
+
+    [[nodiscard]] T* allocate(std::size_t count) {
+        if (count > static_cast<std::size_t>(-1) / sizeof(T)) {
+            throw std::bad_array_new_length();
+        }
+        return static_cast<T*>(rueda::allocate(count * sizeof(T)));
+    }
+    void deallocate(T* memory, std::size_t /*count*/) noexcept { rueda_deallocate(memory); }
+    friend bool operator==(const Allocator& /*a*/, const Allocator& /*b*/) noexcept { return true; }
+};
+
+/// Says, while it lives, what this rank is doing instead of collectives; shown in stall reports.
+class Busy {
+public:
+    explicit Busy(const std::string& what) { detail::check(rueda_busy_begin(what.c_str())); }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+    ~Busy() { rueda_busy_end(); }
+};
+
+}  // namespace rueda

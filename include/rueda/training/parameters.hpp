@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "rueda/rueda.hpp"
+
+namespace rueda::training {
+
+/// A tensor of the model or of the optimizer with the name it has on every rank, in checkpoints and in messages. A
+/// view: the memory is the caller's.
+struct NamedTensor {
+    std::string name;
+    TensorView tensor;
+};
+
+/// Makes every tensor on every rank equal to that of rank `root`: so training begins with the same parameters.
+/// Collective; all ranks name the same tensors in the same order. All broadcasts are started before the first is waited
+/// for. Throws what the first failed one throws (Mismatch, Aborted, …), after all have ended; the contents of the
+/// tensors are undefined then.
+RUEDA_API void broadcast_parameters(std::span<const NamedTensor> tensors, int root = 0);
+
+}  // namespace rueda::training

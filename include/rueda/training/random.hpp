@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Random numbers that are the same on every platform, compiler and standard library, for what must not differ between
+/// ranks or from run to run: permutations of data, initial parameters. Not for secrets.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+namespace rueda::training {
+
+/// xoshiro256** 1.0 (Blackman and Vigna 2018, arXiv:1805.01407), its state filled by SplitMix64 from one number and a
+/// stream: different streams of one seed are unrelated sequences (one per epoch, one per parameter).
+/// Threads: one object per thread.
+class Random {
+public:
+    explicit Random(std::uint64_t seed, std::uint64_t stream = 0) noexcept {
+        std::uint64_t mixed = seed;
+        mixed = split_mix(mixed) ^ stream;
+        for (std::uint64_t& word : state_) {
+            word = split_mix(mixed);
+        }
+    }
+
+    /// 64 random bits.
+    [[nodiscard]] std::uint64_t next() noexcept {
+        const std::uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
+        const std::uint64_t shifted = state_[1] << 17;
+        state_[2] ^= state_[0];
+        state_[3] ^= state_[1];
+        state_[1] ^= state_[2];
+        state_[0] ^= state_[3];
+        state_[2] ^= shifted;
+        state_[3] = std::rotl(state_[3], 45);
+        return result;
+    }
+
+    /// Each of 0 … bound − 1 with the same probability; `bound` ≥ 1.
+    [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept {
+        // The values from `limit` on would favour small remainders; they are thrown away. For bounds far below 2^64
+        // that almost never happens.
+        const std::uint64_t surplus = (std::numeric_limits<std::uint64_t>::max() % bound + 1) % bound;
+        const std::uint64_t limit = std::numeric_limits<std::uint64_t>::max() - surplus;
+        std::uint64_t value = next();
+        while (value > limit) {
+            value = next();
+        }
+        return value % bound;
+    }
+
+    /// 0 ≤ value < 1, in steps of 2^−53.
+    [[nodiscard]] double uniform() noexcept { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+
+private:
+    /// Steele, Lea and Flood 2014, as given by Vigna for seeding.
+    static std::uint64_t split_mix(std::uint64_t& state) noexcept {
+        state += 0x9E3779B97F4A7C15;
+        std::uint64_t z = state;
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+        return z ^ (z >> 31);
+    }
+
+    std::array<std::uint64_t, 4> state_{};
+};
+
+}  // namespace rueda::training

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace rueda {
+
+/// Element types that Rueda moves and reduces. The numbers are part of the C ABI (rueda.h).
+enum class DType : std::int32_t {
+    uint8 = 0,
+    int8 = 1,
+    int32 = 2,
+    int64 = 3,
+    float16 = 4,
+    bfloat16 = 5,
+    float32 = 6,
+    float64 = 7,
+};
+
+/// Number of element types; values of DType are 0 … kDTypeCount − 1.
+inline constexpr std::int32_t kDTypeCount = 8;
+
+/// How the values of several ranks become one. The numbers are those of Horovod's Python constants.
+enum class ReduceOp : std::int32_t {
+    average = 0,
+    sum = 1,
+    adasum = 2,
+    min = 3,
+    max = 4,
+    product = 5,
+};
+
+/// Bytes of one element.
+[[nodiscard]] constexpr std::size_t size_of(DType dtype) noexcept {
+    switch (dtype) {
+        case DType::uint8:
+        case DType::int8:
+            return 1;
+        case DType::float16:
+        case DType::bfloat16:
+            return 2;
+        case DType::int32:
+        case DType::float32:
+            return 4;
+        case DType::int64:
+        case DType::float64:
+            return 8;
+    }
+    return 0;
+}
+
+/// "float32", "int64", …
+[[nodiscard]] constexpr const char* name_of(DType dtype) noexcept {
+    switch (dtype) {
+        case DType::uint8:
+            return "uint8";
+        case DType::int8:
+            return "int8";
+        case DType::int32:
+            return "int32";
+        case DType::int64:
+            return "int64";
+        case DType::float16:
+            return "float16";
+        case DType::bfloat16:
+            return "bfloat16";
+        case DType::float32:
+            return "float32";
+        case DType::float64:
+            return "float64";
+    }
+    return "unknown dtype";
+}
+
+/// "average", "sum", …
+[[nodiscard]] constexpr const char* name_of(ReduceOp op) noexcept {
+    switch (op) {
+        case ReduceOp::average:
+            return "average";
+        case ReduceOp::sum:
+            return "sum";
+        case ReduceOp::adasum:
+            return "adasum";
+        case ReduceOp::min:
+            return "min";
+        case ReduceOp::max:
+            return "max";
+        case ReduceOp::product:
+            return "product";
+    }
+    return "unknown reduce operation";
+}
+
+/// The dtype of a C++ arithmetic type: `dtype_of<float>` is DType::float32. Types without one do not compile.
+template <class T>
+requires(std::is_arithmetic_v<T>) [[nodiscard]] consteval DType dtype_for() {
+    if constexpr (std::is_same_v<T, float>) {
+        return DType::float32;
+    } else if constexpr (std::is_same_v<T, double>) {
+        return DType::float64;
+    } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        if constexpr (sizeof(T) == 1) {
+            return std::is_signed_v<T> ? DType::int8 : DType::uint8;
+        } else if constexpr (sizeof(T) == 4 && std::is_signed_v<T>) {
+            return DType::int32;
+        } else {
+            static_assert(sizeof(T) == 8 && std::is_signed_v<T>, "Rueda has no dtype for this integer type");
+            return DType::int64;
+        }
+    } else {
+        static_assert(std::is_same_v<T, float>, "Rueda has no dtype for this type");
+    }
+}
+template <class T>
+inline constexpr DType dtype_of = dtype_for<std::remove_cv_t<T>>();
+
+}  // namespace rueda
