@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+
+// Element types: how they lie in memory, and as which type they are computed with. Included once per SIMD target,
+// hence the guard that toggles instead of an include-once.
+#if defined(RUEDA_OPS_ELEMENTS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef RUEDA_OPS_ELEMENTS_INL
+#undef RUEDA_OPS_ELEMENTS_INL
+#else
+#define RUEDA_OPS_ELEMENTS_INL
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace rueda::ops::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Lanes from memory of any alignment. A single lane goes through memcpy: Highway reads it through a pointer to the
+/// type on some targets, which is only defined where that is aligned.
+template <class D>
+HWY_INLINE hn::Vec<D> load_lanes(D d, const std::byte* memory) {
+    using T = hn::TFromD<D>;
+    if constexpr (hn::MaxLanes(D()) == 1) {
+        T value;
+        std::memcpy(&value, memory, sizeof(T));
+        return hn::Set(d, value);
+    } else {
+        return hn::LoadU(d, reinterpret_cast<const T*>(memory));
+    }
+}
+
+template <class D>
+HWY_INLINE void store_lanes(D d, hn::Vec<D> v, std::byte* memory) {
+    using T = hn::TFromD<D>;
+    if constexpr (hn::MaxLanes(D()) == 1) {
+        const T value = hn::GetLane(v);
+        std::memcpy(memory, &value, sizeof(T));
+    } else {
+        hn::StoreU(v, d, reinterpret_cast<T*>(memory));
+    }
+}
+
+/// Types that are computed with as they are stored.
+template <class T>
+struct Plain {
+    using Lane = T;
+    using Memory = T;
+    template <class D>
+    static HWY_INLINE hn::Vec<D> load(D d, const std::byte* memory) {
+        return load_lanes(d, memory);
+    }
+    template <class D>
+    static HWY_INLINE hn::Vec<D> to_memory(D /*d*/, hn::Vec<D> v) {
+        return v;
+    }
+};
+
+/// The upper half of a float32. Sums stay in float32 until the end.
+struct BFloat16 {
+    using Lane = float;
+    using Memory = std::uint16_t;
+    template <class D>
+    static HWY_INLINE hn::Vec<D> load(D d, const std::byte* memory) {
+        const hn::RebindToUnsigned<D> d_bits;
+        const hn::Rebind<Memory, D> d_memory;
+        return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d_bits, load_lanes(d_memory, memory))));
+    }
+    /// Rounds to nearest even. NaNs are those of canonical_nan(), which cannot carry over into the exponent.
+    template <class D>
+    static HWY_INLINE hn::Vec<hn::Rebind<Memory, D>> to_memory(D /*d*/, hn::Vec<D> v) {
+        const hn::RebindToUnsigned<D> d_bits;
+        const hn::RebindToSigned<D> d_signed;
+        const hn::Rebind<Memory, D> d_memory;
+        const auto bits = hn::BitCast(d_bits, v);
+        const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d_bits, 1u));
+        const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d_bits, 0x7FFFu)));
+        return hn::DemoteTo(d_memory, hn::BitCast(d_signed, hn::ShiftRight<16>(rounded)));
+    }
+};
+
+/// IEEE 754 binary16, by the CPU's instructions where every CPU of the target has them, else by integer arithmetic.
+struct Float16 {
+    using Lane = float;
+    using Memory = std::uint16_t;
+
+    static constexpr bool kHasInstructions = HWY_ARCH_X86 != 0 && HWY_TARGET <= HWY_AVX2;
+
+    template <class D>
+    static HWY_INLINE hn::Vec<D> load(D d, const std::byte* memory) {
+        const hn::Rebind<Memory, D> d_memory;
+        const auto bits = load_lanes(d_memory, memory);
+        if constexpr (kHasInstructions) {
+            return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits));
+        } else {
+            return widened(d, hn::PromoteTo(hn::RebindToUnsigned<D>(), bits));
+        }
+    }
+    template <class D>
+    static HWY_INLINE hn::Vec<hn::Rebind<Memory, D>> to_memory(D d, hn::Vec<D> v) {
+        const hn::Rebind<Memory, D> d_memory;
+        if constexpr (kHasInstructions) {
+            return hn::BitCast(d_memory, hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v));
+        } else {
+            return hn::DemoteTo(d_memory, hn::BitCast(hn::RebindToSigned<D>(), narrowed(d, v)));
+        }
+    }
+
+private:
+    /// Three kinds of magnitudes: below 2^-14 (no implicit bit: an integer times 2^-24), ordinary (the exponent's bias
+    /// goes from 15 to 127, by 112), infinite or NaN (the exponent is all ones: another 112).
+    template <class D>
+    static HWY_INLINE hn::Vec<D> widened(D d, hn::Vec<hn::RebindToUnsigned<D>> bits) {
+        const hn::RebindToUnsigned<D> d_bits;
+        const hn::RebindToSigned<D> d_signed;
+        const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(d_bits, 0x8000u)));
+        const auto magnitude = hn::BitCast(d_signed, hn::And(bits, hn::Set(d_bits, 0x7FFFu)));
+        const auto bias = hn::Set(d_signed, 112 << 23);
+        const auto ordinary = hn::Add(hn::ShiftLeft<13>(magnitude), bias);
+        const auto special = hn::Add(ordinary, bias);
+        const auto subnormal =
+            hn::BitCast(d_signed, hn::Mul(hn::ConvertTo(d, magnitude), hn::Set(d, 5.9604644775390625e-8f)));
+        const auto finite = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d_signed, 0x0400)), subnormal, ordinary);
+        const auto all = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d_signed, 0x7BFF)), special, finite);
+        return hn::BitCast(d, hn::Or(sign, hn::BitCast(d_bits, all)));
+    }
+
+    /// Rounds to nearest even. Results below 2^-14 are rounded by adding 0.5, whose last place is 2^-24 like theirs;
+    /// from 65520 on the result is infinite; NaN is 0x7E00.
+    template <class D>
+    static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> narrowed(D d, hn::Vec<D> v) {
+        const hn::RebindToUnsigned<D> d_bits;
+        const hn::RebindToSigned<D> d_signed;
+        const auto bits = hn::BitCast(d_bits, v);
+        const auto sign = hn::ShiftRight<16>(hn::And(bits, hn::Set(d_bits, 0x80000000u)));
+        const auto magnitude = hn::BitCast(d_signed, hn::And(bits, hn::Set(d_bits, 0x7FFFFFFFu)));
+        const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(d_signed, 1));
+        const auto rounded = hn::Add(magnitude, hn::Add(odd, hn::Set(d_signed, 0x0FFF - (112 << 23))));
+        const auto ordinary = hn::ShiftRight<13>(rounded);
+        const auto half = hn::Set(d, 0.5f);
+        const auto subnormal =
+            hn::Sub(hn::BitCast(d_signed, hn::Add(hn::BitCast(d, magnitude), half)), hn::BitCast(d_signed, half));
+        const auto finite = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d_signed, 0x38800000)), subnormal, ordinary);
+        const auto infinite =
+            hn::IfThenElse(hn::Gt(magnitude, hn::Set(d_signed, 0x477FEFFF)), hn::Set(d_signed, 0x7C00), finite);
+        const auto all =
+            hn::IfThenElse(hn::Gt(magnitude, hn::Set(d_signed, 0x7F800000)), hn::Set(d_signed, 0x7E00), infinite);
+        return hn::Or(sign, hn::BitCast(d_bits, all));
+    }
+};
+
+}  // namespace rueda::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // RUEDA_OPS_ELEMENTS_INL

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+
+// What is done to a vector of elements. Included once per SIMD target, hence the guard that toggles.
+#if defined(RUEDA_OPS_OPERATIONS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef RUEDA_OPS_OPERATIONS_INL
+#undef RUEDA_OPS_OPERATIONS_INL
+#else
+#define RUEDA_OPS_OPERATIONS_INL
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace rueda::ops::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Every NaN becomes the positive quiet NaN without payload. Which payload and sign come out of an addition depends on
+/// the order of its operands, which compilers swap as they like, and on the CPU.
+template <class D>
+HWY_INLINE hn::Vec<D> canonical_nan(D d, hn::Vec<D> v) {
+    const hn::RebindToUnsigned<D> d_bits;
+    using Bits = hn::TFromD<decltype(d_bits)>;
+    constexpr auto kBits = static_cast<Bits>(sizeof(Bits) == 4 ? 0x7FC00000u : 0x7FF8000000000000u);
+    return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(d, hn::Set(d_bits, kBits)), v);
+}
+
+struct Sum {
+    template <class D>
+    static HWY_INLINE hn::Vec<D> combine(D /*d*/, hn::Vec<D> a, hn::Vec<D> b) {
+        return hn::Add(a, b);
+    }
+};
+
+struct Product {
+    template <class D>
+    static HWY_INLINE hn::Vec<D> combine(D /*d*/, hn::Vec<D> a, hn::Vec<D> b) {
+        return hn::Mul(a, b);
+    }
+};
+
+/// In floating point −0 is less than +0 and a NaN on either side gives NaN. Highway's own Min and Max leave both to the
+/// CPU. Equal numbers have equal bits, zeros excepted: of those, `Or` keeps a sign and `And` drops one.
+struct Min {
+    template <class D>
+    static HWY_INLINE hn::Vec<D> combine(D /*d*/, hn::Vec<D> a, hn::Vec<D> b) {
+        if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+            const auto ordered = hn::IfThenElse(hn::Lt(a, b), a, b);  // b where one is NaN
+            const auto zeros = hn::IfThenElse(hn::Eq(a, b), hn::Or(a, b), ordered);
+            return hn::IfThenElse(hn::IsNaN(a), a, zeros);
+        } else {
+            return hn::Min(a, b);
+        }
+    }
+};
+
+struct Max {
+    template <class D>
+    static HWY_INLINE hn::Vec<D> combine(D /*d*/, hn::Vec<D> a, hn::Vec<D> b) {
+        if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+            const auto ordered = hn::IfThenElse(hn::Gt(a, b), a, b);  // b where one is NaN
+            const auto zeros = hn::IfThenElse(hn::Eq(a, b), hn::And(a, b), ordered);
+            return hn::IfThenElse(hn::IsNaN(a), a, zeros);
+        } else {
+            return hn::Max(a, b);
+        }
+    }
+};
+
+/// Which factors a kernel multiplies by. Leaving out a factor of 1 changes no bit: with it the product is the same
+/// number, and NaNs are made canonical in any case.
+enum class Scaling { none, after, both };
+
+}  // namespace rueda::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // RUEDA_OPS_OPERATIONS_INL

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+
+#include "ops/reduce.hpp"
+
+namespace rueda::ops {
+
+/// One call of reduce() with its arguments checked, as the kernels see it.
+struct Pass {
+    const std::byte* const* sources;
+    std::size_t source_count;
+    std::byte* const* destinations;
+    std::size_t destination_count;
+    std::size_t count;  ///< elements
+    bool streaming;
+};
+
+/// Integers with an average, with scale factors or with a product: what reduce_simd() does not do.
+void reduce_exact(const Reduction& reduction, const Pass& pass);
+
+/// Floating-point types with any operation and any factors; integers with sum, min and max and no factors.
+void reduce_simd(const Reduction& reduction, const Pass& pass);
+
+}  // namespace rueda::ops

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "ops/reduce.hpp"
+
+#include "base/assert.hpp"
+#include "ops/pass.hpp"
+
+namespace rueda::ops {
+namespace {
+
+bool is_integer(DType dtype) {
+    return dtype == DType::uint8 || dtype == DType::int8 || dtype == DType::int32 || dtype == DType::int64;
+}
+
+bool needs_exact_integers(const Reduction& reduction) {
+    return is_integer(reduction.dtype) && (reduction.op == ReduceOp::average || reduction.op == ReduceOp::product ||
+                                           reduction.prescale != 1.0 || reduction.postscale != 1.0);
+}
+
+}  // namespace
+
+void reduce(const Reduction& reduction, std::span<const std::byte* const> sources,
+            std::span<std::byte* const> destinations, std::size_t count, Store store) {
+    RUEDA_ASSERT(!sources.empty() && !destinations.empty());
+    RUEDA_ASSERT(reduction.op != ReduceOp::adasum);
+    RUEDA_ASSERT(reduction.op != ReduceOp::average || reduction.divisor > 0);
+    if (count == 0) {
+        return;
+    }
+    const Pass pass{sources.data(),      sources.size(), destinations.data(),
+                    destinations.size(), count,          store == Store::streaming};
+    if (needs_exact_integers(reduction)) {
+        reduce_exact(reduction, pass);
+    } else {
+        reduce_simd(reduction, pass);
+    }
+}
+
+}  // namespace rueda::ops

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+
+// Integers whose result needs more than their own width on the way: averages, scale factors; and products, which few
+// use. Plain loops over a block that stays in the first-level cache, the same machine code on every CPU.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "base/assert.hpp"
+#include "ops/pass.hpp"
+
+namespace rueda::ops {
+namespace {
+
+__extension__ using Int128 = __int128;
+
+/// Elements worked on at a time: 4 KiB of 128-bit sums, 2 KiB of 64-bit ones.
+constexpr std::size_t kBlock = 256;
+
+/// The sum of as many sources as there can be processes (2^22 on Linux) fits.
+template <class T>
+using Wide = std::conditional_t<sizeof(T) == 1, std::int32_t, std::conditional_t<sizeof(T) == 4, std::int64_t, Int128>>;
+
+/// `value` without its fraction, or the nearest value of T where it has none like it; 0 for NaN.
+template <class T>
+T truncated(double value) {
+    // The first double above the range; exact, as it is a power of two.
+    // NOLINTNEXTLINE(bugprone-integer-division): the halves of an integer, before it becomes a double
+    constexpr double kEnd = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2.0;
+    if (value >= kEnd) {
+        return std::numeric_limits<T>::max();
+    }
+    if (value <= static_cast<double>(std::numeric_limits<T>::min())) {
+        return std::numeric_limits<T>::min();
+    }
+    return value == value ? static_cast<T>(value) : T{0};
+}
+
+/// Combines in the integers modulo 2^bits where the operation is a sum or a product.
+template <class A>
+A combine(ReduceOp op, A a, A b) {
+    // 32 bits at least: smaller types would be promoted to a signed int, whose product may overflow.
+    using Unsigned = std::conditional_t<sizeof(A) <= 4, std::uint32_t, std::uint64_t>;
+    switch (op) {
+        case ReduceOp::min:
+            return std::min(a, b);
+        case ReduceOp::max:
+            return std::max(a, b);
+        case ReduceOp::product:
+            return static_cast<A>(static_cast<Unsigned>(a) * static_cast<Unsigned>(b));
+        case ReduceOp::sum:
+        case ReduceOp::average:
+        case ReduceOp::adasum:
+            break;
+    }
+    return static_cast<A>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
+}
+
+/// A 128-bit division calls into the compiler's library, a 64-bit one is an instruction: most sums need only that.
+template <class T>
+T quotient(Wide<T> sum, int divisor) {
+    if constexpr (sizeof(T) == 8) {
+        const auto narrow = static_cast<std::int64_t>(sum);
+        if (narrow == sum) {
+            return narrow / divisor;
+        }
+    }
+    return static_cast<T>(sum / divisor);
+}
+
+template <class T>
+class ExactPass {
+public:
+    ExactPass(const Reduction& reduction, const Pass& pass) : reduction_(reduction), pass_(pass) {}
+
+    void run() {
+        for (std::size_t begin = 0; begin < pass_.count; begin += kBlock) {
+            const std::size_t length = std::min(kBlock, pass_.count - begin);
+            if (reduction_.op == ReduceOp::average) {
+                average(begin, length);
+            } else {
+                reduce(begin, length);
+            }
+            for (std::size_t d = 0; d < pass_.destination_count; ++d) {
+                std::memcpy(pass_.destinations[d] + begin * sizeof(T), values_.data(), length * sizeof(T));
+            }
+        }
+    }
+
+private:
+    void load(std::size_t source, std::size_t begin, std::size_t length) {
+        std::memcpy(values_.data(), pass_.sources[source] + begin * sizeof(T), length * sizeof(T));
+        if (reduction_.prescale != 1.0) {
+            for (std::size_t i = 0; i < length; ++i) {
+                values_[i] = truncated<T>(static_cast<double>(values_[i]) * reduction_.prescale);
+            }
+        }
+    }
+
+    void average(std::size_t begin, std::size_t length) {
+        std::array<Wide<T>, kBlock> sums;
+        std::fill_n(sums.begin(), length, Wide<T>{0});
+        for (std::size_t s = 0; s < pass_.source_count; ++s) {
+            load(s, begin, length);
+            for (std::size_t i = 0; i < length; ++i) {
+                sums[i] += values_[i];
+            }
+        }
+        for (std::size_t i = 0; i < length; ++i) {
+            values_[i] = reduction_.postscale == 1.0
+                             ? quotient<T>(sums[i], reduction_.divisor)
+                             : truncated<T>(static_cast<double>(sums[i]) * reduction_.postscale / reduction_.divisor);
+        }
+    }
+
+    void reduce(std::size_t begin, std::size_t length) {
+        std::array<T, kBlock> results;
+        load(0, begin, length);
+        std::copy_n(values_.begin(), length, results.begin());
+        for (std::size_t s = 1; s < pass_.source_count; ++s) {
+            load(s, begin, length);
+            for (std::size_t i = 0; i < length; ++i) {
+                results[i] = combine(reduction_.op, results[i], values_[i]);
+            }
+        }
+        for (std::size_t i = 0; i < length; ++i) {
+            values_[i] = reduction_.postscale == 1.0
+                             ? results[i]
+                             : truncated<T>(static_cast<double>(results[i]) * reduction_.postscale);
+        }
+    }
+
+    const Reduction& reduction_;
+    const Pass& pass_;
+    std::array<T, kBlock> values_;  // of one source, then of the result
+};
+
+}  // namespace
+
+void reduce_exact(const Reduction& reduction, const Pass& pass) {
+    switch (reduction.dtype) {
+        case DType::uint8:
+            return ExactPass<std::uint8_t>(reduction, pass).run();
+        case DType::int8:
+            return ExactPass<std::int8_t>(reduction, pass).run();
+        case DType::int32:
+            return ExactPass<std::int32_t>(reduction, pass).run();
+        case DType::int64:
+            return ExactPass<std::int64_t>(reduction, pass).run();
+        case DType::float16:
+        case DType::bfloat16:
+        case DType::float32:
+        case DType::float64:
+            break;
+    }
+    constexpr bool kIsIntegerDType = false;
+    RUEDA_ASSERT(kIsIntegerDType);
+}
+
+}  // namespace rueda::ops

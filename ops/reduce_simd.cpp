@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+
+// This file is compiled once per SIMD target: foreach_target.h includes it again with other values of HWY_TARGET.
+//
+// A kernel walks through the range in blocks of four vectors. It accumulates a block over all sources in registers and
+// then stores it to all destinations, so each byte is read once and written once. What is left at the end goes by
+// single vectors, by vectors of 16 bytes, and by single lanes: never by a vector that reaches outside the range.
+// Every lane is computed by the same operations whatever the width, so the bits do not show where a block began.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/reduce_simd.cpp"
+#include <hwy/foreach_target.h>  // before highway.h
+//
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "base/assert.hpp"
+#include "ops/elements-inl.hpp"
+#include "ops/operations-inl.hpp"
+#include "ops/pass.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace rueda::ops::HWY_NAMESPACE {
+
+/// Only whole vectors of 16 bytes and more can be streamed; Highway writes 16 bytes even for smaller ones.
+template <class D>
+constexpr bool can_stream(D /*d*/) {
+    return HWY_TARGET != HWY_SCALAR && hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) >= 16;
+}
+
+template <class D>
+HWY_INLINE bool is_aligned(D d, const std::byte* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory) % (hn::Lanes(d) * sizeof(hn::TFromD<D>)) == 0;
+}
+
+template <class D>
+HWY_INLINE void stream_lanes(D d, hn::Vec<D> v, std::byte* memory) {
+    if constexpr (can_stream(D())) {
+        hn::Stream(v, d, reinterpret_cast<hn::TFromD<D>*>(memory));
+    } else {
+        store_lanes(d, v, memory);
+    }
+}
+
+/// kSources and kDestinations are their numbers where these are fixed, 0 where the pass says them.
+template <class Element, class Operation, Scaling kScaling, std::size_t kSources, std::size_t kDestinations>
+class Kernel {
+public:
+    using Lane = typename Element::Lane;
+    static constexpr std::size_t kBytes = sizeof(typename Element::Memory);
+
+    Kernel(const Pass& pass, double before, double after)
+        : pass_(pass), before_(static_cast<Lane>(before)), after_(static_cast<Lane>(after)) {}
+
+    HWY_INLINE void run() {
+        const hn::ScalableTag<Lane> whole;
+        const hn::CappedTag<Lane, 16 / sizeof(Lane)> small;
+        const hn::CappedTag<Lane, 1> single;
+        const std::size_t step = hn::Lanes(whole);
+        std::size_t i = 0;
+        if (pass_.count >= 4 * step) {
+            for (const std::size_t head = lanes_to_alignment(whole); i < head; ++i) {
+                one_vector(single, i);
+            }
+            for (; i + 4 * step <= pass_.count; i += 4 * step) {
+                four_vectors(whole, i);
+            }
+        }
+        for (; i + step <= pass_.count; i += step) {
+            one_vector(whole, i);
+        }
+        if constexpr (hn::MaxLanes(small) < hn::MaxLanes(whole)) {
+            for (; i + hn::Lanes(small) <= pass_.count; i += hn::Lanes(small)) {
+                one_vector(small, i);
+            }
+        }
+        for (; i < pass_.count; ++i) {
+            one_vector(single, i);
+        }
+    }
+
+private:
+    /// Below this many bytes a store that crosses cache lines costs less than the lanes it would take to align it.
+    static constexpr std::size_t kAlignFrom = 4096;
+
+    template <class D>
+    using MemoryTag = hn::Rebind<typename Element::Memory, D>;
+
+    std::size_t source_count() const { return kSources != 0 ? kSources : pass_.source_count; }
+    std::size_t destination_count() const { return kDestinations != 0 ? kDestinations : pass_.destination_count; }
+
+    /// Lanes to do singly until the first destination is aligned; 0 where that is impossible or not worth it.
+    template <class D>
+    HWY_INLINE std::size_t lanes_to_alignment(D d) const {
+        const std::size_t vector_bytes = hn::Lanes(d) * kBytes;
+        const std::size_t past = reinterpret_cast<std::uintptr_t>(pass_.destinations[0]) % vector_bytes;
+        if (past == 0 || past % kBytes != 0 || pass_.count * kBytes < kAlignFrom) {
+            return 0;
+        }
+        return (vector_bytes - past) / kBytes;
+    }
+
+    template <class D>
+    HWY_INLINE hn::Vec<D> load(D d, std::size_t source, std::size_t i) const {
+        const auto v = Element::load(d, pass_.sources[source] + i * kBytes);
+        if constexpr (kScaling == Scaling::both) {
+            return hn::Mul(v, hn::Set(d, before_));
+        } else {
+            return v;
+        }
+    }
+
+    template <class D>
+    HWY_INLINE hn::Vec<MemoryTag<D>> finished(D d, hn::Vec<D> v) const {
+        if constexpr (kScaling != Scaling::none) {
+            v = hn::Mul(v, hn::Set(d, after_));
+        }
+        if constexpr (hwy::IsFloat<Lane>()) {
+            v = canonical_nan(d, v);
+        }
+        return Element::to_memory(d, v);
+    }
+
+    template <class D>
+    HWY_INLINE void one_vector(D d, std::size_t i) const {
+        auto v = load(d, 0, i);
+        for (std::size_t s = 1; s < source_count(); ++s) {
+            v = Operation::combine(d, v, load(d, s, i));
+        }
+        const auto result = finished(d, v);
+        for (std::size_t t = 0; t < destination_count(); ++t) {
+            store_lanes(MemoryTag<D>(), result, pass_.destinations[t] + i * kBytes);
+        }
+    }
+
+    // Four named vectors, as vectors of some CPUs (SVE) have no size known to the compiler and fit in no array.
+    template <class D>
+    HWY_INLINE void four_vectors(D d, std::size_t i) const {
+        const std::size_t n = hn::Lanes(d);
+        auto v0 = load(d, 0, i);
+        auto v1 = load(d, 0, i + n);
+        auto v2 = load(d, 0, i + 2 * n);
+        auto v3 = load(d, 0, i + 3 * n);
+        for (std::size_t s = 1; s < source_count(); ++s) {
+            v0 = Operation::combine(d, v0, load(d, s, i));
+            v1 = Operation::combine(d, v1, load(d, s, i + n));
+            v2 = Operation::combine(d, v2, load(d, s, i + 2 * n));
+            v3 = Operation::combine(d, v3, load(d, s, i + 3 * n));
+        }
+        const MemoryTag<D> d_memory;
+        const auto r0 = finished(d, v0);
+        const auto r1 = finished(d, v1);
+        const auto r2 = finished(d, v2);
+        const auto r3 = finished(d, v3);
+        for (std::size_t t = 0; t < destination_count(); ++t) {
+            std::byte* const memory = pass_.destinations[t] + i * kBytes;
+            const std::size_t vector_bytes = n * kBytes;
+            if (pass_.streaming && is_aligned(d_memory, memory)) {
+                stream_lanes(d_memory, r0, memory);
+                stream_lanes(d_memory, r1, memory + vector_bytes);
+                stream_lanes(d_memory, r2, memory + 2 * vector_bytes);
+                stream_lanes(d_memory, r3, memory + 3 * vector_bytes);
+            } else {
+                store_lanes(d_memory, r0, memory);
+                store_lanes(d_memory, r1, memory + vector_bytes);
+                store_lanes(d_memory, r2, memory + 2 * vector_bytes);
+                store_lanes(d_memory, r3, memory + 3 * vector_bytes);
+            }
+        }
+    }
+
+    const Pass& pass_;
+    Lane before_;
+    Lane after_;
+};
+
+template <class Element, class Operation, Scaling kScaling>
+void run_general(const Pass& pass, double before, double after) {
+    Kernel<Element, Operation, kScaling, 0, 0>(pass, before, after).run();
+}
+
+/// With the pointers in local arrays of known length the compiler keeps them in registers.
+template <class Element, Scaling kScaling, std::size_t kSources, std::size_t kDestinations>
+void run_fixed_sum(const Pass& pass, double before, double after) {
+    const std::byte* sources[kSources];
+    std::byte* destinations[kDestinations];
+    std::copy_n(pass.sources, kSources, sources);
+    std::copy_n(pass.destinations, kDestinations, destinations);
+    const Pass local{sources, kSources, destinations, kDestinations, pass.count, pass.streaming};
+    Kernel<Element, Sum, kScaling, kSources, kDestinations>(local, before, after).run();
+}
+
+template <class Element, Scaling kScaling, std::size_t kSources>
+void run_sum_of(const Pass& pass, double before, double after) {
+    if (pass.destination_count == 1) {
+        run_fixed_sum<Element, kScaling, kSources, 1>(pass, before, after);
+    } else if (pass.destination_count == kSources) {
+        run_fixed_sum<Element, kScaling, kSources, kSources>(pass, before, after);
+    } else {
+        run_general<Element, Sum, kScaling>(pass, before, after);
+    }
+}
+
+/// A known number of sources makes sums in the caches 1.5 times as fast with 2 to 4 sources, and not with 8 (Zen 4,
+/// 2026-11-21, benchmarks/ops_bench). Every case is code for each SIMD target, so only float32 has 3 and 4.
+template <class Element, Scaling kScaling>
+void run_sum(const Pass& pass, double before, double after) {
+    if (pass.source_count == 2) {
+        return run_sum_of<Element, kScaling, 2>(pass, before, after);
+    }
+    if constexpr (std::is_same_v<Element, Plain<float>>) {
+        if (pass.source_count == 3) {
+            return run_sum_of<Element, kScaling, 3>(pass, before, after);
+        }
+        if (pass.source_count == 4) {
+            return run_sum_of<Element, kScaling, 4>(pass, before, after);
+        }
+    }
+    run_general<Element, Sum, kScaling>(pass, before, after);
+}
+
+template <class Element>
+void run_float(const Reduction& reduction, const Pass& pass) {
+    const double before = reduction.prescale;
+    const double after =
+        reduction.op == ReduceOp::average ? reduction.postscale / reduction.divisor : reduction.postscale;
+    switch (reduction.op) {
+        case ReduceOp::min:
+            return run_general<Element, Min, Scaling::both>(pass, before, after);
+        case ReduceOp::max:
+            return run_general<Element, Max, Scaling::both>(pass, before, after);
+        case ReduceOp::product:
+            return run_general<Element, Product, Scaling::both>(pass, before, after);
+        case ReduceOp::sum:
+        case ReduceOp::average:
+        case ReduceOp::adasum:
+            break;
+    }
+    if (before != 1.0) {
+        run_sum<Element, Scaling::both>(pass, before, after);
+    } else if (after != 1.0) {
+        run_sum<Element, Scaling::after>(pass, before, after);
+    } else {
+        run_sum<Element, Scaling::none>(pass, before, after);
+    }
+}
+
+template <class T>
+void run_integer(ReduceOp op, const Pass& pass) {
+    switch (op) {
+        case ReduceOp::min:
+            return run_general<Plain<T>, Min, Scaling::none>(pass, 1.0, 1.0);
+        case ReduceOp::max:
+            return run_general<Plain<T>, Max, Scaling::none>(pass, 1.0, 1.0);
+        case ReduceOp::sum:
+            // Sums wrap, so signed and unsigned ones have the same bits.
+            return run_general<Plain<std::make_unsigned_t<T>>, Sum, Scaling::none>(pass, 1.0, 1.0);
+        case ReduceOp::average:
+        case ReduceOp::adasum:
+        case ReduceOp::product:
+            break;
+    }
+    constexpr bool kIsLeftToReduceExact = true;
+    RUEDA_ASSERT(!kIsLeftToReduceExact);
+}
+
+void run_kernel(const Reduction& reduction, const Pass& pass) {
+    switch (reduction.dtype) {
+        case DType::uint8:
+            return run_integer<std::uint8_t>(reduction.op, pass);
+        case DType::int8:
+            return run_integer<std::int8_t>(reduction.op, pass);
+        case DType::int32:
+            return run_integer<std::int32_t>(reduction.op, pass);
+        case DType::int64:
+            return run_integer<std::int64_t>(reduction.op, pass);
+        case DType::float16:
+            return run_float<Float16>(reduction, pass);
+        case DType::bfloat16:
+            return run_float<BFloat16>(reduction, pass);
+        case DType::float32:
+            return run_float<Plain<float>>(reduction, pass);
+        case DType::float64:
+            return run_float<Plain<double>>(reduction, pass);
+    }
+    constexpr bool kIsKnownDType = false;
+    RUEDA_ASSERT(kIsKnownDType);
+}
+
+/// Whole cache lines past the caches; the ends by memcpy.
+void stream_bytes(std::byte* destination, const std::byte* source, std::size_t bytes) {
+    const hn::ScalableTag<std::uint8_t> d;
+    const std::size_t n = hn::Lanes(d);
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(destination) % n;
+    std::size_t i = past == 0 ? 0 : std::min(n - past, bytes);
+    std::memcpy(destination, source, i);
+    for (; i + 4 * n <= bytes; i += 4 * n) {
+        const auto v0 = load_lanes(d, source + i);
+        const auto v1 = load_lanes(d, source + i + n);
+        const auto v2 = load_lanes(d, source + i + 2 * n);
+        const auto v3 = load_lanes(d, source + i + 3 * n);
+        stream_lanes(d, v0, destination + i);
+        stream_lanes(d, v1, destination + i + n);
+        stream_lanes(d, v2, destination + i + 2 * n);
+        stream_lanes(d, v3, destination + i + 3 * n);
+    }
+    std::memcpy(destination + i, source + i, bytes - i);
+    hwy::FlushStream();
+}
+
+const char* target_name() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace rueda::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rueda::ops {
+namespace {
+
+HWY_EXPORT(run_kernel);
+HWY_EXPORT(stream_bytes);
+HWY_EXPORT(target_name);
+
+/// Streaming pays from a few cache lines on; below, the fence alone costs more than the copy.
+constexpr std::size_t kStreamFrom = 1024;
+
+}  // namespace
+
+void reduce_simd(const Reduction& reduction, const Pass& pass) {
+    HWY_DYNAMIC_DISPATCH(run_kernel)(reduction, pass);
+    if (pass.streaming) {
+        hwy::FlushStream();
+    }
+}
+
+void copy(std::byte* destination, const std::byte* source, std::size_t bytes, Store store) {
+    if (destination == source || bytes == 0) {
+        return;
+    }
+    if (store == Store::streaming && bytes >= kStreamFrom) {
+        HWY_DYNAMIC_DISPATCH(stream_bytes)(destination, source, bytes);
+    } else {
+        std::memcpy(destination, source, bytes);
+    }
+}
+
+const char* simd_target() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
+
+}  // namespace rueda::ops
+#endif  // HWY_ONCE
