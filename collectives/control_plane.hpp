@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+
+namespace rueda::collectives {
+
+using Bytes = std::vector<std::byte>;
+
+/// How ranks talk before they share an arena: who there is, and small messages. Slow and simple on purpose; after
+/// the arena is attached nothing of a step goes through it.
+///
+/// Every call is collective and blocking. What arrives from another rank is unchecked bytes.
+/// Threads: one thread at a time.
+class ControlPlane {
+public:
+    virtual ~ControlPlane() = default;
+
+    [[nodiscard]] virtual int rank() const = 0;
+    [[nodiscard]] virtual int size() const = 0;
+    /// "mpi (Open MPI 4.1.4)", "socket", "single process", "threads": for log lines.
+    [[nodiscard]] virtual std::string description() const = 0;
+
+    /// Element r of the result is what rank r gave. Sizes may differ.
+    virtual Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) = 0;
+    /// The bytes of `root`, on every rank. `mine` is read on the root only.
+    virtual Result<Bytes> broadcast(std::span<const std::byte> mine, int root) = 0;
+    virtual Status barrier() = 0;
+    /// Last call. Nothing may be asked of it afterwards. With `after_failure`, no peer is waited for and no
+    /// message is sent (MPI is of no use after a failure).
+    virtual void close(bool after_failure) = 0;
+};
+
+}  // namespace rueda::collectives

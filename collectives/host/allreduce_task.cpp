@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/host/allreduce_task.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace rueda::collectives {
+namespace {
+
+/// Work of one step in resident memory: of the order of a chunk, so that abort and other waiters are looked at.
+constexpr std::uint64_t kResidentStep = 128 * 1024;
+
+/// Up to here all is exchanged whole: a wait costs 0.1–0.3 µs, copying and combining so little costs less.
+constexpr std::uint64_t kWholeBytes = 4 * 1024;
+
+using Sources = std::array<const std::byte*, base::kMaxLocalRanks>;
+using Destinations = std::array<std::byte*, base::kMaxLocalRanks + 1>;
+
+}  // namespace
+
+ops::Reduction AllreduceTask::reduction_of(const Segment& segment) const {
+    return {.dtype = segment.dtype,
+            .op = segment.reduce_op,
+            .prescale = segment.prescale,
+            .postscale = segment.postscale,
+            .divisor = static_cast<int>(set_.members)};
+}
+
+bool AllreduceTask::is_inline(std::span<const Location> locations) const {
+    return std::all_of(locations.begin(), locations.end(), [](const Location& l) { return l.payload != nullptr; });
+}
+
+bool AllreduceTask::is_resident(std::span<const Location> locations) const {
+    return std::all_of(locations.begin(), locations.end(),
+                       [](const Location& l) { return l.input != nullptr && l.output != nullptr; });
+}
+
+void AllreduceTask::begin(const Batch& batch) {
+    batch_ = batch;
+    resident_.clear();
+    staged_.clear();
+    for (std::uint32_t i = 0; i < batch.segments.size(); ++i) {
+        const Segment& segment = batch.segments[i];
+        const auto locations = batch.locations_of(i, set_.members);
+        if (segment.count == 0) {
+            continue;
+        }
+        if (set_.members == 1) {
+            ops::reduce(reduction_of(segment), {&segment.input, 1}, {&segment.output, 1}, segment.count);
+        } else if (is_inline(locations)) {
+            reduce_inline(segment, locations);
+        } else if (is_resident(locations)) {
+            resident_.add(i, segment.bytes());
+        } else {
+            staged_.add(i, segment.bytes());
+        }
+    }
+    resident_published_ = false;
+    if (resident_.bytes() > 0) {
+        my_resident_share_ = SegmentMap::share({0, resident_.bytes()}, set_.rank, set_.members);
+        resident_done_ = my_resident_share_.begin;
+    }
+    chunk_count_ = 0;
+    if (staged_.bytes() > 0) {
+        chunk_bytes_ = set_.arena->plan().cell_bytes;
+        chunk_count_ = (staged_.bytes() + chunk_bytes_ - 1) / chunk_bytes_;
+        whole_ = staged_.bytes() <= std::min(kWholeBytes, chunk_bytes_);
+    }
+    staged_chunks_ = reduced_chunks_ = fetched_chunks_ = 0;
+}
+
+StepResult AllreduceTask::step() {
+    StepResult resident = StepResult::done;
+    if (resident_.bytes() > 0) {
+        resident = step_resident();
+        if (resident == StepResult::advanced) {
+            return resident;
+        }
+    }
+    const StepResult staged = fetched_chunks_ < chunk_count_ ? step_staged() : StepResult::done;
+    if (staged != StepResult::done) {
+        return staged;
+    }
+    if (resident == StepResult::done) {
+        set_.chunks += chunk_count_;
+        set_.resident_batches += resident_.bytes() > 0 ? 1U : 0U;
+    }
+    return resident;
+}
+
+// ---- inline -----------------------------------------------------------------------------------------------------
+
+void AllreduceTask::reduce_inline(const Segment& segment, std::span<const Location> locations) const {
+    Sources sources{};
+    for (std::uint32_t member = 0; member < set_.members; ++member) {
+        sources[member] = locations[member].payload;
+    }
+    ops::reduce(reduction_of(segment), {sources.data(), set_.members}, {&segment.output, 1}, segment.count);
+}
+
+// ---- resident ---------------------------------------------------------------------------------------------------
+
+StepResult AllreduceTask::step_resident() {
+    if (resident_done_ < my_resident_share_.end) {
+        const Range piece{resident_done_, std::min(resident_done_ + kResidentStep, my_resident_share_.end)};
+        reduce_resident(piece);
+        resident_done_ = piece.end;
+    }
+    if (resident_done_ < my_resident_share_.end) {
+        return StepResult::advanced;
+    }
+    if (!resident_published_) {
+        set_.publish(set_.mine().resident, set_.resident_batches + 1);
+        resident_published_ = true;
+    }
+    // Until then the others read my inputs and write my outputs.
+    return set_.all_reached(&Progress::resident, set_.resident_batches + 1) ? StepResult::done : StepResult::waiting;
+}
+
+void AllreduceTask::reduce_resident(Range range) const {
+    resident_.for_each_piece(range, [&](std::uint32_t index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t) {
+        const Segment& segment = batch_.segments[index];
+        const auto locations = batch_.locations_of(index, set_.members);
+        Sources sources{};
+        Destinations destinations{};
+        for (std::uint32_t member = 0; member < set_.members; ++member) {
+            sources[member] = locations[member].input + offset;
+            destinations[member] = locations[member].output + offset;
+        }
+        ops::reduce(reduction_of(segment), {sources.data(), set_.members}, {destinations.data(), set_.members},
+                    bytes / size_of(segment.dtype));
+    });
+}
+
+// ---- staged -----------------------------------------------------------------------------------------------------
+
+Range AllreduceTask::chunk(std::uint64_t index) const {
+    return {index * chunk_bytes_, std::min((index + 1) * chunk_bytes_, staged_.bytes())};
+}
+
+/// The cell held the chunk that is so many cells back: everybody must have read it.
+bool AllreduceTask::cell_is_free(std::uint64_t index) const {
+    const std::uint64_t number = set_.chunks + index;
+    const std::uint32_t cells = set_.arena->plan().cells_per_rank;
+    return number < cells || set_.all_reached(&Progress::fetched, number + 1 - cells);
+}
+
+/// One action, the one that others wait for most: stay one chunk ahead with staging, then combine, then fetch.
+StepResult AllreduceTask::step_staged() {
+    const std::uint64_t before = set_.chunks;
+    const bool may_stage = staged_chunks_ < chunk_count_ && cell_is_free(staged_chunks_);
+    if (may_stage && staged_chunks_ < reduced_chunks_ + 2) {
+        stage(staged_chunks_++);
+        set_.publish(set_.mine().staged, before + staged_chunks_);
+        return StepResult::advanced;
+    }
+    if (reduced_chunks_ < staged_chunks_ && set_.all_reached(&Progress::staged, before + reduced_chunks_ + 1)) {
+        if (whole_) {
+            reduce_whole(reduced_chunks_++);
+            fetched_chunks_ = reduced_chunks_;
+            set_.publish(set_.mine().fetched, before + fetched_chunks_);
+        } else {
+            reduce_share(reduced_chunks_++);
+        }
+        set_.publish(set_.mine().reduced, before + reduced_chunks_);
+        return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
+    }
+    if (fetched_chunks_ < reduced_chunks_ && set_.all_reached(&Progress::reduced, before + fetched_chunks_ + 1)) {
+        fetch(fetched_chunks_++);
+        set_.publish(set_.mine().fetched, before + fetched_chunks_);
+        return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
+    }
+    return StepResult::waiting;
+}
+
+void AllreduceTask::stage(std::uint64_t index) {
+    const Range all = chunk(index);
+    const Range own = whole_ ? Range{all.end, all.end} : SegmentMap::share(all, set_.rank, set_.members);
+    std::byte* cell = set_.arena->cell(set_.rank, set_.chunks + index);
+    const auto copy_piece = [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+        const bool readable = batch_.locations_of(segment, set_.members)[set_.rank].input != nullptr;
+        if (whole_ || !readable) {
+            ops::copy(cell + (at - all.begin), batch_.segments[segment].input + offset, bytes);
+        }
+    };
+    staged_.for_each_piece({all.begin, own.begin}, copy_piece);
+    staged_.for_each_piece({own.end, all.end}, copy_piece);
+}
+
+void AllreduceTask::reduce_share(std::uint64_t index) {
+    const Range all = chunk(index);
+    const Range own = SegmentMap::share(all, set_.rank, set_.members);
+    const std::uint64_t number = set_.chunks + index;
+    staged_.for_each_piece(
+        own, [&](std::uint32_t segment_index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+            const Segment& segment = batch_.segments[segment_index];
+            const auto locations = batch_.locations_of(segment_index, set_.members);
+            const std::uint64_t in_cell = at - all.begin;
+            Sources sources{};
+            Destinations destinations{};
+            std::size_t destination_count = 0;
+            bool somebody_fetches = false;
+            for (std::uint32_t member = 0; member < set_.members; ++member) {
+                if (member == set_.rank) {
+                    sources[member] = segment.input + offset;
+                    destinations[destination_count++] = segment.output + offset;
+                    continue;
+                }
+                sources[member] = locations[member].input != nullptr ? locations[member].input + offset
+                                                                     : set_.arena->cell(member, number) + in_cell;
+                if (locations[member].output != nullptr) {
+                    destinations[destination_count++] = locations[member].output + offset;
+                } else {
+                    somebody_fetches = true;
+                }
+            }
+            if (somebody_fetches) {
+                destinations[destination_count++] = set_.arena->cell(set_.rank, number) + in_cell;
+            }
+            ops::reduce(reduction_of(segment), {sources.data(), set_.members}, {destinations.data(), destination_count},
+                        bytes / size_of(segment.dtype));
+        });
+}
+
+void AllreduceTask::reduce_whole(std::uint64_t index) {
+    const Range all = chunk(index);
+    const std::uint64_t number = set_.chunks + index;
+    staged_.for_each_piece(
+        all, [&](std::uint32_t segment_index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+            const Segment& segment = batch_.segments[segment_index];
+            Sources sources{};
+            for (std::uint32_t member = 0; member < set_.members; ++member) {
+                sources[member] =
+                    member == set_.rank ? segment.input + offset : set_.arena->cell(member, number) + (at - all.begin);
+            }
+            std::byte* const destination = segment.output + offset;
+            ops::reduce(reduction_of(segment), {sources.data(), set_.members}, {&destination, 1},
+                        bytes / size_of(segment.dtype));
+        });
+}
+
+void AllreduceTask::fetch(std::uint64_t index) {
+    const Range all = chunk(index);
+    const std::uint64_t number = set_.chunks + index;
+    for (std::uint32_t step = 1; step < set_.members; ++step) {
+        // Everybody begins with another neighbour, so that not all read one rank's cell at once.
+        const std::uint32_t member = (set_.rank + step) % set_.members;
+        const std::byte* cell = set_.arena->cell(member, number);
+        staged_.for_each_piece(SegmentMap::share(all, member, set_.members),
+                               [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+                                   if (batch_.locations_of(segment, set_.members)[set_.rank].output == nullptr) {
+                                       ops::copy(batch_.segments[segment].output + offset, cell + (at - all.begin),
+                                                 bytes);
+                                   }
+                               });
+    }
+}
+
+}  // namespace rueda::collectives

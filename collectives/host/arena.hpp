@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/control_block.hpp"
+#include "base/status.hpp"
+#include "base/unique_fd.hpp"
+
+namespace rueda::collectives {
+
+/// How large the parts of an arena are; the same on all ranks of the host.
+struct ArenaPlan {
+    std::uint32_t members = 1;
+    std::uint64_t negotiation_bytes = 0;
+    std::uint64_t cell_bytes = 0;
+    std::uint32_t cells_per_rank = 4;
+    std::uint64_t resident_bytes = 0;  ///< address space per rank; memory is used only where it is allocated
+
+    [[nodiscard]] bool operator==(const ArenaPlan&) const = default;
+};
+
+/// How far a rank is in moving bytes: counts of chunks, over all batches of the set. One line per rank, written by it.
+struct alignas(base::kCacheLine) Progress {
+    std::atomic<std::uint64_t> staged{0};    ///< my contribution to so many chunks lies in my cells
+    std::atomic<std::uint64_t> reduced{0};   ///< my share of so many chunks is combined
+    std::atomic<std::uint64_t> fetched{0};   ///< of so many chunks I need nothing any more from anybody's memory
+    std::atomic<std::uint64_t> resident{0};  ///< my share of so many batches is combined in resident memory
+};
+
+/// The memory that the ranks of one host share: one memfd, or what stands in for it, mapped by each. Only offsets are
+/// stored in it, because every rank has it at another address. The mapping lives as long as anybody holds the Arena, so
+/// handles and allocations outlive a Runtime. A forked child does not have it: a touch there is a fault of the child,
+/// and cannot change the parent's tensors.
+///
+/// Threads: the accessors are const and may be called from any thread; what they point to has its own rules.
+class Arena {
+public:
+    /// An unwritten memory object of the size that `plan` needs. Nothing of it is used yet.
+    [[nodiscard]] static Result<base::UniqueFd> create_memory(const ArenaPlan& plan);
+    /// Maps it. All ranks do, the leader too.
+    [[nodiscard]] static Result<std::shared_ptr<Arena>> map(base::UniqueFd memory, const ArenaPlan& plan,
+                                                            std::uint32_t rank);
+    ~Arena();
+    Arena(const Arena&) = delete;
+    Arena& operator=(const Arena&) = delete;
+
+    /// Writes the control block into fresh memory: the leader, before the others look.
+    void initialise();
+    /// Whether what the leader wrote is what this rank would have written.
+    [[nodiscard]] Status check() const;
+
+    [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
+    [[nodiscard]] std::uint32_t rank() const { return rank_; }
+    [[nodiscard]] int descriptor() const { return memory_.value(); }
+    [[nodiscard]] base::ControlBlock& control() const { return *reinterpret_cast<base::ControlBlock*>(base_); }
+    [[nodiscard]] std::byte* negotiation() const { return base_ + offsets_.negotiation; }
+    [[nodiscard]] Progress& progress(std::uint32_t rank) const {
+        return reinterpret_cast<Progress*>(base_ + offsets_.progress)[rank];
+    }
+    [[nodiscard]] std::byte* cell(std::uint32_t rank, std::uint64_t chunk) const {
+        const std::uint64_t index = std::uint64_t{rank} * plan_.cells_per_rank + chunk % plan_.cells_per_rank;
+        return base_ + offsets_.cells + index * plan_.cell_bytes;
+    }
+    [[nodiscard]] std::byte* resident(std::uint32_t rank) const {
+        return base_ + offsets_.resident + rank * plan_.resident_bytes;
+    }
+    [[nodiscard]] std::uint64_t resident_file_offset(std::uint32_t rank) const {
+        return offsets_.resident + rank * plan_.resident_bytes;
+    }
+
+    /// Offset of [memory, memory + bytes) if all of it lies in this rank's resident region; what announcements carry.
+    [[nodiscard]] std::optional<std::uint64_t> resident_offset(const void* memory, std::uint64_t bytes) const {
+        const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+        const auto region = reinterpret_cast<std::uintptr_t>(resident(rank_));
+        if (begin < region || begin - region > plan_.resident_bytes ||
+            bytes > plan_.resident_bytes - (begin - region)) {
+            return std::nullopt;
+        }
+        return begin - region;
+    }
+    /// The way back, for another rank's offset: null if it does not lie in that rank's region.
+    [[nodiscard]] std::byte* resident_memory(std::uint32_t rank, std::uint64_t offset, std::uint64_t bytes) const {
+        if (offset > plan_.resident_bytes || bytes > plan_.resident_bytes - offset) {
+            return nullptr;
+        }
+        return resident(rank) + offset;
+    }
+
+private:
+    struct Offsets {
+        std::uint64_t negotiation, progress, cells, resident, end;
+    };
+    [[nodiscard]] static Offsets offsets(const ArenaPlan& plan);
+    Arena(base::UniqueFd memory, const ArenaPlan& plan, std::uint32_t rank, std::byte* base)
+        : plan_(plan), offsets_(offsets(plan)), memory_(std::move(memory)), rank_(rank), base_(base) {}
+
+    ArenaPlan plan_;
+    Offsets offsets_;
+    base::UniqueFd memory_;
+    std::uint32_t rank_;
+    std::byte* base_;
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/host/exchange_task.hpp"
+
+#include <algorithm>
+
+#include "ops/reduce.hpp"
+
+namespace rueda::collectives {
+
+void ExchangeTask::begin(const Batch& batch) {
+    batch_ = batch;
+    contributions_.fill({});
+    staged_chunks_ = fetched_chunks_ = 0;
+    others_read_my_input_ = false;
+    if (batch.operation == Operation::broadcast) {
+        plan_broadcast();
+    } else {
+        plan_allgather();
+    }
+    // What is read in place goes chunk by chunk as well: a step is short, and who has read says so.
+    std::uint64_t longest = 0;
+    for (const Contribution& contribution : contributions_) {
+        longest = std::max(longest, contribution.at_once ? 0 : contribution.bytes);
+    }
+    const Contribution& own = contributions_[set_.rank];
+    others_read_my_input_ = own.readable != nullptr && !own.at_once;
+    const std::uint64_t cell_bytes = set_.arena->plan().cell_bytes;
+    chunk_count_ = (longest + cell_bytes - 1) / cell_bytes;
+    copy_payloads();
+}
+
+void ExchangeTask::plan_broadcast() {
+    const Segment& segment = batch_.segments[0];
+    add(segment.root, segment.bytes(), 0, batch_.locations[segment.root]);
+}
+
+void ExchangeTask::plan_allgather() {
+    std::uint64_t offset = 0;
+    for (std::uint32_t member = 0; member < set_.members; ++member) {
+        const Location& location = batch_.locations[member];
+        const std::uint64_t bytes = static_cast<std::uint64_t>(location.first_dimension) * batch_.segments[0].bytes();
+        add(member, bytes, offset, location);
+        offset += bytes;
+    }
+}
+
+void ExchangeTask::add(std::uint32_t member, std::uint64_t bytes, std::uint64_t output_offset,
+                       const Location& location) {
+    const std::byte* readable = location.payload != nullptr ? location.payload : location.input;
+    contributions_[member] = {bytes, output_offset, bytes > 0 ? readable : nullptr, location.payload != nullptr};
+}
+
+bool ExchangeTask::needs_cells(std::uint32_t member) const {
+    return set_.members > 1 && contributions_[member].bytes > 0 && contributions_[member].readable == nullptr;
+}
+
+void ExchangeTask::copy_payloads() {
+    if (contributions_[set_.rank].at_once) {
+        copy_own({0, contributions_[set_.rank].bytes});
+    }
+    for (std::uint32_t step = 1; step < set_.members; ++step) {
+        const Contribution& other = contributions_[(set_.rank + step) % set_.members];
+        if (other.at_once && other.bytes > 0) {
+            ops::copy(batch_.segments[0].output + other.output_offset, other.readable, other.bytes);
+        }
+    }
+}
+
+/// To my own place in my output, unless it lies there already.
+void ExchangeTask::copy_own(Range range) {
+    const Segment& segment = batch_.segments[0];
+    std::byte* const place = segment.output + contributions_[set_.rank].output_offset;
+    if (range.bytes() > 0 && place != segment.input) {
+        ops::copy(place + range.begin, segment.input + range.begin, range.bytes());
+    }
+}
+
+/// The part of a contribution that belongs to chunk `index`.
+Range ExchangeTask::part_of(const Contribution& contribution, std::uint64_t index) const {
+    const std::uint64_t cell_bytes = set_.arena->plan().cell_bytes;
+    const std::uint64_t bytes = contribution.at_once ? 0 : contribution.bytes;
+    return {std::min(index * cell_bytes, bytes), std::min((index + 1) * cell_bytes, bytes)};
+}
+
+StepResult ExchangeTask::step() {
+    const std::uint64_t before = set_.chunks;
+    if (may_stage()) {
+        stage(staged_chunks_++);
+        if (needs_cells(set_.rank)) {
+            set_.publish(set_.mine().staged, before + staged_chunks_);
+        } else {
+            set_.mine().staged.store(before + staged_chunks_, std::memory_order_release);  // nobody waits for it
+        }
+        return StepResult::advanced;
+    }
+    if (may_fetch()) {
+        fetch(fetched_chunks_++);
+        set_.publish(set_.mine().fetched, before + fetched_chunks_);
+        return StepResult::advanced;
+    }
+    if (staged_chunks_ < chunk_count_ || fetched_chunks_ < chunk_count_ ||
+        (others_read_my_input_ && !set_.all_reached(&Progress::fetched, before + chunk_count_))) {
+        return StepResult::waiting;
+    }
+    set_.chunks += chunk_count_;
+    set_.mine().reduced.store(set_.chunks, std::memory_order_release);  // nobody waits for it in an exchange
+    return StepResult::done;
+}
+
+bool ExchangeTask::may_stage() const {
+    if (staged_chunks_ == chunk_count_) {
+        return false;
+    }
+    const std::uint64_t number = set_.chunks + staged_chunks_;
+    const std::uint32_t cells = set_.arena->plan().cells_per_rank;
+    return !needs_cells(set_.rank) || number < cells || set_.all_reached(&Progress::fetched, number + 1 - cells);
+}
+
+void ExchangeTask::stage(std::uint64_t index) {
+    const Range part = part_of(contributions_[set_.rank], index);
+    if (part.bytes() > 0 && needs_cells(set_.rank)) {
+        ops::copy(set_.arena->cell(set_.rank, set_.chunks + index), batch_.segments[0].input + part.begin,
+                  part.bytes());
+    }
+}
+
+bool ExchangeTask::may_fetch() const {
+    if (fetched_chunks_ == chunk_count_) {
+        return false;
+    }
+    for (std::uint32_t member = 0; member < set_.members; ++member) {
+        if (member != set_.rank && needs_cells(member) &&
+            !set_.reached(member, &Progress::staged, set_.chunks + fetched_chunks_ + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void ExchangeTask::fetch(std::uint64_t index) {
+    copy_own(part_of(contributions_[set_.rank], index));
+    for (std::uint32_t step = 1; step < set_.members; ++step) {
+        const std::uint32_t member = (set_.rank + step) % set_.members;
+        const Contribution& other = contributions_[member];
+        if (const Range part = part_of(other, index); part.bytes() > 0) {
+            const std::byte* source =
+                needs_cells(member) ? set_.arena->cell(member, set_.chunks + index) : other.readable + part.begin;
+            ops::copy(batch_.segments[0].output + other.output_offset + part.begin, source, part.bytes());
+        }
+    }
+}
+
+}  // namespace rueda::collectives

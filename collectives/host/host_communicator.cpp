@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/host/host_communicator.hpp"
+
+#include "base/assert.hpp"
+
+namespace rueda::collectives {
+
+Task& HostCommunicator::start(const Batch& batch) {
+    if (batch.operation == Operation::allreduce) {
+        allreduce_.begin(batch);
+        return allreduce_;
+    }
+    RUEDA_ASSERT(batch.operation == Operation::broadcast || batch.operation == Operation::allgather);
+    exchange_.begin(batch);
+    return exchange_;
+}
+
+}  // namespace rueda::collectives

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "collectives/communicator.hpp"
+#include "collectives/host/allreduce_task.hpp"
+#include "collectives/host/arena.hpp"
+#include "collectives/host/exchange_task.hpp"
+#include "collectives/host/host_set.hpp"
+
+namespace rueda::collectives {
+
+/// Collectives of the ranks of one host through their arena; processes, or threads of one process.
+/// Threads: as Communicator says.
+class HostCommunicator final : public Communicator {
+public:
+    explicit HostCommunicator(std::shared_ptr<Arena> arena)
+        : set_(std::move(arena)), allreduce_(set_), exchange_(set_) {}
+
+    [[nodiscard]] Task& start(const Batch& batch) override;
+
+private:
+    HostSet set_;
+    AllreduceTask allreduce_;
+    ExchangeTask exchange_;
+};
+
+}  // namespace rueda::collectives

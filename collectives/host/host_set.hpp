@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/control_block.hpp"
+#include "collectives/host/arena.hpp"
+
+namespace rueda::collectives {
+
+/// What the tasks of one set share: the arena, who I am in it, and how far the chunks of all batches so far have come.
+/// Threads: whoever drives the engine.
+struct HostSet {
+    explicit HostSet(std::shared_ptr<Arena> a)
+        : arena(std::move(a)), rank(arena->rank()), members(arena->plan().members) {}
+
+    std::shared_ptr<Arena> arena;
+    std::uint32_t rank;
+    std::uint32_t members;
+    std::uint64_t chunks = 0;            ///< through the cells, before the batch under way; the same on all members
+    std::uint64_t resident_batches = 0;  ///< likewise
+
+    [[nodiscard]] Progress& mine() const { return arena->progress(rank); }
+    [[nodiscard]] Progress& of(std::uint32_t member) const { return arena->progress(member); }
+
+    /// Stores a progress counter of this rank and wakes who sleeps and may wait for it. seq_cst: sleepers write their
+    /// attention and then look at the counters. Partners: reached().
+    void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) const {
+        counter.store(value, std::memory_order_seq_cst);
+        wake_sleepers();
+    }
+    void wake_sleepers() const {
+        for (std::uint32_t member = 0; member < members; ++member) {
+            auto& attention = arena->control().ranks[member].attention;
+            if (member == rank) {
+                continue;
+            }
+            if (const base::AttentionState state = attention.state(); state != base::AttentionState::awake) {
+                attention.ring(state);
+            }
+        }
+    }
+
+    /// Have all other members got so far with `counter`?
+    [[nodiscard]] bool all_reached(std::atomic<std::uint64_t> Progress::*counter, std::uint64_t value) const {
+        for (std::uint32_t member = 0; member < members; ++member) {
+            if (member != rank && !reached(member, counter, value)) {
+                return false;
+            }
+        }
+        return true;
+    }
+    [[nodiscard]] bool reached(std::uint32_t member, std::atomic<std::uint64_t> Progress::*counter,
+                               std::uint64_t value) const {
+        return (of(member).*counter).load(std::memory_order_seq_cst) >= value;
+    }
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/host/resident_heap.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "base/memory_limits.hpp"
+#include "base/text.hpp"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14; older C libraries do not name it
+#endif
+
+namespace rueda::collectives {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
+
+std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+std::uint64_t round_down(std::uint64_t value, std::uint64_t unit) { return value / unit * unit; }
+
+std::uint64_t alignment_for(std::uint64_t bytes) {
+    return bytes >= kHugePage ? kHugePage : bytes >= ResidentHeap::kLargeBlock ? kPage : base::kCacheLine;
+}
+
+}  // namespace
+
+ResidentHeap::ResidentHeap(std::shared_ptr<Arena> arena, std::uint64_t limit_bytes)
+    : arena_(std::move(arena)), limit_bytes_(limit_bytes == 0 ? arena_->plan().resident_bytes : limit_bytes) {
+    free_[0] = arena_->plan().resident_bytes;
+}
+
+Result<void*> ResidentHeap::allocate(std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (bytes > limit_bytes_ || used_bytes_ > limit_bytes_ - bytes) {
+        return failure(ErrorCode::resource_exhausted,
+                       "resident memory: {} asked for, {} in use, and the limit of a rank is {} (RUEDA_RESIDENT_LIMIT)",
+                       base::format_bytes(bytes), base::format_bytes(used_bytes_), base::format_bytes(limit_bytes_));
+    }
+    const std::uint64_t alignment = alignment_for(bytes);
+    const std::uint64_t size = round_up(std::max<std::uint64_t>(bytes, 1), alignment == kHugePage ? kPage : alignment);
+    Result<std::uint64_t> taken = take(size, alignment);
+    RUEDA_RETURN_IF_FAILED(taken.status());
+    const std::uint64_t offset = taken.value();
+    if (Status populated = populate(offset, size); !populated.is_ok()) {
+        give_back(offset, size);
+        return populated;
+    }
+    blocks_[offset] = size;
+    used_bytes_ += size;
+    return static_cast<void*>(arena_->resident(arena_->rank()) + offset);
+}
+
+Status ResidentHeap::deallocate(void* memory) {
+    const std::lock_guard lock(mutex_);
+    const auto region = reinterpret_cast<std::uintptr_t>(arena_->resident(arena_->rank()));
+    const auto block = blocks_.find(reinterpret_cast<std::uintptr_t>(memory) - region);
+    if (block == blocks_.end()) {
+        return failure(ErrorCode::invalid_argument,
+                       "{} is not memory that rueda::allocate gave out on this rank (or it was "
+                       "given back before)",
+                       memory);
+    }
+    const auto [offset, bytes] = *block;
+    blocks_.erase(block);
+    used_bytes_ -= bytes;
+    if (quarantined_) {
+        return {};
+    }
+    if (bytes >= kLargeBlock) {
+        // The pages go back to the system and read as zeros when they are used again.
+        fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset), static_cast<off_t>(bytes));
+    }
+    give_back(offset, bytes);
+    return {};
+}
+
+void ResidentHeap::quarantine() {
+    const std::lock_guard lock(mutex_);
+    quarantined_ = true;
+}
+
+std::uint64_t ResidentHeap::used_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return used_bytes_;
+}
+
+Result<std::uint64_t> ResidentHeap::take(std::uint64_t bytes, std::uint64_t alignment) {
+    auto best = free_.end();
+    for (auto range = free_.begin(); range != free_.end(); ++range) {
+        const std::uint64_t padding = round_up(range->first, alignment) - range->first;
+        if (range->second >= padding && range->second - padding >= bytes &&
+            (best == free_.end() || range->second < best->second)) {
+            best = range;
+        }
+    }
+    if (best == free_.end()) {
+        return failure(ErrorCode::resource_exhausted,
+                       "resident memory: no free range of {} is left in the {} that this rank reserved; raise "
+                       "RUEDA_RESIDENT_LIMIT",
+                       base::format_bytes(bytes), base::format_bytes(arena_->plan().resident_bytes));
+    }
+    const auto [begin, length] = *best;
+    free_.erase(best);
+    const std::uint64_t offset = round_up(begin, alignment);
+    if (offset > begin) {
+        free_[begin] = offset - begin;
+    }
+    if (const std::uint64_t rest = begin + length - (offset + bytes); rest > 0) {
+        free_[offset + bytes] = rest;
+    }
+    return offset;
+}
+
+void ResidentHeap::give_back(std::uint64_t offset, std::uint64_t bytes) {
+    auto next = free_.lower_bound(offset);
+    if (next != free_.end() && next->first == offset + bytes) {
+        bytes += next->second;
+        next = free_.erase(next);
+    }
+    if (next != free_.begin()) {
+        const auto previous = std::prev(next);
+        if (previous->first + previous->second == offset) {
+            previous->second += bytes;
+            return;
+        }
+    }
+    free_[offset] = bytes;
+}
+
+Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
+    std::byte* memory = arena_->resident(arena_->rank()) + offset;
+    if (bytes >= kLargeBlock && offset < touched_end_) {
+        // Small blocks that were here before left their contents; fresh pages are zero.
+        fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset), static_cast<off_t>(bytes));
+    }
+    // A small block between others has its pages, mostly: a large one may have given them back. Too few to ask for.
+    if (bytes >= kLargeBlock || offset + bytes > touched_end_) {
+        RUEDA_RETURN_IF_FAILED(base::check_memory(bytes, "resident memory"));
+    }
+    std::byte* first_page = memory - offset % kPage;
+    const std::uint64_t length = round_up(offset + bytes, kPage) - round_down(offset, kPage);
+    if (bytes >= kHugePage) {
+        madvise(first_page, length, MADV_HUGEPAGE);
+    }
+    // Touches through the mapping, so that huge pages and the NUMA node of this thread are taken; reports what a plain
+    // touch would answer with a signal. Before Linux 5.14: fallocate, which takes small pages.
+    if (madvise(first_page, length, MADV_POPULATE_WRITE) != 0) {
+        const auto file_offset =
+            static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + round_down(offset, kPage));
+        if (errno != EINVAL || fallocate(arena_->descriptor(), 0, file_offset, static_cast<off_t>(length)) != 0) {
+            return system_failure(ErrorCode::resource_exhausted,
+                                  fmt::format("resident memory: touching {}", base::format_bytes(bytes)));
+        }
+    }
+    if (bytes < kLargeBlock) {
+        std::memset(memory, 0, bytes);  // an earlier block may have left something in its pages
+    }
+    touched_end_ = std::max(touched_end_, round_up(offset + bytes, kPage));
+    return {};
+}
+
+}  // namespace rueda::collectives

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/control_plane.hpp"
+
+namespace rueda::collectives {
+
+/// A message of the control plane is never longer, results of an allgather included.
+inline constexpr std::size_t kMaxControlMessage = std::size_t{64} << 20;
+
+/// The first bytes on a connection, from the rank that connected.
+struct Hello {
+    std::int32_t rank = 0;
+    std::int32_t size = 0;
+};
+/// Of an encoded hello.
+inline constexpr std::size_t kHelloBytes = 20;
+[[nodiscard]] Bytes encode_hello(const Hello& hello);
+/// Bytes of another process. Checks magic, version, the size of the job, and that the rank exists in it.
+[[nodiscard]] Result<Hello> parse_hello(std::span<const std::byte> bytes, int expected_size);
+
+enum class FrameKind : std::uint32_t { welcome = 1, allgather = 2, broadcast = 3, barrier = 4, failure = 5 };
+[[nodiscard]] const char* name_of(FrameKind kind);
+
+/// Stands before every later message. `sequence` counts the operations, so that ranks that are not in the same one
+/// notice.
+struct FrameHeader {
+    FrameKind kind = FrameKind::barrier;
+    std::int32_t root = 0;
+    std::uint64_t sequence = 0;
+    std::uint64_t length = 0;
+};
+inline constexpr std::size_t kFrameHeaderBytes = 28;
+[[nodiscard]] Bytes encode_header(const FrameHeader& header);
+/// Refuses unknown kinds and lengths above kMaxControlMessage.
+[[nodiscard]] Result<FrameHeader> parse_header(std::span<const std::byte> bytes);
+
+/// The result of an allgather: the sizes, then the bytes.
+[[nodiscard]] Bytes encode_parts(std::span<const Bytes> parts);
+[[nodiscard]] Result<std::vector<Bytes>> parse_parts(std::span<const std::byte> bytes, int expected_count);
+
+/// How a failure travels. Damaged bytes become a failure, too.
+[[nodiscard]] Bytes encode_failure(const Status& status);
+[[nodiscard]] Status parse_failure(std::span<const std::byte> bytes);
+
+}  // namespace rueda::collectives

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/host/unix_socket.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+namespace rueda::collectives {
+namespace {
+
+struct UnixAddress {
+    sockaddr_un address{};
+    socklen_t length = 0;
+};
+
+/// `name` has been checked. An abstract name begins with a zero byte and ends with its length, not with a zero.
+UnixAddress address_of(const std::string& name) {
+    UnixAddress result;
+    result.address.sun_family = AF_UNIX;
+    std::memcpy(result.address.sun_path, name.data(), name.size());
+    const bool is_abstract = name.front() == '@';
+    if (is_abstract) {
+        result.address.sun_path[0] = '\0';
+    }
+    result.length =
+        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size() + static_cast<std::size_t>(!is_abstract));
+    return result;
+}
+
+base::UniqueFd new_socket() { return base::UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+}  // namespace
+
+int milliseconds_until(Deadline deadline) {
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    return static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(rest, 0, INT_MAX));
+}
+
+Status check_socket_name(const std::string& name) {
+    constexpr std::size_t kLimit = sizeof(sockaddr_un::sun_path) - 1;
+    if (name.size() < 2 || (name.front() != '@' && name.front() != '/')) {
+        return failure(ErrorCode::invalid_argument,
+                       "rendezvous '{}' cannot be used, expected \"@name\" or an absolute \"/path\"", name);
+    }
+    if (name.size() > kLimit) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "rendezvous '{}' has {} bytes, expected at most {} (the limit of Unix sockets): use a shorter one", name,
+            name.size(), kLimit);
+    }
+    if (name.find('\0') != std::string::npos) {
+        return failure(ErrorCode::invalid_argument, "rendezvous has a zero byte in its name, expected text");
+    }
+    return {};
+}
+
+Result<base::UniqueFd> listen_unix(const std::string& name, int backlog) {
+    base::UniqueFd listener = new_socket();
+    if (!listener.is_open()) {
+        return system_failure(ErrorCode::resource_exhausted, "socket");
+    }
+    // Linux gives a path socket the mode that the descriptor has before bind: unlike umask, nothing process-wide.
+    if (::fchmod(listener.value(), 0600) != 0) {
+        return system_failure(ErrorCode::unsupported, "fchmod of a socket");
+    }
+    const UnixAddress address = address_of(name);
+    if (::bind(listener.value(), reinterpret_cast<const sockaddr*>(&address.address), address.length) != 0) {
+        return errno == EADDRINUSE ? failure(ErrorCode::invalid_argument,
+                                             "rendezvous '{}' is in use already: give every job a name of its own, or "
+                                             "remove the file if no job runs",
+                                             name)
+                                   : system_failure(ErrorCode::unsupported, fmt::format("bind of '{}'", name));
+    }
+    if (::listen(listener.value(), backlog) != 0) {
+        const Status status = system_failure(ErrorCode::unsupported, fmt::format("listen on '{}'", name));
+        if (name.front() == '/') {
+            ::unlink(name.c_str());
+        }
+        return status;
+    }
+    return listener;
+}
+
+ConnectAttempt connect_unix(const std::string& name) {
+    ConnectAttempt attempt{new_socket(), 0};
+    const UnixAddress address = address_of(name);
+    if (!attempt.socket.is_open() ||
+        ::connect(attempt.socket.value(), reinterpret_cast<const sockaddr*>(&address.address), address.length) != 0) {
+        attempt.error = errno;
+        attempt.socket.reset();
+    }
+    return attempt;
+}
+
+bool is_worth_retrying(int connect_error) {
+    return connect_error == ECONNREFUSED || connect_error == ENOENT || connect_error == EAGAIN ||
+           connect_error == EINTR;
+}
+
+Result<PeerCredentials> peer_of(int socket) {
+    ucred credentials{};
+    socklen_t length = sizeof(credentials);
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0 || length != sizeof(credentials)) {
+        return system_failure(ErrorCode::unsupported, "getsockopt(SO_PEERCRED)");
+    }
+    return PeerCredentials{credentials.uid, credentials.pid};
+}
+
+Status check_same_user(const PeerCredentials& peer) {
+    const std::uint32_t own = ::geteuid();
+    if (peer.uid != own) {
+        return failure(ErrorCode::unsupported,
+                       "process {} belongs to user {}, expected {}: all ranks must run as the same user", peer.pid,
+                       peer.uid, own);
+    }
+    return {};
+}
+
+Result<bool> wait_for_events(int fd, short events, Deadline deadline) {
+    while (true) {
+        pollfd entry{fd, events, 0};
+        const int ready = ::poll(&entry, 1, milliseconds_until(deadline));
+        if (ready > 0) {
+            return true;
+        }
+        if (ready < 0 && errno != EINTR) {
+            return system_failure(ErrorCode::internal, "poll");
+        }
+        if (has_passed(deadline)) {
+            return false;
+        }
+    }
+}
+
+}  // namespace rueda::collectives

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/mpi/mpi_api.hpp"
+
+#include <array>
+#include <memory>
+#include <utility>
+
+namespace rueda::collectives {
+namespace {
+
+Status check(int code, const char* call) {
+    if (code == MPI_SUCCESS) {
+        return {};
+    }
+    std::array<char, MPI_MAX_ERROR_STRING> text{};
+    int length = 0;
+    if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) {
+        length = 0;
+    }
+    return failure(ErrorCode::aborted, "{} failed: {} (MPI error {})", call,
+                   std::string_view(text.data(), static_cast<std::size_t>(length)), code);
+}
+
+template <class T>
+Result<T> checked(int code, const char* call, T value) {
+    Status status = check(code, call);
+    return status.is_ok() ? Result<T>(std::move(value)) : Result<T>(std::move(status));
+}
+
+int run_callback(MPI_Comm /*communicator*/, int /*key*/, void* attribute, void* /*extra*/) {
+    const std::unique_ptr<std::function<void()>> called(static_cast<std::function<void()>*>(attribute));
+    (*called)();
+    return MPI_SUCCESS;
+}
+
+class RealMpi final : public MpiApi {
+public:
+    bool initialized() override {
+        int flag = 0;
+        return MPI_Initialized(&flag) == MPI_SUCCESS && flag != 0;
+    }
+    bool finalized() override {
+        int flag = 0;
+        return MPI_Finalized(&flag) == MPI_SUCCESS && flag != 0;
+    }
+    std::string library_version() override {
+        std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+        int length = 0;
+        return MPI_Get_library_version(text.data(), &length) == MPI_SUCCESS ? std::string(text.data()) : std::string();
+    }
+
+    Result<int> init_thread(int required) override {
+        int provided = 0;
+        const int code = MPI_Init_thread(nullptr, nullptr, required, &provided);
+        return checked(code, "MPI_Init_thread", provided);
+    }
+    Result<int> query_thread() override {
+        int provided = 0;
+        const int code = MPI_Query_thread(&provided);
+        return checked(code, "MPI_Query_thread", provided);
+    }
+    Status finalize() override { return check(MPI_Finalize(), "MPI_Finalize"); }
+
+    Result<MPI_Comm> duplicate_world() override {
+        MPI_Comm communicator = MPI_COMM_NULL;
+        RUEDA_RETURN_IF_FAILED(check(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), "MPI_Comm_dup"));
+        RUEDA_RETURN_IF_FAILED(
+            check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+        return communicator;
+    }
+    Status free_communicator(MPI_Comm communicator) override {
+        return check(MPI_Comm_free(&communicator), "MPI_Comm_free");
+    }
+    Result<int> rank(MPI_Comm communicator) override {
+        int value = 0;
+        const int code = MPI_Comm_rank(communicator, &value);
+        return checked(code, "MPI_Comm_rank", value);
+    }
+    Result<int> size(MPI_Comm communicator) override {
+        int value = 0;
+        const int code = MPI_Comm_size(communicator, &value);
+        return checked(code, "MPI_Comm_size", value);
+    }
+    Result<int> call_at_finalize(std::function<void()> called) override {
+        int key = MPI_KEYVAL_INVALID;
+        RUEDA_RETURN_IF_FAILED(check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, run_callback, &key, nullptr),
+                                     "MPI_Comm_create_keyval"));
+        auto attribute = std::make_unique<std::function<void()>>(std::move(called));
+        RUEDA_RETURN_IF_FAILED(check(MPI_Comm_set_attr(MPI_COMM_SELF, key, attribute.get()), "MPI_Comm_set_attr"));
+        static_cast<void>(attribute.release());  // run_callback deletes it
+        return key;
+    }
+    Status release_finalize_key(int key) override {
+        RUEDA_RETURN_IF_FAILED(check(MPI_Comm_delete_attr(MPI_COMM_SELF, key), "MPI_Comm_delete_attr"));
+        return check(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");
+    }
+
+    Result<MPI_Request> iallgather(std::span<const std::byte> mine, std::byte* all, MPI_Comm communicator) override {
+        MPI_Request request = MPI_REQUEST_NULL;
+        const int count = static_cast<int>(mine.size());
+        const int code = MPI_Iallgather(mine.data(), count, MPI_BYTE, all, count, MPI_BYTE, communicator, &request);
+        return checked(code, "MPI_Iallgather", request);
+    }
+    Result<MPI_Request> iallgatherv(std::span<const std::byte> mine, std::byte* all, const int* counts,
+                                    const int* offsets, MPI_Comm communicator) override {
+        MPI_Request request = MPI_REQUEST_NULL;
+        const int code = MPI_Iallgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all, counts, offsets,
+                                         MPI_BYTE, communicator, &request);
+        return checked(code, "MPI_Iallgatherv", request);
+    }
+    Result<MPI_Request> ibroadcast(std::span<std::byte> bytes, int root, MPI_Comm communicator) override {
+        MPI_Request request = MPI_REQUEST_NULL;
+        const int code =
+            MPI_Ibcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, root, communicator, &request);
+        return checked(code, "MPI_Ibcast", request);
+    }
+    Result<MPI_Request> ibarrier(MPI_Comm communicator) override {
+        MPI_Request request = MPI_REQUEST_NULL;
+        const int code = MPI_Ibarrier(communicator, &request);
+        return checked(code, "MPI_Ibarrier", request);
+    }
+    Result<bool> test(MPI_Request& request) override {
+        int flag = 0;
+        const int code = MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+        return checked(code, "MPI_Test", flag != 0);
+    }
+};
+
+}  // namespace
+
+std::unique_ptr<MpiApi> real_mpi() { return std::make_unique<RealMpi>(); }
+
+}  // namespace rueda::collectives

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+// The C++ bindings of old MPI headers are not wanted, and drag in a library.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/status.hpp"
+
+namespace rueda::collectives {
+
+/// The MPI calls that Rueda makes, one function each and nothing more, so that a test can stand in for MPI. Failures
+/// keep the name of the call and MPI's text. Threads: as the MPI thread level allows.
+class MpiApi {
+public:
+    virtual ~MpiApi() = default;
+
+    // May be called at any time.
+    [[nodiscard]] virtual bool initialized() = 0;
+    [[nodiscard]] virtual bool finalized() = 0;
+    /// All of MPI_Get_library_version.
+    [[nodiscard]] virtual std::string library_version() = 0;
+
+    // The process.
+    /// Returns the level that MPI gives.
+    [[nodiscard]] virtual Result<int> init_thread(int required) = 0;
+    [[nodiscard]] virtual Result<int> query_thread() = 0;
+    [[nodiscard]] virtual Status finalize() = 0;
+
+    // Communicators and what hangs on them.
+    /// A duplicate of MPI_COMM_WORLD whose errors return.
+    [[nodiscard]] virtual Result<MPI_Comm> duplicate_world() = 0;
+    [[nodiscard]] virtual Status free_communicator(MPI_Comm communicator) = 0;
+    [[nodiscard]] virtual Result<int> rank(MPI_Comm communicator) = 0;
+    [[nodiscard]] virtual Result<int> size(MPI_Comm communicator) = 0;
+    /// `called` runs, once, at the beginning of MPI_Finalize or when the key is released. It must not throw, and it
+    /// stays in memory for good where MPI was never finalised. Returns the attribute's key.
+    [[nodiscard]] virtual Result<int> call_at_finalize(std::function<void()> called) = 0;
+    [[nodiscard]] virtual Status release_finalize_key(int key) = 0;
+
+    // Collectives, on bytes. The memory must stay until the request is complete.
+    [[nodiscard]] virtual Result<MPI_Request> iallgather(std::span<const std::byte> mine, std::byte* all,
+                                                         MPI_Comm communicator) = 0;
+    [[nodiscard]] virtual Result<MPI_Request> iallgatherv(std::span<const std::byte> mine, std::byte* all,
+                                                          const int* counts, const int* offsets,
+                                                          MPI_Comm communicator) = 0;
+    [[nodiscard]] virtual Result<MPI_Request> ibroadcast(std::span<std::byte> bytes, int root,
+                                                         MPI_Comm communicator) = 0;
+    [[nodiscard]] virtual Result<MPI_Request> ibarrier(MPI_Comm communicator) = 0;
+    /// True once the request is complete; it is gone then.
+    [[nodiscard]] virtual Result<bool> test(MPI_Request& request) = 0;
+};
+
+/// The MPI this file was compiled against.
+[[nodiscard]] std::unique_ptr<MpiApi> real_mpi();
+
+}  // namespace rueda::collectives

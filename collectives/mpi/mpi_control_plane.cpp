@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/mpi/mpi_control_plane.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <cstdlib>
+#include <new>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace rueda::collectives {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// MPI belongs to the process, and so does the knowledge of who initialised it.
+struct Ownership {
+    std::shared_ptr<MpiApi> mpi;  ///< set where Rueda initialised it
+    pid_t process = 0;            ///< a forked child's exit must not finalise its parent's MPI
+    bool finalize_at_exit = false;
+};
+Ownership& ownership() {
+    // Never destroyed: the exit handler reads it.
+    static auto* const instance = new Ownership();
+    return *instance;
+}
+
+void finalize_at_exit() {
+    const Ownership& owner = ownership();
+    if (owner.finalize_at_exit && owner.process == ::getpid() && !owner.mpi->finalized()) {
+        static_cast<void>(owner.mpi->finalize().is_ok());  // nobody is left to hear of it
+    }
+}
+
+const char* thread_level_name(int level) {
+    switch (level) {
+        case MPI_THREAD_SINGLE:
+            return "MPI_THREAD_SINGLE";
+        case MPI_THREAD_FUNNELED:
+            return "MPI_THREAD_FUNNELED";
+        case MPI_THREAD_SERIALIZED:
+            return "MPI_THREAD_SERIALIZED";
+        case MPI_THREAD_MULTIPLE:
+            return "MPI_THREAD_MULTIPLE";
+        default:
+            return "an unknown thread level";
+    }
+}
+
+/// The plugin's handles are those of the MPI it was compiled against; in another one they mean nothing.
+Status check_vendor(const std::string& version) {
+#if defined(OPEN_MPI)
+    const std::string expected = "Open MPI";
+#elif defined(MPICH_VERSION)
+    const std::string expected = "MPICH";
+#else
+    const std::string expected;
+#endif
+    if (version.find(expected) == std::string::npos) {
+        return failure(
+            ErrorCode::unsupported,
+            "the MPI of this process is {}, but the MPI plugin was built for {}: build Rueda with that MPI, or "
+            "name another plugin by RUEDA_MPI_PLUGIN",
+            short_mpi_version(version), expected);
+    }
+    return {};
+}
+
+/// Whether somebody has finalised MPI under us. Shared with the callback that MPI keeps.
+struct Life {
+    std::atomic<bool> finalized{false};
+};
+
+/// Memory that MPI reads and writes until a request is complete.
+struct Buffers {
+    Bytes sent;
+    Bytes received;
+    std::vector<int> counts;
+    std::vector<int> offsets;
+};
+
+/// Of operations that did not end well: kept for good.
+std::vector<std::unique_ptr<Buffers>>& abandoned_buffers() {
+    static auto* const buffers = new std::vector<std::unique_ptr<Buffers>>();
+    return *buffers;
+}
+
+class MpiControlPlane final : public ControlPlane {
+public:
+    MpiControlPlane(std::shared_ptr<MpiApi> mpi, const MpiControlPlaneOptions& options, std::size_t chunk_bytes)
+        : mpi_(std::move(mpi)), options_(options), chunk_bytes_(chunk_bytes), life_(std::make_shared<Life>()) {}
+
+    Status open() {
+        auto communicator = mpi_->duplicate_world();
+        if (!communicator.is_ok()) {
+            return communicator.status();
+        }
+        communicator_ = communicator.value();
+        auto rank = mpi_->rank(communicator_);
+        auto size = mpi_->size(communicator_);
+        auto key = mpi_->call_at_finalize([life = life_] { life->finalized.store(true); });
+        RUEDA_RETURN_IF_FAILED(rank.status());
+        RUEDA_RETURN_IF_FAILED(size.status());
+        RUEDA_RETURN_IF_FAILED(key.status());
+        rank_ = rank.value();
+        size_ = size.value();
+        key_ = key.value();
+        description_ = fmt::format("mpi ({})", short_mpi_version(mpi_->library_version()));
+        return {};
+    }
+
+    [[nodiscard]] int rank() const override { return rank_; }
+    [[nodiscard]] int size() const override { return size_; }
+    [[nodiscard]] std::string description() const override { return description_; }
+
+    Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override {
+        return guarded<std::vector<Bytes>>("allgather", [&] { return allgather_in_chunks(mine); });
+    }
+    Result<Bytes> broadcast(std::span<const std::byte> mine, int root) override {
+        if (root < 0 || root >= size_) {
+            return failure(ErrorCode::invalid_argument, "broadcast: root {} does not exist, expected 0 to {}", root,
+                           size_ - 1);
+        }
+        return guarded<Bytes>("broadcast", [&] { return broadcast_in_chunks(mine, root); });
+    }
+    Status barrier() override {
+        return guarded<Bytes>("barrier",
+                              [&]() -> Result<Bytes> {
+                                  RUEDA_RETURN_IF_FAILED(wait(mpi_->ibarrier(communicator_)));
+                                  return Bytes();
+                              })
+            .status();
+    }
+
+    void close(bool after_failure) override {
+        if (std::exchange(closed_, true)) {
+            return;
+        }
+        Ownership& owner = ownership();
+        if (after_failure || !failed_.is_ok()) {
+            // Nobody finalises it any more: it may hang, or say things about a job that is over.
+            owner = Ownership();
+            return;
+        }
+        if (life_->finalized.load()) {
+            return;
+        }
+        // What fails here changes nothing any more: the job has had its results.
+        static_cast<void>(mpi_->release_finalize_key(key_).is_ok());
+        static_cast<void>(mpi_->free_communicator(communicator_).is_ok());
+        if (owner.mpi == nullptr) {
+            return;
+        }
+        if (options_.finalize == MpiFinalize::at_exit) {
+            owner.finalize_at_exit = true;
+        } else {
+            static_cast<void>(mpi_->finalize().is_ok());
+            owner.mpi.reset();
+        }
+    }
+
+private:
+    /// Every operation: not after a failure, not after MPI has ended, and nothing is thrown.
+    template <class T, class Body>
+    Result<T> guarded(const char* operation, Body body) {
+        if (life_->finalized.load()) {
+            return failure(
+                ErrorCode::not_initialized,
+                "{}: the program has called MPI_Finalize while Rueda was in use: call rueda::shutdown() first",
+                operation);
+        }
+        if (!failed_.is_ok()) {
+            return failed_;
+        }
+        operation_ = operation;
+        deadline_ = Clock::now() + options_.operation_timeout;
+        auto buffers = std::make_unique<Buffers>();
+        buffers_ = buffers.get();
+        Result<T> result = Status();
+        try {
+            result = body();
+        } catch (const std::bad_alloc&) {
+            result = out_of_memory();
+        } catch (const std::length_error&) {
+            result = out_of_memory();
+        }
+        failed_ = result.status();
+        if (!failed_.is_ok()) {
+            // A request may still be under way, and MPI writes into its memory whenever somebody calls MPI.
+            abandoned_buffers().push_back(std::move(buffers));
+        }
+        return result;
+    }
+
+    Status out_of_memory() const {
+        return failure(ErrorCode::resource_exhausted, "{}: no memory for what the ranks have sent", operation_);
+    }
+
+    Result<std::vector<Bytes>> allgather_in_chunks(std::span<const std::byte> mine) {
+        auto sizes = gather_sizes(mine.size());
+        if (!sizes.is_ok()) {
+            return sizes.status();
+        }
+        std::vector<Bytes> parts;
+        for (const std::uint64_t bytes : sizes.value()) {
+            parts.emplace_back(bytes);
+        }
+        const std::uint64_t longest = *std::max_element(sizes.value().begin(), sizes.value().end());
+        const std::uint64_t step = std::max<std::uint64_t>(1, chunk_bytes_ / static_cast<std::uint64_t>(size_));
+        for (std::uint64_t begin = 0; begin < longest; begin += step) {
+            RUEDA_RETURN_IF_FAILED(gather_chunk(mine, parts, begin, step));
+        }
+        return parts;
+    }
+
+    Result<std::vector<std::uint64_t>> gather_sizes(std::uint64_t bytes) {
+        std::vector<std::uint64_t> sizes(static_cast<std::size_t>(size_));
+        const auto view = std::as_bytes(std::span(&bytes, 1));
+        buffers_->sent.assign(view.begin(), view.end());
+        buffers_->received.resize(sizes.size() * sizeof(bytes));
+        RUEDA_RETURN_IF_FAILED(wait(mpi_->iallgather(buffers_->sent, buffers_->received.data(), communicator_)));
+        std::copy(buffers_->received.begin(), buffers_->received.end(),
+                  std::as_writable_bytes(std::span(sizes)).begin());
+        return sizes;
+    }
+
+    /// Bytes [begin, begin + step) of every part that is as long.
+    Status gather_chunk(std::span<const std::byte> mine, std::vector<Bytes>& parts, std::uint64_t begin,
+                        std::uint64_t step) {
+        const auto slice = [&](std::size_t bytes) {
+            return bytes <= begin ? std::size_t{0} : std::min<std::size_t>(step, bytes - begin);
+        };
+        buffers_->counts.clear();
+        buffers_->offsets.clear();
+        std::size_t total = 0;
+        for (const Bytes& part : parts) {
+            buffers_->offsets.push_back(static_cast<int>(total));
+            buffers_->counts.push_back(static_cast<int>(slice(part.size())));
+            total += slice(part.size());
+        }
+        const auto sent = mine.subspan(std::min<std::size_t>(begin, mine.size()), slice(mine.size()));
+        buffers_->sent.assign(sent.begin(), sent.end());
+        buffers_->received.resize(total);
+        RUEDA_RETURN_IF_FAILED(
+            wait(mpi_->iallgatherv(buffers_->sent, buffers_->received.data(), buffers_->counts.data(),
+                                   buffers_->offsets.data(), communicator_)));
+        for (std::size_t r = 0; r < parts.size(); ++r) {
+            const auto from = buffers_->received.begin() + buffers_->offsets[r];
+            std::copy(from, from + buffers_->counts[r],
+                      parts[r].begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(begin, parts[r].size())));
+        }
+        return {};
+    }
+
+    Result<Bytes> broadcast_in_chunks(std::span<const std::byte> mine, int root) {
+        const std::uint64_t own = mine.size();
+        const auto view = std::as_bytes(std::span(&own, 1));
+        buffers_->sent.assign(view.begin(), view.end());
+        RUEDA_RETURN_IF_FAILED(wait(mpi_->ibroadcast(buffers_->sent, root, communicator_)));
+        std::uint64_t bytes = 0;
+        std::copy(buffers_->sent.begin(), buffers_->sent.end(), std::as_writable_bytes(std::span(&bytes, 1)).begin());
+        Bytes& data = buffers_->received;
+        data.resize(bytes);
+        if (rank_ == root) {
+            std::copy(mine.begin(), mine.end(), data.begin());
+        }
+        for (std::size_t begin = 0; begin < data.size(); begin += chunk_bytes_) {
+            const auto chunk = std::span(data).subspan(begin, std::min(chunk_bytes_, data.size() - begin));
+            RUEDA_RETURN_IF_FAILED(wait(mpi_->ibroadcast(chunk, root, communicator_)));
+        }
+        return std::move(data);
+    }
+
+    /// MPI has no event to sleep on. A rank that comes late is usually milliseconds late, so this soon goes to sleep
+    /// for longer and longer, up to 1 ms: spinning would take the core from whoever is awaited.
+    Status wait(Result<MPI_Request> started) {
+        if (!started.is_ok()) {
+            return failure(started.status().code(), "{}: {}", operation_, started.status().message());
+        }
+        std::chrono::microseconds pause(0);
+        for (int turn = 0;; ++turn) {
+            auto complete = mpi_->test(started.value());
+            if (!complete.is_ok()) {
+                return failure(complete.status().code(), "{}: {}", operation_, complete.status().message());
+            }
+            if (complete.value()) {
+                return {};
+            }
+            if (Clock::now() >= deadline_) {
+                return failure(ErrorCode::timeout, "{}: not all ranks came within {} s", operation_,
+                               std::chrono::duration<double>(options_.operation_timeout).count());
+            }
+            if (turn < 100) {
+                ::sched_yield();
+            } else {
+                pause = std::min(pause + std::chrono::microseconds(20), std::chrono::microseconds(1000));
+                std::this_thread::sleep_for(pause);
+            }
+        }
+    }
+
+    const std::shared_ptr<MpiApi> mpi_;
+    const MpiControlPlaneOptions options_;
+    const std::size_t chunk_bytes_;
+    const std::shared_ptr<Life> life_;
+    MPI_Comm communicator_ = MPI_COMM_NULL;
+    int rank_ = 0;
+    int size_ = 1;
+    int key_ = MPI_KEYVAL_INVALID;
+    std::string description_;
+    const char* operation_ = "";
+    Clock::time_point deadline_;
+    Buffers* buffers_ = nullptr;  ///< of the operation under way
+    Status failed_;
+    bool closed_ = false;
+};
+
+/// Leaves MPI initialised at a level that will do, or says why not. Returns the level.
+Result<int> initialize(const std::shared_ptr<MpiApi>& mpi) {
+    if (mpi->finalized()) {
+        return failure(
+            ErrorCode::unsupported,
+            "MPI has been finalised in this process, and cannot be initialised again: call rueda::init() once "
+            "per process, and before MPI_Finalize");
+    }
+    if (mpi->initialized()) {
+        return mpi->query_thread();
+    }
+    auto level = mpi->init_thread(MPI_THREAD_MULTIPLE);
+    if (level.is_ok()) {
+        ownership().mpi = mpi;
+        ownership().process = ::getpid();
+    }
+    return level;
+}
+
+Status check_thread_level(int level, bool is_ours) {
+    if (level >= MPI_THREAD_SERIALIZED) {
+        return {};
+    }
+    return is_ours
+               ? failure(ErrorCode::unsupported,
+                         "this MPI gives {}, expected MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED: use an MPI that "
+                         "was built with threads",
+                         thread_level_name(level))
+               : failure(ErrorCode::unsupported,
+                         "the program has initialised MPI with {}, expected MPI_THREAD_MULTIPLE or "
+                         "MPI_THREAD_SERIALIZED: call MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or let "
+                         "rueda::init() initialise MPI",
+                         thread_level_name(level));
+}
+
+}  // namespace
+
+std::string short_mpi_version(const std::string& library_version) {
+    const std::string line = library_version.substr(0, library_version.find_first_of(",\n"));
+    std::string result;
+    for (const char c : line) {
+        const bool is_space = std::isspace(static_cast<unsigned char>(c)) != 0;
+        if (!is_space) {
+            result += c;
+        } else if (!result.empty() && result.back() != ' ') {
+            result += ' ';
+        }
+    }
+    // "Open MPI v4.1.4" and "MPICH Version: 4.0.2" (or "Version 4.0.2") become a name and a number.
+    for (const std::string filler : {" Version: ", " Version ", " v"}) {
+        const std::size_t at = result.find(filler);
+        if (at != std::string::npos && at + filler.size() < result.size() &&
+            std::isdigit(static_cast<unsigned char>(result[at + filler.size()])) != 0) {
+            return result.replace(at, filler.size(), " ");
+        }
+    }
+    return result.empty() ? "unknown MPI" : result;
+}
+
+Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiControlPlaneOptions& options,
+                                         std::size_t chunk_bytes) {
+    RUEDA_RETURN_IF_FAILED(check_vendor(mpi->library_version()));
+    auto level = initialize(mpi);
+    if (!level.is_ok()) {
+        return level.status();
+    }
+    Ownership& owner = ownership();
+    owner.finalize_at_exit = false;
+    if (Status status = check_thread_level(level.value(), owner.mpi != nullptr); !status.is_ok()) {
+        if (std::exchange(owner.mpi, nullptr) != nullptr) {
+            static_cast<void>(mpi->finalize().is_ok());
+        }
+        return status;
+    }
+    if (owner.mpi != nullptr && options.finalize == MpiFinalize::at_exit) {
+        // After MPI's own initialisation, hence run before whatever that has registered.
+        static const int registered = std::atexit(finalize_at_exit);
+        static_cast<void>(registered);
+    }
+    OpenedMpi opened;
+    auto plane = std::make_unique<MpiControlPlane>(std::move(mpi), options, chunk_bytes);
+    RUEDA_RETURN_IF_FAILED(plane->open());
+    opened.control_plane = std::move(plane);
+    if (level.value() == MPI_THREAD_SERIALIZED) {
+        opened.notice =
+            "MPI gives MPI_THREAD_SERIALIZED, not MPI_THREAD_MULTIPLE: the program may make no MPI call of its own "
+            "between "
+            "rueda::init() and rueda::shutdown()";
+    }
+    return opened;
+}
+
+}  // namespace rueda::collectives

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "collectives/mpi/mpi_api.hpp"
+#include "collectives/mpi/plugin_interface.hpp"
+
+namespace rueda::collectives {
+
+/// Opens a control plane over `mpi`; what the plugin's entry does, with the MPI to use handed in. Initialises MPI in
+/// the calling thread if nobody has. Closing it belongs into the same thread.
+///
+/// `chunk_bytes` is the most that one MPI call receives: MPI counts in int. Tests make it small.
+[[nodiscard]] Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi,
+                                                       const MpiControlPlaneOptions& options,
+                                                       std::size_t chunk_bytes = std::size_t{1} << 30);
+
+/// "Open MPI 4.1.4" of the long text that MPI_Get_library_version gives.
+[[nodiscard]] std::string short_mpi_version(const std::string& library_version);
+
+}  // namespace rueda::collectives

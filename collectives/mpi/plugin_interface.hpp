@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "collectives/control_plane.hpp"
+
+namespace rueda::collectives {
+
+/// Grows with every change of anything that crosses between librueda and a plugin, ControlPlane included.
+inline constexpr std::uint32_t kMpiPluginInterface = 1;
+inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
+
+/// When MPI is finalised, where Rueda was who initialised it.
+enum class MpiFinalize {
+    at_close,  ///< by close(false); MPI cannot be initialised again in this process
+    at_exit,   ///< when the process exits, so that Rueda can be initialised again after a shutdown
+};
+
+struct MpiControlPlaneOptions {
+    /// For all ranks to come to one operation.
+    std::chrono::milliseconds operation_timeout = std::chrono::seconds(60);
+    MpiFinalize finalize = MpiFinalize::at_close;
+};
+
+/// An open plane, and one line for the log where something should be known about it ("" if not).
+struct OpenedMpi {
+    std::unique_ptr<ControlPlane> control_plane;
+    std::string notice;
+};
+
+/// What a plugin offers. It lives in the plugin, which is never unloaded.
+struct MpiPlugin {
+    std::uint32_t interface_version;
+    const char* rueda_version;
+    /// Initialises MPI in the calling thread if nobody has. Collective.
+    Result<OpenedMpi> (*open)(const MpiControlPlaneOptions& options);
+};
+
+/// The entry, extern "C": null where the plugin does not have this interface.
+using MpiPluginEntry = const MpiPlugin* (*)(std::uint32_t interface_version);
+
+}  // namespace rueda::collectives

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+
+namespace rueda::collectives {
+
+/// What a set of ranks does together with one tensor. The numbers lie in the arena.
+enum class Operation : std::uint8_t {
+    allreduce = 0,
+    broadcast = 1,
+    allgather = 2,
+    barrier = 3,
+    join = 4,           ///< has its place in the protocol; the operation comes later
+    alltoall = 5,       ///< likewise
+    reducescatter = 6,  ///< likewise
+};
+
+[[nodiscard]] constexpr const char* name_of(Operation operation) noexcept {
+    switch (operation) {
+        case Operation::allreduce:
+            return "allreduce";
+        case Operation::broadcast:
+            return "broadcast";
+        case Operation::allgather:
+            return "allgather";
+        case Operation::barrier:
+            return "barrier";
+        case Operation::join:
+            return "join";
+        case Operation::alltoall:
+            return "alltoall";
+        case Operation::reducescatter:
+            return "reducescatter";
+    }
+    return "unknown operation";
+}
+
+}  // namespace rueda::collectives

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/select_control_plane.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/numbers.hpp"
+#include "collectives/host/socket_control_plane.hpp"
+#include "collectives/host/socket_messages.hpp"
+#include "collectives/mpi/load_plugin.hpp"
+#include "collectives/single_control_plane.hpp"
+
+namespace rueda::collectives {
+namespace {
+
+using base::ControlPlaneKind;
+
+// What can be seen of MPI in this process.
+
+int note_mpi_library(dl_phdr_info* info, std::size_t /*size*/, void* found) {
+    const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+    const std::string_view file = path.substr(path.rfind('/') + 1);
+    if (file.starts_with("libmpi.so") || file.starts_with("libmpich.so")) {
+        static_cast<std::vector<std::string>*>(found)->emplace_back(path);
+    }
+    return 0;
+}
+
+/// Asks whatever `library` has under this name, without knowing which MPI it is: int and int* are the same in all.
+bool says_initialized(void* library) {
+    using Initialized = int (*)(int*);
+    const auto initialized = reinterpret_cast<Initialized>(::dlsym(library, "MPI_Initialized"));
+    int flag = 0;
+    return initialized != nullptr && initialized(&flag) == 0 && flag != 0;
+}
+
+/// The program may be linked with MPI, or have loaded it without making its names visible (Python modules do).
+bool is_mpi_initialized() {
+    if (says_initialized(RTLD_DEFAULT)) {
+        return true;
+    }
+    std::vector<std::string> libraries;
+    ::dl_iterate_phdr(note_mpi_library, &libraries);
+    for (const std::string& path : libraries) {
+        if (void* const library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD); library != nullptr) {
+            const bool initialized = says_initialized(library);
+            ::dlclose(library);  // gives back what RTLD_NOLOAD has counted; the library stays
+            if (initialized) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+// What can be seen of a launcher.
+
+std::optional<std::int32_t> number_of(const base::EnvironmentLookup& environment, const char* name) {
+    const auto text = environment.value(name);
+    return text ? base::parse_integer<std::int32_t>(*text) : std::nullopt;
+}
+
+bool is_folder(const std::string& path) {
+    struct stat facts {};
+    return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+/// A PMIx server keeps its meeting points in a folder as long as it lives.
+bool is_pmix_alive(const base::EnvironmentLookup& environment) {
+    const auto folder = environment.value("PMIX_SERVER_TMPDIR");
+    return folder && is_folder(*folder);
+}
+
+bool is_connected_socket(int fd) {
+    sockaddr_storage peer{};
+    socklen_t length = sizeof(peer);
+    return ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0;
+}
+
+/// The facts but for `mpi_initialized`.
+LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
+    LaunchFacts facts;
+    const bool has_pmix_folder = environment.value("PMIX_SERVER_TMPDIR").has_value();
+    if (const auto size = number_of(environment, "OMPI_COMM_WORLD_SIZE");
+        size && (!has_pmix_folder || is_pmix_alive(environment))) {
+        facts.launcher = "mpirun (OMPI_COMM_WORLD_SIZE)";
+        facts.job_size = size;
+    } else if (const auto fd = number_of(environment, "PMI_FD"); fd && *fd >= 0 && is_connected_socket(*fd)) {
+        facts.launcher = "an MPI launcher (PMI_FD)";
+        facts.job_size = number_of(environment, "PMI_SIZE");
+    } else if (environment.value("PMIX_RANK") && is_pmix_alive(environment)) {
+        facts.launcher = "an MPI launcher (PMIX_RANK)";
+        facts.job_size = number_of(environment, "SLURM_STEP_NUM_TASKS");
+    }
+    return facts;
+}
+
+// The choice.
+
+Status check_identity(const base::Config& config) {
+    if (config.size && *config.size < 1) {
+        return failure(ErrorCode::invalid_argument, "RUEDA_SIZE is {}, expected 1 or more", *config.size);
+    }
+    if (config.rank && config.size && (*config.rank < 0 || *config.rank >= *config.size)) {
+        return failure(ErrorCode::invalid_argument, "RUEDA_RANK is {}, expected 0 to {} as RUEDA_SIZE is {}",
+                       *config.rank, *config.size - 1, *config.size);
+    }
+    return {};
+}
+
+Status check_socket(const base::Config& config) {
+    std::string missing;
+    const auto need = [&](bool is_there, const char* name) {
+        missing += is_there ? "" : fmt::format("{}{}", missing.empty() ? "" : ", ", name);
+    };
+    need(!config.rendezvous.empty(), "RUEDA_RENDEZVOUS");
+    need(config.rank.has_value(), "RUEDA_RANK");
+    need(config.size.has_value(), "RUEDA_SIZE");
+    if (missing.empty()) {
+        return {};
+    }
+    return failure(
+        ErrorCode::invalid_argument,
+        "ranks that meet by a socket need RUEDA_RENDEZVOUS, RUEDA_RANK and RUEDA_SIZE; not set: {}: set them, "
+        "or start the program by ruedarun or mpirun",
+        missing);
+}
+
+Status check_single(const base::Config& config) {
+    if (config.size.value_or(1) == 1 && config.rank.value_or(0) == 0) {
+        return {};
+    }
+    return failure(
+        ErrorCode::invalid_argument,
+        "RUEDA_RANK is {} and RUEDA_SIZE is {}, but this process is alone: no MPI launcher has started it, and "
+        "no RUEDA_RENDEZVOUS is set: start the program by ruedarun or mpirun",
+        config.rank ? fmt::to_string(*config.rank) : "not set", config.size ? fmt::to_string(*config.size) : "not set");
+}
+
+// Opening what was chosen.
+
+std::chrono::milliseconds start_timeout(const base::Config& config) {
+    return std::chrono::milliseconds(std::llround(config.start_timeout_seconds * 1000));
+}
+
+Result<SelectedControlPlane> open_socket(const base::Config& config) {
+    SocketControlPlaneOptions options;
+    options.rendezvous = config.rendezvous;
+    options.rank = config.rank.value_or(0);
+    options.size = config.size.value_or(1);
+    options.start_timeout = start_timeout(config);
+    options.operation_timeout = options.start_timeout;
+    auto plane = open_socket_control_plane(options);
+    if (!plane.is_ok()) {
+        return plane.status();
+    }
+    return SelectedControlPlane{std::move(plane).value(), ""};
+}
+
+/// A launcher of another MPI than the plugin's leaves every process alone: N jobs of size 1, each of which would train.
+Status check_mpi_size(const ControlPlane& plane, const base::Config& config, const LaunchFacts& facts) {
+    if (config.size && *config.size != plane.size()) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "RUEDA_SIZE is {} but MPI's size is {}: start the program by the mpirun of {}, or unset RUEDA_SIZE",
+            *config.size, plane.size(), plane.description());
+    }
+    if (config.rank && *config.rank != plane.rank()) {
+        return failure(ErrorCode::invalid_argument, "RUEDA_RANK is {} but MPI's rank is {}: unset RUEDA_RANK",
+                       *config.rank, plane.rank());
+    }
+    if (facts.job_size && *facts.job_size != plane.size()) {
+        return failure(
+            ErrorCode::unsupported,
+            "{} started {} processes but MPI's size is {}: the launcher and the plugin, {}, are of different "
+            "MPIs; use the launcher of that MPI, or name another plugin by RUEDA_MPI_PLUGIN",
+            facts.launcher, *facts.job_size, plane.size(), plane.description());
+    }
+    return {};
+}
+
+/// Settings may differ from rank to rank: what one finds wrong ends the start on all, instead of leaving the others to
+/// wait for it.
+Status agree(ControlPlane& plane, const Status& mine) {
+    auto gathered = plane.allgather(mine.is_ok() ? Bytes() : encode_failure(mine));
+    if (!gathered.is_ok()) {
+        return gathered.status();
+    }
+    for (const Bytes& verdict : gathered.value()) {
+        if (!verdict.empty()) {
+            return parse_failure(verdict);
+        }
+    }
+    return {};
+}
+
+Result<SelectedControlPlane> open_mpi(const base::Config& config, const LaunchFacts& facts) {
+    auto plugin = load_mpi_plugin(config.mpi_library);
+    if (!plugin.is_ok()) {
+        const std::string why = facts.launcher.empty() ? "" : fmt::format("started by {}, but ", facts.launcher);
+        return failure(plugin.status().code(), "{}{}", why, plugin.status().message());
+    }
+    MpiControlPlaneOptions options;
+    options.operation_timeout = start_timeout(config);
+    // MPI cannot be initialised twice in a process, and rueda::init() may follow a rueda::shutdown().
+    options.finalize = MpiFinalize::at_exit;
+    auto opened = plugin.value()->open(options);
+    if (!opened.is_ok()) {
+        return opened.status();
+    }
+    SelectedControlPlane selected{std::move(opened.value().control_plane), std::move(opened.value().notice)};
+    if (Status status = agree(*selected.control_plane, check_mpi_size(*selected.control_plane, config, facts));
+        !status.is_ok()) {
+        selected.control_plane->close(status.code() == ErrorCode::aborted || status.code() == ErrorCode::timeout);
+        return status;
+    }
+    return selected;
+}
+
+}  // namespace
+
+LaunchFacts read_launch_facts(const base::EnvironmentLookup& environment) {
+    LaunchFacts facts = launcher_of(environment);
+    facts.mpi_initialized = is_mpi_initialized();
+    return facts;
+}
+
+Result<ControlPlaneChoice> choose_control_plane(const base::Config& config, const LaunchFacts& facts) {
+    RUEDA_RETURN_IF_FAILED(check_identity(config));
+    const bool is_automatic = config.control_plane == ControlPlaneKind::automatic;
+    const bool names_socket = !config.rendezvous.empty() && config.rank && config.size;
+    if (config.control_plane == ControlPlaneKind::socket || (is_automatic && names_socket)) {
+        RUEDA_RETURN_IF_FAILED(check_socket(config));
+        return ControlPlaneChoice::socket;
+    }
+    if (config.control_plane == ControlPlaneKind::mpi ||
+        (is_automatic && (facts.mpi_initialized || !facts.launcher.empty()))) {
+        return ControlPlaneChoice::mpi;
+    }
+    // A meeting point, but not who we are: better said now than trained alone.
+    if (is_automatic && !config.rendezvous.empty()) {
+        RUEDA_RETURN_IF_FAILED(check_socket(config));
+    }
+    RUEDA_RETURN_IF_FAILED(check_single(config));
+    return ControlPlaneChoice::single;
+}
+
+Result<SelectedControlPlane> select_control_plane(const base::Config& config,
+                                                  const base::EnvironmentLookup& environment) {
+    const LaunchFacts facts = read_launch_facts(environment);
+    const auto choice = choose_control_plane(config, facts);
+    if (!choice.is_ok()) {
+        return choice.status();
+    }
+    switch (choice.value()) {
+        case ControlPlaneChoice::socket:
+            return open_socket(config);
+        case ControlPlaneChoice::mpi:
+            return open_mpi(config, facts);
+        case ControlPlaneChoice::single:
+            break;
+    }
+    return SelectedControlPlane{std::make_unique<SingleControlPlane>(), ""};
+}
+
+}  // namespace rueda::collectives

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/config.hpp"
+#include "collectives/control_plane.hpp"
+
+namespace rueda::collectives {
+
+/// What can be seen of how this process was started. Variables alone prove little: batch scripts and child processes
+/// inherit them too.
+struct LaunchFacts {
+    bool mpi_initialized = false;          ///< an MPI in this process has been initialised (and perhaps finalised)
+    std::string launcher;                  ///< "mpirun (OMPI_COMM_WORLD_SIZE)", …; empty: no MPI launcher
+    std::optional<std::int32_t> job_size;  ///< how many processes that launcher says it started
+};
+
+/// Of the calling process: its environment, its descriptors, its libraries.
+[[nodiscard]] LaunchFacts read_launch_facts(const base::EnvironmentLookup& environment);
+
+enum class ControlPlaneChoice : std::uint8_t { single, socket, mpi };
+
+/// Pure: which control plane these settings and facts ask for, or why they contradict each other.
+[[nodiscard]] Result<ControlPlaneChoice> choose_control_plane(const base::Config& config, const LaunchFacts& facts);
+
+struct SelectedControlPlane {
+    std::unique_ptr<ControlPlane> control_plane;
+    std::string notice;  ///< a line for the log, as a warning; "" if there is nothing to say
+};
+
+/// Chooses and opens it. Collective; call it in the thread that called rueda::init (MPI belongs there).
+[[nodiscard]] Result<SelectedControlPlane> select_control_plane(const base::Config& config,
+                                                                const base::EnvironmentLookup& environment);
+
+}  // namespace rueda::collectives
