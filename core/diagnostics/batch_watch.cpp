@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/batch_watch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/diagnostics/process_status.hpp"
+#include "core/fusion/batch_end.hpp"
+
+namespace rueda::core {
+namespace {
+
+constexpr double kNanoseconds = 1e9;
+
+double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / kNanoseconds; }
+
+}  // namespace
+
+BatchWatch::BatchWatch(const base::Config& config, base::ControlBlock& control,
+                       const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own)
+    : control_(control),
+      memory_(memory),
+      log_(memory),
+      own_(own),
+      enabled_(config.stall_check),
+      warning_ns_(static_cast<std::int64_t>(config.stall_warning_seconds * kNanoseconds)),
+      // A background thread writes its heartbeat every liveness interval; three missed ones are no hiccup.
+      silence_limit_ns_(static_cast<std::int64_t>(std::max(2.0, 3 * config.liveness_seconds) * kNanoseconds)) {}
+
+std::optional<std::string> BatchWatch::tick(std::int64_t now_ns) {
+    const std::uint64_t position = memory_.cursor(own_).position.load(std::memory_order_acquire);
+    if (!enabled_ || !log_.is_published(position) || !is_call(log_.read(position).kind)) {
+        since_ns_ = 0;
+        return std::nullopt;
+    }
+    if (since_ns_ == 0 || position != position_) {
+        position_ = position;
+        since_ns_ = now_ns;
+        next_report_ns_ = now_ns + warning_ns_;
+        return std::nullopt;
+    }
+    if (now_ns < next_report_ns_) {
+        return std::nullopt;
+    }
+    next_report_ns_ = now_ns + 2 * (now_ns - since_ns_);
+    return is_reporter(now_ns) ? std::optional(describe(now_ns)) : std::nullopt;
+}
+
+bool BatchWatch::is_reporter(std::int64_t now_ns) const {
+    for (std::uint32_t member = 0; member < own_; ++member) {
+        if (now_ns - control_.ranks[member].heartbeat_ns.load(std::memory_order_relaxed) <= silence_limit_ns_) {
+            return false;
+        }
+    }
+    return true;
+}
+
+std::string BatchWatch::describe(std::int64_t now_ns) const {
+    const std::uint32_t slot = log_.read(position_).slot;
+    std::string name = "an unnamed tensor";
+    if (slot < memory_.extent().slots && slot >= memory_.extent().unnamed_slots) {
+        name = fmt::format("tensor '{}'", memory_.label(slot).name(memory_.label(slot).state()));
+    }
+    std::string text = fmt::format(
+        "{} was announced by all ranks {:.3g} seconds ago and is still not done: a rank does not get on with it", name,
+        seconds_of(now_ns - since_ns_));
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        const base::RankBlock& block = control_.ranks[member];
+        const std::int64_t silent_ns = now_ns - block.heartbeat_ns.load(std::memory_order_relaxed);
+        const std::int32_t pid = block.pid.load(std::memory_order_relaxed);
+        const auto status = read_process_status(pid);
+        text += fmt::format("\n  rank {} (pid {}): {}", block.global_rank.load(std::memory_order_relaxed), pid,
+                            status ? describe_process_state(status->state) : "not to be seen");
+        if (silent_ns > silence_limit_ns_) {
+            text += fmt::format(", has not responded for {:.3g} s", seconds_of(silent_ns));
+        }
+        if (const std::string busy = block.busy.read(); !busy.empty()) {
+            text += fmt::format(", busy: {}", busy);
+        }
+    }
+    return text;
+}
+
+}  // namespace rueda::core

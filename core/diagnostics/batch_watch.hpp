@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/config.hpp"
+#include "base/control_block.hpp"
+#include "core/negotiation/log.hpp"
+
+namespace rueda::core {
+
+/// The other way in which a job can stand still: every rank has announced a tensor, it was called, and it does not get
+/// done, because a rank is stopped or starved in the middle of the batch. The stall monitor does not see that: nobody
+/// is missing.
+///
+/// Looks at this rank's cursor: a call behind it that stays there for the warning time is reported, and again with
+/// growing intervals. Threads: one, the background thread.
+class BatchWatch {
+public:
+    BatchWatch(const base::Config& config, base::ControlBlock& control,
+               const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own);
+
+    /// What to tell the user, if this rank is the lowest whose background thread runs.
+    [[nodiscard]] std::optional<std::string> tick(std::int64_t now_ns);
+
+private:
+    [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
+    [[nodiscard]] std::string describe(std::int64_t now_ns) const;
+
+    base::ControlBlock& control_;
+    NegotiationMemory<base::StdAtomics> memory_;
+    Log<base::StdAtomics> log_;
+    std::uint32_t own_;
+    bool enabled_;
+    std::int64_t warning_ns_;
+    std::int64_t silence_limit_ns_;
+    std::uint64_t position_ = 0;
+    std::int64_t since_ns_ = 0;  ///< 0: nothing stands still
+    std::int64_t next_report_ns_ = 0;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/liveness.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "core/diagnostics/process_status.hpp"
+
+namespace rueda::core {
+namespace {
+
+/// Close-on-exec by itself. Refused by kernels before 5.3, by some containers, and when descriptors are used up.
+base::UniqueFd open_pidfd(std::int32_t pid) {
+    return base::UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+}
+
+/// Without a pidfd. A number that belongs to another process now counts as ended.
+bool has_ended(std::int32_t pid, std::uint64_t process_start) {
+    if (const std::optional<ProcessStatus> status = read_process_status(pid)) {
+        return status->has_ended() || status->start_time != process_start;
+    }
+    return kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+/// Text of another process for a one-line message.
+std::string in_one_line(std::string text) {
+    std::replace_if(
+        text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
+    return text;
+}
+
+}  // namespace
+
+Liveness::Liveness(base::ControlBlock& control, std::uint32_t members, std::uint32_t own)
+    : control_(control), members_(std::min<std::uint32_t>(members, base::kMaxLocalRanks)), own_(own) {}
+
+Status Liveness::watch() {
+    for (std::uint32_t index = 0; index < members_; ++index) {
+        if (index == own_) {
+            continue;
+        }
+        if (control_.ranks[index].pid.load(std::memory_order_acquire) <= 0) {
+            return failure(ErrorCode::internal, "{} has not written its process id before it was to be watched",
+                           describe(index));
+        }
+        watch_member(index);
+    }
+    return {};
+}
+
+void Liveness::watch_member(std::uint32_t index) {
+    const base::RankBlock& block = control_.ranks[index];
+    Member& member = watched_[index];
+    member.pid = block.pid.load(std::memory_order_acquire);
+    member.process_start = block.process_start.load(std::memory_order_acquire);
+    if (member.pid == getpid()) {
+        return;  // a thread: it dies with us
+    }
+    // Ranks of one host are in one pid namespace as far as /proc tells. Where it tells nothing, the number may be
+    // somebody else's here.
+    if (member.process_start == 0 || process_start_time(getpid()) == 0) {
+        notes_.push_back(
+            fmt::format("{} is not watched, since there is no usable /proc: should it die, this rank waits "
+                        "for it",
+                        describe(index)));
+        return;
+    }
+    member.watch = Watch::by_proc;
+    base::UniqueFd pidfd = open_pidfd(member.pid);
+    // Looked at after the opening: from then on the descriptor stays with whom the number meant here.
+    if (pidfd.is_open() && process_start_time(member.pid) == member.process_start) {
+        member.pidfd = std::move(pidfd);
+        member.watch = Watch::by_pidfd;
+    }
+}
+
+std::optional<Liveness::Death> Liveness::check() {
+    look_at_descriptors();
+    look_at_proc();
+    const auto dead = std::find_if(watched_.begin(), watched_.end(),
+                                   [](const Member& member) { return member.watch == Watch::dead; });
+    if (dead == watched_.end()) {
+        return std::nullopt;
+    }
+    dead->watch = Watch::none;
+    const auto index = static_cast<std::uint32_t>(dead - watched_.begin());
+    const std::string last_words = in_one_line(control_.ranks[index].last_words.read());
+    return Death{index, fmt::format("{} died: {}", describe(index),
+                                    last_words.empty() ? "no exit record: killed, or out of memory" : last_words)};
+}
+
+void Liveness::look_at_descriptors() {
+    std::array<pollfd, base::kMaxLocalRanks> polled{};
+    std::array<std::uint32_t, base::kMaxLocalRanks> index_of{};
+    nfds_t count = 0;
+    for (std::uint32_t index = 0; index < members_; ++index) {
+        if (watched_[index].watch == Watch::by_pidfd) {
+            index_of[count] = index;
+            polled[count++] = {.fd = watched_[index].pidfd.value(), .events = POLLIN, .revents = 0};
+        }
+    }
+    if (count == 0 || poll(polled.data(), count, 0) <= 0) {
+        return;
+    }
+    for (nfds_t i = 0; i < count; ++i) {
+        if ((polled[i].revents & POLLNVAL) != 0) {
+            // Somebody closed a descriptor that is not his. The number may be another file's by now.
+            static_cast<void>(watched_[index_of[i]].pidfd.release());
+            watched_[index_of[i]].watch = Watch::by_proc;
+        } else if (polled[i].revents != 0) {
+            found_ended(index_of[i]);
+        }
+    }
+}
+
+void Liveness::look_at_proc() {
+    for (std::uint32_t index = 0; index < members_; ++index) {
+        const Member& member = watched_[index];
+        if (member.watch == Watch::by_proc && has_ended(member.pid, member.process_start)) {
+            found_ended(index);
+        }
+    }
+}
+
+void Liveness::found_ended(std::uint32_t index) {
+    watched_[index].pidfd.reset();
+    watched_[index].watch = Watch::none;
+    // What the rank wrote before it ended is visible: its end came to us through the kernel.
+    const auto state = static_cast<base::RankState>(control_.ranks[index].state.load(std::memory_order_acquire));
+    if (state == base::RankState::running || state == base::RankState::shutting_down) {
+        watched_[index].watch = Watch::dead;
+        dead_.fetch_or(std::uint64_t{1} << index, std::memory_order_release);  // partner: is_dead()
+    }
+}
+
+std::string Liveness::describe(std::uint32_t index) const {
+    const std::int32_t rank = control_.ranks[index].global_rank.load(std::memory_order_relaxed);
+    const auto pid = control_.ranks[index].pid.load(std::memory_order_relaxed);
+    return fmt::format("rank {} (pid {})", rank < 0 ? static_cast<std::int32_t>(index) : rank, pid);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/control_block.hpp"
+#include "base/status.hpp"
+#include "base/unique_fd.hpp"
+#include "collectives/host/arena.hpp"
+
+namespace rueda::core {
+
+/// Notices that another rank of the host has died: by a pidfd per process, or by /proc where the system gives none.
+/// Stopped is not dead, and a rank that has left may end. Ranks that are threads of this process are not watched.
+///
+/// How a rank ended is known to its parent only; what it could still say itself stands in its last words.
+///
+/// Threads: watch() and check() by one thread, the background thread; is_dead() and notes() by any, after watch().
+class Liveness {
+public:
+    struct Death {
+        std::uint32_t member = 0;
+        std::string text;  ///< "rank 1 (pid 4711) died: no exit record: killed, or out of memory"
+    };
+
+    /// `control` outlives this.
+    Liveness(base::ControlBlock& control, std::uint32_t members, std::uint32_t own);
+    explicit Liveness(const collectives::Arena& arena)
+        : Liveness(arena.control(), arena.plan().members, arena.rank()) {}
+
+    /// Once every rank has written its pid, its start time and its state. A rank that has died before is found by the
+    /// first check(). A rank whose pid means nothing here is not watched, with a note.
+    Status watch();
+
+    /// The first member, by number, that has died while it was running or shutting down; each is returned once. One
+    /// system call while all live; no waiting.
+    [[nodiscard]] std::optional<Death> check();
+
+    /// Found dead by check(). acquire; partner: check().
+    [[nodiscard]] bool is_dead(std::uint32_t member) const {
+        return (dead_.load(std::memory_order_acquire) >> member & 1) != 0;
+    }
+
+    /// What the user should know, one line each: ranks whose death cannot be noticed.
+    [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+
+private:
+    enum class Watch : std::uint8_t { none, by_pidfd, by_proc, dead };  // dead: and not yet returned by check()
+    struct Member {
+        Watch watch = Watch::none;
+        base::UniqueFd pidfd;
+        std::int32_t pid = 0;
+        std::uint64_t process_start = 0;  ///< 0: not known
+    };
+
+    void watch_member(std::uint32_t index);
+    void look_at_descriptors();
+    void look_at_proc();
+    void found_ended(std::uint32_t index);
+    [[nodiscard]] std::string describe(std::uint32_t index) const;
+
+    base::ControlBlock& control_;
+    std::uint32_t members_;
+    std::uint32_t own_;
+    std::array<Member, base::kMaxLocalRanks> watched_;
+    std::vector<std::string> notes_;
+    std::atomic<std::uint64_t> dead_{0};
+};
+
+}  // namespace rueda::core

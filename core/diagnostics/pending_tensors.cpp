@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/pending_tensors.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace rueda::core {
+namespace {
+
+using Memory = NegotiationMemory<base::StdAtomics>;
+using Label = SlotLabel<base::StdAtomics>;
+
+/// Who has announced `id.generation`, and since when. Nothing if nobody has.
+std::optional<PendingTensor> read_places(const Memory& memory, const PendingTensor::Id& id) {
+    PendingTensor tensor{.id = id, .name = {}, .call = 0, .since_ns = 0, .ready_mask = 0};
+    for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
+        const auto& place = memory.place(id.slot, member, id.generation);
+        if (place.stamp.load(std::memory_order_acquire) != id.generation + 1) {
+            continue;
+        }
+        const std::int64_t announced = place.announced_ns.load(std::memory_order_relaxed);
+        tensor.since_ns = tensor.ready_mask == 0 ? announced : std::min(tensor.since_ns, announced);
+        tensor.ready_mask |= std::uint64_t{1} << member;
+    }
+    return tensor.ready_mask == 0 ? std::nullopt : std::optional(tensor);
+}
+
+/// The generation that some have arrived in and others not, by the slot's arrivals.
+std::optional<std::uint64_t> incomplete_generation(const Memory& memory, std::uint64_t word) {
+    const std::uint64_t arrivals = ArrivalCount::arrivals(word);
+    const std::uint32_t members = memory.extent().members;
+    if (ArrivalCount::is_retired(word) || arrivals % members == 0) {
+        return std::nullopt;
+    }
+    return arrivals / members + 1;
+}
+
+std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t slot) {
+    const auto& count = memory.arrivals(slot).count;
+    const std::uint64_t word = count.load(std::memory_order_acquire);
+    const std::optional<std::uint64_t> generation = incomplete_generation(memory, word);
+    if (!generation) {
+        return std::nullopt;
+    }
+    std::optional<PendingTensor> tensor = read_places(memory, {slot, 0, *generation});
+    if (!tensor || count.load(std::memory_order_acquire) != word) {
+        return std::nullopt;
+    }
+    tensor->call = (*generation - 1) * memory.extent().unnamed_slots + slot + 1;
+    return tensor;
+}
+
+std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t slot) {
+    const auto& count = memory.arrivals(slot).count;
+    const std::uint64_t first_look = count.load(std::memory_order_acquire);
+    if (ArrivalCount::is_retired(first_look) ||
+        (first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0)) {
+        return std::nullopt;  // the usual case: all have arrived, and the label need not be looked at
+    }
+    const Label& label = memory.label(slot);
+    const Label::State state = label.state();
+    const std::uint64_t word = count.load(std::memory_order_acquire);
+    std::optional<std::uint64_t> generation;
+    if (state.state == SlotState::bound) {
+        generation = incomplete_generation(memory, word);
+    } else if (state.state == SlotState::first_sight && !ArrivalCount::is_retired(word)) {
+        generation = 0;
+    }
+    if (!generation) {
+        return std::nullopt;
+    }
+    std::optional<PendingTensor> tensor = read_places(memory, {slot, state.use, *generation});
+    if (!tensor) {
+        return std::nullopt;
+    }
+    tensor->name = label.name(state);
+    const bool moved = tensor->name.empty() || label.state() != state || count.load(std::memory_order_acquire) != word;
+    return moved ? std::nullopt : tensor;
+}
+
+}  // namespace
+
+std::vector<PendingTensor> pending_tensors(const Memory& memory) {
+    std::vector<PendingTensor> pending;
+    const std::uint32_t slots =
+        std::min(memory.header().high_slot.load(std::memory_order_acquire), memory.extent().slots);
+    for (std::uint32_t slot = 0; slot < slots; ++slot) {
+        const bool unnamed = slot < memory.extent().unnamed_slots;
+        if (auto tensor = unnamed ? look_at_unnamed(memory, slot) : look_at_named(memory, slot)) {
+            pending.push_back(std::move(*tensor));
+        }
+    }
+    std::stable_sort(pending.begin(), pending.end(),
+                     [](const PendingTensor& a, const PendingTensor& b) { return a.since_ns < b.since_ns; });
+    return pending;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/stall_monitor.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/diagnostics/process_status.hpp"
+
+namespace rueda::core {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kShortestSilence = 2 * kSecond;  // longer than a busy machine keeps a thread from running
+
+std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
+
+}  // namespace
+
+StallMonitor::StallMonitor(const base::Config& config, base::ControlBlock& control, std::uint32_t own,
+                           const NegotiationMemory<base::StdAtomics>& memory)
+    : control_(control),
+      own_(own),
+      memory_(memory),
+      enabled_(config.stall_check),
+      warning_seconds_(config.stall_warning_seconds),
+      shutdown_seconds_(config.stall_shutdown_seconds),
+      look_interval_ns_(std::min(nanoseconds(config.stall_warning_seconds) / 4, kSecond)),
+      silence_limit_ns_(std::max(kShortestSilence, 3 * nanoseconds(config.liveness_seconds))),
+      schedule_(nanoseconds(config.stall_warning_seconds), nanoseconds(config.stall_shutdown_seconds)) {}
+
+std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
+    if (!enabled_ || now_ns < next_look_ns_) {
+        return std::nullopt;
+    }
+    next_look_ns_ = now_ns + look_interval_ns_;
+    const std::vector<PendingTensor> pending = pending_tensors(memory_);
+    // Every rank keeps the schedule, so that another one can go on with it when the reporter stops responding.
+    const StallSchedule::Due due = schedule_.look(pending, now_ns);
+    if (due.shut_down_for) {
+        return Finding{format_stall_shutdown(describe(*due.shut_down_for, now_ns), shutdown_seconds_), true};
+    }
+    if (due.report && is_reporter(now_ns)) {
+        return Finding{format_stall_report(make_report(pending, now_ns)), false};
+    }
+    return std::nullopt;
+}
+
+bool StallMonitor::responds(std::uint32_t member, std::int64_t now_ns) const {
+    const base::RankBlock& block = control_.ranks[member];
+    const auto state = static_cast<base::RankState>(block.state.load(std::memory_order_acquire));
+    return state == base::RankState::running &&
+           now_ns - block.heartbeat_ns.load(std::memory_order_relaxed) <= silence_limit_ns_;
+}
+
+bool StallMonitor::is_reporter(std::int64_t now_ns) const {
+    for (std::uint32_t member = 0; member < own_; ++member) {
+        if (responds(member, now_ns)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, std::int64_t now_ns) const {
+    StallReport report;
+    report.warning_seconds = warning_seconds_;
+    std::uint64_t missing_somewhere = 0;
+    for (const PendingTensor& tensor : pending) {
+        if (schedule_.is_stalled(tensor, now_ns)) {
+            report.tensors.push_back(describe(tensor, now_ns));
+            missing_somewhere |= ~tensor.ready_mask;
+        }
+    }
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        if ((missing_somewhere >> member & 1) != 0) {
+            report.missing_ranks.push_back(describe(member, pending, now_ns));
+        }
+    }
+    return report;
+}
+
+StallReport::Tensor StallMonitor::describe(const PendingTensor& tensor, std::int64_t now_ns) const {
+    StallReport::Tensor described{tensor.name, tensor.call, seconds(now_ns - tensor.since_ns), {}, {}};
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        const bool ready = (tensor.ready_mask >> member & 1) != 0;
+        (ready ? described.ready : described.missing).push_back(rank_of(member));
+    }
+    return described;
+}
+
+StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const PendingTensor> pending,
+                                         std::int64_t now_ns) const {
+    const base::RankBlock& block = control_.ranks[member];
+    StallReport::Rank described;
+    described.rank = rank_of(member);
+    described.pid = block.pid.load(std::memory_order_relaxed);
+    if (described.pid > 0 && described.pid != getpid()) {
+        const std::optional<ProcessStatus> status = read_process_status(described.pid);
+        // A number that was given to another process says nothing about the rank.
+        if (status && status->start_time == block.process_start.load(std::memory_order_relaxed)) {
+            described.process_state = describe_process_state(status->state);
+        }
+    }
+    described.busy = block.busy.read();
+    for (const PendingTensor& tensor : pending) {
+        if ((tensor.ready_mask >> member & 1) != 0) {
+            described.waits_in.push_back(describe(tensor, now_ns));
+        }
+    }
+    const std::int64_t heartbeat = block.heartbeat_ns.load(std::memory_order_relaxed);
+    if (heartbeat != 0 && now_ns - heartbeat > silence_limit_ns_) {
+        described.silent_seconds = seconds(now_ns - heartbeat);
+    }
+    return described;
+}
+
+std::int32_t StallMonitor::rank_of(std::uint32_t member) const {
+    const std::int32_t rank = control_.ranks[member].global_rank.load(std::memory_order_relaxed);
+    return rank < 0 ? static_cast<std::int32_t>(member) : rank;
+}
+
+}  // namespace rueda::core

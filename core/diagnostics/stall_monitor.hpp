@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/atomics.hpp"
+#include "base/config.hpp"
+#include "base/control_block.hpp"
+#include "collectives/host/arena.hpp"
+#include "core/diagnostics/pending_tensors.hpp"
+#include "core/diagnostics/stall_report.hpp"
+#include "core/diagnostics/stall_schedule.hpp"
+#include "core/negotiation/layout.hpp"
+
+namespace rueda::core {
+
+/// Finds tensors of one process set that some ranks have announced and others, for long, have not. Every rank looks;
+/// the lowest one that responds reports.
+///
+/// Threads: one, the background thread.
+class StallMonitor {
+public:
+    struct Finding {
+        std::string text;        ///< a report of several lines, or with shut_down the reason to abort, in one line
+        bool shut_down = false;  ///< abort the job; every rank finds this by itself
+    };
+
+    /// `control` and the memory outlive this. `own` is this rank's number among the members.
+    StallMonitor(const base::Config& config, base::ControlBlock& control, std::uint32_t own,
+                 const NegotiationMemory<base::StdAtomics>& memory);
+    StallMonitor(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
+                 const NegotiationMemory<base::StdAtomics>& memory)
+        : StallMonitor(config, arena->control(), arena->rank(), memory) {
+        arena_ = std::move(arena);
+    }
+
+    /// To be called a few times per second (more often where the warning time is less than that); looks at the arena at
+    /// most four times per warning time and at least once per second.
+    [[nodiscard]] std::optional<Finding> tick(std::int64_t now_ns);
+
+private:
+    [[nodiscard]] bool responds(std::uint32_t member, std::int64_t now_ns) const;
+    [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
+    [[nodiscard]] StallReport make_report(std::span<const PendingTensor> pending, std::int64_t now_ns) const;
+    [[nodiscard]] StallReport::Tensor describe(const PendingTensor& tensor, std::int64_t now_ns) const;
+    [[nodiscard]] StallReport::Rank describe(std::uint32_t member, std::span<const PendingTensor> pending,
+                                             std::int64_t now_ns) const;
+    [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const;
+
+    std::shared_ptr<collectives::Arena> arena_;
+    base::ControlBlock& control_;
+    std::uint32_t own_;
+    NegotiationMemory<base::StdAtomics> memory_;
+    bool enabled_;
+    double warning_seconds_;
+    double shutdown_seconds_;
+    std::int64_t look_interval_ns_;
+    std::int64_t silence_limit_ns_;
+    StallSchedule schedule_;
+    std::int64_t next_look_ns_ = 0;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/stall_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+
+#include "base/text.hpp"
+#include "rueda/rueda.h"
+
+namespace rueda::core {
+namespace {
+
+using Tensor = StallReport::Tensor;
+using Ranks = std::vector<std::int32_t>;
+
+/// A report is read on a terminal: more lines than this hide the sentence at its top.
+constexpr std::size_t kTensorLines = 20;
+constexpr std::size_t kTensorsPerRank = 4;
+
+/// 60 → "60", 0.5 → "0.5", 73.4 → "73"
+std::string seconds_text(double seconds) {
+    constexpr double kWithoutFraction = 10;
+    if (seconds >= kWithoutFraction) {
+        return fmt::format("{:.0f}", seconds);
+    }
+    const std::string text = fmt::format("{:.1f}", std::max(seconds, 0.0));
+    return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+}
+
+/// As the user wrote it, without an exponent.
+std::string setting_text(double seconds) {
+    std::string text = fmt::format("{:.3f}", seconds);
+    text.erase(text.find_last_not_of('0') + 1);
+    return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+}
+
+std::string name_of(const Tensor& tensor) {
+    return tensor.name.empty() ? fmt::format("an unnamed tensor (call {})", tensor.call)
+                               : fmt::format("tensor {}", base::quote(tensor.name, RUEDA_MAX_NAME));
+}
+
+Ranks without(const Ranks& some, const Ranks& others) {
+    Ranks rest;
+    std::copy_if(some.begin(), some.end(), std::back_inserter(rest),
+                 [&](std::int32_t rank) { return std::find(others.begin(), others.end(), rank) == others.end(); });
+    return rest;
+}
+
+/// The two longest stalled tensors of which each has a rank that the other one lacks; "" if there are none.
+std::string crosswise_line(const std::vector<Tensor>& tensors) {
+    const std::size_t count = std::min(tensors.size(), kTensorLines);
+    for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t j = i + 1; j < count; ++j) {
+            const Ranks here = without(tensors[i].ready, tensors[j].ready);
+            const Ranks there = without(tensors[j].ready, tensors[i].ready);
+            if (!here.empty() && !there.empty()) {
+                return fmt::format("\n  waiting for each other crosswise: {} in {}, {} in {}", base::format_ranks(here),
+                                   name_of(tensors[i]), base::format_ranks(there), name_of(tensors[j]));
+            }
+        }
+    }
+    return {};
+}
+
+std::string waits_text(const std::vector<Tensor>& waits_in) {
+    if (waits_in.empty()) {
+        return "waits in no collective itself";
+    }
+    std::string text = "waits itself in ";
+    for (std::size_t i = 0; i < std::min(waits_in.size(), kTensorsPerRank); ++i) {
+        text += fmt::format("{}{} ({} s)", i == 0 ? "" : ", ", name_of(waits_in[i]), seconds_text(waits_in[i].seconds));
+    }
+    return waits_in.size() <= kTensorsPerRank ? text
+                                              : fmt::format("{} and {} more", text, waits_in.size() - kTensorsPerRank);
+}
+
+std::string rank_lines(const StallReport::Rank& rank) {
+    std::string text = fmt::format("\n  rank {} (pid {}): ", rank.rank, rank.pid);
+    if (!rank.process_state.empty()) {
+        text += rank.process_state + "; ";
+    }
+    if (!rank.busy.empty()) {
+        text += fmt::format("busy with {}; ", base::quote(rank.busy));
+    }
+    text += waits_text(rank.waits_in);
+    if (rank.silent_seconds > 0) {
+        text += fmt::format("; has not responded for {} s", seconds_text(rank.silent_seconds));
+    }
+    std::istringstream stack(rank.stack);
+    for (std::string line; std::getline(stack, line);) {
+        text += "\n    " + line;
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string format_stall_report(const StallReport& report) {
+    std::string text = fmt::format(
+        "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting "
+        "for remainder of ranks for more than {} seconds. This may indicate that different ranks are trying to submit "
+        "different tensors or that only subset of ranks is submitting tensors, which will cause deadlock.",
+        setting_text(report.warning_seconds));
+    for (std::size_t i = 0; i < std::min(report.tensors.size(), kTensorLines); ++i) {
+        const Tensor& tensor = report.tensors[i];
+        text += fmt::format("\n  {}: waiting for {} s; ready: {}; missing: {}", name_of(tensor),
+                            seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
+                            base::format_ranks(tensor.missing));
+    }
+    if (report.tensors.size() > kTensorLines) {
+        text += fmt::format("\n  and {} more tensors", report.tensors.size() - kTensorLines);
+    }
+    text += crosswise_line(report.tensors);
+    for (const StallReport::Rank& rank : report.missing_ranks) {
+        text += rank_lines(rank);
+    }
+    return text;
+}
+
+std::string format_stall_shutdown(const Tensor& tensor, double shutdown_seconds) {
+    return fmt::format(
+        "{} has waited for {} for {} s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS ({}); ready: {}; the job is ended",
+        name_of(tensor), base::format_ranks(tensor.missing), seconds_text(tensor.seconds),
+        setting_text(shutdown_seconds), base::format_ranks(tensor.ready));
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rueda::core {
+
+/// Everything that a stall report says, as data.
+struct StallReport {
+    struct Tensor {
+        std::string name;        ///< empty: unnamed
+        std::uint64_t call = 0;  ///< of an unnamed one
+        double seconds = 0;      ///< since the first announcement
+        std::vector<std::int32_t> ready;
+        std::vector<std::int32_t> missing;
+    };
+    /// What a rank that is missing somewhere is doing. What is not known is empty, and not printed.
+    struct Rank {
+        std::int32_t rank = 0;
+        std::int32_t pid = 0;
+        std::string process_state;
+        std::string busy;              ///< the scope that it declared
+        std::vector<Tensor> waits_in;  ///< oldest first
+        std::string stack;             ///< of its main thread; not captured in this version
+        double silent_seconds = 0;     ///< since its background thread last ran, where that is long ago
+    };
+
+    double warning_seconds = 60;
+    std::vector<Tensor> tensors;  ///< oldest first
+    std::vector<Rank> missing_ranks;
+};
+
+/// Several lines, without a newline at the end. The first is the sentence that users search for.
+[[nodiscard]] std::string format_stall_report(const StallReport& report);
+
+/// Why the job is ended, in one line.
+[[nodiscard]] std::string format_stall_shutdown(const StallReport::Tensor& tensor, double shutdown_seconds);
+
+}  // namespace rueda::core

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "core/diagnostics/pending_tensors.hpp"
+
+namespace rueda::core {
+
+/// When to report what is stalled: when a tensor has been pending for the warning time, and again after intervals of 1,
+/// 2, 4, … warning times while it is. A tensor that joins the stalled ones is reported with the others, one warning
+/// time after the last report at the earliest, and the intervals begin anew.
+///
+/// Threads: one.
+class StallSchedule {
+public:
+    /// `shutdown_ns` 0: never.
+    StallSchedule(std::int64_t warning_ns, std::int64_t shutdown_ns)
+        : warning_ns_(warning_ns), shutdown_ns_(shutdown_ns) {}
+
+    struct Due {
+        bool report = false;
+        std::optional<PendingTensor> shut_down_for;  ///< the longest pending one, once
+    };
+    /// `pending` as pending_tensors() gives them. The time may not go back.
+    [[nodiscard]] Due look(std::span<const PendingTensor> pending, std::int64_t now_ns);
+
+    [[nodiscard]] bool is_stalled(const PendingTensor& tensor, std::int64_t now_ns) const {
+        return now_ns - tensor.since_ns >= warning_ns_;
+    }
+
+private:
+    [[nodiscard]] bool report_is_due(const std::set<PendingTensor::Id>& stalled, std::int64_t now_ns);
+
+    std::int64_t warning_ns_;
+    std::int64_t shutdown_ns_;
+    std::set<PendingTensor::Id> reported_;  // and still stalled
+    std::int64_t last_report_ns_ = 0;
+    std::int64_t interval_ns_ = 0;
+    bool shut_down_ = false;
+};
+
+}  // namespace rueda::core

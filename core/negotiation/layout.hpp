@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "base/atomics.hpp"
+#include "core/negotiation/metadata.hpp"
+#include "rueda/rueda.h"
+
+/// What the negotiation keeps in the arena, per process set (docs/design/0001-negotiation.md). Everything is
+/// fixed-width and reached by offsets; the atomics come from a policy so that an explorer can run the same code.
+namespace rueda::core {
+
+inline constexpr std::uint32_t kNoSlot = 0xFFFFFFFF;
+
+/// Tensors up to this size travel with their announcement, in sets of up to kInlineMembers ranks: every rank reads
+/// every other's lines, so the cost grows with the square of the ranks.
+inline constexpr std::size_t kInlineBytes = 80;
+inline constexpr std::uint32_t kInlineMembers = 8;
+
+/// Sizes of a process set's tables.
+struct NegotiationExtent {
+    std::uint32_t members = 1;
+    std::uint32_t unnamed_slots = 64;    ///< the first slots; matched by call order
+    std::uint32_t initial_slots = 1024;  ///< given out before idle ones are reclaimed; unnamed ones included
+    std::uint32_t slots = 4096;          ///< address space for so many
+    std::uint32_t mailbox_records = 64;  ///< per member; a power of two
+
+    [[nodiscard]] std::uint32_t log_entries() const { return std::bit_ceil(2 * slots + mailbox_records * members + 1); }
+    [[nodiscard]] std::uint32_t name_buckets() const { return std::bit_ceil(2 * slots); }
+};
+
+/// Arrivals of a slot in one word; only grows until the slot is retired.
+struct ArrivalCount {
+    static constexpr std::uint64_t kOne = 1;
+    static constexpr std::uint64_t kChangedOne = std::uint64_t{1} << 48;  ///< added with kOne: "my metadata changed"
+    static constexpr std::uint64_t kRetired = std::uint64_t{1} << 63;
+
+    [[nodiscard]] static constexpr std::uint64_t arrivals(std::uint64_t word) { return word & (kChangedOne - 1); }
+    [[nodiscard]] static constexpr bool any_changed(std::uint64_t word) { return ((word & ~kRetired) >> 48) != 0; }
+    [[nodiscard]] static constexpr bool is_retired(std::uint64_t word) { return (word & kRetired) != 0; }
+};
+
+/// What a rank's announcement carries. Written by its rank before the arrival, read by all after the call.
+/// The stall monitor reads `stamp` and `announced_ns` at any time.
+template <class Atomics>
+struct alignas(base::kCacheLine) Place {
+    enum Flags : std::uint32_t {
+        kResidentInput = 1,
+        kResidentOutput = 2,
+        kPayload = 4,   ///< `payload` holds the whole input
+        kMetadata = 8,  ///< `metadata` is what this rank means; without it, what the slot is bound to
+    };
+
+    typename Atomics::template Atomic<std::uint64_t> stamp{0};  ///< generation + 1 of the last announcement here
+    typename Atomics::template Atomic<std::int64_t> announced_ns{0};
+    std::uint32_t flags = 0;
+    std::uint32_t payload_bytes = 0;
+    std::uint64_t input = 0;           ///< arena offset, if resident
+    std::uint64_t output = 0;          ///< arena offset, if resident
+    std::int64_t first_dimension = 0;  ///< of an allgather's input
+    std::byte payload[kInlineBytes] = {};
+    Metadata metadata;
+    std::uint64_t signature = 0;  ///< of `metadata`; unnamed operations
+
+    /// The fields that a mailbox record carries for a rank that does not know its slot yet.
+    void copy_from(const Place& other) {
+        flags = other.flags;
+        payload_bytes = other.payload_bytes;
+        input = other.input;
+        output = other.output;
+        first_dimension = other.first_dimension;
+        std::copy(std::begin(other.payload), std::end(other.payload), std::begin(payload));
+        metadata = other.metadata;
+        signature = other.signature;
+        announced_ns.store(other.announced_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        // Partner: the stall monitor, which reads the time after the stamp.
+        stamp.store(other.stamp.load(std::memory_order_relaxed), std::memory_order_release);
+    }
+};
+
+template <class Atomics>
+struct alignas(base::kCacheLine) ArrivalWord {
+    typename Atomics::template Atomic<std::uint64_t> count{0};
+    /// Log position of the last call; relaxed, for the choice of what to reclaim.
+    typename Atomics::template Atomic<std::uint64_t> last_called{0};
+    /// Arrivals that the log has called. Less than `count`: somebody is pending, or the last arriver has not appended
+    /// its call yet, and a retirement must not come before that. Written by the appender after its append (release).
+    typename Atomics::template Atomic<std::uint64_t> called{0};
+};
+
+enum class EntryKind : std::uint32_t {
+    call = 1,          ///< `slot` is complete: do it
+    first_call = 2,    ///< the same, and `slot` is bound to the name in its record
+    changed_call = 3,  ///< the same with the metadata of this announcement; the slot is retired
+    mismatch = 4,      ///< the members disagree about `slot`; a named slot is retired
+    failed = 5,        ///< `slot` will not be complete: `rank` has shut down
+    retire = 6,        ///< `slot` is taken from its name
+    refused = 7,       ///< `rank`'s full announcement `ticket` came after somebody's shutdown
+    closed = 8,        ///< all members have shut down; the last entry
+};
+
+template <class Atomics>
+struct alignas(base::kCacheLine) LogEntry {
+    typename Atomics::template Atomic<std::uint64_t> sequence{0};  ///< position + 1, marked until published (Log)
+    typename Atomics::template Atomic<std::uint64_t> end{0};       ///< of the batch that begins here, if > position
+    std::uint32_t kind = 0;
+    std::uint32_t slot = kNoSlot;
+    std::uint32_t rank = 0;
+    std::uint32_t ticket = 0;
+    std::uint32_t operation = 0;  ///< collectives::Operation; of calls, for whoever closes the batch
+    std::uint64_t bytes = 0;      ///< of the tensor; likewise
+};
+
+enum class SlotState : std::uint32_t {
+    unused = 0,
+    first_sight = 1,  ///< some members have announced the name in full
+    bound = 2,
+    retired = 3,  ///< waits for the cursors
+};
+
+/// The registrar's page on a slot. Other ranks read `name` and `metadata` after an entry told them to.
+struct SlotRecord {
+    std::uint32_t state = 0;  ///< SlotState
+    std::uint32_t name_bytes = 0;
+    std::uint64_t name_hash = 0;
+    std::uint64_t arrived = 0;  ///< bit per member, while first_sight
+    std::uint64_t retired_at = 0;
+    Metadata metadata;  ///< bound to
+    char name[RUEDA_MAX_NAME + 1] = {};
+};
+
+/// What any rank may read of a slot at any time, for diagnostics: its state and name, as the registrar publishes them.
+/// A sequence lock whose version is the state word with the number of times that the slot was given a name.
+template <class Atomics>
+class alignas(base::kCacheLine) SlotLabel {
+public:
+    struct State {
+        std::uint32_t use = 0;  ///< 0: never had a name
+        std::uint32_t name_bytes = 0;
+        SlotState state = SlotState::unused;
+
+        [[nodiscard]] bool operator==(const State&) const = default;
+    };
+
+    [[nodiscard]] State state() const { return unpack(state_.load(std::memory_order_acquire)); }
+    /// The name that belongs to `state`; "" if the slot has gone on since, or if no working rank writes such a state.
+    [[nodiscard]] std::string name(const State& state) const {
+        std::string text(std::size_t{kWords} * kWordBytes, '\0');
+        if (state.name_bytes > RUEDA_MAX_NAME) {
+            return {};
+        }
+        for (std::uint32_t i = 0; i * kWordBytes < state.name_bytes; ++i) {
+            const std::uint64_t word = name_[i].load(std::memory_order_acquire);
+            std::memcpy(text.data() + i * kWordBytes, &word, kWordBytes);
+        }
+        const State after = unpack(state_.load(std::memory_order_relaxed));
+        text.resize(state.name_bytes);
+        return after.use == state.use && after.name_bytes == state.name_bytes ? text : std::string();
+    }
+
+    // The registrar's.
+    void open(std::string_view name) {
+        const std::uint32_t use = unpack(state_.load(std::memory_order_relaxed)).use + 1;
+        state_.store(pack({use, 0, SlotState::unused}), std::memory_order_relaxed);
+        for (std::uint32_t i = 0; i * kWordBytes < name.size(); ++i) {
+            std::uint64_t word = 0;
+            const std::string_view part = name.substr(i * kWordBytes, kWordBytes);
+            std::memcpy(&word, part.data(), part.size());
+            name_[i].store(word, std::memory_order_release);  // who sees it, sees the new use: name()
+        }
+        state_.store(pack({use, static_cast<std::uint32_t>(name.size()), SlotState::first_sight}),
+                     std::memory_order_release);
+    }
+    void set(SlotState state) {
+        State now = unpack(state_.load(std::memory_order_relaxed));
+        now.state = state;
+        state_.store(pack(now), std::memory_order_release);
+    }
+
+private:
+    static constexpr std::uint32_t kWordBytes = sizeof(std::uint64_t);
+    static constexpr std::uint32_t kWords = (RUEDA_MAX_NAME + kWordBytes - 1) / kWordBytes;
+
+    [[nodiscard]] static constexpr std::uint64_t pack(const State& s) {
+        return std::uint64_t{s.use} << 32 | std::uint64_t{s.name_bytes} << 16 | static_cast<std::uint64_t>(s.state);
+    }
+    [[nodiscard]] static constexpr State unpack(std::uint64_t word) {
+        return {static_cast<std::uint32_t>(word >> 32), static_cast<std::uint32_t>(word >> 16 & 0xFFFF),
+                static_cast<SlotState>(word & 0xFFFF)};
+    }
+
+    typename Atomics::template Atomic<std::uint64_t> state_{0};
+    typename Atomics::template Atomic<std::uint64_t> name_[kWords] = {};
+};
+
+enum class RequestKind : std::uint32_t { announce = 1, resolve = 2, shut_down = 3 };
+
+/// What a rank asks the registrar.
+template <class Atomics>
+struct alignas(base::kCacheLine) MailboxRecord {
+    std::uint32_t kind = 0;  ///< RequestKind
+    std::uint32_t ticket = 0;
+    std::uint32_t slot = kNoSlot;  ///< resolve
+    std::uint32_t name_bytes = 0;
+    std::uint64_t generation = 0;  ///< resolve
+    std::uint64_t name_hash = 0;
+    char name[RUEDA_MAX_NAME + 1] = {};
+    Place<Atomics> place;
+};
+
+/// A member's mailbox: a ring with one producer (the member, under its enqueue lock) and one consumer (the registrar).
+template <class Atomics>
+struct MailboxHeader {
+    alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> posted{0};
+    alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> taken{0};
+};
+
+template <class Atomics>
+struct alignas(base::kCacheLine) Cursor {
+    typename Atomics::template Atomic<std::uint64_t> position{0};
+};
+
+template <class Atomics>
+struct SetHeader {
+    // Read by everybody, written rarely.
+    alignas(base::kCacheLine) NegotiationExtent extent;
+    typename Atomics::template Atomic<std::uint64_t> shut_down{0};        ///< bit per member
+    typename Atomics::template Atomic<std::uint32_t> first_shut_down{0};  ///< who began it, once `shut_down` is not 0
+    typename Atomics::template Atomic<std::uint32_t> high_slot{0};  ///< slots at and above it were never given out
+
+    alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> requests{0};
+
+    // The registrar's own; handed on through `requests`.
+    alignas(base::kCacheLine) std::uint32_t slot_limit = 0;
+    std::uint32_t free_count = 0;
+    std::uint32_t retired_first = 0;  ///< ring of retired slots, oldest first
+    std::uint32_t retired_count = 0;
+    std::uint32_t clock_hand = 0;
+    std::uint32_t tombstones = 0;
+    std::uint32_t closed = 0;
+    std::uint64_t shut_down_members = 0;
+};
+
+/// Finds the tables in the memory of a set. Cheap to copy; the memory is the arena's.
+template <class Atomics>
+class NegotiationMemory {
+public:
+    [[nodiscard]] static std::size_t bytes(const NegotiationExtent& extent) { return offsets(extent).end; }
+
+    /// Lays out zeroed memory; once, before any other rank attaches.
+    static void initialise(std::byte* memory, const NegotiationExtent& extent);
+
+    NegotiationMemory(std::byte* memory, const NegotiationExtent& extent)
+        : extent_(extent), offsets_(offsets(extent)), memory_(memory) {}
+
+    [[nodiscard]] const NegotiationExtent& extent() const { return extent_; }
+    [[nodiscard]] SetHeader<Atomics>& header() const { return *at<SetHeader<Atomics>>(0, 0); }
+    [[nodiscard]] LogEntry<Atomics>& entry(std::uint64_t position) const {
+        return *at<LogEntry<Atomics>>(offsets_.log, position & (extent_.log_entries() - 1));
+    }
+    [[nodiscard]] ArrivalWord<Atomics>& arrivals(std::uint32_t slot) const {
+        return *at<ArrivalWord<Atomics>>(offsets_.arrivals, slot);
+    }
+    [[nodiscard]] Place<Atomics>& place(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
+        return *at<Place<Atomics>>(offsets_.places,
+                                   (std::uint64_t{slot} * extent_.members + rank) * 2 + (generation & 1));
+    }
+    [[nodiscard]] SlotRecord& record(std::uint32_t slot) const { return *at<SlotRecord>(offsets_.records, slot); }
+    [[nodiscard]] SlotLabel<Atomics>& label(std::uint32_t slot) const {
+        return *at<SlotLabel<Atomics>>(offsets_.labels, slot);
+    }
+    [[nodiscard]] std::uint32_t& name_bucket(std::uint32_t index) const {
+        return *at<std::uint32_t>(offsets_.names, index);
+    }
+    [[nodiscard]] std::uint32_t& free_slot(std::uint32_t index) const {
+        return *at<std::uint32_t>(offsets_.free, index);
+    }
+    [[nodiscard]] std::uint32_t& retired_slot(std::uint32_t index) const {
+        return *at<std::uint32_t>(offsets_.retired, index);
+    }
+    [[nodiscard]] MailboxHeader<Atomics>& mailbox(std::uint32_t rank) const {
+        return *at<MailboxHeader<Atomics>>(offsets_.mailboxes, rank);
+    }
+    [[nodiscard]] MailboxRecord<Atomics>& mailbox_record(std::uint32_t rank, std::uint64_t index) const {
+        return *at<MailboxRecord<Atomics>>(offsets_.mailbox_records, std::uint64_t{rank} * extent_.mailbox_records +
+                                                                         (index & (extent_.mailbox_records - 1)));
+    }
+    [[nodiscard]] Cursor<Atomics>& cursor(std::uint32_t rank) const {
+        return *at<Cursor<Atomics>>(offsets_.cursors, rank);
+    }
+
+private:
+    struct Offsets {
+        std::size_t log, arrivals, places, records, labels, names, free, retired, mailboxes, mailbox_records, cursors,
+            end;
+    };
+    [[nodiscard]] static Offsets offsets(const NegotiationExtent& extent);
+
+    template <class T>
+    [[nodiscard]] T* at(std::size_t offset, std::uint64_t index) const {
+        return reinterpret_cast<T*>(memory_ + offset) + index;
+    }
+
+    NegotiationExtent extent_;
+    Offsets offsets_;
+    std::byte* memory_;
+};
+
+template <class Atomics>
+typename NegotiationMemory<Atomics>::Offsets NegotiationMemory<Atomics>::offsets(const NegotiationExtent& extent) {
+    constexpr std::size_t kPage = 4096;
+    std::size_t next = 0;
+    const auto table = [&next](std::size_t element, std::size_t count) {
+        const std::size_t begin = (next + kPage - 1) / kPage * kPage;
+        next = begin + element * count;
+        return begin;
+    };
+    Offsets o{};
+    table(sizeof(SetHeader<Atomics>), 1);
+    o.cursors = table(sizeof(Cursor<Atomics>), extent.members);
+    o.log = table(sizeof(LogEntry<Atomics>), extent.log_entries());
+    o.arrivals = table(sizeof(ArrivalWord<Atomics>), extent.slots);
+    o.places = table(sizeof(Place<Atomics>), std::size_t{extent.slots} * extent.members * 2);
+    o.records = table(sizeof(SlotRecord), extent.slots);
+    o.labels = table(sizeof(SlotLabel<Atomics>), extent.slots);
+    o.names = table(sizeof(std::uint32_t), extent.name_buckets());
+    o.free = table(sizeof(std::uint32_t), extent.slots);
+    o.retired = table(sizeof(std::uint32_t), extent.slots);
+    o.mailboxes = table(sizeof(MailboxHeader<Atomics>), extent.members);
+    o.mailbox_records = table(sizeof(MailboxRecord<Atomics>), std::size_t{extent.mailbox_records} * extent.members);
+    o.end = (next + kPage - 1) / kPage * kPage;
+    return o;
+}
+
+template <class Atomics>
+void NegotiationMemory<Atomics>::initialise(std::byte* memory, const NegotiationExtent& extent) {
+    // All tables begin as zeros, which fresh memory is: writing them would touch every page of the largest extent.
+    auto* header = new (memory) SetHeader<Atomics>;
+    header->extent = extent;
+    header->slot_limit = std::clamp(extent.initial_slots, extent.unnamed_slots + 1, extent.slots);
+    header->high_slot.store(extent.unnamed_slots, std::memory_order_relaxed);
+    const NegotiationMemory tables(memory, extent);
+    for (std::uint32_t slot = 0; slot < extent.unnamed_slots; ++slot) {
+        tables.record(slot).state = static_cast<std::uint32_t>(SlotState::bound);
+    }
+}
+
+static_assert(sizeof(Place<base::StdAtomics>) == 5 * base::kCacheLine);
+static_assert(offsetof(Place<base::StdAtomics>, payload) + 16 == base::kCacheLine);
+static_assert(sizeof(LogEntry<base::StdAtomics>) == base::kCacheLine);
+static_assert(sizeof(ArrivalWord<base::StdAtomics>) == base::kCacheLine);
+
+}  // namespace rueda::core

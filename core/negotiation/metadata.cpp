@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/negotiation/metadata.hpp"
+
+#include <xxhash.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "base/text.hpp"
+
+namespace rueda::core {
+namespace {
+
+struct Field {
+    const char* name;
+    std::function<std::string(const Metadata&)> value;
+};
+
+std::string shape_text(const Metadata& metadata) {
+    std::string text = "[";
+    for (int i = 0; i < metadata.ndim; ++i) {
+        text += i == 0 ? "" : ", ";
+        text += metadata.shape[i] == Metadata::kAnyExtent ? "any" : std::to_string(metadata.shape[i]);
+    }
+    return text + "]";
+}
+
+/// In the order in which a reader wants them: the first that differs is often the cause of the others.
+const std::vector<Field>& fields() {
+    static const std::vector<Field> all = {
+        {"the operation",
+         [](const Metadata& m) { return std::string(name_of(static_cast<collectives::Operation>(m.operation))); }},
+        {"the dtype", [](const Metadata& m) { return std::string(name_of(static_cast<DType>(m.dtype))); }},
+        {"the shape", shape_text},
+        {"the reduce operation",
+         [](const Metadata& m) { return std::string(name_of(static_cast<ReduceOp>(m.reduce_op))); }},
+        {"the root rank", [](const Metadata& m) { return std::to_string(m.root); }},
+        {"the prescale factor", [](const Metadata& m) { return fmt::format("{}", m.prescale); }},
+        {"the postscale factor", [](const Metadata& m) { return fmt::format("{}", m.postscale); }},
+        {"the process set", [](const Metadata& m) { return std::to_string(m.process_set); }},
+        {"the group", [](const Metadata& m) { return std::to_string(m.group); }},
+    };
+    return all;
+}
+
+/// "ranks 0-2: [3, 4]; rank 3: [3, 5]", the value of the lowest rank first; "" if all agree.
+std::string differing_values(const Field& field, std::span<const Metadata> by_rank) {
+    std::vector<std::string> order;
+    std::map<std::string, std::vector<int>> ranks_of;
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+        const std::string value = field.value(by_rank[rank]);
+        if (ranks_of[value].empty()) {
+            order.push_back(value);
+        }
+        ranks_of[value].push_back(static_cast<int>(rank));
+    }
+    if (order.size() < 2) {
+        return {};
+    }
+    std::string text;
+    for (const std::string& value : order) {
+        text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", base::format_ranks(ranks_of[value]), value);
+    }
+    return text;
+}
+
+}  // namespace
+
+bool agree(const Metadata& a, const Metadata& b) {
+    return std::memcmp(&a, &b, offsetof(Metadata, shape)) == 0 &&
+           std::memcmp(a.shape, b.shape, sizeof(std::int64_t) * a.ndim) == 0;
+}
+
+std::uint64_t signature_of(const Metadata& metadata) {
+    return XXH3_64bits(&metadata, offsetof(Metadata, shape) + sizeof(std::int64_t) * metadata.ndim);
+}
+
+std::uint64_t bytes_of(const Metadata& metadata) {
+    std::uint64_t bytes = size_of(static_cast<DType>(metadata.dtype));
+    for (int i = 0; i < metadata.ndim; ++i) {
+        bytes *= metadata.shape[i] == Metadata::kAnyExtent ? 1 : static_cast<std::uint64_t>(metadata.shape[i]);
+    }
+    return bytes;
+}
+
+bool is_plausible(const Metadata& metadata) {
+    if (metadata.operation > static_cast<std::uint8_t>(collectives::Operation::reducescatter) ||
+        metadata.dtype >= kDTypeCount || metadata.reduce_op > static_cast<std::uint8_t>(ReduceOp::product) ||
+        metadata.ndim > RUEDA_MAX_DIMENSIONS) {
+        return false;
+    }
+    for (int i = 0; i < metadata.ndim; ++i) {
+        if (metadata.shape[i] < 0 && !(i == 0 && metadata.shape[i] == Metadata::kAnyExtent)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank) {
+    const std::string tensor =
+        name.empty() ? std::string("an unnamed tensor (matched by call order)") : fmt::format("tensor '{}'", name);
+    for (const Field& field : fields()) {
+        if (const std::string values = differing_values(field, by_rank); !values.empty()) {
+            return failure(ErrorCode::mismatch, "{}: the ranks disagree about {}: {}", tensor, field.name, values);
+        }
+    }
+    return failure(ErrorCode::mismatch, "{}: the ranks disagree", tensor);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+#include "collectives/operation.hpp"
+#include "rueda/rueda.h"
+#include "rueda/types.hpp"
+
+namespace rueda::core {
+
+/// Everything about an operation on a tensor that the members of a process set must agree on. Lies in the arena, so
+/// fixed-width. What may differ between ranks by right (an allgather's first dimension) is not in here: its extent is
+/// kAnyExtent.
+struct Metadata {
+    static constexpr std::int64_t kAnyExtent = -1;
+
+    std::uint8_t operation = 0;  ///< collectives::Operation
+    std::uint8_t dtype = 0;      ///< DType
+    std::uint8_t reduce_op = 0;  ///< ReduceOp; 0 where the operation has none
+    std::uint8_t ndim = 0;
+    std::int32_t root = 0;         ///< 0 where the operation has none
+    std::int32_t process_set = 0;  ///< id
+    std::uint32_t group = 0;       ///< 0: not a member of a group
+    double prescale = 1.0;
+    double postscale = 1.0;
+    std::int64_t shape[RUEDA_MAX_DIMENSIONS] = {};  ///< `ndim` extents, then zeros
+};
+static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>);
+
+/// Whether two ranks mean the same. Scale factors are compared by their bits: a NaN agrees with itself.
+[[nodiscard]] bool agree(const Metadata& a, const Metadata& b);
+
+/// A hash of all fields, for unnamed operations.
+[[nodiscard]] std::uint64_t signature_of(const Metadata& metadata);
+
+/// Bytes of the tensor; of an allgather, of one row.
+[[nodiscard]] std::uint64_t bytes_of(const Metadata& metadata);
+
+/// False for bytes that no working rank writes: unknown enumerators, too many dimensions, negative extents.
+[[nodiscard]] bool is_plausible(const Metadata& metadata);
+
+/// The error for all members: what differs, and which ranks have which value.
+///
+///     tensor 'layer1.weight': the ranks disagree about the shape: ranks 0-2: [3, 4]; rank 3: [3, 5]
+///
+/// `by_rank[r]` is what rank r announced; all plausible, and not all alike.
+[[nodiscard]] Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank);
+
+}  // namespace rueda::core

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/operations/requests.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/text.hpp"
+#include "collectives/operation.hpp"
+
+namespace rueda::core {
+namespace {
+
+using collectives::Operation;
+
+/// Elements of extents [first, ndim); InvalidArgument for a negative one or an overflow of bytes.
+Status count_elements(const rueda_tensor& tensor, std::int32_t first, const char* which, std::uint64_t& count) {
+    count = 1;
+    for (std::int32_t i = first; i < tensor.ndim; ++i) {
+        if (tensor.shape[i] < 0) {
+            return failure(ErrorCode::invalid_argument,
+                           "the {} tensor's dimension {} is {}; extents must not be negative", which, i,
+                           tensor.shape[i]);
+        }
+        if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(tensor.shape[i]), &count)) {
+            return failure(ErrorCode::invalid_argument, "the {} tensor has more elements than fit in 64 bits", which);
+        }
+    }
+    if (count > (std::uint64_t{1} << 60)) {
+        return failure(ErrorCode::invalid_argument, "the {} tensor has {} elements, more than any memory holds", which,
+                       count);
+    }
+    return {};
+}
+
+Status check_tensor(const rueda_tensor& tensor, const char* which) {
+    if (tensor.dtype < 0 || tensor.dtype >= kDTypeCount) {
+        return failure(ErrorCode::invalid_argument, "the {} tensor's dtype is {}; expected 0 to {} (rueda_dtype)",
+                       which, tensor.dtype, kDTypeCount - 1);
+    }
+    if (tensor.ndim < 0 || tensor.ndim > RUEDA_MAX_DIMENSIONS) {
+        return failure(ErrorCode::invalid_argument, "the {} tensor has {} dimensions; expected 0 to {}", which,
+                       tensor.ndim, RUEDA_MAX_DIMENSIONS);
+    }
+    if (tensor.ndim > 0 && tensor.shape == nullptr) {
+        return failure(ErrorCode::invalid_argument, "the {} tensor has {} dimensions and no shape", which, tensor.ndim);
+    }
+    return {};
+}
+
+Status check_memory_of(const rueda_tensor& tensor, std::uint64_t elements, const char* which) {
+    if (elements > 0 && tensor.data == nullptr) {
+        return failure(ErrorCode::invalid_argument, "the {} tensor has {} elements and no data (a null pointer)", which,
+                       elements);
+    }
+    return {};
+}
+
+Status check_same(const rueda_tensor& in, const rueda_tensor& out) {
+    if (in.dtype != out.dtype) {
+        return failure(ErrorCode::invalid_argument, "the input is {} and the output is {}; they must be the same",
+                       name_of(static_cast<DType>(in.dtype)), name_of(static_cast<DType>(out.dtype)));
+    }
+    if (in.ndim != out.ndim || !std::equal(in.shape, in.shape + in.ndim, out.shape)) {
+        return failure(ErrorCode::invalid_argument, "the shapes of input and output differ; they must be the same");
+    }
+    return {};
+}
+
+Status check_overlap(const rueda_tensor& in, const rueda_tensor& out, std::uint64_t bytes) {
+    const auto a = reinterpret_cast<std::uintptr_t>(in.data);
+    const auto b = reinterpret_cast<std::uintptr_t>(out.data);
+    if (a != b && a < b + bytes && b < a + bytes) {
+        return failure(ErrorCode::invalid_argument,
+                       "input and output overlap in part; they must be the same memory or not overlap at all");
+    }
+    return {};
+}
+
+Status check_process_set(const rueda_options& options) {
+    if (options.process_set != 0) {
+        return failure(ErrorCode::invalid_argument, "process set {} does not exist; this version has the world, 0",
+                       options.process_set);
+    }
+    return {};
+}
+
+void describe(Operation operation, const rueda_tensor& tensor, Metadata& metadata) {
+    metadata.operation = static_cast<std::uint8_t>(operation);
+    metadata.dtype = static_cast<std::uint8_t>(tensor.dtype);
+    metadata.ndim = static_cast<std::uint8_t>(tensor.ndim);
+    for (std::int32_t i = 0; i < tensor.ndim; ++i) {
+        metadata.shape[i] = tensor.shape[i];
+    }
+}
+
+/// Input and output of the same dtype and shape: everything but what is special to the operation.
+Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_tensor& out,
+                       const rueda_options& options, bool reads_input, Request& request) {
+    RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
+    if (&in != &out) {
+        RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
+        RUEDA_RETURN_IF_FAILED(check_same(in, out));
+    }
+    RUEDA_RETURN_IF_FAILED(check_process_set(options));
+    RUEDA_RETURN_IF_FAILED(count_elements(in, 0, "input", request.count));
+    if (reads_input) {
+        RUEDA_RETURN_IF_FAILED(check_memory_of(in, request.count, "input"));
+        RUEDA_RETURN_IF_FAILED(check_overlap(in, out, request.count * size_of(static_cast<DType>(in.dtype))));
+    }
+    RUEDA_RETURN_IF_FAILED(check_memory_of(out, request.count, "output"));
+    describe(operation, in, request.metadata);
+    request.input = static_cast<const std::byte*>(in.data);
+    request.output = static_cast<std::byte*>(out.data);
+    return {};
+}
+
+}  // namespace
+
+Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options, Request& request) {
+    if (options.reduce_op == RUEDA_ADASUM) {
+        return failure(ErrorCode::unsupported,
+                       "adasum comes in a later version of Rueda; use average, sum, min, max or product");
+    }
+    if (options.reduce_op < RUEDA_AVERAGE || options.reduce_op > RUEDA_PRODUCT) {
+        return failure(ErrorCode::invalid_argument, "the reduce operation is {}; expected 0 to 5 (rueda_reduce_op)",
+                       options.reduce_op);
+    }
+    request.metadata.reduce_op = static_cast<std::uint8_t>(options.reduce_op);
+    request.metadata.prescale = options.prescale;
+    request.metadata.postscale = options.postscale;
+    return make_same_shape(Operation::allreduce, in, out, options, /*reads_input=*/true, request);
+}
+
+bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
+                       const rueda_options& options) {
+    const Metadata& metadata = last.metadata;
+    const auto same_tensor = [&](const rueda_tensor& tensor, const void* data) {
+        return tensor.data == data && tensor.dtype == metadata.dtype && tensor.ndim == metadata.ndim &&
+               (tensor.ndim == 0 || tensor.shape != nullptr) &&
+               std::equal(tensor.shape, tensor.shape + tensor.ndim, metadata.shape);
+    };
+    // Bits, as make_allreduce() copies them: a NaN repeats itself.
+    const auto same_bits = [](double a, double b) {
+        return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+    };
+    return last.output != nullptr && metadata.operation == static_cast<std::uint8_t>(Operation::allreduce) &&
+           options.process_set == metadata.process_set && options.reduce_op == metadata.reduce_op &&
+           same_bits(options.prescale, metadata.prescale) && same_bits(options.postscale, metadata.postscale) &&
+           same_tensor(in, last.input) && (&in == &out || same_tensor(out, last.output)) &&
+           (&in != &out || last.input == last.output);
+}
+
+Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, int size, const rueda_options& options,
+                      Request& request) {
+    if (root < 0 || root >= size) {
+        return failure(ErrorCode::invalid_argument, "the root rank is {}; expected 0 to {}", root, size - 1);
+    }
+    request.metadata.root = root;
+    // The input counts on the root only, and may be missing elsewhere.
+    return make_same_shape(Operation::broadcast, in, out, options, /*reads_input=*/in.data != nullptr, request);
+}
+
+Status make_allgather(const rueda_tensor& in, const rueda_options& options, Request& request) {
+    RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
+    RUEDA_RETURN_IF_FAILED(check_process_set(options));
+    if (in.ndim == 0) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "an allgather joins tensors along their first dimension, and the input is a scalar (0 dimensions); give it "
+            "the shape [1]");
+    }
+    std::uint64_t all = 0;
+    RUEDA_RETURN_IF_FAILED(count_elements(in, 0, "input", all));
+    RUEDA_RETURN_IF_FAILED(check_memory_of(in, all, "input"));
+    RUEDA_RETURN_IF_FAILED(count_elements(in, 1, "input", request.count));
+    describe(Operation::allgather, in, request.metadata);
+    request.metadata.shape[0] = Metadata::kAnyExtent;
+    request.input = static_cast<const std::byte*>(in.data);
+    request.first_dimension = in.shape[0];
+    return {};
+}
+
+Status make_barrier(const rueda_options& options, Request& request) {
+    request.metadata.operation = static_cast<std::uint8_t>(Operation::barrier);
+    return check_process_set(options);
+}
+
+Status effective_options(const rueda_options* given, rueda_options& completed, const rueda_options*& effective) {
+    if (given != nullptr && given->struct_size == sizeof(rueda_options)) [[likely]] {
+        effective = given;
+        return {};
+    }
+    completed = RUEDA_OPTIONS_INIT;
+    effective = &completed;
+    if (given == nullptr) {
+        return {};
+    }
+    constexpr std::size_t kSmallest = offsetof(rueda_options, process_set) + sizeof(completed.process_set);
+    constexpr std::size_t kLargest = 4096;  // no later version will have more options than that
+    if (given->struct_size < kSmallest || given->struct_size > kLargest) {
+        return failure(ErrorCode::invalid_argument,
+                       "rueda_options::struct_size is {}; expected {}: begin with RUEDA_OPTIONS_INIT",
+                       given->struct_size, sizeof(rueda_options));
+    }
+    std::memcpy(&completed, given, std::min(given->struct_size, sizeof(completed)));
+    return {};
+}
+
+Status check_name(const char* name) {
+    if (name != nullptr && strnlen(name, RUEDA_MAX_NAME + 1) > RUEDA_MAX_NAME) {
+        return failure(ErrorCode::invalid_argument, "the name '{}…' is longer than {} bytes",
+                       std::string_view(name, 40), RUEDA_MAX_NAME);
+    }
+    return {};
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include "base/status.hpp"
+#include "core/runtime/tensor_table.hpp"
+#include "rueda/rueda.h"
+
+/// From what a caller passes to what is announced: everything that this rank alone can find wrong is found here, before
+/// anything is started. What the ranks must agree on goes into Metadata.
+/// Pure; pointers are compared and never followed.
+namespace rueda::core {
+
+// Each fills `request`, which is fresh; by reference, because it is large and this is on the fast path.
+[[nodiscard]] Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options,
+                                    Request& request);
+/// Whether make_allreduce() would make the same request of these arguments as `last`, which it (or another function
+/// here) made: then they need not be checked again.
+[[nodiscard]] bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
+                                     const rueda_options& options);
+[[nodiscard]] Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, int size,
+                                    const rueda_options& options, Request& request);
+[[nodiscard]] Status make_allgather(const rueda_tensor& in, const rueda_options& options, Request& request);
+[[nodiscard]] Status make_barrier(const rueda_options& options, Request& request);
+
+/// The options that hold: those given, the defaults for none, and for an older caller's shorter struct what it has,
+/// completed in `completed`. InvalidArgument for a size that no version had.
+[[nodiscard]] Status effective_options(const rueda_options* given, rueda_options& completed,
+                                       const rueda_options*& effective);
+
+/// InvalidArgument for a name that is too long.
+[[nodiscard]] Status check_name(const char* name);
+
+}  // namespace rueda::core

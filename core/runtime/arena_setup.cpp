@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/runtime/arena_setup.hpp"
+
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/cores.hpp"
+#include "base/memory_limits.hpp"
+#include "base/numbers.hpp"
+#include "base/text.hpp"
+#include "collectives/host/descriptor_exchange.hpp"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
+
+namespace rueda::core {
+namespace {
+
+using collectives::Bytes;
+
+constexpr std::uint64_t kLargestChunk = 256 * base::kKiB;
+constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
+constexpr std::uint64_t kHugePage = 2 * base::kMiB;
+
+/// Memory of the negotiation that a job with the initial number of slots touches.
+std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
+    extent.slots = extent.initial_slots;
+    return NegotiationMemory<base::StdAtomics>::bytes(extent);
+}
+
+/// Address space for resident tensors of a rank: all of the machine's memory, or what a limit of address space leaves.
+std::uint64_t reservable_resident_bytes(const base::Config& config, std::uint32_t members) {
+    struct sysinfo info {};
+    sysinfo(&info);
+    std::uint64_t bytes =
+        config.resident_limit_bytes != 0 ? config.resident_limit_bytes : std::uint64_t{info.totalram} * info.mem_unit;
+    const Result<base::MemoryLimits> limits = base::read_memory_limits();
+    if (limits.is_ok() && limits.value().address_space_left_bytes != base::MemoryLimits::kUnlimited) {
+        // Half of it stays for the program; every rank maps the regions of all.
+        bytes = std::min(bytes, limits.value().address_space_left_bytes / 2 / members);
+    }
+    return bytes / kHugePage * kHugePage;
+}
+
+/// Everybody learns the smallest of what all ranks can do.
+Result<std::uint64_t> smallest_of_all(collectives::ControlPlane& control_plane, std::uint64_t mine) {
+    Result<std::vector<Bytes>> all = control_plane.allgather(std::as_bytes(std::span(&mine, 1)));
+    RUEDA_RETURN_IF_FAILED(all.status());
+    std::uint64_t smallest = mine;
+    for (const Bytes& bytes : all.value()) {
+        std::uint64_t other = 0;
+        if (bytes.size() != sizeof(other)) {
+            return failure(ErrorCode::internal, "a rank announced its address space with {} bytes instead of {}",
+                           bytes.size(), sizeof(other));
+        }
+        std::memcpy(&other, bytes.data(), sizeof(other));
+        smallest = std::min(smallest, other);
+    }
+    return smallest;
+}
+
+/// From another rank's bytes.
+ErrorCode error_code_of(const std::string& digits) {
+    const auto number = base::parse_integer<std::int32_t>(digits);
+    const bool known = number && *number > static_cast<std::int32_t>(ErrorCode::ok) &&
+                       *number <= static_cast<std::int32_t>(ErrorCode::internal);
+    return known ? static_cast<ErrorCode>(*number) : ErrorCode::internal;
+}
+
+/// Either all ranks go on or none: the first failure, by rank, is everybody's.
+Status agree_on(collectives::ControlPlane& control_plane, const Status& mine) {
+    const std::string text =
+        mine.is_ok() ? std::string() : fmt::format("{}:{}", static_cast<int>(mine.code()), mine.message());
+    Result<std::vector<Bytes>> all = control_plane.allgather(std::as_bytes(std::span(text.data(), text.size())));
+    RUEDA_RETURN_IF_FAILED(mine);
+    RUEDA_RETURN_IF_FAILED(all.status());
+    for (std::size_t rank = 0; rank < all.value().size(); ++rank) {
+        const Bytes& other = all.value()[rank];
+        if (!other.empty()) {
+            const std::string words(reinterpret_cast<const char*>(other.data()), other.size());
+            const std::size_t colon = std::min(words.find(':'), words.size() - 1);
+            return failure(error_code_of(words.substr(0, colon)), "rank {}: {}", rank, words.substr(colon + 1));
+        }
+    }
+    return {};
+}
+
+Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent& extent) {
+    const std::uint64_t bytes = arena.plan().cell_bytes * arena.plan().cells_per_rank;
+    // Its share of the tables too, which are touched as names come.
+    const std::uint64_t tables = touched_negotiation_bytes(extent) / arena.plan().members;
+    RUEDA_RETURN_IF_FAILED(base::check_memory(bytes + tables, "the arena"));
+    // Reports what a first touch in the middle of a step would answer with a signal. Older kernels do not know it;
+    // there the check above is all.
+    if (madvise(arena.cell(arena.rank(), 0), bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+        return system_failure(ErrorCode::resource_exhausted,
+                              fmt::format("touching {} of the arena", base::format_bytes(bytes)));
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members, std::uint64_t l2_bytes,
+                              std::uint64_t resident_bytes) {
+    ArenaSizes sizes;
+    NegotiationExtent& extent = sizes.extent;
+    extent.members = members;
+    extent.initial_slots = config.slots;
+    extent.slots = std::max(config.slots_max, extent.unnamed_slots + 1);
+    extent.initial_slots = std::clamp(extent.initial_slots, extent.unnamed_slots + 1, extent.slots);
+
+    collectives::ArenaPlan& plan = sizes.plan;
+    plan.members = members;
+    plan.cells_per_rank = config.cells_per_rank;
+    plan.resident_bytes = resident_bytes;
+    plan.negotiation_bytes = NegotiationMemory<base::StdAtomics>::bytes(extent);
+    // A chunk passes through the caches of its writer and of its reader together with the private memory on either
+    // side, and two are under way: an eighth of the L2 keeps all that in it.
+    const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : std::min(l2_bytes / 8, kLargestChunk);
+    plan.cell_bytes = std::max<std::uint64_t>(wanted / base::kCacheLine, 1) * base::kCacheLine;
+    const std::uint64_t fixed = sizeof(base::ControlBlock) + touched_negotiation_bytes(extent);
+    const auto total = [&] { return fixed + plan.cell_bytes * plan.cells_per_rank * members; };
+    while (total() > config.arena_limit_bytes && config.chunk_bytes == 0 && plan.cell_bytes > kSmallestChunk) {
+        plan.cell_bytes = std::max(plan.cell_bytes / 2 / base::kCacheLine * base::kCacheLine, kSmallestChunk);
+    }
+    if (total() > config.arena_limit_bytes) {
+        return failure(ErrorCode::resource_exhausted,
+                       "the arena of {} ranks needs {}, and RUEDA_ARENA_LIMIT is {}: raise it, or lower RUEDA_SLOTS, "
+                       "RUEDA_CHUNK_SIZE or RUEDA_CELLS",
+                       members, base::format_bytes(total()), base::format_bytes(config.arena_limit_bytes));
+    }
+    return sizes;
+}
+
+Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
+                                   const collectives::LocalGroup& group) {
+    const auto members = static_cast<std::uint32_t>(group.local_size);
+    Result<std::uint64_t> resident = smallest_of_all(control_plane, reservable_resident_bytes(config, members));
+    RUEDA_RETURN_IF_FAILED(resident.status());
+    Result<std::uint64_t> l2 = smallest_of_all(control_plane, base::l2_cache_bytes());
+    RUEDA_RETURN_IF_FAILED(l2.status());
+
+    Result<ArenaSizes> sizes = plan_arena(config, members, l2.value(), resident.value());
+    Status status = sizes.status();
+    base::UniqueFd memory;
+    if (status.is_ok() && group.is_leader()) {
+        Result<base::UniqueFd> created = collectives::Arena::create_memory(sizes.value().plan);
+        status = created.status();
+        memory = created.is_ok() ? std::move(created).value() : base::UniqueFd();
+    }
+    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
+
+    const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(config.start_timeout_seconds * 1e3));
+    Result<base::UniqueFd> shared = collectives::share_descriptor(control_plane, group, memory.value(), timeout);
+    RUEDA_RETURN_IF_FAILED(shared.status());
+    const auto rank = static_cast<std::uint32_t>(group.local_rank);
+    Result<std::shared_ptr<collectives::Arena>> mapped =
+        collectives::Arena::map(std::move(shared).value(), sizes.value().plan, rank);
+    status = mapped.status();
+    if (status.is_ok() && group.is_leader()) {
+        mapped.value()->initialise();
+        NegotiationMemory<base::StdAtomics>::initialise(mapped.value()->negotiation(), sizes.value().extent);
+    }
+    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));  // also: the leader has written before anybody looks
+    status = mapped.value()->check();
+    if (status.is_ok()) {
+        status = touch_own_cells(*mapped.value(), sizes.value().extent);
+    }
+    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
+    return AttachedArena{std::move(mapped).value(), sizes.value().extent};
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <memory>
+
+#include "base/config.hpp"
+#include "collectives/control_plane.hpp"
+#include "collectives/host/arena.hpp"
+#include "collectives/local_group.hpp"
+#include "core/negotiation/layout.hpp"
+
+namespace rueda::core {
+
+/// The arena of this rank's host, attached and checked, and the extent of the negotiation in it.
+struct AttachedArena {
+    std::shared_ptr<collectives::Arena> arena;
+    NegotiationExtent extent;
+};
+
+/// Agrees on sizes, compares them with the memory there is, creates, shares, maps and checks the arena, and touches
+/// this rank's own part. Collective; all ranks get the same outcome up to what only one of them can see.
+[[nodiscard]] Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
+                                                 const collectives::LocalGroup& group);
+
+/// Pure: how large everything is for these settings. ResourceExhausted if that exceeds RUEDA_ARENA_LIMIT.
+struct ArenaSizes {
+    collectives::ArenaPlan plan;
+    NegotiationExtent extent;
+};
+[[nodiscard]] Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members, std::uint64_t l2_bytes,
+                                            std::uint64_t resident_bytes);
+
+}  // namespace rueda::core

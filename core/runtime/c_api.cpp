@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// The C interface over one Runtime per process: the only mutable state of the library that belongs to the process.
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "base/environment.hpp"
+#include "collectives/select_control_plane.hpp"
+#include "core/operations/requests.hpp"
+#include "core/runtime/runtime.hpp"
+#include "rueda/rueda.h"
+
+using rueda::ErrorCode;
+using rueda::Result;
+using rueda::Status;
+using rueda::core::Completion;
+using rueda::core::Request;
+using rueda::core::Runtime;
+
+namespace {
+
+/// Runtimes are never destroyed: handles, slots and resident memory may outlive a shutdown.
+struct Process {
+    std::mutex mutex;  // init and shutdown; taken before anything else
+    std::vector<std::unique_ptr<Runtime>> runtimes;
+    std::atomic<Runtime*> current{nullptr};  // release by init; acquire by everybody
+    std::atomic<bool> forked{false};         // this process is a child of one that had a Runtime
+};
+
+Process& process() {
+    static auto* instance = new Process;  // on purpose never destroyed: used until the last atexit handler
+    return *instance;
+}
+
+thread_local std::string last_error;  // NOLINT(runtime/string): per thread, and destroyed with it
+
+int report(const Status& status) {
+    if (!status.is_ok()) [[unlikely]] {
+        last_error = status.message();
+    }
+    return static_cast<int>(status.code());
+}
+
+/// Runs `body`, which returns a Status; nothing else leaves the C interface.
+template <class Body>
+int guarded(Body&& body) noexcept {
+    try {
+        return report(body());
+    } catch (const std::bad_alloc&) {
+        return report({ErrorCode::resource_exhausted, "out of memory"});
+    } catch (const rueda::Error& error) {
+        return report({error.code(), error.what()});
+    } catch (const std::exception& error) {
+        return report({ErrorCode::internal, error.what()});
+    }
+}
+
+Status not_initialized() {
+    if (process().forked.load(std::memory_order_relaxed)) {
+        return {ErrorCode::not_initialized,
+                "this process was forked from one that uses Rueda, and cannot use it itself: call Rueda in the parent "
+                "only"};
+    }
+    return {ErrorCode::not_initialized, "Rueda is not initialised: call rueda::init() first"};
+}
+
+Result<Runtime*> current_runtime() {
+    Runtime* runtime = process().current.load(std::memory_order_acquire);
+    if (runtime == nullptr) [[unlikely]] {
+        return not_initialized();
+    }
+    return runtime;
+}
+
+void shut_down_at_exit() {
+    if (Runtime* runtime = process().current.load(std::memory_order_acquire)) {
+        runtime->set_last_words("the process ended without calling rueda::shutdown()");
+    }
+    rueda_shutdown();
+}
+
+/// A forked child has neither the arena nor the background thread.
+void forget_in_child() {
+    if (process().current.exchange(nullptr, std::memory_order_relaxed) != nullptr) {
+        process().forked.store(true, std::memory_order_relaxed);
+    }
+}
+
+Status initialise(Process& state) {
+    if (state.current.load(std::memory_order_relaxed) != nullptr) {
+        return {};
+    }
+    if (state.forked.load(std::memory_order_relaxed)) {
+        return not_initialized();
+    }
+    if (!state.runtimes.empty() && state.runtimes.back()->aborted()) {
+        return {ErrorCode::aborted, "the job was aborted; start it again (a process cannot join it twice)"};
+    }
+    const rueda::base::EnvironmentLookup environment = rueda::base::process_environment();
+    Result<rueda::base::Config> config = rueda::base::read_config(environment);
+    RUEDA_RETURN_IF_FAILED(config.status());
+    Result<rueda::collectives::SelectedControlPlane> selected =
+        rueda::collectives::select_control_plane(config.value(), environment);
+    RUEDA_RETURN_IF_FAILED(selected.status());
+    const bool first_rank = selected.value().control_plane->rank() == 0;
+    Result<std::unique_ptr<Runtime>> runtime =
+        Runtime::create(config.value(), std::move(selected.value().control_plane));
+    RUEDA_RETURN_IF_FAILED(runtime.status());
+    if (first_rank) {  // the settings are the same everywhere: say it once
+        for (const std::string& note : config.value().notes) {
+            runtime.value()->logger().warning("{}", note);
+        }
+        if (!selected.value().notice.empty()) {
+            runtime.value()->logger().warning("{}", selected.value().notice);
+        }
+    }
+    if (state.runtimes.empty()) {
+        std::atexit(shut_down_at_exit);
+        pthread_atfork(nullptr, nullptr, forget_in_child);
+    }
+    state.runtimes.push_back(std::move(runtime).value());
+    state.current.store(state.runtimes.back().get(), std::memory_order_release);
+    return {};
+}
+
+int number(int* value, int (*read)(const rueda::collectives::LocalGroup&)) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        *value = read(runtime.value()->group());
+        return {};
+    });
+}
+
+}  // namespace
+
+struct rueda_slot {
+    std::string name;
+    std::mutex mutex;
+    std::atomic<Runtime*> runtime{nullptr};  // release after `entry`; acquire by who uses the slot
+    rueda::core::TensorEntry* entry = nullptr;
+};
+
+/// Two references: the caller's, and the engine's until the operation is done.
+struct rueda_handle final : Completion {
+    rueda_handle(Runtime* r, std::uint32_t members) : Completion(members, &drop_engine_reference), runtime(r) {}
+
+    static void drop_engine_reference(Completion& completion) { static_cast<rueda_handle&>(completion).drop(); }
+    void drop() {
+        if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+            delete this;
+        }
+    }
+
+    Runtime* runtime;
+    std::atomic<int> references{2};
+};
+
+namespace {
+
+rueda::core::TensorEntry& entry_of(rueda_slot& slot, Runtime& runtime) {
+    if (slot.runtime.load(std::memory_order_acquire) != &runtime) [[unlikely]] {
+        const std::lock_guard lock(slot.mutex);
+        if (slot.runtime.load(std::memory_order_relaxed) != &runtime) {
+            slot.entry = &runtime.pin(slot.name);
+            slot.runtime.store(&runtime, std::memory_order_release);
+        }
+    }
+    return *slot.entry;
+}
+
+/// What an operation's call begins with: the Runtime and the options that hold.
+struct Call {
+    Runtime* runtime = nullptr;
+    rueda_options completed;
+    const rueda_options* options = nullptr;
+
+    Status begin(const char* name, const rueda_options* given) {
+        runtime = process().current.load(std::memory_order_acquire);
+        if (runtime == nullptr) [[unlikely]] {
+            return not_initialized();
+        }
+        RUEDA_RETURN_IF_FAILED(rueda::core::effective_options(given, completed, options));
+        return options->slot != nullptr ? Status() : rueda::core::check_name(name);
+    }
+    [[nodiscard]] bool is_unnamed(const char* name) const {
+        return options->slot == nullptr && (name == nullptr || *name == '\0');
+    }
+    /// Of the slot that the options name; null without one.
+    [[nodiscard]] rueda::core::TensorEntry* entry() const {
+        return options->slot != nullptr ? &entry_of(*options->slot, *runtime) : nullptr;
+    }
+};
+
+/// Starts what `make` fills in from the Runtime and the options.
+template <class Make>
+Status start(const char* name, const rueda_options* given, rueda_handle** handle, Make&& make) {
+    Call call;
+    Request request;
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    RUEDA_RETURN_IF_FAILED(make(*call.runtime, *call.options, request));
+    auto started = std::make_unique<rueda_handle>(call.runtime, 1);
+    if (rueda_slot* slot = call.options->slot) {
+        RUEDA_RETURN_IF_FAILED(call.runtime->start(entry_of(*slot, *call.runtime), request, *started));
+    } else {
+        RUEDA_RETURN_IF_FAILED(call.runtime->start(name == nullptr ? "" : name, request, *started));
+    }
+    *handle = started.release();
+    return {};
+}
+
+/// The same, and waits for it.
+template <class Make>
+Status run(const char* name, const rueda_options* given, Make&& make) {
+    Call call;
+    Request request;
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    RUEDA_RETURN_IF_FAILED(make(*call.runtime, *call.options, request));
+    Completion completion;
+    if (rueda_slot* slot = call.options->slot) {
+        return call.runtime->run(entry_of(*slot, *call.runtime), request, completion);
+    }
+    return call.runtime->run(name == nullptr ? "" : name, request, completion);
+}
+
+Status start_group(const char* name, std::size_t count, const rueda_tensor* in, const rueda_tensor* out,
+                   const rueda_options* given, rueda_handle** handle) {
+    Call call;
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    if (name == nullptr || *name == '\0' || call.options->slot != nullptr) {
+        return {ErrorCode::invalid_argument, "a group needs a name (and no slot): its members are named after it"};
+    }
+    if (count == 0 || count > 1'000'000) {
+        return rueda::failure(ErrorCode::invalid_argument, "group '{}' has {} tensors; expected 1 to 1000000", name,
+                              count);
+    }
+    std::vector<std::string> names;
+    std::vector<Request> requests;
+    for (std::size_t i = 0; i < count; ++i) {
+        names.push_back(fmt::format("{}_{}of{}", name, i + 1, count));
+        RUEDA_RETURN_IF_FAILED(rueda::core::check_name(names.back().c_str()));
+        const Status made = rueda::core::make_allreduce(in[i], out[i], *call.options, requests.emplace_back());
+        if (!made.is_ok()) {
+            return {made.code(), fmt::format("'{}': {}", names.back(), made.message())};
+        }
+    }
+    auto started = std::make_unique<rueda_handle>(call.runtime, static_cast<std::uint32_t>(count));
+    RUEDA_RETURN_IF_FAILED(call.runtime->start_group(names, requests, *started));
+    *handle = started.release();
+    return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* rueda_last_error(void) { return last_error.c_str(); }
+const char* rueda_version(void) { return RUEDA_VERSION; }
+
+int rueda_init(void) {
+    return guarded([]() -> Status {
+        const std::lock_guard lock(process().mutex);
+        return initialise(process());
+    });
+}
+
+int rueda_shutdown(void) {
+    return guarded([]() -> Status {
+        const std::lock_guard lock(process().mutex);
+        Runtime* runtime = process().current.load(std::memory_order_relaxed);
+        if (runtime != nullptr) {
+            runtime->shutdown();
+            process().current.store(nullptr, std::memory_order_release);
+        }
+        return {};
+    });
+}
+
+int rueda_initialized(void) { return process().current.load(std::memory_order_acquire) != nullptr ? 1 : 0; }
+
+int rueda_rank(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.rank; });
+}
+int rueda_size(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.size; });
+}
+int rueda_local_rank(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.local_rank; });
+}
+int rueda_local_size(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.local_size; });
+}
+int rueda_cross_rank(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.cross_rank; });
+}
+int rueda_cross_size(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.cross_size; });
+}
+
+int rueda_slot_create(const char* name, rueda_slot** slot) {
+    return guarded([&]() -> Status {
+        if (name == nullptr || *name == '\0') {
+            return {ErrorCode::invalid_argument, "a TensorSlot needs a name"};
+        }
+        RUEDA_RETURN_IF_FAILED(rueda::core::check_name(name));
+        auto created = std::make_unique<rueda_slot>();
+        created->name = name;
+        *slot = created.release();
+        return {};
+    });
+}
+
+void rueda_slot_destroy(rueda_slot* slot) {
+    if (slot == nullptr) {
+        return;
+    }
+    // In a forked child the lock may be held by a thread that is not there.
+    const bool forked = process().forked.load(std::memory_order_relaxed);
+    if (Runtime* runtime = forked ? nullptr : slot->runtime.load(std::memory_order_acquire)) {
+        runtime->unpin(*slot->entry);
+    }
+    delete slot;
+}
+
+int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                          const rueda_options* options, rueda_handle** handle) {
+    return guarded([&]() -> Status {
+        Call call;
+        RUEDA_RETURN_IF_FAILED(call.begin(name, options));
+        if (call.is_unnamed(name)) {
+            return start(name, options, handle, [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+                return rueda::core::make_allreduce(*in, *out, o, request);
+            });
+        }
+        auto started = std::make_unique<rueda_handle>(call.runtime, 1);
+        RUEDA_RETURN_IF_FAILED(call.runtime->start_allreduce(call.entry(),
+                                                             call.options->slot != nullptr ? std::string_view() : name,
+                                                             *in, *out, *call.options, *started));
+        *handle = started.release();
+        return {};
+    });
+}
+
+int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, const rueda_options* options) {
+    return guarded([&]() -> Status {
+        Call call;
+        RUEDA_RETURN_IF_FAILED(call.begin(name, options));
+        if (call.is_unnamed(name)) {
+            return run(name, options, [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+                return rueda::core::make_allreduce(*in, *out, o, request);
+            });
+        }
+        Completion completion;
+        return call.runtime->run_allreduce(call.entry(), call.options->slot != nullptr ? std::string_view() : name, *in,
+                                           *out, *call.options, completion);
+    });
+}
+
+int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
+                                  const rueda_options* options, rueda_handle** handle) {
+    return guarded([&] { return start_group(name, count, in, out, options, handle); });
+}
+
+int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
+                            const rueda_options* options) {
+    rueda_handle* handle = nullptr;
+    const int status = rueda_grouped_allreduce_async(name, count, in, out, options, &handle);
+    if (status != RUEDA_OK) {
+        return status;
+    }
+    const int ended = rueda_wait(handle, -1);
+    rueda_handle_release(handle);
+    return ended;
+}
+
+int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                          const rueda_options* options, rueda_handle** handle) {
+    return guarded([&] {
+        return start(name, options, handle, [&](Runtime& runtime, const rueda_options& o, Request& request) {
+            return rueda::core::make_broadcast(*in, *out, root, runtime.group().size, o, request);
+        });
+    });
+}
+
+int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                    const rueda_options* options) {
+    return guarded([&] {
+        return run(name, options, [&](Runtime& runtime, const rueda_options& o, Request& request) {
+            return rueda::core::make_broadcast(*in, *out, root, runtime.group().size, o, request);
+        });
+    });
+}
+
+int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_options* options,
+                          rueda_handle** handle) {
+    return guarded([&] {
+        return start(name, options, handle, [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+            return rueda::core::make_allgather(*in, o, request);
+        });
+    });
+}
+
+int rueda_barrier(const rueda_options* options) {
+    return guarded([&] {
+        return run("", options, [](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+            return rueda::core::make_barrier(o, request);
+        });
+    });
+}
+
+int rueda_wait(rueda_handle* handle, double timeout_seconds) {
+    return guarded([&]() -> Status {
+        if (process().forked.load(std::memory_order_relaxed)) {
+            return not_initialized();
+        }
+        return handle->runtime->wait(*handle, timeout_seconds);
+    });
+}
+
+int rueda_poll(rueda_handle* handle, int* completed) {
+    return guarded([&]() -> Status {
+        if (process().forked.load(std::memory_order_relaxed)) {
+            return not_initialized();
+        }
+        *completed = handle->runtime->poll(*handle) ? 1 : 0;
+        return {};
+    });
+}
+
+int rueda_handle_output(rueda_handle* handle, rueda_tensor* output) {
+    return guarded([&]() -> Status {
+        if (handle == nullptr || !handle->done()) {
+            return {ErrorCode::invalid_argument,
+                    "the operation has not completed: wait for it before asking for its output"};
+        }
+        RUEDA_RETURN_IF_FAILED(handle->status());
+        if (handle->output == nullptr) {
+            return {ErrorCode::invalid_argument, "only an allgather has an output of its own"};
+        }
+        *output = {handle->output.get(), handle->output_shape.data(),
+                   static_cast<std::int32_t>(handle->output_shape.size()),
+                   static_cast<std::int32_t>(handle->output_dtype)};
+        return {};
+    });
+}
+
+void rueda_handle_release(rueda_handle* handle) {
+    if (handle != nullptr) {
+        handle->drop();
+    }
+}
+
+int rueda_allocate(size_t bytes, void** memory) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        Result<void*> allocated = runtime.value()->allocate(bytes);
+        RUEDA_RETURN_IF_FAILED(allocated.status());
+        *memory = allocated.value();
+        return {};
+    });
+}
+
+int rueda_deallocate(void* memory) {
+    return guarded([&]() -> Status {
+        if (memory == nullptr || process().forked.load(std::memory_order_relaxed)) {
+            return {};
+        }
+        const std::lock_guard lock(process().mutex);
+        for (const auto& runtime : process().runtimes) {
+            if (runtime->owns(memory)) {
+                return runtime->deallocate(memory);
+            }
+        }
+        return rueda::failure(ErrorCode::invalid_argument, "{} is not memory that rueda::allocate gave out", memory);
+    });
+}
+
+int rueda_busy_begin(const char* what) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        runtime.value()->begin_busy(what == nullptr ? "" : what);
+        return {};
+    });
+}
+
+int rueda_busy_end(void) {
+    return guarded([]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        return runtime.value()->end_busy();
+    });
+}
+
+}  // extern "C"

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "base/status.hpp"
+#include "rueda/types.hpp"
+
+namespace rueda::core {
+
+/// How an operation, or a group of them, ended. Owned by the caller's side; the engine holds a plain pointer until it
+/// has completed the last member, and does not touch it afterwards.
+///
+/// Threads: complete_one() by any thread of the rank; the rest by the caller's threads, results once done().
+class Completion {
+public:
+    /// `on_done` is called by who completes the last member, after which the engine has no use for the object any more.
+    using OnDone = void (*)(Completion&);
+    explicit Completion(std::uint32_t members = 1, OnDone on_done = nullptr) : remaining_(members), on_done_(on_done) {}
+    virtual ~Completion() = default;
+    Completion(const Completion&) = delete;
+    Completion& operator=(const Completion&) = delete;
+
+    /// Ends one member. The first failure is the failure of all.
+    void complete_one(const Status& status) {
+        if (!status.is_ok() && !failed_.exchange(true, std::memory_order_relaxed)) {
+            status_ = status;
+        }
+        // Without a callback the object may be gone as soon as a waiter sees it done.
+        const OnDone on_done = on_done_;
+        // Partner: done(). seq_cst because waiters announce their sleep and then look (LocalEvent).
+        if (remaining_.fetch_sub(1, std::memory_order_seq_cst) == 1 && on_done != nullptr) {
+            on_done(*this);
+        }
+    }
+    [[nodiscard]] bool done() const { return remaining_.load(std::memory_order_seq_cst) == 0; }
+
+    /// Of a done operation.
+    [[nodiscard]] const Status& status() const { return status_; }
+
+    // The result of an allgather, made by the engine before it completes the operation.
+    struct Free {
+        void operator()(std::byte* memory) const { std::free(memory); }
+    };
+    std::unique_ptr<std::byte, Free> output;
+    std::vector<std::int64_t> output_shape;
+    DType output_dtype = DType::uint8;
+
+private:
+    std::atomic<std::uint32_t> remaining_;
+    std::atomic<bool> failed_{false};
+    OnDone on_done_;
+    Status status_;
+};
+
+}  // namespace rueda::core

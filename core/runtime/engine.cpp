@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/runtime/engine.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/clock.hpp"
+#include "base/floating_point.hpp"
+
+namespace rueda::core {
+namespace {
+
+/// Sleeping callers look again after this time, whatever happens: the bound on missing what rings nobody.
+constexpr std::chrono::milliseconds kSlice{100};
+
+/// The same while an announcement waits for room in the mailbox: the registrar that makes room rings nobody.
+constexpr std::chrono::milliseconds kDeferredSlice{5};
+
+/// A thread that is cancelled while it holds the crank would leave it held for ever. Around what sleeps or writes: the
+/// rest of the engine has no cancellation point.
+class NoCancellation {
+public:
+    NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &saved_); }
+    ~NoCancellation() { pthread_setcancelstate(saved_, nullptr); }
+    NoCancellation(const NoCancellation&) = delete;
+    NoCancellation& operator=(const NoCancellation&) = delete;
+
+private:
+    int saved_ = 0;
+};
+
+std::chrono::nanoseconds nanoseconds_of(double seconds) {
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+}
+
+}  // namespace
+
+Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, ProcessSet& set,
+               base::Logger logger, double cores, std::function<void()> quarantine)
+    : control_(arena->control()),
+      arena_(std::move(arena)),
+      block_(control_.ranks[arena_->rank()]),
+      set_(set),
+      logger_(std::move(logger)),
+      quarantine_(std::move(quarantine)),
+      caller_policy_(wait_policy(config.spin_seconds, cores, set.members())),
+      // The trainer may need the core that a spinning background thread would burn; yielding lets it run.
+      background_policy_{.spin_ns = 0, .yield_ns = caller_policy_.yield_ns},
+      liveness_interval_(nanoseconds_of(config.liveness_seconds)),
+      abort_grace_(nanoseconds_of(config.abort_grace_seconds)),
+      liveness_(*arena_),
+      stall_monitor_(config, arena_, set.memory()),
+      batch_watch_(config, control_, set.memory(), arena_->rank()) {}
+
+Engine::~Engine() { stop(); }
+
+Status Engine::start() {
+    RUEDA_RETURN_IF_FAILED(liveness_.watch());
+    for (const std::string& note : liveness_.notes()) {
+        logger_.warning("{}", note);
+    }
+    // The background thread takes no signals: they belong to the program's threads.
+    sigset_t all;
+    sigset_t saved;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &saved);
+    Status started;
+    try {
+        background_ = std::thread([this] { run_background(); });
+    } catch (const std::system_error& error) {
+        started = failure(ErrorCode::resource_exhausted,
+                          "the background thread could not be started ({}): raise the limit of processes (ulimit -u, "
+                          "or pids.max of the control group)",
+                          error.what());
+    }
+    pthread_sigmask(SIG_SETMASK, &saved, nullptr);
+    RUEDA_RETURN_IF_FAILED(started);
+    pthread_setname_np(background_.native_handle(), "rueda");
+    return {};
+}
+
+void Engine::stop() {
+    if (!background_.joinable()) {
+        return;
+    }
+    stopping_.store(true, std::memory_order_seq_cst);
+    block_.attention.ring_all();
+    background_.join();
+}
+
+void Engine::end_pending(const Status& reason) {
+    while (!try_take_crank()) {
+        std::this_thread::yield();
+    }
+    set_.fail_all(reason);
+    leave();
+}
+
+void Engine::raise(ErrorCode code, const std::string& text) {
+    control_.abort.raise(code, text);
+    for (std::uint32_t member = 0; member < set_.members(); ++member) {
+        control_.ranks[member].attention.ring_all();
+    }
+}
+
+Status Engine::abort_reason() const { return control_.abort.reason(); }
+
+// ---- the crank
+// --------------------------------------------------------------------------------------------------------
+
+/// seq_cst also where it fails: who submitted and finds the crank taken relies on the holder's look after its release.
+bool Engine::try_take_crank() {
+    bool expected = false;
+    return !crank_.load(std::memory_order_seq_cst) &&
+           crank_.compare_exchange_strong(expected, true, std::memory_order_seq_cst);
+}
+
+void Engine::release_crank() { crank_.store(false, std::memory_order_seq_cst); }
+
+Turn Engine::turn(bool urgent) {
+    if (aborted()) [[unlikely]] {
+        fail_after_abort();
+        return Turn::idle;
+    }
+    const Turn turn = set_.step(urgent);
+    if (turn == Turn::advanced) {
+        event_.notify();
+    }
+    return turn;
+}
+
+/// From here on this rank writes to nobody's memory. Callers get their tensors back when no other rank writes to them
+/// either; one that does not say so in time may be stopped in the middle of a write, so its reach is quarantined.
+void Engine::fail_after_abort() {
+    if (failed_.load(std::memory_order_relaxed)) {
+        set_.fail_all(abort_reason());  // what was submitted in between
+        event_.notify();
+        return;
+    }
+    const NoCancellation no_cancellation;
+    block_.left_batches.store(1, std::memory_order_release);
+    const auto deadline = Clock::now() + abort_grace_;
+    const auto somebody_writes = [this] {
+        for (std::uint32_t member = 0; member < set_.members(); ++member) {
+            const base::RankBlock& other = control_.ranks[member];
+            const auto state = static_cast<base::RankState>(other.state.load(std::memory_order_acquire));
+            if (other.left_batches.load(std::memory_order_acquire) == 0 && state != base::RankState::left &&
+                state != base::RankState::dead) {
+                return true;
+            }
+        }
+        return false;
+    };
+    while (somebody_writes() && Clock::now() < deadline) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::string late;
+    if (somebody_writes()) {
+        late = "; a rank did not leave its batch in time, so the contents of tensors in resident memory are undefined";
+    }
+    quarantine_();
+    const Status reason = abort_reason();
+    set_.fail_all({reason.code(), reason.message() + late});
+    failed_.store(true, std::memory_order_seq_cst);
+    event_.notify();
+}
+
+/// Turns the crank until `done`, a deadline, or for ever. The crank is held.
+template <class Done>
+void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline) {
+    const base::DefaultFloatingPoint default_floating_point;
+    block_.attention.set(base::AttentionState::awake);
+    Backoff backoff(caller_policy_);
+    while (!done()) {
+        if (deadline && Clock::now() >= *deadline) {
+            return;
+        }
+        if (turn(/*urgent=*/true) == Turn::advanced) {
+            backoff.reset();
+        } else if (!done() && !backoff.pause()) {
+            sleep_as_caller(done, deadline);
+            backoff.reset();
+        }
+    }
+}
+
+template <class Done>
+void Engine::sleep_as_caller(Done&& done, std::optional<Clock::time_point> deadline) {
+    const NoCancellation no_cancellation;
+    std::chrono::nanoseconds timeout = set_.has_deferred() ? kDeferredSlice : kSlice;
+    if (deadline) {
+        timeout = std::min(timeout, std::chrono::duration_cast<std::chrono::nanoseconds>(*deadline - Clock::now()));
+    }
+    const std::uint32_t ticket = block_.attention.caller_ticket();
+    block_.attention.set(base::AttentionState::blocked);
+    // Whoever publishes from here on rings; what was published before is seen by this turn.
+    if (turn(/*urgent=*/true) != Turn::advanced && !done()) {
+        block_.attention.sleep_as_caller(ticket, timeout);
+    }
+    block_.attention.set(base::AttentionState::awake);
+}
+
+/// The crank is held and given up. Work that is left goes to another waiter, else to the background thread.
+void Engine::leave() {
+    for (;;) {
+        const bool to_background = set_.pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0;
+        block_.attention.set(to_background ? base::AttentionState::asleep : base::AttentionState::awake);
+        const bool work_left = to_background && (set_.has_work() || aborted());  // published before it was rung for
+        release_crank();
+        event_.notify();
+        // Not before the release: the background thread would find the crank taken and sleep again. So it may have done
+        // after somebody else's ring, too.
+        if (to_background && (work_left || turned_away_.load(std::memory_order_seq_cst))) {
+            block_.attention.ring(base::AttentionState::asleep);
+        }
+        // Somebody may have submitted after the look above, and found the crank taken.
+        const bool unattended = set_.pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0 &&
+                                block_.attention.state() == base::AttentionState::awake;
+        if (!unattended || !try_take_crank()) {
+            return;
+        }
+    }
+}
+
+void Engine::attend() {
+    // "Asleep" means handed on, unless the background thread has been turned away since (by a waiter who left).
+    const bool handed_on =
+        block_.attention.state() != base::AttentionState::awake && !turned_away_.load(std::memory_order_seq_cst);
+    if (set_.pending() > 0 && !handed_on && try_take_crank()) {
+        leave();
+    }
+}
+
+void Engine::poll() {
+    if (try_take_crank()) {
+        {
+            const base::DefaultFloatingPoint default_floating_point;
+            while (turn(/*urgent=*/false) == Turn::advanced) {
+            }
+        }
+        leave();
+    }
+}
+
+Status Engine::wait(const Completion& completion, double timeout_seconds) {
+    RUEDA_RETURN_IF_FAILED(wait_for([&] { return completion.done(); }, timeout_seconds));
+    return completion.status();
+}
+
+Status Engine::wait_until_closed() {
+    return wait_for([&] { return set_.closed() || failed_.load(std::memory_order_seq_cst); }, -1);
+}
+
+template <class Done>
+Status Engine::wait_for(Done&& done, double timeout_seconds) {
+    std::optional<Clock::time_point> deadline;
+    if (timeout_seconds >= 0) {
+        deadline = Clock::now() + nanoseconds_of(std::min(timeout_seconds, 1e9));
+    }
+    while (!done()) {
+        if (try_take_crank()) {
+            drive(done, deadline);
+            leave();
+        } else {
+            wait_for_crank(done);
+        }
+        if (deadline && Clock::now() >= *deadline) {
+            break;
+        }
+    }
+    attend();  // who left the crank to a waiter may have left work with it
+    return done() ? Status()
+                  : failure(ErrorCode::timeout, "not completed after {} s; the operation goes on", timeout_seconds);
+}
+
+/// Somebody else drives: the background thread, which leaves when it sees a waiter, or another caller.
+template <class Done>
+void Engine::wait_for_crank(Done&& done) {
+    const NoCancellation no_cancellation;
+    constexpr int kSpins = 200;  // about a step of the background thread on a small batch
+    waiters_.fetch_add(1, std::memory_order_seq_cst);
+    const auto ready = [&] { return done() || !crank_.load(std::memory_order_seq_cst); };
+    for (int spin = 0; spin < kSpins && !ready(); ++spin) {
+        base::StdAtomics::pause();
+    }
+    if (!ready()) {
+        // Woken by completions and by who leaves the crank. If the holder dies, so does this process.
+        event_.wait(ready, kSlice);
+    }
+    waiters_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+// ---- the background thread
+// --------------------------------------------------------------------------------------------
+
+void Engine::run_background() {
+    while (!stopping_.load(std::memory_order_seq_cst)) {
+        look_after_others();
+        background_turns();
+    }
+}
+
+void Engine::background_turns() {
+    const std::uint32_t ticket = block_.attention.background_ticket();
+    if (waiters_.load(std::memory_order_seq_cst) > 0 || !try_take_crank()) {
+        // Whoever has the crank, or waits for it, rings when it leaves work to us: leave().
+        turned_away_.store(true, std::memory_order_seq_cst);
+        const bool taken = crank_.load(std::memory_order_seq_cst) || waiters_.load(std::memory_order_seq_cst) > 0;
+        if (taken && !stopping_.load(std::memory_order_seq_cst)) {
+            block_.attention.sleep_as_background(ticket, liveness_interval_);
+        }
+        turned_away_.store(false, std::memory_order_seq_cst);
+        return;
+    }
+    const base::DefaultFloatingPoint default_floating_point;
+    block_.attention.set(base::AttentionState::awake);  // or every publication of the others would be a system call
+    Backoff backoff(background_policy_);
+    Turn last = Turn::idle;
+    while (waiters_.load(std::memory_order_seq_cst) == 0 && !stopping_.load(std::memory_order_relaxed)) {
+        last = turn(/*urgent=*/false);
+        if (last == Turn::advanced) {
+            backoff.reset();
+        } else if (last != Turn::waiting || !backoff.pause()) {
+            break;
+        }
+    }
+    sleep_in_background(last);
+}
+
+/// The crank is held; it is given up before the sleep, so that a caller can take it at any time.
+void Engine::sleep_in_background(Turn last) {
+    std::chrono::nanoseconds timeout = liveness_interval_;
+    base::AttentionState state = base::AttentionState::awake;
+    if (last == Turn::holding) {
+        state = base::AttentionState::holding_back;
+        timeout = std::chrono::nanoseconds(std::max<std::int64_t>(set_.hold_until_ns() - base::monotonic_ns(), 0));
+    } else if (set_.pending() > 0) {
+        state = base::AttentionState::asleep;
+        timeout = set_.has_deferred() ? std::min<std::chrono::nanoseconds>(timeout, kDeferredSlice) : timeout;
+    }
+    const std::uint32_t ticket = block_.attention.background_ticket();
+    block_.attention.set(state);
+    const Turn look = turn(/*urgent=*/false);
+    // A batch that came in between may be held back from now on; a closed one has advanced.
+    const bool nothing_new = look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding));
+    const bool sleeps = nothing_new && waiters_.load(std::memory_order_seq_cst) == 0;
+    if (!sleeps) {
+        block_.attention.set(base::AttentionState::awake);
+    }
+    release_crank();
+    event_.notify();
+    // Somebody may have submitted after the look at pending(), found the crank taken, and left it to us.
+    const bool unattended = state == base::AttentionState::awake && set_.pending() > 0;
+    if (sleeps && !unattended && !stopping_.load(std::memory_order_seq_cst)) {
+        block_.attention.sleep_as_background(ticket, timeout);
+    }
+}
+
+void Engine::look_after_others() {
+    const std::int64_t now = base::monotonic_ns();
+    if (now < next_look_ns_) {
+        return;
+    }
+    next_look_ns_ = now + liveness_interval_.count();
+    block_.heartbeat_ns.store(now, std::memory_order_relaxed);
+    if (aborted()) {
+        return;
+    }
+    if (const auto death = liveness_.check()) {
+        report_death(*death);
+    } else if (const auto finding = stall_monitor_.tick(now)) {
+        logger_.write(finding->shut_down ? base::LogLevel::error : base::LogLevel::warning, finding->text);
+        if (finding->shut_down) {
+            raise(ErrorCode::aborted, finding->text);
+        }
+    } else if (const auto standstill = batch_watch_.tick(now)) {
+        logger_.warning("{}", *standstill);
+    }
+}
+
+void Engine::report_death(const Liveness::Death& death) {
+    const bool first = !aborted();
+    const auto mark = [this](const Liveness::Death& dead) {
+        control_.ranks[dead.member].state.store(static_cast<std::uint32_t>(base::RankState::dead),
+                                                std::memory_order_release);
+    };
+    // Before the abort, so that nobody waits for the dead to leave their batch: all that died together.
+    mark(death);
+    while (const auto another = liveness_.check()) {
+        mark(*another);
+    }
+    raise(ErrorCode::aborted, death.text);
+    if (first) {
+        logger_.error("{}", death.text);
+    }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "base/config.hpp"
+#include "base/local_event.hpp"
+#include "base/logging.hpp"
+#include "collectives/host/arena.hpp"
+#include "core/diagnostics/batch_watch.hpp"
+#include "core/diagnostics/liveness.hpp"
+#include "core/diagnostics/stall_monitor.hpp"
+#include "core/runtime/backoff.hpp"
+#include "core/runtime/process_set.hpp"
+
+namespace rueda::core {
+
+/// Steps the process set of a rank, on whatever thread is at hand. Whoever holds the crank drives: a thread blocked in
+/// wait() if there is one, else the background thread. The background thread also looks after the others' lives and
+/// after stalls, a few times per second, and sleeps otherwise.
+///
+/// Threads: wait() and attend() by any; the rest by the owner. The crank is one atomic flag: taken by compare-and-swap
+/// (acquire), released seq_cst, since who leaves looks afterwards whether somebody submitted meanwhile. Nobody waits
+/// for the crank with anything locked.
+class Engine {
+public:
+    /// `cores`: that the ranks of this host have together.
+    Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, ProcessSet& set, base::Logger logger,
+           double cores, std::function<void()> quarantine);
+    ~Engine();
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    /// Starts the background thread. All members have attached.
+    Status start();
+    /// Ends it. Nothing is pending any more, or the job was aborted.
+    void stop();
+
+    /// Drives the engine, or waits for who does, until `completion` is done. Timeout: `timeout_seconds` have passed
+    /// (negative: none), and nothing else has changed.
+    Status wait(const Completion& completion, double timeout_seconds);
+    /// After a submit without a wait: makes sure that somebody will be woken for it.
+    void attend();
+    /// Does what can be done at once, for a caller that only looks.
+    void poll();
+    /// Waits until all members have shut down, or the job was aborted and everything pending was failed.
+    Status wait_until_closed();
+
+    /// Ends everything pending, and every later submit, with `reason`. After wait_until_closed(): whoever has the crank
+    /// gives it up at once.
+    void end_pending(const Status& reason);
+
+    [[nodiscard]] bool aborted() const { return control_.abort.raised(); }
+    [[nodiscard]] Status abort_reason() const;
+    /// Ends the job for all ranks of the host; the first reason wins.
+    void raise(ErrorCode code, const std::string& text);
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    [[nodiscard]] bool try_take_crank();
+    void release_crank();
+    template <class Done>
+    void drive(Done&& done, std::optional<Clock::time_point> deadline);
+    template <class Done>
+    Status wait_for(Done&& done, double timeout_seconds);
+    [[nodiscard]] Turn turn(bool urgent);
+    void fail_after_abort();
+    void leave();
+    template <class Done>
+    void wait_for_crank(Done&& done);
+    template <class Done>
+    void sleep_as_caller(Done&& done, std::optional<Clock::time_point> deadline);
+
+    void run_background();
+    void background_turns();
+    void sleep_in_background(Turn last);
+    void look_after_others();
+    void report_death(const Liveness::Death& death);
+
+    base::ControlBlock& control_;
+    std::shared_ptr<collectives::Arena> arena_;
+    base::RankBlock& block_;
+    ProcessSet& set_;
+    base::Logger logger_;
+    std::function<void()> quarantine_;
+    WaitPolicy caller_policy_;
+    WaitPolicy background_policy_;
+    std::chrono::nanoseconds liveness_interval_;
+    std::chrono::nanoseconds abort_grace_;
+
+    Liveness liveness_;
+    StallMonitor stall_monitor_;
+    BatchWatch batch_watch_;
+    std::int64_t next_look_ns_ = 0;
+
+    std::atomic<bool> crank_{false};
+    std::atomic<bool> turned_away_{false};   // the background thread found the crank taken, and sleeps or is about to
+    std::atomic<std::uint32_t> waiters_{0};  // callers who wait for the crank: the background thread leaves it to them
+    base::LocalEvent event_;                 // something completed, or the crank is free
+    std::atomic<bool> failed_{false};        // everything pending was failed after an abort; of whoever holds the crank
+    std::atomic<bool> stopping_{false};
+    std::thread background_;
+};
+
+}  // namespace rueda::core

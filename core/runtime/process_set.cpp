@@ -1,0 +1,859 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/runtime/process_set.hpp"
+
+#include <array>
+#include <cstring>
+#include <new>
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+#include "base/memory_limits.hpp"
+#include "base/text.hpp"
+#include "core/fusion/batch_end.hpp"
+#include "core/operations/requests.hpp"
+#include "ops/reduce.hpp"
+
+namespace rueda::core {
+
+using collectives::Location;
+using collectives::Operation;
+using collectives::Segment;
+using collectives::StepResult;
+
+namespace {
+
+/// A value that another process may write at any time, if it does what no working rank does.
+template <class T>
+T read_once(const T& shared) {
+    return *static_cast<const volatile T*>(&shared);
+}
+
+}  // namespace
+
+ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
+                       const NegotiationExtent& extent, std::unique_ptr<collectives::Communicator> communicator)
+    : arena_(std::move(arena)),
+      extent_(extent),
+      memory_(arena_->negotiation(), extent),
+      log_(memory_, arena_->rank()),
+      registrar_(
+          memory_, arena_->rank(),
+          {.may_grow = [](std::uint64_t bytes) { return base::check_memory(bytes, "more slots for tensor names"); }}),
+      communicator_(std::move(communicator)),
+      rank_(arena_->rank()),
+      fusion_threshold_bytes_(config.fusion_threshold_bytes),
+      hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
+      table_(extent.slots, extent.unnamed_slots) {}
+
+// ---- announcing -----------------------------------------------------------------------------------------------------
+
+Status ProcessSet::submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
+    const std::lock_guard lock(enqueue_mutex_);
+    RUEDA_RETURN_IF_FAILED(check_open());
+    if (name.empty()) {
+        announce_unnamed(request, completion, urgency);
+        return {};
+    }
+    TensorEntry& entry = table_.entry(name);
+    if (entry.pending.load(std::memory_order_acquire)) {
+        return duplicate(entry);
+    }
+    entry.request = request;
+    begin_pending(entry, completion);
+    announce(entry, urgency);
+    return {};
+}
+
+Status ProcessSet::submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency) {
+    const std::lock_guard lock(enqueue_mutex_);
+    RUEDA_RETURN_IF_FAILED(check_open());
+    if (entry.pending.load(std::memory_order_acquire)) {
+        return duplicate(entry);
+    }
+    entry.request = request;
+    begin_pending(entry, completion);
+    announce(entry, urgency);
+    return {};
+}
+
+Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, const rueda_tensor& in,
+                                    const rueda_tensor& out, const rueda_options& options, Completion& completion,
+                                    Urgency urgency) {
+    const std::lock_guard lock(enqueue_mutex_);
+    RUEDA_RETURN_IF_FAILED(check_open());
+    TensorEntry& entry = known != nullptr ? *known : table_.entry(name);
+    prefetch(entry);
+    if (entry.pending.load(std::memory_order_acquire)) {
+        return duplicate(entry);
+    }
+    if (!repeats_allreduce(entry.request, in, out, options)) {
+        Request request;
+        if (Status made = make_allreduce(in, out, options, request); !made.is_ok()) {
+            table_.forget_if_unused(entry);
+            return made;
+        }
+        entry.request = request;
+    }
+    begin_pending(entry, completion);
+    announce(entry, urgency);
+    return {};
+}
+
+Status ProcessSet::duplicate(const TensorEntry& entry) const {
+    return failure(
+        ErrorCode::duplicate_name,
+        "tensor '{}': an operation with this name is still pending on this rank; wait for it, or use another name",
+        entry.name);
+}
+
+Status ProcessSet::submit_group(std::span<const std::string> names, std::span<const Request> requests,
+                                Completion& completion, Urgency urgency) {
+    const std::lock_guard lock(enqueue_mutex_);
+    RUEDA_RETURN_IF_FAILED(check_open());
+    for (const std::string& name : names) {
+        const TensorEntry* known = table_.find(name);
+        if (known != nullptr && known->pending.load(std::memory_order_acquire)) {
+            return failure(
+                ErrorCode::duplicate_name,
+                "tensor '{}' of a group: an operation with this name is still pending on this rank; nothing of the "
+                "group was started",
+                name);
+        }
+    }
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+        TensorEntry& entry = table_.entry(names[i]);
+        entry.request = requests[i];
+        begin_pending(entry, completion);
+        announce(entry, urgency);
+    }
+    return {};
+}
+
+TensorEntry& ProcessSet::pin(std::string_view name) {
+    const std::lock_guard lock(enqueue_mutex_);
+    TensorEntry& entry = table_.entry(name);
+    ++entry.pins;
+    return entry;
+}
+
+void ProcessSet::unpin(TensorEntry& entry) {
+    const std::lock_guard lock(enqueue_mutex_);
+    --entry.pins;
+    table_.forget_if_unused(entry);
+}
+
+Status ProcessSet::check_open() const {
+    if (failed_.has_value()) [[unlikely]] {
+        return *failed_;
+    }
+    if (shut_down_posted_) [[unlikely]] {
+        return failure(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
+    }
+    if (memory_.header().shut_down.load(std::memory_order_acquire) != 0) [[unlikely]] {
+        return shut_down_status("");
+    }
+    return {};
+}
+
+Status ProcessSet::shut_down_status(std::string_view name) const {
+    // The first one is the cause; those after it may have left because of it.
+    static_cast<void>(memory_.header().shut_down.load(std::memory_order_acquire));
+    const std::uint32_t first = memory_.header().first_shut_down.load(std::memory_order_relaxed) % extent_.members;
+    const int rank = arena_->control().ranks[first].global_rank.load(std::memory_order_relaxed);
+    return failure(ErrorCode::aborted, "{}rank {} has shut down, so nothing can be done together any more",
+                   name.empty() ? std::string() : fmt::format("tensor '{}': ", name), rank);
+}
+
+void ProcessSet::begin_pending(TensorEntry& entry, Completion& completion) {
+    entry.completion = &completion;
+    entry.submitted_ns = base::coarse_monotonic_ns();
+    entry.pending.store(true, std::memory_order_relaxed);
+    pending_.fetch_add(1, std::memory_order_seq_cst);
+}
+
+/// The lines that an announcement writes, and those of the others that will be read, were last in other cores: asking
+/// for all of them at once, before the checks, takes one wait instead of several.
+void ProcessSet::prefetch(const TensorEntry& entry) const {
+    if (entry.slot == kNoSlot) {
+        return;
+    }
+    const std::uint64_t generation = entry.generation + 1;
+    __builtin_prefetch(&memory_.arrivals(entry.slot), 1);
+    __builtin_prefetch(&memory_.place(entry.slot, rank_, generation), 1);
+    if (extent_.members <= kInlineMembers) {
+        for (std::uint32_t member = 0; member < extent_.members; ++member) {
+            __builtin_prefetch(&memory_.place(entry.slot, member, generation), 0);
+        }
+    }
+}
+
+void ProcessSet::announce(TensorEntry& entry, Urgency urgency) {
+    if (entry.slot == kNoSlot) {
+        announce_in_full(entry);
+        return;
+    }
+    const bool changed = !agree(entry.agreed, entry.request.metadata);
+    ++entry.generation;
+    fill(memory_.place(entry.slot, rank_, entry.generation), entry, entry.generation, changed);
+    after_arrival(entry, arrive(memory_, entry.slot, entry.generation, changed), urgency);
+}
+
+void ProcessSet::announce_unnamed(const Request& request, Completion& completion, Urgency urgency) {
+    const auto slot = static_cast<std::uint32_t>(unnamed_calls_ % extent_.unnamed_slots);
+    TensorEntry& entry = table_.unnamed(slot);
+    if (!unnamed_waiting_.empty() || entry.pending.load(std::memory_order_acquire)) {
+        pending_.fetch_add(1, std::memory_order_seq_cst);
+        unnamed_waiting_.push_back({request, &completion, base::coarse_monotonic_ns()});
+        deferred_.store(true, std::memory_order_seq_cst);
+        return;
+    }
+    entry.request = request;
+    begin_pending(entry, completion);
+    entry.generation = unnamed_calls_++ / extent_.unnamed_slots + 1;
+    fill(memory_.place(slot, rank_, entry.generation), entry, entry.generation, /*with_metadata=*/true);
+    after_arrival(entry, arrive(memory_, slot, entry.generation, /*changed=*/false), urgency);
+}
+
+void ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, bool with_metadata) {
+    const Request& request = entry.request;
+    const Metadata& metadata = request.metadata;
+    const auto operation = static_cast<Operation>(metadata.operation);
+    const std::uint64_t rows =
+        operation == Operation::allgather ? static_cast<std::uint64_t>(request.first_dimension) : 1;
+    const std::uint64_t input_bytes = request.count * rows * size_of(static_cast<DType>(metadata.dtype));
+    const bool contributes = operation != Operation::broadcast || metadata.root == static_cast<std::int32_t>(rank_);
+
+    place.flags = 0;
+    place.payload_bytes = 0;
+    place.first_dimension = request.first_dimension;
+    if (contributes && input_bytes <= kInlineBytes && extent_.members <= kInlineMembers) {
+        place.flags |= PlaceFlags::kPayload;
+        place.payload_bytes = static_cast<std::uint32_t>(input_bytes);
+        if (input_bytes > 0) {
+            std::memcpy(place.payload, request.input, input_bytes);
+        }
+    } else {
+        if (const auto offset = arena_->resident_offset(request.input, input_bytes); offset && contributes) {
+            place.flags |= PlaceFlags::kResidentInput;
+            place.input = *offset;
+        }
+        if (const auto offset = arena_->resident_offset(request.output, input_bytes); offset) {
+            place.flags |= PlaceFlags::kResidentOutput;
+            place.output = *offset;
+        }
+    }
+    if (with_metadata) {
+        place.flags |= PlaceFlags::kMetadata;
+        place.metadata = metadata;
+        place.signature = signature_of(metadata);
+    }
+    place.announced_ns.store(entry.submitted_ns, std::memory_order_relaxed);
+    place.stamp.store(generation + 1, std::memory_order_release);  // partner: the stall monitor
+}
+
+void ProcessSet::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urgency) {
+    const bool unnamed = entry.slot < extent_.unnamed_slots;
+    switch (arrival) {
+        case Arrival::counted:
+            return;
+        case Arrival::last:
+            if (unnamed && !signatures_agree(entry.slot, entry.generation)) {
+                resolve(entry.slot, entry.generation);
+            } else {
+                append_call(entry, urgency);
+            }
+            return;
+        case Arrival::last_changed:
+            resolve(entry.slot, entry.generation);
+            return;
+        case Arrival::retired:
+            if (unnamed) {  // unnamed slots are closed by a shutdown only
+                complete(entry, shut_down_status(entry.name));
+            } else {
+                table_.unbind(entry);
+                announce_in_full(entry);
+            }
+            return;
+    }
+}
+
+bool ProcessSet::signatures_agree(std::uint32_t slot, std::uint64_t generation) const {
+    const std::uint64_t mine = memory_.place(slot, rank_, generation).signature;
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        if (memory_.place(slot, member, generation).signature != mine) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void ProcessSet::append_call(const TensorEntry& entry, Urgency urgency) {
+    const Metadata& metadata = entry.request.metadata;
+    // With a caller about to drive the engine, the entry need not stay open for others, if a batch begins here.
+    const std::uint64_t begins_batch_at =
+        urgency == Urgency::blocking ? next_.load(std::memory_order_relaxed) : Log<Atomics>::kNowhere;
+    const std::uint64_t position = log_.append({EntryKind::call, entry.slot, 0, 0, metadata.operation,
+                                                entry.request.count * size_of(static_cast<DType>(metadata.dtype))},
+                                               begins_batch_at);
+    auto& arrivals = memory_.arrivals(entry.slot);
+    arrivals.last_called.store(position, std::memory_order_relaxed);
+    // Partner: the registrar, which may retire the slot from here on.
+    arrivals.called.store(entry.generation * extent_.members, std::memory_order_release);
+    announced_more(urgency);
+}
+
+/// Wakes who has to look at the log now: callers that are blocked, and this rank's background thread if nobody else of
+/// this rank is going to look. Sleeping background threads of other ranks are woken by whoever starts the batch.
+void ProcessSet::announced_more(Urgency urgency) {
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        auto& attention = arena_->control().ranks[member].attention;
+        const base::AttentionState state = attention.state();
+        const bool own_background =
+            member == rank_ && state == base::AttentionState::asleep && urgency == Urgency::background;
+        if (state == base::AttentionState::blocked || own_background) {
+            attention.ring(state);
+        }
+    }
+}
+
+void ProcessSet::announce_in_full(TensorEntry& entry) {
+    if (memory_.header().shut_down.load(std::memory_order_acquire) != 0) {
+        complete(entry, shut_down_status(entry.name));
+        return;
+    }
+    if (!unposted_.empty() || !try_post_full(entry)) {
+        unposted_.push_back(&entry);
+        deferred_.store(true, std::memory_order_seq_cst);
+    }
+}
+
+bool ProcessSet::try_post_full(TensorEntry& entry) {
+    MailboxRecord<Atomics>* record = registrar_.next_record();
+    if (record == nullptr) {
+        return false;
+    }
+    entry.ticket = next_ticket_++;
+    in_full_[entry.ticket] = &entry;
+    record->kind = static_cast<std::uint32_t>(RequestKind::announce);
+    record->ticket = entry.ticket;
+    record->name_bytes = static_cast<std::uint32_t>(entry.name.size());
+    record->name_hash = entry.name_hash;
+    std::memcpy(record->name, entry.name.data(), entry.name.size());
+    fill(record->place, entry, 0, /*with_metadata=*/true);
+    finish_post(registrar_.post());
+    return true;
+}
+
+void ProcessSet::resolve(std::uint32_t slot, std::uint64_t generation) {
+    const Resolve request{slot, generation};
+    if (!unposted_resolves_.empty() || !try_post_resolve(request)) {
+        unposted_resolves_.push_back(request);
+        deferred_.store(true, std::memory_order_seq_cst);
+    }
+}
+
+bool ProcessSet::try_post_resolve(const Resolve& resolve) {
+    MailboxRecord<Atomics>* record = registrar_.next_record();
+    if (record == nullptr) {
+        return false;
+    }
+    record->kind = static_cast<std::uint32_t>(RequestKind::resolve);
+    record->slot = resolve.slot;
+    record->generation = resolve.generation;
+    finish_post(registrar_.post());
+    return true;
+}
+
+bool ProcessSet::announce_shutdown() {
+    const std::lock_guard lock(enqueue_mutex_);
+    shut_down_posted_ = true;
+    fail_deferred(failure(ErrorCode::not_initialized, "this rank has shut down"));
+    // What was complete before the shutdown is called before it.
+    while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
+        unposted_resolves_.pop_front();
+    }
+    MailboxRecord<Atomics>* record = registrar_.next_record();
+    if (record == nullptr) {
+        return false;
+    }
+    record->kind = static_cast<std::uint32_t>(RequestKind::shut_down);
+    finish_post(registrar_.post());
+    return true;
+}
+
+void ProcessSet::finish_post(const Result<std::uint64_t>& appended) {
+    if (!appended.is_ok()) {
+        raise(appended.status().code(), appended.status().message());
+    } else if (appended.value() > 0) {
+        announced_more(Urgency::background);
+    }
+}
+
+/// What could not be posted or had to wait for its slot, in the order in which it came.
+void ProcessSet::retry_deferred() {
+    const std::lock_guard lock(enqueue_mutex_);
+    while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
+        unposted_resolves_.pop_front();
+    }
+    // After a shutdown each would be refused by an entry of its own, and the log has room for a mailbox of those.
+    const bool refused = memory_.header().shut_down.load(std::memory_order_acquire) != 0;
+    while (!unposted_.empty() && (refused || try_post_full(*unposted_.front()))) {
+        TensorEntry& entry = *unposted_.front();
+        unposted_.pop_front();
+        if (refused) {
+            complete_and_forget(entry, shut_down_status(entry.name));
+        }
+    }
+    while (!unnamed_waiting_.empty() &&
+           !table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % extent_.unnamed_slots))
+                .pending.load(std::memory_order_acquire)) {
+        // Out of the queue first: announce_unnamed() queues behind others.
+        std::deque<Waiting> others;
+        others.swap(unnamed_waiting_);
+        const Waiting next = others.front();
+        others.pop_front();
+        pending_.fetch_sub(1, std::memory_order_seq_cst);
+        announce_unnamed(next.request, *next.completion, Urgency::background);
+        unnamed_waiting_.swap(others);
+    }
+    deferred_.store(!unposted_.empty() || !unposted_resolves_.empty() || !unnamed_waiting_.empty(),
+                    std::memory_order_seq_cst);
+}
+
+void ProcessSet::fail_deferred(const Status& reason) {
+    for (TensorEntry* entry : unposted_) {
+        complete(*entry, reason);
+    }
+    unposted_.clear();
+    for (const Waiting& waiting : unnamed_waiting_) {
+        pending_.fetch_sub(1, std::memory_order_seq_cst);
+        waiting.completion->complete_one(reason);
+    }
+    unnamed_waiting_.clear();
+}
+
+// ---- the crank ------------------------------------------------------------------------------------------------------
+
+Turn ProcessSet::step(bool urgent) {
+    if (deferred_.load(std::memory_order_relaxed)) {
+        retry_deferred();
+    }
+    if (task_ != nullptr) {
+        const StepResult result = task_->step();
+        if (result == StepResult::done) {
+            finish_batch();
+        }
+        return result == StepResult::waiting ? Turn::waiting : Turn::advanced;
+    }
+    const std::uint64_t position = next_.load(std::memory_order_relaxed);
+    if (closed() || !log_.is_published(position)) {
+        return Turn::idle;
+    }
+    const EntryKind kind = log_.read(position).kind;
+    return is_call(kind) ? start_batch(position, urgent) : handle_entry(position);
+}
+
+Turn ProcessSet::handle_entry(std::uint64_t position) {
+    const auto entry = log_.read(position);
+    if (entry.kind == EntryKind::mismatch || entry.kind == EntryKind::failed) {
+        wake_others();  // it ends an operation of theirs, too
+    }
+    {
+        const std::lock_guard lock(enqueue_mutex_);
+        switch (entry.kind) {
+            case EntryKind::mismatch:
+                handle_mismatch(entry.slot);
+                break;
+            case EntryKind::failed:
+                handle_failed(entry.slot, entry.rank);
+                break;
+            case EntryKind::retire:
+                handle_retire(entry.slot);
+                break;
+            case EntryKind::refused:
+                if (entry.rank == rank_) {
+                    handle_refused(entry.ticket);
+                }
+                break;
+            case EntryKind::closed:
+                fail_pending(shut_down_status(""));  // what could not be posted before; everything else has ended
+                closed_.store(true, std::memory_order_release);
+                break;
+            default:
+                raise(ErrorCode::internal, fmt::format("the log has an entry of unknown kind {} at {}",
+                                                       static_cast<std::uint32_t>(entry.kind), position));
+                return Turn::idle;
+        }
+    }
+    advance_to(position + 1);
+    return Turn::advanced;
+}
+
+Turn ProcessSet::start_batch(std::uint64_t position, bool urgent) {
+    std::uint64_t end = log_.end_of_batch(position);
+    if (end == Log<Atomics>::kOpen) {
+        const BatchEnd proposed = propose_batch_end(log_, position, fusion_threshold_bytes_);
+        if (!urgent && !proposed.complete && hold_ns_ > 0) {
+            const std::int64_t now = base::monotonic_ns();
+            if (open_since_position_ != position) {
+                open_since_position_ = position;
+                hold_until_ns_ = now + hold_ns_;
+            }
+            if (now < hold_until_ns_) {
+                return Turn::holding;
+            }
+        }
+        end = log_.close_batch(position, proposed.end);
+    }
+    if (!log_.is_plausible_end(position, end)) {
+        raise(ErrorCode::internal, fmt::format("the batch at {} of the log ends at {}", position, end));
+        return Turn::idle;
+    }
+    return end == position + 1 && run_inline(position) ? Turn::advanced : run_batch(position, end);
+}
+
+/// The shortest way of the smallest tensors: a batch of one allreduce whose inputs all travelled with the announcements
+/// needs no task, and nobody's help; others that sleep have to be woken for theirs. False: not such a batch, and
+/// nothing was done.
+bool ProcessSet::run_inline(std::uint64_t position) {
+    const auto called = log_.read(position);
+    TensorEntry* entry =
+        called.kind == EntryKind::call && extent_.members <= kInlineMembers ? table_.at_slot(called.slot) : nullptr;
+    if (entry == nullptr || entry->slot == kNoSlot || !entry->pending.load(std::memory_order_relaxed)) {
+        return false;
+    }
+    const Request& request = entry->request;
+    const auto dtype = static_cast<DType>(request.metadata.dtype);
+    const std::uint64_t bytes = request.count * size_of(dtype);
+    if (static_cast<Operation>(request.metadata.operation) != Operation::allreduce || request.count == 0 ||
+        bytes > kInlineBytes) {
+        return false;
+    }
+    std::array<const std::byte*, kInlineMembers> payloads{};
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        const Place<Atomics>& place = memory_.place(called.slot, member, entry->generation);
+        if ((place.flags & PlaceFlags::kPayload) == 0 || place.payload_bytes != bytes) {
+            return false;  // run_batch() says what is wrong with it
+        }
+        payloads[member] = place.payload;
+    }
+    wake_others();
+    ops::reduce({.dtype = dtype,
+                 .op = static_cast<ReduceOp>(request.metadata.reduce_op),
+                 .prescale = request.metadata.prescale,
+                 .postscale = request.metadata.postscale,
+                 .divisor = static_cast<int>(extent_.members)},
+                {payloads.data(), extent_.members}, {&request.output, 1}, request.count);
+    advance_to(position + 1);
+    complete(*entry, {});
+    return true;
+}
+
+Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
+    segments_.clear();
+    locations_.clear();
+    batch_entries_.clear();
+    for (std::uint64_t position = begin; position < end; ++position) {
+        const auto called = log_.read(position);
+        TensorEntry* entry = called_entry(called);
+        if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed)) {
+            raise(ErrorCode::internal,
+                  fmt::format("entry {} of the log calls slot {}, where rank {} has nothing pending", position,
+                              called.slot, rank_));
+            return Turn::idle;
+        }
+        batch_entries_.push_back(entry);
+        if (Status added = add_segment(*entry, called.slot); !added.is_ok()) {
+            raise(added.code(), added.message());
+            return Turn::idle;
+        }
+    }
+    wake_others();
+    task_end_ = end;
+    const auto operation = static_cast<Operation>(batch_entries_.front()->request.metadata.operation);
+    if (operation == Operation::barrier) {
+        finish_batch();
+        return Turn::advanced;
+    }
+    task_ = &communicator_->start({operation, segments_, locations_});
+    if (task_->step() == StepResult::done) {
+        finish_batch();
+    }
+    return Turn::advanced;
+}
+
+/// The others take part as soon as they look; those that sleep are woken here, once per batch: who appended did not.
+void ProcessSet::wake_others() {
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        auto& attention = arena_->control().ranks[member].attention;
+        if (const auto state = attention.state(); member != rank_ && state != base::AttentionState::awake) {
+            attention.ring(state);
+        }
+    }
+}
+
+TensorEntry* ProcessSet::called_entry(const Log<Atomics>::Entry& called) {
+    if (called.slot >= extent_.slots) {
+        return nullptr;
+    }
+    if (called.kind == EntryKind::call) {
+        return table_.at_slot(called.slot);
+    }
+    const std::lock_guard lock(enqueue_mutex_);
+    TensorEntry* entry = entry_of_slot(called.slot);
+    if (entry == nullptr) {
+        return nullptr;
+    }
+    if (called.kind == EntryKind::first_call) {
+        in_full_.erase(entry->ticket);
+        table_.bind(*entry, called.slot, memory_.record(called.slot).metadata);
+    } else {
+        table_.unbind(*entry);  // its operation is pending, so the entry stays
+    }
+    return entry;
+}
+
+/// Who is bound to the slot, or has announced its name in full. Under the enqueue lock.
+TensorEntry* ProcessSet::entry_of_slot(std::uint32_t slot) {
+    if (slot >= extent_.slots) {
+        return nullptr;
+    }
+    if (TensorEntry* bound = table_.at_slot(slot)) {
+        return bound;
+    }
+    const SlotRecord& record = memory_.record(slot);
+    if (record.name_bytes == 0 || record.name_bytes > RUEDA_MAX_NAME) {
+        return nullptr;
+    }
+    TensorEntry* entry = table_.find(std::string_view(record.name, record.name_bytes));
+    return entry != nullptr && entry->slot == kNoSlot && in_full_.contains(entry->ticket) &&
+                   in_full_[entry->ticket] == entry
+               ? entry
+               : nullptr;
+}
+
+Status ProcessSet::add_segment(TensorEntry& entry, std::uint32_t slot) {
+    const Request& request = entry.request;
+    const Metadata& metadata = request.metadata;
+    segments_.push_back({.dtype = static_cast<DType>(metadata.dtype),
+                         .reduce_op = static_cast<ReduceOp>(metadata.reduce_op),
+                         .prescale = metadata.prescale,
+                         .postscale = metadata.postscale,
+                         .root = static_cast<std::uint32_t>(metadata.root),
+                         .count = request.count,
+                         .input = request.input,
+                         .output = request.output});
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        RUEDA_RETURN_IF_FAILED(locate(entry, slot, member, locations_.emplace_back()));
+    }
+    return static_cast<Operation>(metadata.operation) == Operation::allgather ? prepare_allgather(entry) : Status();
+}
+
+/// What a member announced, checked: it comes from another process.
+Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uint32_t member,
+                          Location& location) const {
+    const Place<Atomics>& place = memory_.place(slot, member, entry.generation);
+    const Metadata& metadata = entry.request.metadata;
+    const auto operation = static_cast<Operation>(metadata.operation);
+    // Read once: what is checked is what is used.
+    const std::uint32_t flags = read_once(place.flags);
+    const std::uint32_t payload_bytes = read_once(place.payload_bytes);
+    location.first_dimension = read_once(place.first_dimension);
+    std::uint64_t bytes = entry.request.count * size_of(static_cast<DType>(metadata.dtype));
+    if (operation == Operation::allgather) {
+        if (location.first_dimension < 0 ||
+            __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(location.first_dimension), &bytes)) {
+            return failure(ErrorCode::internal, "tensor '{}': rank {} announced a first dimension of {}", entry.name,
+                           member, location.first_dimension);
+        }
+    }
+    if ((flags & PlaceFlags::kPayload) != 0) {
+        if (payload_bytes != bytes || bytes > kInlineBytes) {
+            return failure(ErrorCode::internal, "tensor '{}': rank {} announced a payload of {} bytes for {}",
+                           entry.name, member, payload_bytes, bytes);
+        }
+        location.payload = place.payload;
+    }
+    if ((flags & PlaceFlags::kResidentInput) != 0) {
+        location.input = arena_->resident_memory(member, read_once(place.input), bytes);
+    }
+    if ((flags & PlaceFlags::kResidentOutput) != 0) {
+        location.output = arena_->resident_memory(member, read_once(place.output), bytes);
+    }
+    if (((flags & PlaceFlags::kResidentInput) != 0 && location.input == nullptr) ||
+        ((flags & PlaceFlags::kResidentOutput) != 0 && location.output == nullptr)) {
+        return failure(ErrorCode::internal, "tensor '{}': rank {} announced memory outside its resident region",
+                       entry.name, member);
+    }
+    return {};
+}
+
+Status ProcessSet::prepare_allgather(TensorEntry& entry) {
+    std::int64_t rows = 0;
+    for (const Location& location : std::span(locations_).last(extent_.members)) {
+        if (__builtin_add_overflow(rows, location.first_dimension, &rows)) {
+            return failure(ErrorCode::resource_exhausted, "tensor '{}': the gathered first dimensions overflow",
+                           entry.name);
+        }
+    }
+    const Metadata& metadata = entry.request.metadata;
+    std::uint64_t bytes = 0;
+    constexpr std::uint64_t kAlignment = base::kCacheLine;
+    if (__builtin_mul_overflow(static_cast<std::uint64_t>(rows), segments_.back().bytes(), &bytes) ||
+        bytes > ~std::uint64_t{0} - kAlignment) {
+        return failure(ErrorCode::resource_exhausted, "tensor '{}': {} gathered rows overflow", entry.name, rows);
+    }
+    const std::uint64_t allocation = (bytes / kAlignment + 1) * kAlignment;
+    auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, allocation));
+    if (memory == nullptr) {
+        return failure(ErrorCode::resource_exhausted, "tensor '{}': no memory for a gathered result of {}", entry.name,
+                       base::format_bytes(bytes));
+    }
+    Completion& completion = *entry.completion;
+    completion.output.reset(memory);
+    completion.output_shape.assign(metadata.shape, metadata.shape + metadata.ndim);
+    completion.output_shape.front() = rows;
+    completion.output_dtype = static_cast<DType>(metadata.dtype);
+    segments_.back().output = memory;
+    return {};
+}
+
+void ProcessSet::finish_batch() {
+    task_ = nullptr;
+    advance_to(task_end_);
+    for (TensorEntry* entry : batch_entries_) {
+        if (entry->slot == kNoSlot) {
+            const std::lock_guard lock(enqueue_mutex_);
+            complete_and_forget(*entry, {});
+        } else {
+            complete(*entry, {});
+        }
+    }
+}
+
+/// Partner of the cursor: the registrar, which reuses a slot when everybody has passed its retirement.
+void ProcessSet::advance_to(std::uint64_t position) {
+    next_.store(position, std::memory_order_relaxed);
+    memory_.cursor(rank_).position.store(position, std::memory_order_release);
+}
+
+// ---- entries that are no calls; under the enqueue lock
+// ------------------------------------------------------------------
+
+void ProcessSet::handle_mismatch(std::uint32_t slot) {
+    TensorEntry* entry = entry_of_slot(slot);
+    if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed)) {
+        raise(ErrorCode::internal,
+              fmt::format("the log reports a mismatch in slot {}, where rank {} has nothing pending", slot, rank_));
+        return;
+    }
+    const std::uint64_t generation = entry->slot == kNoSlot ? 0 : entry->generation;
+    std::vector<Metadata> by_rank;
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        by_rank.push_back(Registrar<Atomics>::announced_metadata(memory_, slot, member, generation));
+        if (!is_plausible(by_rank.back())) {
+            raise(ErrorCode::internal, fmt::format("rank {} announced metadata that no working rank writes", member));
+            return;
+        }
+    }
+    const Status status = mismatch_of(entry->name, by_rank);
+    if (slot >= extent_.unnamed_slots) {
+        in_full_.erase(entry->ticket);
+        table_.unbind(*entry);
+    }
+    complete_and_forget(*entry, status);
+}
+
+void ProcessSet::handle_failed(std::uint32_t slot, std::uint32_t /*shut_down_rank*/) {
+    TensorEntry* entry = entry_of_slot(slot);
+    if (entry == nullptr) {
+        return;  // this rank announced nothing there
+    }
+    in_full_.erase(entry->ticket);
+    const bool was_pending = entry->pending.load(std::memory_order_relaxed);
+    if (slot >= extent_.unnamed_slots) {
+        table_.unbind(*entry);
+    }
+    if (was_pending) {
+        complete_and_forget(*entry, shut_down_status(entry->name));
+    }
+}
+
+void ProcessSet::handle_retire(std::uint32_t slot) {
+    if (TensorEntry* entry = slot < extent_.slots ? table_.at_slot(slot) : nullptr; entry != nullptr) {
+        table_.unbind(*entry);
+    }
+}
+
+void ProcessSet::handle_refused(std::uint32_t ticket) {
+    const auto found = in_full_.find(ticket);
+    if (found == in_full_.end()) {
+        return;
+    }
+    TensorEntry* entry = found->second;
+    in_full_.erase(found);
+    complete_and_forget(*entry, shut_down_status(entry->name));
+}
+
+// ---- ends
+// -------------------------------------------------------------------------------------------------------------
+
+void ProcessSet::complete(TensorEntry& entry, const Status& status) {
+    Completion* completion = entry.completion;
+    // From here on the caller may submit the name again.
+    entry.pending.store(false, std::memory_order_release);
+    pending_.fetch_sub(1, std::memory_order_seq_cst);
+    completion->complete_one(status);
+}
+
+/// For entries that may have lost their slot; under the enqueue lock, so nobody submits in between.
+void ProcessSet::complete_and_forget(TensorEntry& entry, const Status& status) {
+    complete(entry, status);
+    table_.forget_if_unused(entry);
+}
+
+void ProcessSet::fail_all(const Status& reason) {
+    const std::lock_guard lock(enqueue_mutex_);
+    failed_ = reason;
+    task_ = nullptr;
+    fail_pending(reason);
+}
+
+/// Under the enqueue lock.
+void ProcessSet::fail_pending(const Status& reason) {
+    fail_deferred(reason);
+    unposted_resolves_.clear();
+    in_full_.clear();
+    std::vector<TensorEntry*> pending;
+    table_.for_each([&](TensorEntry& entry) {
+        if (entry.pending.load(std::memory_order_relaxed)) {
+            pending.push_back(&entry);
+        }
+    });
+    for (TensorEntry* entry : pending) {
+        complete(*entry, reason);
+    }
+    deferred_.store(false, std::memory_order_seq_cst);
+}
+
+void ProcessSet::raise(ErrorCode code, const std::string& text) {
+    base::ControlBlock& control = arena_->control();
+    control.abort.raise(code, text);
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        control.ranks[member].attention.ring_all();
+    }
+}
+
+std::vector<ProcessSet::PendingTensor> ProcessSet::pending_tensors() {
+    const std::lock_guard lock(enqueue_mutex_);
+    std::vector<PendingTensor> tensors;
+    table_.for_each([&](const TensorEntry& entry) {
+        if (entry.pending.load(std::memory_order_acquire)) {
+            tensors.push_back({entry.name, entry.submitted_ns});
+        }
+    });
+    return tensors;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/config.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/host/arena.hpp"
+#include "core/negotiation/arrivals.hpp"
+#include "core/negotiation/log.hpp"
+#include "core/negotiation/registrar.hpp"
+#include "core/runtime/completion.hpp"
+#include "core/runtime/tensor_table.hpp"
+
+namespace rueda::core {
+
+/// What a turn of the crank found.
+enum class Turn {
+    idle,      ///< nothing is called
+    advanced,  ///< something was done
+    waiting,   ///< a batch is under way and waits for another rank
+    holding,   ///< a batch is open and may still grow
+};
+
+/// How much is known about who will execute what an announcement completes.
+enum class Urgency {
+    background,  ///< nobody waits yet
+    blocking,    ///< the caller is about to drive the engine himself
+};
+
+/// One process set as one rank sees it: announcements on one side, the log on the other, and the batch in between.
+///
+/// Threads: submit() and friends by any thread, under the enqueue lock inside; step(), has_work() and fail_all() by
+/// whoever holds the rank's crank. Lock order: crank, then enqueue lock; no function takes another lock under it.
+class ProcessSet {
+public:
+    using Atomics = base::StdAtomics;
+
+    ProcessSet(const base::Config& config, std::shared_ptr<collectives::Arena> arena, const NegotiationExtent& extent,
+               std::unique_ptr<collectives::Communicator> communicator);
+
+    [[nodiscard]] std::uint32_t rank() const { return rank_; }
+    [[nodiscard]] std::uint32_t members() const { return extent_.members; }
+
+    // ---- announcing -----------------------------------------------------------------------------------------------
+
+    /// Announces a tensor. DuplicateName, and the reasons why nothing can be started any more, are returned; everything
+    /// later comes through `completion`. `name` empty: unnamed.
+    Status submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency);
+    /// The same with the look-up already done.
+    Status submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency);
+    /// An allreduce straight from the caller's arguments, which are checked only where they differ from those of the
+    /// last operation on this entry. `entry` null: by name, which is not empty.
+    Status submit_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
+                            const rueda_options& options, Completion& completion, Urgency urgency);
+    /// All or none.
+    Status submit_group(std::span<const std::string> names, std::span<const Request> requests, Completion& completion,
+                        Urgency urgency);
+
+    /// Keeps an entry for a TensorSlot.
+    TensorEntry& pin(std::string_view name);
+    void unpin(TensorEntry& entry);
+
+    /// Says that this rank will announce nothing more. False while its mailbox is full: turn the crank and try again.
+    bool announce_shutdown();
+
+    /// Operations submitted and not completed. seq_cst: partner of the engine's leaving (Engine::leave).
+    [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
+
+    // ---- the crank ------------------------------------------------------------------------------------------------
+
+    /// Does what can be done now. With `urgent`, an open batch is closed at once.
+    Turn step(bool urgent);
+    [[nodiscard]] bool has_work() const {
+        return task_ != nullptr || has_deferred() || log_.is_published(next_.load(std::memory_order_relaxed));
+    }
+    /// Something waits for room in the mailbox, for which nobody rings, or for its slot.
+    [[nodiscard]] bool has_deferred() const { return deferred_.load(std::memory_order_seq_cst); }
+    /// Until when an open batch may grow.
+    [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
+    /// All members have shut down.
+    [[nodiscard]] bool closed() const { return closed_.load(std::memory_order_acquire); }
+    /// Ends everything pending with `reason`; submit() refuses with it from now on.
+    void fail_all(const Status& reason);
+
+    [[nodiscard]] const NegotiationMemory<Atomics>& memory() const { return memory_; }
+    /// Names and times of what is pending on this rank, for diagnostics; under the enqueue lock.
+    struct PendingTensor {
+        std::string name;
+        std::int64_t submitted_ns = 0;
+    };
+    [[nodiscard]] std::vector<PendingTensor> pending_tensors();
+
+private:
+    using PlaceFlags = Place<Atomics>::Flags;
+    struct Waiting {
+        Request request;
+        Completion* completion;
+        std::int64_t submitted_ns;
+    };
+
+    struct Resolve {
+        std::uint32_t slot;
+        std::uint64_t generation;
+    };
+
+    [[nodiscard]] Status check_open() const;
+    void begin_pending(TensorEntry& entry, Completion& completion);
+    [[nodiscard]] Status duplicate(const TensorEntry& entry) const;
+    void prefetch(const TensorEntry& entry) const;
+    void announce(TensorEntry& entry, Urgency urgency);
+    void announce_in_full(TensorEntry& entry);
+    bool try_post_full(TensorEntry& entry);
+    bool try_post_resolve(const Resolve& resolve);
+    void announce_unnamed(const Request& request, Completion& completion, Urgency urgency);
+    void after_arrival(TensorEntry& entry, Arrival arrival, Urgency urgency);
+    [[nodiscard]] bool signatures_agree(std::uint32_t slot, std::uint64_t generation) const;
+    void resolve(std::uint32_t slot, std::uint64_t generation);
+    void retry_deferred();
+    void fail_deferred(const Status& reason);
+    void fail_pending(const Status& reason);
+    void fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, bool with_metadata);
+    void append_call(const TensorEntry& entry, Urgency urgency);
+    void announced_more(Urgency urgency);
+    void finish_post(const Result<std::uint64_t>& appended);
+
+    Turn handle_entry(std::uint64_t position);
+    Turn start_batch(std::uint64_t position, bool urgent);
+    Turn run_batch(std::uint64_t begin, std::uint64_t end);
+    bool run_inline(std::uint64_t position);
+    void wake_others();
+    TensorEntry* called_entry(const Log<Atomics>::Entry& entry);
+    Status add_segment(TensorEntry& entry, std::uint32_t slot);
+    Status locate(const TensorEntry& entry, std::uint32_t slot, std::uint32_t member,
+                  collectives::Location& location) const;
+    Status prepare_allgather(TensorEntry& entry);
+    void finish_batch();
+    void advance_to(std::uint64_t position);
+    void handle_mismatch(std::uint32_t slot);
+    void handle_failed(std::uint32_t slot, std::uint32_t shut_down_rank);
+    void handle_retire(std::uint32_t slot);
+    void handle_refused(std::uint32_t ticket);
+    TensorEntry* entry_of_slot(std::uint32_t slot);
+    void complete(TensorEntry& entry, const Status& status);
+    void complete_and_forget(TensorEntry& entry, const Status& status);
+    void raise(ErrorCode code, const std::string& text);
+    [[nodiscard]] Status shut_down_status(std::string_view name) const;
+
+    std::shared_ptr<collectives::Arena> arena_;
+    NegotiationExtent extent_;
+    NegotiationMemory<Atomics> memory_;
+    Log<Atomics> log_;
+    Registrar<Atomics> registrar_;
+    std::unique_ptr<collectives::Communicator> communicator_;
+    std::uint32_t rank_;
+    std::uint64_t fusion_threshold_bytes_;
+    std::int64_t hold_ns_;
+
+    std::mutex enqueue_mutex_;
+    TensorTable table_;
+    std::unordered_map<std::uint32_t, TensorEntry*> in_full_;  // by ticket: announced in full, no slot yet
+    std::deque<TensorEntry*> unposted_;                        // full announcements that found the mailbox full
+    std::deque<Resolve> unposted_resolves_;
+    std::deque<Waiting> unnamed_waiting_;  // their slot is still pending
+    std::uint64_t unnamed_calls_ = 0;
+    std::uint32_t next_ticket_ = 1;  // 0: an entry that was never announced in full
+    bool shut_down_posted_ = false;
+    std::optional<Status> failed_;
+
+    std::atomic<std::uint32_t> pending_{0};
+    std::atomic<bool> closed_{false};
+    std::atomic<bool> deferred_{false};  // one of the three queues above is not empty
+
+    // Of whoever holds the crank. `next_` is read by announcing threads, as a hint.
+    std::atomic<std::uint64_t> next_{0};
+    collectives::Task* task_ = nullptr;
+    std::uint64_t task_end_ = 0;
+    std::uint64_t open_since_position_ = ~std::uint64_t{0};
+    std::int64_t hold_until_ns_ = 0;
+    std::vector<collectives::Segment> segments_;
+    std::vector<collectives::Location> locations_;
+    std::vector<TensorEntry*> batch_entries_;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/runtime/runtime.hpp"
+
+#include <unistd.h>
+
+#include "base/clock.hpp"
+#include "base/cores.hpp"
+#include "base/text.hpp"
+#include "collectives/host/host_communicator.hpp"
+#include "core/diagnostics/process_status.hpp"
+#include "core/runtime/arena_setup.hpp"
+#include "core/runtime/host_cores.hpp"
+
+namespace rueda::core {
+namespace {
+
+void fill_rank_block(collectives::Arena& arena, int global_rank) {
+    base::RankBlock& block = arena.control().ranks[arena.rank()];
+    block.pid.store(getpid(), std::memory_order_relaxed);
+    block.global_rank.store(global_rank, std::memory_order_relaxed);
+    block.process_start.store(process_start_time(getpid()), std::memory_order_relaxed);
+    block.heartbeat_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
+    block.state.store(static_cast<std::uint32_t>(base::RankState::running), std::memory_order_release);
+}
+
+}  // namespace
+
+Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
+                 collectives::LocalGroup group, std::shared_ptr<collectives::Arena> arena,
+                 const NegotiationExtent& extent, double cores)
+    : config_(config),
+      control_plane_(std::move(control_plane)),
+      group_(std::move(group)),
+      logger_(config, group_.rank),
+      arena_(std::move(arena)),
+      heap_(arena_, config.resident_limit_bytes),
+      set_(config, arena_, extent, std::make_unique<collectives::HostCommunicator>(arena_)),
+      engine_(config, arena_, set_, logger_, cores, [this] { heap_.quarantine(); }),
+      pid_(getpid()) {}
+
+Runtime::~Runtime() { shutdown(); }
+
+Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
+                                                 std::unique_ptr<collectives::ControlPlane> control_plane) {
+    collectives::ControlPlane& plane = *control_plane;
+    Result<std::unique_ptr<Runtime>> runtime = meet(config, std::move(control_plane));
+    if (!runtime.is_ok()) {
+        return runtime;
+    }
+    Status status = plane.barrier();  // all rank blocks are filled
+    if (status.is_ok()) {
+        status = runtime.value()->engine_.start();
+    }
+    if (!status.is_ok()) {
+        // The others are past the last point where all agree, and would wait for this rank for ever.
+        runtime.value()->engine_.raise(ErrorCode::aborted, fmt::format("rank {} could not start: {}",
+                                                                       runtime.value()->group_.rank, status.message()));
+        runtime.value()->abandon();
+        return status;
+    }
+    runtime.value()->say_if_bound_to_one_core();
+    return runtime;
+}
+
+/// Everything before the first thread: the group, the arena, the object. Closes the control plane if it fails.
+Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& config,
+                                               std::unique_ptr<collectives::ControlPlane> control_plane) {
+    const auto refuse = [&](const Status& status) {
+        // What all ranks refuse together ends orderly; a broken connection cannot.
+        control_plane->close(/*after_failure=*/status.code() == ErrorCode::aborted);
+        return status;
+    };
+    Result<collectives::LocalGroup> group = collectives::find_local_group(*control_plane);
+    if (!group.is_ok()) {
+        return refuse(group.status());
+    }
+    if (Status one_host = collectives::require_one_host(group.value()); !one_host.is_ok()) {
+        return refuse(one_host);
+    }
+    if (group.value().local_size > base::kMaxLocalRanks) {
+        return refuse(failure(ErrorCode::unsupported, "{} ranks on one host; this version works with up to {}",
+                              group.value().local_size, base::kMaxLocalRanks));
+    }
+    Result<AttachedArena> attached = set_up_arena(config, *control_plane, group.value());
+    if (!attached.is_ok()) {
+        return refuse(attached.status());
+    }
+    Result<double> cores = cores_of_host(*control_plane, group.value());
+    if (!cores.is_ok()) {
+        return refuse(cores.status());
+    }
+    std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(control_plane), std::move(group).value(),
+                                                 attached.value().arena, attached.value().extent, cores.value()));
+    fill_rank_block(*runtime->arena_, runtime->group_.rank);
+    runtime->logger_.info("rank {} of {}: {}, cells of {}, {} for resident tensors", runtime->group_.rank,
+                          runtime->group_.size, runtime->control_plane_->description(),
+                          base::format_bytes(runtime->arena_->plan().cell_bytes),
+                          base::format_bytes(runtime->arena_->plan().resident_bytes));
+    return runtime;
+}
+
+/// mpirun binds two ranks to a core each by default: the trainer and the background thread take turns then.
+void Runtime::say_if_bound_to_one_core() const {
+    if (group_.rank == 0 && base::affinity_cores() == 1 && sysconf(_SC_NPROCESSORS_ONLN) > group_.local_size) {
+        logger_.warning(
+            "this rank is bound to one core, where communication and computation take turns; the machine has {} cores "
+            "for {} "
+            "ranks: start with mpirun --bind-to none, or with ruedarun",
+            sysconf(_SC_NPROCESSORS_ONLN), group_.local_size);
+    }
+}
+
+void Runtime::abandon() {
+    shut_down_ = true;
+    control_plane_->close(/*after_failure=*/true);
+}
+
+Status Runtime::start(std::string_view name, const Request& request, Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(set_.submit(name, request, completion, Urgency::background));
+    engine_.attend();
+    return {};
+}
+
+Status Runtime::start(TensorEntry& entry, const Request& request, Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(set_.submit(entry, request, completion, Urgency::background));
+    engine_.attend();
+    return {};
+}
+
+Status Runtime::start_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in,
+                                const rueda_tensor& out, const rueda_options& options, Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(set_.submit_allreduce(entry, name, in, out, options, completion, Urgency::background));
+    engine_.attend();
+    return {};
+}
+
+Status Runtime::run_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in,
+                              const rueda_tensor& out, const rueda_options& options, Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(set_.submit_allreduce(entry, name, in, out, options, completion, Urgency::blocking));
+    return engine_.wait(completion, -1);
+}
+
+Status Runtime::start_group(std::span<const std::string> names, std::span<const Request> requests,
+                            Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(set_.submit_group(names, requests, completion, Urgency::background));
+    engine_.attend();
+    return {};
+}
+
+Status Runtime::run(std::string_view name, const Request& request, Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(set_.submit(name, request, completion, Urgency::blocking));
+    return engine_.wait(completion, -1);
+}
+
+Status Runtime::run(TensorEntry& entry, const Request& request, Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(set_.submit(entry, request, completion, Urgency::blocking));
+    return engine_.wait(completion, -1);
+}
+
+bool Runtime::poll(const Completion& completion) {
+    if (!completion.done()) {
+        engine_.poll();
+    }
+    return completion.done();
+}
+
+void Runtime::begin_busy(std::string_view what) {
+    const std::lock_guard lock(busy_mutex_);
+    busy_.emplace_back(what);
+    control().ranks[arena_->rank()].busy.write(what);
+}
+
+Status Runtime::end_busy() {
+    const std::lock_guard lock(busy_mutex_);
+    if (busy_.empty()) {
+        return failure(ErrorCode::invalid_argument, "rueda_busy_end without a rueda_busy_begin before it");
+    }
+    busy_.pop_back();
+    control().ranks[arena_->rank()].busy.write(busy_.empty() ? std::string_view() : std::string_view(busy_.back()));
+    return {};
+}
+
+void Runtime::set_last_words(std::string_view text) { control().ranks[arena_->rank()].last_words.write(text); }
+
+void Runtime::shutdown() {
+    const std::lock_guard lock(shutdown_mutex_);
+    if (shut_down_) {
+        return;
+    }
+    shut_down_ = true;
+    base::RankBlock& block = control().ranks[arena_->rank()];
+    block.state.store(static_cast<std::uint32_t>(base::RankState::shutting_down), std::memory_order_release);
+    while (!engine_.aborted() && !set_.announce_shutdown()) {
+        engine_.poll();  // the mailbox is full: the log has to move
+    }
+    static_cast<void>(engine_.wait_until_closed());
+    const bool after_failure = engine_.aborted();
+    engine_.stop();
+    engine_.end_pending(after_failure
+                            ? engine_.abort_reason()
+                            : failure(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank"));
+    block.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_release);
+    control_plane_->close(after_failure);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/config.hpp"
+#include "base/logging.hpp"
+#include "collectives/control_plane.hpp"
+#include "collectives/host/arena.hpp"
+#include "collectives/host/resident_heap.hpp"
+#include "collectives/local_group.hpp"
+#include "core/runtime/engine.hpp"
+#include "core/runtime/process_set.hpp"
+
+namespace rueda::core {
+
+/// One rank of a job, from init to shutdown. An object: one test process holds several, as threads.
+///
+/// Threads: any, unless said otherwise. The object outlives its handles and slots.
+class Runtime {
+public:
+    /// Collective: meets the other ranks, sets up the arena, starts the background thread.
+    [[nodiscard]] static Result<std::unique_ptr<Runtime>> create(
+        const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane);
+    ~Runtime();
+    Runtime(const Runtime&) = delete;
+    Runtime& operator=(const Runtime&) = delete;
+
+    [[nodiscard]] const collectives::LocalGroup& group() const { return group_; }
+    [[nodiscard]] const base::Logger& logger() const { return logger_; }
+    [[nodiscard]] base::ControlBlock& control() const { return arena_->control(); }
+
+    /// Starts an operation; `completion` must live until it is done. `name` empty: unnamed.
+    Status start(std::string_view name, const Request& request, Completion& completion);
+    Status start(TensorEntry& entry, const Request& request, Completion& completion);
+    Status start_group(std::span<const std::string> names, std::span<const Request> requests, Completion& completion);
+    /// `entry` null: by name, which is not empty. ProcessSet::submit_allreduce.
+    Status start_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
+                           const rueda_options& options, Completion& completion);
+    Status run_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
+                         const rueda_options& options, Completion& completion);
+    /// Starts an operation and waits for it.
+    Status run(std::string_view name, const Request& request, Completion& completion);
+    Status run(TensorEntry& entry, const Request& request, Completion& completion);
+    Status wait(const Completion& completion, double timeout_seconds) {
+        return engine_.wait(completion, timeout_seconds);
+    }
+    /// Whether it is done, after a turn of the crank if nobody else is at it.
+    [[nodiscard]] bool poll(const Completion& completion);
+
+    TensorEntry& pin(std::string_view name) { return set_.pin(name); }
+    void unpin(TensorEntry& entry) { set_.unpin(entry); }
+
+    Result<void*> allocate(std::uint64_t bytes) { return heap_.allocate(bytes); }
+    /// False if the memory is not of this Runtime.
+    [[nodiscard]] bool owns(const void* memory) const { return arena_->resident_offset(memory, 0).has_value(); }
+    Status deallocate(void* memory) { return heap_.deallocate(memory); }
+
+    void begin_busy(std::string_view what);
+    Status end_busy();
+
+    /// Leaves the job; waits until all ranks do. Idempotent; one thread does it, others wait for that one.
+    void shutdown();
+    [[nodiscard]] bool aborted() const { return engine_.aborted(); }
+    /// What the others will read if this process ends without a shutdown.
+    void set_last_words(std::string_view text);
+    /// The process that called create(); a forked child is not.
+    [[nodiscard]] int pid() const { return pid_; }
+
+private:
+    [[nodiscard]] static Result<std::unique_ptr<Runtime>> meet(
+        const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane);
+    void abandon();
+    void say_if_bound_to_one_core() const;
+
+    Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
+            collectives::LocalGroup group, std::shared_ptr<collectives::Arena> arena, const NegotiationExtent& extent,
+            double cores);
+
+    base::Config config_;
+    std::unique_ptr<collectives::ControlPlane> control_plane_;
+    collectives::LocalGroup group_;
+    base::Logger logger_;
+    std::shared_ptr<collectives::Arena> arena_;
+    collectives::ResidentHeap heap_;
+    ProcessSet set_;
+    Engine engine_;
+    int pid_;
+
+    std::mutex busy_mutex_;
+    std::vector<std::string> busy_;
+    std::mutex shutdown_mutex_;
+    bool shut_down_ = false;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/runtime/tensor_table.hpp"
+
+#include <xxhash.h>
+
+namespace rueda::core {
+
+std::uint64_t hash_of_name(std::string_view name) { return XXH3_64bits(name.data(), name.size()); }
+
+TensorTable::TensorTable(std::uint32_t slots, std::uint32_t unnamed_slots) : by_slot_(slots) {
+    for (std::uint32_t slot = 0; slot < unnamed_slots; ++slot) {
+        auto entry = std::make_unique<TensorEntry>();
+        entry->slot = slot;
+        by_slot_[slot].store(entry.get(), std::memory_order_release);
+        unnamed_.push_back(std::move(entry));
+    }
+}
+
+TensorEntry& TensorTable::entry(std::string_view name) {
+    if (TensorEntry* known = find(name)) {
+        return *known;
+    }
+    auto entry = std::make_unique<TensorEntry>();
+    entry->name = std::string(name);
+    entry->name_hash = hash_of_name(name);
+    const std::string_view key = entry->name;
+    return *by_name_.emplace(key, std::move(entry)).first->second;
+}
+
+TensorEntry* TensorTable::find(std::string_view name) {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second.get();
+}
+
+void TensorTable::bind(TensorEntry& entry, std::uint32_t slot, const Metadata& agreed) {
+    entry.slot = slot;
+    entry.agreed = agreed;
+    entry.generation = 0;
+    by_slot_[slot].store(&entry, std::memory_order_release);
+}
+
+void TensorTable::unbind(TensorEntry& entry) {
+    if (entry.slot != kNoSlot) {
+        by_slot_[entry.slot].store(nullptr, std::memory_order_release);
+        entry.slot = kNoSlot;
+    }
+    forget_if_unused(entry);
+}
+
+void TensorTable::forget_if_unused(TensorEntry& entry) {
+    if (entry.slot == kNoSlot && entry.pins == 0 && !entry.pending.load(std::memory_order_acquire) &&
+        !entry.name.empty()) {
+        by_name_.erase(by_name_.find(entry.name));
+    }
+}
+
+}  // namespace rueda::core
