@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "rueda/training/checkpoint.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/status.hpp"
+#include "rueda/training/agreement.hpp"
+#include "training/atomic_file.hpp"
+#include "training/safetensors.hpp"
+
+namespace rueda::training {
+
+static_assert(std::endian::native == std::endian::little, "checkpoints are little-endian and are written as memory is");
+
+namespace {
+
+constexpr std::size_t kMaxRead = std::size_t{1} << 30;  ///< as AtomicFile's
+
+struct LengthBytes {
+    std::array<std::byte, kLengthBytes> bytes{};
+    explicit LengthBytes(std::uint64_t length) { std::memcpy(bytes.data(), &length, sizeof length); }
+};
+
+Status write_tensors(AtomicFile& file, const Header& header, std::span<const NamedTensor> tensors) {
+    for (const StoredTensor& stored : header.tensors) {
+        const auto tensor = std::find_if(tensors.begin(), tensors.end(),
+                                         [&](const NamedTensor& each) { return each.name == stored.info.name; });
+        RUEDA_RETURN_IF_FAILED(
+            file.write({static_cast<const std::byte*>(tensor->tensor.data()), stored.end - stored.begin}));
+    }
+    return file.commit();
+}
+
+Status write_file(const std::filesystem::path& path, std::span<const NamedTensor> tensors, const Metadata& metadata) {
+    const Result<Header> header = lay_out(tensors, metadata);
+    RUEDA_RETURN_IF_FAILED(header.status());
+    const Result<std::string> text = format_header(header.value());
+    RUEDA_RETURN_IF_FAILED(text.status());
+    Result<AtomicFile> file = AtomicFile::create(path);
+    RUEDA_RETURN_IF_FAILED(file.status());
+    RUEDA_RETURN_IF_FAILED(file.value().write(LengthBytes(text.value().size()).bytes));
+    RUEDA_RETURN_IF_FAILED(file.value().write(std::as_bytes(std::span(text.value()))));
+    return write_tensors(file.value(), header.value(), tensors);
+}
+
+/// Reads exactly `bytes`, or says that the file has become shorter.
+Status read_at(int descriptor, std::uint64_t place, std::span<std::byte> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t count =
+            ::pread(descriptor, bytes.data(), std::min(bytes.size(), kMaxRead), static_cast<off_t>(place));
+        if (count < 0 && errno != EINTR) {
+            return system_failure(ErrorCode::invalid_argument, "read");
+        }
+        if (count == 0) {
+            return failure(ErrorCode::invalid_argument, "the file ends at byte {}, {} bytes too early; it is truncated",
+                           place, bytes.size());
+        }
+        const auto done = static_cast<std::size_t>(std::max<ssize_t>(count, 0));
+        place += done;
+        bytes = bytes.subspan(done);
+    }
+    return {};
+}
+
+Result<std::uint64_t> size_of_file(int descriptor) {
+    struct stat facts {};
+    if (::fstat(descriptor, &facts) != 0) {
+        return system_failure(ErrorCode::invalid_argument, "fstat");
+    }
+    if (!S_ISREG(facts.st_mode)) {
+        return failure(ErrorCode::invalid_argument, "it is not a regular file; name a checkpoint file");
+    }
+    return static_cast<std::uint64_t>(facts.st_size);
+}
+
+Result<std::uint64_t> read_header_length(int descriptor, std::uint64_t file_bytes) {
+    if (file_bytes < kLengthBytes) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "the file has {} bytes; a checkpoint begins with {} bytes of header length: it is truncated or no "
+            "safetensors file",
+            file_bytes, kLengthBytes);
+    }
+    LengthBytes length(0);
+    RUEDA_RETURN_IF_FAILED(read_at(descriptor, 0, length.bytes));
+    std::uint64_t value = 0;
+    std::memcpy(&value, length.bytes.data(), sizeof value);
+    const std::uint64_t most = std::min(kMaxHeaderBytes, file_bytes - kLengthBytes);
+    if (value < 2 || value > most) {
+        return failure(
+            ErrorCode::invalid_argument,
+            "the header's length is given as {} bytes; in a file of {} bytes it must be 2 to {}: it is truncated "
+            "or no safetensors file",
+            value, file_bytes, most);
+    }
+    return value;
+}
+
+std::string text_of(DType dtype, const Shape& shape) {
+    return fmt::format("{} [{}]", name_of(dtype), fmt::join(shape.extents(), ", "));
+}
+
+bool same(const TensorInfo& stored, const TensorView& tensor) {
+    const auto a = stored.shape.extents();
+    const auto b = tensor.shape().extents();
+    return stored.dtype == tensor.dtype() && std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+/// One phrase per tensor that the file lacks, has too much, or has in another form.
+std::vector<std::string> differences(const std::vector<TensorInfo>& stored, std::span<const NamedTensor> model) {
+    std::map<std::string_view, const TensorInfo*> by_name;
+    for (const TensorInfo& info : stored) {
+        by_name.emplace(info.name, &info);
+    }
+    std::vector<std::string> found;
+    for (const NamedTensor& wanted : model) {
+        const auto entry = by_name.extract(wanted.name);
+        const std::string form = text_of(wanted.tensor.dtype(), wanted.tensor.shape());
+        if (entry.empty()) {
+            found.push_back(fmt::format("'{}' ({}) is not in it", wanted.name, form));
+        } else if (!same(*entry.mapped(), wanted.tensor)) {
+            found.push_back(fmt::format("'{}' is {} in it and {} in the model", wanted.name,
+                                        text_of(entry.mapped()->dtype, entry.mapped()->shape), form));
+        }
+    }
+    for (const auto& [name, info] : by_name) {
+        found.push_back(fmt::format("'{}' ({}) is not in the model", name, text_of(info->dtype, info->shape)));
+    }
+    return found;
+}
+
+/// From text that came from another process.
+Metadata parse_metadata_text(const std::string& text) {
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    if (!json.is_object() ||
+        !std::all_of(json.begin(), json.end(), [](const auto& value) { return value.is_string(); })) {
+        throw Internal(
+            fmt::format("the metadata that the root broadcast ({} bytes) are not a map of strings", text.size()));
+    }
+    return json.get<Metadata>();
+}
+
+Metadata broadcast_metadata(const Metadata& metadata, int root) {
+    std::string text = rank() == root ? nlohmann::json(metadata).dump() : std::string();
+    std::array<std::int64_t, 1> length = {static_cast<std::int64_t>(text.size())};
+    broadcast("rueda.training.checkpoint.metadata_length", TensorView(length), root);
+    if (length[0] < 0 || static_cast<std::uint64_t>(length[0]) > kMaxHeaderBytes) {
+        throw Internal(fmt::format("the root announced {} bytes of metadata; at most {} are possible", length[0],
+                                   kMaxHeaderBytes));
+    }
+    text.resize(static_cast<std::size_t>(length[0]));
+    broadcast("rueda.training.checkpoint.metadata", TensorView(text.data(), DType::uint8, Shape{length[0]}), root);
+    return parse_metadata_text(text);
+}
+
+}  // namespace
+
+struct Checkpoint::File {
+    explicit File(std::filesystem::path file_path) : path(std::move(file_path)) {}
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+    ~File() {
+        if (descriptor >= 0) {
+            ::close(descriptor);
+        }
+    }
+
+    Status open() {
+        // Not blocking: a named pipe must become an error, not a wait.
+        descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (descriptor < 0) {
+            return system_failure(ErrorCode::invalid_argument, "open");
+        }
+        const Result<std::uint64_t> file_bytes = size_of_file(descriptor);
+        RUEDA_RETURN_IF_FAILED(file_bytes.status());
+        const Result<std::uint64_t> length = read_header_length(descriptor, file_bytes.value());
+        RUEDA_RETURN_IF_FAILED(length.status());
+        std::string text(length.value(), '\0');
+        RUEDA_RETURN_IF_FAILED(read_at(descriptor, kLengthBytes, std::as_writable_bytes(std::span(text))));
+        data_begin = kLengthBytes + length.value();
+        Result<Header> header = parse_header(text, file_bytes.value() - data_begin);
+        RUEDA_RETURN_IF_FAILED(header.status());
+        metadata = std::move(header.value().metadata);
+        for (StoredTensor& tensor : header.value().tensors) {
+            places.push_back(data_begin + tensor.begin);
+            tensors.push_back(std::move(tensor.info));
+        }
+        return {};
+    }
+
+    void throw_if_failed(const Status& status) const {
+        if (!status.is_ok()) {
+            throw_error(status.code(), fmt::format("checkpoint {}: {}", path.string(), status.message()));
+        }
+    }
+
+    std::filesystem::path path;
+    int descriptor = -1;
+    std::uint64_t data_begin = 0;
+    Metadata metadata;
+    std::vector<TensorInfo> tensors;
+    std::vector<std::uint64_t> places;  ///< of `tensors`, from the start of the file
+};
+
+Checkpoint::Checkpoint(const std::filesystem::path& path) {
+    auto file = std::make_unique<File>(path);
+    file->throw_if_failed(file->open());
+    file_ = std::move(file);
+}
+Checkpoint::Checkpoint(Checkpoint&& other) noexcept = default;
+Checkpoint& Checkpoint::operator=(Checkpoint&& other) noexcept = default;
+Checkpoint::~Checkpoint() = default;
+
+const Metadata& Checkpoint::metadata() const noexcept { return file_->metadata; }
+const std::vector<TensorInfo>& Checkpoint::tensors() const noexcept { return file_->tensors; }
+
+void Checkpoint::check_against(std::span<const NamedTensor> model) const {
+    constexpr std::size_t kShown = 3;
+    const std::vector<std::string> found = differences(file_->tensors, model);
+    if (found.empty()) {
+        return;
+    }
+    const std::span shown = std::span(found).first(std::min(kShown, found.size()));
+    const std::string more =
+        found.size() > kShown ? fmt::format("; and {} more differences", found.size() - kShown) : "";
+    file_->throw_if_failed(failure(ErrorCode::invalid_argument,
+                                   "it belongs to another model: {}{}; name a checkpoint of this model",
+                                   fmt::join(shown, "; "), more));
+}
+
+void Checkpoint::read(std::span<const NamedTensor> model) const {
+    check_against(model);
+    for (std::size_t i = 0; i < file_->tensors.size(); ++i) {
+        const TensorInfo& info = file_->tensors[i];
+        const auto target =
+            std::find_if(model.begin(), model.end(), [&](const NamedTensor& each) { return each.name == info.name; });
+        const std::size_t bytes = static_cast<std::size_t>(info.shape.elements()) * size_of(info.dtype);
+        file_->throw_if_failed(
+            read_at(file_->descriptor, file_->places[i], {static_cast<std::byte*>(target->tensor.data()), bytes}));
+    }
+}
+
+void write_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
+                      const Metadata& metadata) {
+    const Status status = write_file(path, tensors, metadata);
+    if (!status.is_ok()) {
+        throw_error(status.code(), fmt::format("checkpoint not saved: {}", status.message()));
+    }
+}
+
+void save_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors, const Metadata& metadata,
+                     int root) {
+    run_on_root(
+        [&] {
+            const Busy busy("saving checkpoint " + path.string());
+            write_checkpoint(path, tensors, metadata);
+        },
+        root);
+}
+
+Metadata restore_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors, int root) {
+    Metadata metadata;
+    run_on_root(
+        [&] {
+            const Busy busy("reading checkpoint " + path.string());
+            const Checkpoint checkpoint(path);
+            checkpoint.read(tensors);
+            metadata = checkpoint.metadata();
+        },
+        root);
+    broadcast_parameters(tensors, root);
+    return broadcast_metadata(metadata, root);
+}
+
+}  // namespace rueda::training
