@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <string>
+
+#include "launcher/plan.hpp"
+
+namespace rueda::launcher {
+
+/// What `--dry-run` prints: the plan as shell commands that can be pasted.
+[[nodiscard]] std::string describe_as_shell(const LaunchPlan& plan);
+
+}  // namespace rueda::launcher

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace rueda::launcher {
+
+/// When which signal goes to the ranks that still run. A pure state machine: it knows neither clock nor process.
+///
+///   running ──a rank failed──▶ grace ──time──▶ terminating (SIGTERM) ──time──▶ killing (SIGKILL) ──time──▶ given up
+///      └──the user's signal──▶ interrupted (that signal) ──time, or a second signal──▶ killing
+class JobEnding {
+public:
+    using TimePoint = std::chrono::steady_clock::time_point;
+
+    /// From the user's first signal to SIGKILL.
+    static constexpr std::chrono::seconds kInterruptTime{5};
+    /// From SIGTERM to SIGKILL after a failure.
+    static constexpr std::chrono::seconds kTerminateTime{2};
+    /// SIGKILL works at once, but for a process that the kernel holds in a system call.
+    static constexpr std::chrono::seconds kKillTime{2};
+
+    explicit JobEnding(std::chrono::milliseconds grace) : grace_(grace) {}
+
+    /// A rank failed: the others may report it and end themselves.
+    void rank_failed(TimePoint now);
+    /// The signal to hand to the ranks.
+    [[nodiscard]] int user_signal(int signal_number, TimePoint now);
+    /// The signal that is due now, if one is.
+    [[nodiscard]] std::optional<int> advance(TimePoint now);
+    /// When advance() is to be called again.
+    [[nodiscard]] std::optional<TimePoint> deadline() const;
+    /// Even SIGKILL has not ended all ranks: do not wait for them any longer.
+    [[nodiscard]] bool gave_up() const { return phase_ == Phase::given_up; }
+
+private:
+    enum class Phase { running, grace, interrupted, terminating, killing, given_up };
+
+    void enter(Phase phase, TimePoint until) {
+        phase_ = phase;
+        deadline_ = until;
+    }
+
+    std::chrono::milliseconds grace_;
+    Phase phase_ = Phase::running;
+    TimePoint deadline_;
+};
+
+}  // namespace rueda::launcher

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/job_output.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "base/text.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+/// Enough to keep a terminal busy; beyond it the ranks have to wait.
+constexpr std::size_t kLongestQueue = std::size_t{256} << 10;
+
+/// poll() promises that a write of this size to a pipe does not block (PIPE_BUF).
+constexpr std::size_t kSafeWrite = 4096;
+
+constexpr std::size_t kReadSize = std::size_t{64} << 10;
+
+/// Files of a job are for their owner to share, as umask says.
+constexpr mode_t kFileMode = 0666;
+
+bool same_terminal(int left, int right) {
+    struct stat a {};
+    struct stat b {};
+    return ::isatty(left) == 1 && ::isatty(right) == 1 && ::fstat(left, &a) == 0 && ::fstat(right, &b) == 0 &&
+           a.st_rdev == b.st_rdev;
+}
+
+/// Colours that can be read on dark and on light grounds; https://no-color.org is kept.
+std::string prefix_of(int rank, const OutputSink& sink) {
+    constexpr std::array<int, 6> kColours = {36, 32, 35, 33, 34, 31};
+    const char* no_colour = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe): one thread
+    if (!sink.is_terminal() || (no_colour != nullptr && *no_colour != '\0')) {
+        return fmt::format("[{}] ", rank);
+    }
+    return fmt::format("\x1b[{}m[{}]\x1b[0m ", kColours[static_cast<std::size_t>(rank) % kColours.size()], rank);
+}
+
+}  // namespace
+
+OutputSink::OutputSink(int fd, std::shared_ptr<Screen> screen)
+    : fd_(fd), is_terminal_(::isatty(fd) == 1), screen_(std::move(screen)) {}
+
+void OutputSink::wipe_progress() {
+    if (std::exchange(screen_->progress_open, false)) {
+        queue_ += "\r\x1b[K";
+    }
+}
+
+void OutputSink::put_line(std::string_view prefix, std::string_view text) {
+    if (broken_) {
+        return;
+    }
+    wipe_progress();
+    queue_ += prefix;
+    queue_ += text;
+    queue_ += '\n';
+}
+
+void OutputSink::put_progress(std::string_view prefix, std::string_view text) {
+    if (broken_ || !is_terminal_) {  // a file keeps only what the bar was in the end
+        return;
+    }
+    wipe_progress();
+    queue_ += prefix;
+    queue_ += text;
+    screen_->progress_open = true;
+}
+
+void OutputSink::put_bytes(std::string_view bytes) {
+    if (!broken_) {
+        wipe_progress();
+        queue_ += bytes;
+    }
+}
+
+void OutputSink::close_progress() {
+    if (std::exchange(screen_->progress_open, false)) {
+        queue_ += '\n';
+    }
+}
+
+bool OutputSink::is_full() const { return queue_.size() > kLongestQueue; }
+
+void OutputSink::add_to(PollSet& set) {
+    if (!queue_.empty()) {
+        set.add(fd_, POLLOUT, [this] { write_some(); });
+    }
+}
+
+void OutputSink::write_some() {
+    pollfd ready{fd_, POLLOUT, 0};
+    std::size_t written = 0;
+    while (written < queue_.size() && ::poll(&ready, 1, 0) == 1) {
+        const ssize_t got = ::write(fd_, queue_.data() + written, std::min(kSafeWrite, queue_.size() - written));
+        if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+            break;
+        }
+        if (got < 0) {
+            broken_ = true;
+            queue_.clear();
+            return;
+        }
+        written += static_cast<std::size_t>(got);
+    }
+    queue_.erase(0, written);
+}
+
+void RankStream::add_to(PollSet& set) {
+    if (sink_.is_broken()) {
+        read_end_.reset();
+    }
+    if (is_open() && !sink_.is_full()) {
+        set.add(read_end_.value(), POLLIN, [this] { read_once(); });
+    }
+}
+
+bool RankStream::read_once() {
+    if (!is_open()) {
+        return false;
+    }
+    std::array<char, kReadSize> buffer;
+    const ssize_t got = ::read(read_end_.value(), buffer.data(), buffer.size());
+    if (got > 0) {
+        show(splitter_.feed({buffer.data(), static_cast<std::size_t>(got)}));
+        return true;
+    }
+    if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+        close();
+    }
+    return false;
+}
+
+void RankStream::drain() {
+    while (!sink_.is_full() && read_once()) {
+    }
+}
+
+void RankStream::close() {
+    show(splitter_.finish());
+    read_end_.reset();
+}
+
+void RankStream::show(const std::vector<OutputPiece>& pieces) {
+    for (const OutputPiece& piece : pieces) {
+        if (piece.kind == OutputPiece::Kind::line) {
+            sink_.put_line(prefix_, piece.text);
+        } else {
+            sink_.put_progress(prefix_, piece.text);
+        }
+    }
+}
+
+JobOutput::JobOutput(const LaunchPlan& plan)
+    : plan_(plan),
+      output_(STDOUT_FILENO, std::make_shared<Screen>()),
+      error_(STDERR_FILENO,
+             same_terminal(STDOUT_FILENO, STDERR_FILENO) ? output_.screen() : std::make_shared<Screen>()),
+      streams_(static_cast<std::size_t>(plan.ranks)) {}
+
+Status JobOutput::prepare() {
+    if (plan_.output != OutputMode::files) {
+        return {};
+    }
+    std::error_code error;
+    std::filesystem::create_directories(plan_.output_dir, error);
+    if (error) {
+        return failure(ErrorCode::invalid_argument, "--output-dir: the folder {} cannot be created: {}",
+                       base::quote(plan_.output_dir), error.message());
+    }
+    for (int rank = 0; rank < plan_.ranks; ++rank) {
+        Result<base::UniqueFd> out = open_file(rank, "out");
+        Result<base::UniqueFd> err = out.is_ok() ? open_file(rank, "err") : out.status();
+        RUEDA_RETURN_IF_FAILED(err.status());
+        files_.push_back({std::move(out).value(), std::move(err).value()});
+    }
+    return {};
+}
+
+Result<base::UniqueFd> JobOutput::open_file(int rank, const char* ending) const {
+    const std::string name = output_file(plan_.output_dir, rank, ending);
+    base::UniqueFd file(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, kFileMode));
+    if (!file.is_open()) {
+        return failure(ErrorCode::invalid_argument, "--output-dir: {} cannot be written: {}", base::quote(name),
+                       std::generic_category().message(errno));
+    }
+    return file;
+}
+
+Result<base::UniqueFd> JobOutput::open_pipe(int rank, OutputSink& sink) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return system_failure(ErrorCode::resource_exhausted, "pipe2");
+    }
+    base::UniqueFd read_end(ends[0]);
+    base::UniqueFd write_end(ends[1]);
+    ::fcntl(read_end.value(), F_SETFL, O_NONBLOCK);
+    streams_[static_cast<std::size_t>(rank)].push_back(
+        std::make_unique<RankStream>(std::move(read_end), prefix_of(rank, sink), sink));
+    return write_end;
+}
+
+Result<RankDescriptors> JobOutput::open_rank(int rank) {
+    if (plan_.output == OutputMode::files) {
+        return std::move(files_[static_cast<std::size_t>(rank)]);
+    }
+    if (plan_.output == OutputMode::plain) {
+        RankDescriptors own{base::duplicate(STDOUT_FILENO), base::duplicate(STDERR_FILENO)};
+        if (!own.standard_output.is_open() || !own.standard_error.is_open()) {
+            return system_failure(ErrorCode::resource_exhausted, "fcntl(F_DUPFD_CLOEXEC)");
+        }
+        return own;
+    }
+    Result<base::UniqueFd> out = open_pipe(rank, output_);
+    Result<base::UniqueFd> err = out.is_ok() ? open_pipe(rank, error_) : out.status();
+    RUEDA_RETURN_IF_FAILED(err.status());
+    return RankDescriptors{std::move(out).value(), std::move(err).value()};
+}
+
+void JobOutput::say(std::string_view line) { error_.put_line("ruedarun: ", line); }
+
+void JobOutput::add_to(PollSet& set) {
+    for (auto& streams : streams_) {
+        for (auto& stream : streams) {
+            stream->add_to(set);
+        }
+    }
+    output_.add_to(set);
+    error_.add_to(set);
+}
+
+void JobOutput::drain_rank(int rank) {
+    if (rank >= 0) {
+        for (auto& stream : streams_[static_cast<std::size_t>(rank)]) {
+            stream->drain();
+        }
+    }
+}
+
+bool JobOutput::all_closed() const {
+    for (const auto& streams : streams_) {
+        for (const auto& stream : streams) {
+            if (stream->is_open()) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void JobOutput::close_all() {
+    for (auto& streams : streams_) {
+        for (auto& stream : streams) {
+            if (stream->is_open()) {
+                stream->close();
+            }
+        }
+    }
+}
+
+bool JobOutput::all_written() const { return output_.is_empty() && error_.is_empty(); }
+
+void JobOutput::finish() {
+    output_.close_progress();
+    error_.close_progress();
+}
+
+}  // namespace rueda::launcher

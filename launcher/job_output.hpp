@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "base/unique_fd.hpp"
+#include "launcher/line_splitter.hpp"
+#include "launcher/plan.hpp"
+#include "launcher/poll_set.hpp"
+
+namespace rueda::launcher {
+
+/// What a rank writes to.
+struct RankDescriptors {
+    base::UniqueFd standard_output;
+    base::UniqueFd standard_error;
+};
+
+/// Whether a progress bar stands in the last line of the terminal. Standard output and error often share one.
+struct Screen {
+    bool progress_open = false;
+};
+
+/// One of ruedarun's own two streams. Text is queued and written only when it does not block, for a reader that pauses
+/// (a pager) must not keep ruedarun from seeing Ctrl-C.
+class OutputSink {
+public:
+    OutputSink(int fd, std::shared_ptr<Screen> screen);
+
+    void put_line(std::string_view prefix, std::string_view text);
+    void put_progress(std::string_view prefix, std::string_view text);
+    void put_bytes(std::string_view bytes);
+    void add_to(PollSet& set);
+    /// The reader has gone: whoever writes next is to get SIGPIPE, as if there were no ruedarun between.
+    [[nodiscard]] bool is_broken() const { return broken_; }
+    [[nodiscard]] bool is_empty() const { return queue_.empty(); }
+    [[nodiscard]] bool is_full() const;
+    [[nodiscard]] bool is_terminal() const { return is_terminal_; }
+    [[nodiscard]] const std::shared_ptr<Screen>& screen() const { return screen_; }
+    /// A progress bar that stands alone gets its newline.
+    void close_progress();
+
+private:
+    void wipe_progress();
+    void write_some();
+
+    int fd_;
+    bool is_terminal_;
+    std::shared_ptr<Screen> screen_;
+    std::string queue_;
+    bool broken_ = false;
+};
+
+/// One stream of one rank, on its way to a sink.
+class RankStream {
+public:
+    RankStream(base::UniqueFd read_end, std::string prefix, OutputSink& sink)
+        : read_end_(std::move(read_end)), prefix_(std::move(prefix)), sink_(sink) {}
+
+    void add_to(PollSet& set);
+    /// Takes what is there now.
+    void drain();
+    /// Takes no more: what was read of an unfinished line is shown.
+    void close();
+    [[nodiscard]] bool is_open() const { return read_end_.is_open(); }
+
+private:
+    /// False where nothing is there now, or never more.
+    bool read_once();
+    void show(const std::vector<OutputPiece>& pieces);
+
+    base::UniqueFd read_end_;
+    std::string prefix_;
+    OutputSink& sink_;
+    LineSplitter splitter_;
+};
+
+/// Where the ranks' output goes, and ruedarun's own lines between it. Threads: one.
+class JobOutput {
+public:
+    explicit JobOutput(const LaunchPlan& plan);
+
+    /// Creates and opens the files, where there are some.
+    [[nodiscard]] Status prepare();
+    /// The descriptors to start a rank with; once for each rank.
+    [[nodiscard]] Result<RankDescriptors> open_rank(int rank);
+    /// A line of ruedarun's own on standard error.
+    void say(std::string_view line);
+    /// Text of another program (mpirun) for standard error, as it is.
+    void pass_on_error(std::string_view bytes) { error_.put_bytes(bytes); }
+
+    void add_to(PollSet& set);
+    /// Takes what the rank has written until now, so that its last words stand before the line about its end.
+    void drain_rank(int rank);
+    /// All ranks' streams have ended.
+    [[nodiscard]] bool all_closed() const;
+    /// Shows what is left of streams that descendants still hold open, and listens to them no more.
+    void close_all();
+    [[nodiscard]] bool all_written() const;
+    void finish();
+
+private:
+    [[nodiscard]] Result<base::UniqueFd> open_pipe(int rank, OutputSink& sink);
+    [[nodiscard]] Result<base::UniqueFd> open_file(int rank, const char* ending) const;
+
+    const LaunchPlan& plan_;
+    OutputSink output_;
+    OutputSink error_;
+    std::vector<RankDescriptors> files_;                             ///< by rank, until they are handed out
+    std::vector<std::vector<std::unique_ptr<RankStream>>> streams_;  ///< by rank
+};
+
+}  // namespace rueda::launcher

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rueda::launcher {
+
+/// A piece of a rank's output that can be shown.
+struct OutputPiece {
+    enum class Kind {
+        line,      ///< complete; comes without its newline
+        progress,  ///< the present state of a line that the program keeps rewriting by '\r'
+    };
+    Kind kind;
+    std::string text;
+
+    friend bool operator==(const OutputPiece&, const OutputPiece&) = default;
+};
+
+/// Cuts a stream of bytes into lines. A '\r' lets the next characters replace the line, as on a terminal: of a progress
+/// bar only the newest state remains. "\r\n" is a newline.
+class LineSplitter {
+public:
+    /// A line without an end is given out in pieces of this size, so that no program can fill ruedarun's memory.
+    static constexpr std::size_t kLongestLine = std::size_t{1} << 20;
+
+    [[nodiscard]] std::vector<OutputPiece> feed(std::string_view bytes);
+    /// What is left when the stream has ended.
+    [[nodiscard]] std::vector<OutputPiece> finish();
+
+private:
+    void end_line(std::vector<OutputPiece>& pieces);
+
+    std::string line_;
+    std::string shown_progress_;
+    bool return_seen_ = false;  ///< the next character replaces the line, unless it is a newline
+    bool rewritten_ = false;    ///< the line has been replaced before
+};
+
+}  // namespace rueda::launcher

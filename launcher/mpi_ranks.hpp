@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <memory>
+
+#include "base/unique_fd.hpp"
+#include "launcher/plan.hpp"
+#include "launcher/rank_group.hpp"
+#include "launcher/supervisor_protocol.hpp"
+
+namespace rueda::launcher {
+
+/// Ranks under mpirun, each behind a supervisor that reports to ruedarun (supervisor.hpp).
+class MpiRanks final : public RankGroup {
+public:
+    MpiRanks(const LaunchPlan& plan, StartContext context);
+
+    [[nodiscard]] Status start(JobOutput& output) override;
+    void add_to(PollSet& set) override;
+    void child_ended(pid_t pid, int wait_status) override;
+    void signal_ranks(int signal_number) override;
+    [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
+    [[nodiscard]] std::vector<std::int32_t> running() const override;
+    void release(TimePoint now) override;
+    void advance(TimePoint now) override;
+    [[nodiscard]] bool is_gone() const override { return released_ && mpirun_ == 0; }
+
+private:
+    struct Rank {
+        base::UniqueFd socket;  ///< open from hello until the supervisor has gone
+        pid_t pid = 0;          ///< 0: not yet started
+        bool ended = false;
+    };
+
+    void accept_connection();
+    void take_hello(std::size_t newcomer);
+    void welcome(int rank, base::UniqueFd socket);
+    void take_report(int rank);
+    void end_rank(RankEnd end);
+    void read_mpirun_errors();
+    [[nodiscard]] bool all_connected() const;
+
+    const LaunchPlan& plan_;
+    StartContext context_;
+    JobOutput* output_ = nullptr;
+    base::UniqueFd listener_;
+    base::UniqueFd mpirun_errors_;
+    pid_t mpirun_ = 0;                       ///< 0: not started, or reaped
+    std::vector<base::UniqueFd> newcomers_;  ///< connected, but have not said hello
+    std::vector<Rank> ranks_;
+    std::vector<RankEnd> ends_;
+    bool released_ = false;
+    int mpirun_signal_ = SIGTERM;  ///< what an mpirun that does not leave gets next
+    TimePoint mpirun_deadline_;
+};
+
+}  // namespace rueda::launcher

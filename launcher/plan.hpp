@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.hpp"
+#include "launcher/mpi_launcher.hpp"
+#include "launcher/options.hpp"
+
+namespace rueda::launcher {
+
+/// What the machine and the caller's shell contribute. Filled by look_around(), or by hand in tests.
+struct Surroundings {
+    double cores = 1;  ///< affinity ∩ quota
+    bool is_root = false;
+    std::map<std::string, std::string> environment;
+    std::optional<MpiLauncher> mpi;
+    std::string no_mpi_reason;      ///< where `mpi` is empty
+    std::string own_path;           ///< ruedarun's file
+    std::string rendezvous;         ///< "@rueda-<token>"
+    std::string supervisor_socket;  ///< "@ruedarun-<token>"
+    bool stdin_is_terminal = false;
+};
+
+enum class LaunchWay { mpirun, direct };
+
+enum class OutputMode {
+    plain,     ///< one rank: it writes to ruedarun's own standard output and error
+    prefixed,  ///< lines of all ranks, each with its rank in front
+    files,     ///< a pair of files for each rank
+};
+
+struct EnvironmentChange {
+    std::string name;
+    std::optional<std::string> value;  ///< nothing: the variable is removed
+};
+
+/// All that is to be done, decided. Pure data: it can be printed instead of run.
+struct LaunchPlan {
+    LaunchWay way = LaunchWay::direct;
+    int ranks = 1;
+    std::vector<EnvironmentChange> environment;  ///< against ruedarun's own, for all ranks
+    std::string rendezvous;                      ///< direct only
+    std::vector<std::string> mpirun;             ///< the whole command line, supervisor and program included
+    std::string supervisor_socket;               ///< mpirun only
+    std::vector<std::string> program;
+    OutputMode output = OutputMode::prefixed;
+    std::string output_dir;
+    bool first_rank_reads_stdin = true;
+    /// False for a single rank on a terminal: it stays in the foreground group, so that it can read the keyboard.
+    bool own_groups = true;
+    std::chrono::milliseconds grace = kDefaultGrace;
+    std::vector<std::string> reasons;  ///< for --verbose
+};
+
+[[nodiscard]] Result<LaunchPlan> make_plan(const Options& options, const Surroundings& surroundings);
+
+/// What is set for this rank alone, where ruedarun starts it itself.
+[[nodiscard]] std::vector<EnvironmentChange> rank_environment(const LaunchPlan& plan, int rank);
+
+/// The environment after the changes.
+[[nodiscard]] std::map<std::string, std::string> changed_environment(std::map<std::string, std::string> environment,
+                                                                     const std::vector<EnvironmentChange>& changes);
+
+[[nodiscard]] std::string output_file(const std::string& folder, int rank, const char* ending);
+
+}  // namespace rueda::launcher

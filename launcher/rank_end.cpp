@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/rank_end.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+constexpr int kSignalBase = 128;
+
+/// The layout of a wait status that says "exited" (wait(2): the status is in the second byte).
+constexpr int exited(int status) { return status << 8; }
+
+}  // namespace
+
+RankEnd not_started(int rank, std::string error) {
+    return {rank, 0, exited(kNotStartedStatus), std::move(error), false};
+}
+
+RankEnd not_started(int rank, const std::string& program, int error_number) {
+    return not_started(rank, fmt::format("{}: {} (errno {})", base::quote(program),
+                                         std::generic_category().message(error_number), error_number));
+}
+
+bool ended_well(const RankEnd& end) { return WIFEXITED(end.wait_status) && WEXITSTATUS(end.wait_status) == 0; }
+
+int exit_status_of(const RankEnd& end) {
+    return WIFSIGNALED(end.wait_status) ? kSignalBase + WTERMSIG(end.wait_status) : WEXITSTATUS(end.wait_status);
+}
+
+std::string describe(const RankEnd& end) {
+    const std::string who = end.rank == kLauncherRank ? "mpirun" : fmt::format("rank {}", end.rank);
+    if (!end.start_error.empty()) {
+        return fmt::format("{} could not be started: {}", who, end.start_error);
+    }
+    if (WIFSIGNALED(end.wait_status)) {
+        const int number = WTERMSIG(end.wait_status);
+        return fmt::format("{} (pid {}) was killed by signal {} ({}){}", who, end.pid, number, ::strsignal(number),
+                           end.by_launcher ? ", by mpirun or together with its supervisor" : "");
+    }
+    return fmt::format("{} (pid {}) ended with exit status {}{}", who, end.pid, WEXITSTATUS(end.wait_status),
+                       end.rank == kLauncherRank ? " before the job was over" : "");
+}
+
+void JobOutcome::add(const std::vector<RankEnd>& together) {
+    if (cause_) {
+        return;
+    }
+    for (const RankEnd& end : together) {
+        // An mpirun that leaves before its ranks has failed whatever it says.
+        const bool failed = !ended_well(end) || end.rank == kLauncherRank;
+        const bool better = !cause_ || (WIFSIGNALED(end.wait_status) && !WIFSIGNALED(cause_->wait_status));
+        if (failed && end.by_launcher) {
+            echo_ = echo_ ? echo_ : end;
+        } else if (failed && better) {
+            cause_ = end;
+        }
+    }
+}
+
+void JobOutcome::settle() {
+    if (!cause_) {
+        cause_ = echo_;
+    }
+}
+
+void JobOutcome::interrupt(int signal_number) {
+    if (!cause_ && interrupted_by_ == 0) {
+        interrupted_by_ = signal_number;
+    }
+}
+
+int JobOutcome::exit_status() const {
+    if (!cause_) {
+        return 0;  // also after an interruption that all ranks took as an order to finish well
+    }
+    if (interrupted_by_ != 0) {
+        return kSignalBase + interrupted_by_;
+    }
+    const int status = exit_status_of(*cause_);
+    return status == 0 ? 1 : status;
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rueda::launcher {
+
+/// Stands in RankEnd::rank for mpirun itself.
+inline constexpr int kLauncherRank = -1;
+
+/// A shell's exit status for a program that could not be started.
+inline constexpr int kNotStartedStatus = 127;
+
+/// How a process ended, as waitpid() tells it.
+struct RankEnd {
+    int rank = 0;
+    pid_t pid = 0;
+    int wait_status = 0;
+    std::string start_error;  ///< not empty: the program never ran
+    /// mpirun's doing: it sent the rank a signal, or its supervisor was killed. What moved mpirun is the cause, if we
+    /// learn of it.
+    bool by_launcher = false;
+};
+
+/// A RankEnd for a program that never ran.
+[[nodiscard]] RankEnd not_started(int rank, std::string error);
+/// The same where the system refused to run `program`.
+[[nodiscard]] RankEnd not_started(int rank, const std::string& program, int error_number);
+
+[[nodiscard]] bool ended_well(const RankEnd& end);
+
+/// 128 + signal for a killed process, as shells do it.
+[[nodiscard]] int exit_status_of(const RankEnd& end);
+
+/// "rank 1 (pid 4711) was killed by signal 9 (Killed)"
+[[nodiscard]] std::string describe(const RankEnd& end);
+
+/// Folds the ends of all ranks into one cause and one exit status: the first failure counts, for what fails after it
+/// is mostly its echo.
+class JobOutcome {
+public:
+    /// Ends that were seen at the same moment. Among those a killed rank comes first: survivors end with an error
+    /// because a rank was killed, never the other way round.
+    void add(const std::vector<RankEnd>& together);
+    /// A rank failed, but only by mpirun's doing so far.
+    [[nodiscard]] bool is_unsettled() const { return !cause_ && echo_; }
+    /// Nothing better has come: what mpirun did is the cause.
+    void settle();
+    /// The user ended the job by this signal; it is then the cause, unless a rank had failed before.
+    void interrupt(int signal_number);
+
+    [[nodiscard]] const std::optional<RankEnd>& cause() const { return cause_; }
+    [[nodiscard]] int exit_status() const;
+
+private:
+    std::optional<RankEnd> cause_;
+    std::optional<RankEnd> echo_;
+    int interrupted_by_ = 0;
+};
+
+}  // namespace rueda::launcher

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/run_job.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/text.hpp"
+#include "launcher/child_process.hpp"
+#include "launcher/direct_ranks.hpp"
+#include "launcher/job_ending.hpp"
+#include "launcher/job_output.hpp"
+#include "launcher/mpi_ranks.hpp"
+#include "launcher/signal_inbox.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// For text that descendants of ended ranks still write.
+constexpr std::chrono::milliseconds kDrainTime{500};
+
+/// Between mpirun ending its ranks and its own end, or the report of the rank that made it do so.
+constexpr std::chrono::seconds kSettleTime{1};
+
+constexpr int kWrongUse = 2;
+constexpr int kInternalFailure = 1;
+
+std::unique_ptr<RankGroup> make_group(const LaunchPlan& plan, StartContext context) {
+    if (plan.way == LaunchWay::mpirun) {
+        return std::make_unique<MpiRanks>(plan, std::move(context));
+    }
+    return std::make_unique<DirectRanks>(plan, std::move(context));
+}
+
+class Job {
+public:
+    explicit Job(const LaunchPlan& plan) : plan_(plan), output_(plan), ending_(plan.grace) {}
+
+    int run(const Surroundings& surroundings, const std::string& program_file) {
+        if (const Status status = prepare(surroundings, program_file); !status.is_ok()) {
+            output_.say(status.message());
+            write_rest();
+            return status.code() == ErrorCode::invalid_argument ? kWrongUse : kInternalFailure;
+        }
+        announce();
+        if (const Status status = group_->start(output_); !status.is_ok()) {
+            output_.say(status.message() + "; ending the job");
+            start_failed_ = true;
+            send(ending_.user_signal(SIGTERM, Clock::now()));
+        }
+        while (!group_->is_gone() || !released_) {
+            turn();
+        }
+        end_leftover_children();
+        drain();
+        write_rest();
+        return start_failed_ ? kInternalFailure : outcome_.exit_status();
+    }
+
+private:
+    Status prepare(const Surroundings& surroundings, const std::string& program_file) {
+        RUEDA_RETURN_IF_FAILED(signals_.open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2}));
+        ::signal(SIGPIPE, SIG_IGN);
+        adopt_orphans();
+        group_ = make_group(plan_, {surroundings.environment, program_file, signals_.original_mask()});
+        return output_.prepare();
+    }
+
+    void announce() {
+        if (plan_.output == OutputMode::files) {
+            output_.say(fmt::format("the output of {} goes to {}",
+                                    plan_.ranks == 1 ? "the rank" : fmt::format("{} ranks", plan_.ranks),
+                                    base::quote(plan_.output_dir + "/rank.*", 200)));
+        }
+    }
+
+    void turn() {
+        PollSet set;
+        set.add(signals_.fd(), POLLIN, [] {});
+        group_->add_to(set);
+        output_.add_to(set);
+        set.wake_at(ending_.deadline());
+        set.wake_at(outcome_.is_unsettled() ? settle_at_ : std::nullopt);
+        set.wait_and_dispatch();
+        take_signals();
+        note_ends(group_->take_ends());
+        escalate();
+        group_->advance(Clock::now());
+        const bool is_over = group_->running().empty() && !outcome_.is_unsettled();
+        if (!released_ && (is_over || ending_.gave_up())) {
+            settle();
+            released_ = true;
+            group_->release(Clock::now());
+        }
+    }
+
+    void take_signals() {
+        while (const std::optional<signalfd_siginfo> info = signals_.take()) {
+            const int number = static_cast<int>(info->ssi_signo);
+            if (number == SIGCHLD) {
+                reap();
+            } else if (number == SIGUSR1 || number == SIGUSR2) {
+                group_->signal_ranks(number);
+            } else if (number == SIGTSTP) {
+                suspend();
+            } else {
+                end_on(number, came_from_keyboard(*info));
+            }
+        }
+    }
+
+    void reap() {
+        int status = 0;
+        pid_t pid = 0;
+        while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+            group_->child_ended(pid, status);
+        }
+    }
+
+    /// The terminal sends its signals to the whole foreground group, a rank in it included.
+    [[nodiscard]] bool came_from_keyboard(const signalfd_siginfo& info) const {
+        return !plan_.own_groups && info.ssi_code == SI_KERNEL;
+    }
+
+    void end_on(int number, bool ranks_have_it) {
+        if (released_) {  // no rank is left that it could end: it is for us, who may still wait for a reader
+            leaving_ = true;
+            return;
+        }
+        const int signal_number = ending_.user_signal(number, Clock::now());
+        outcome_.interrupt(number);
+        if (signal_number == number) {
+            output_.say(fmt::format("stopped by signal {} ({}); ending the job", number, ::strsignal(number)));
+        }
+        if (signal_number == SIGKILL || !ranks_have_it) {
+            send(signal_number);
+        }
+        impatient_ = true;
+    }
+
+    /// A stopped rank gets no other signal, so every ending signal wakes it too.
+    void send(int signal_number) {
+        group_->signal_ranks(signal_number);
+        if (signal_number != SIGKILL) {
+            group_->signal_ranks(SIGCONT);
+        }
+    }
+
+    /// Ctrl-Z holds the ranks, and `fg` lets them go on.
+    void suspend() {
+        group_->signal_ranks(SIGSTOP);
+        ::raise(SIGSTOP);
+        group_->signal_ranks(SIGCONT);
+    }
+
+    void note_ends(const std::vector<RankEnd>& ends) {
+        for (const RankEnd& end : ends) {
+            output_.drain_rank(end.rank);
+        }
+        outcome_.add(ends);
+        if (outcome_.is_unsettled() && !settle_at_) {
+            settle_at_ = Clock::now() + kSettleTime;
+            ending_.rank_failed(Clock::now());
+        }
+        if (settle_at_ && Clock::now() >= *settle_at_) {
+            outcome_.settle();
+        }
+        tell_cause();
+    }
+
+    void settle() {
+        outcome_.settle();
+        tell_cause();
+    }
+
+    void tell_cause() {
+        if (!outcome_.cause() || std::exchange(cause_told_, true)) {
+            return;
+        }
+        if (!impatient_) {  // else the line about the user's signal has been said
+            output_.say(describe(*outcome_.cause()) + (group_->running().empty() ? "" : "; ending the job"));
+        }
+        ending_.rank_failed(Clock::now());
+    }
+
+    void escalate() {
+        const std::optional<int> signal_number = ending_.advance(Clock::now());
+        const std::vector<std::int32_t> running = group_->running();
+        if (signal_number && !running.empty()) {
+            output_.say(fmt::format("{} still {}; sending {}", base::format_ranks(running),
+                                    running.size() == 1 ? "runs" : "run",
+                                    *signal_number == SIGTERM ? "SIGTERM" : "SIGKILL"));
+            send(*signal_number);
+        }
+    }
+
+    /// What the ranks had written stays readable after their end, for as long as the reader of our own streams takes
+    /// it.
+    void drain() {
+        const Clock::time_point deadline = Clock::now() + kDrainTime;
+        while (!output_.all_closed() && (Clock::now() < deadline || !output_.all_written()) && !asked_to_leave()) {
+            PollSet set;
+            set.add(signals_.fd(), POLLIN, [] {});
+            output_.add_to(set);
+            set.wake_at(output_.all_written() ? std::optional(deadline) : std::nullopt);
+            set.wait_and_dispatch();
+        }
+        output_.close_all();
+        output_.finish();
+    }
+
+    void write_rest() {
+        while (!output_.all_written() && !asked_to_leave()) {
+            PollSet set;
+            set.add(signals_.fd(), POLLIN, [] {});
+            output_.add_to(set);
+            set.wait_and_dispatch();
+        }
+    }
+
+    [[nodiscard]] bool asked_to_leave() {
+        while (const std::optional<signalfd_siginfo> info = signals_.take()) {
+            const int number = static_cast<int>(info->ssi_signo);
+            leaving_ = leaving_ || (number != SIGCHLD && number != SIGUSR1 && number != SIGUSR2 && number != SIGTSTP);
+        }
+        return leaving_;
+    }
+
+    const LaunchPlan& plan_;
+    SignalInbox signals_;
+    JobOutput output_;
+    JobEnding ending_;
+    JobOutcome outcome_;
+    std::unique_ptr<RankGroup> group_;
+    bool released_ = false;
+    bool impatient_ = false;
+    bool start_failed_ = false;
+    bool leaving_ = false;
+    bool cause_told_ = false;
+    std::optional<Clock::time_point> settle_at_;
+};
+
+}  // namespace
+
+int run_job(const LaunchPlan& plan, const Surroundings& surroundings, const std::string& program_file) {
+    return Job(plan).run(surroundings, program_file);
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <sys/signalfd.h>
+
+#include <csignal>
+#include <initializer_list>
+#include <optional>
+
+#include "base/status.hpp"
+#include "base/unique_fd.hpp"
+
+namespace rueda::launcher {
+
+/// Turns signals into messages that an event loop reads. Signals that the caller's shell ignores (nohup, background
+/// jobs) stay ignored. Blocks the signals in this thread until the inbox is gone. Threads: one.
+class SignalInbox {
+public:
+    SignalInbox() = default;
+    SignalInbox(const SignalInbox&) = delete;
+    SignalInbox& operator=(const SignalInbox&) = delete;
+    ~SignalInbox();
+
+    [[nodiscard]] Status open(std::initializer_list<int> signals);
+    [[nodiscard]] int fd() const { return fd_.value(); }
+    /// The next one, or nothing where there is none now.
+    [[nodiscard]] std::optional<signalfd_siginfo> take();
+    /// The mask that was valid before: children start with it.
+    [[nodiscard]] const sigset_t& original_mask() const { return original_mask_; }
+
+private:
+    base::UniqueFd fd_;
+    sigset_t original_mask_{};
+};
+
+}  // namespace rueda::launcher

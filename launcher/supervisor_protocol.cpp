@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/supervisor_protocol.hpp"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "base/text.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+constexpr std::size_t kMostFds = 2;
+
+struct AbstractAddress {
+    sockaddr_un address{};
+    socklen_t size = 0;
+};
+
+Result<AbstractAddress> abstract_address(const std::string& name) {
+    AbstractAddress result;
+    if (name.size() < 2 || name.front() != '@' || name.size() > sizeof result.address.sun_path) {
+        return failure(ErrorCode::invalid_argument, "the socket name is {}; expected '@name' of at most {} bytes",
+                       base::quote(name), sizeof result.address.sun_path);
+    }
+    result.address.sun_family = AF_UNIX;
+    std::memcpy(result.address.sun_path + 1, name.data() + 1, name.size() - 1);  // the first byte stays zero: abstract
+    result.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+    return result;
+}
+
+Result<base::UniqueFd> open_socket() {
+    base::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (!fd.is_open()) {
+        return system_failure(ErrorCode::resource_exhausted, "socket(AF_UNIX)");
+    }
+    return fd;
+}
+
+/// Room for the descriptors of one message, aligned as cmsg(3) wants it.
+struct ControlBuffer {
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFds * sizeof(int))> bytes{};
+};
+
+void take_fds(msghdr& header, std::vector<base::UniqueFd>& fds) {
+    for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (std::size_t i = 0; i < count; ++i) {
+            int fd = -1;
+            std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof fd);
+            fds.emplace_back(fd);
+        }
+    }
+}
+
+}  // namespace
+
+Result<base::UniqueFd> listen_for_supervisors(const std::string& name) {
+    const Result<AbstractAddress> address = abstract_address(name);
+    RUEDA_RETURN_IF_FAILED(address.status());
+    Result<base::UniqueFd> socket = open_socket();
+    RUEDA_RETURN_IF_FAILED(socket.status());
+    const int fd = socket.value().value();
+    if (::bind(fd, reinterpret_cast<const sockaddr*>(&address.value().address), address.value().size) != 0) {
+        return system_failure(ErrorCode::resource_exhausted, "bind(" + name + ")");
+    }
+    if (::listen(fd, SOMAXCONN) != 0) {
+        return system_failure(ErrorCode::resource_exhausted, "listen");
+    }
+    return socket;
+}
+
+Result<base::UniqueFd> connect_to_ruedarun(const std::string& name) {
+    const Result<AbstractAddress> address = abstract_address(name);
+    RUEDA_RETURN_IF_FAILED(address.status());
+    Result<base::UniqueFd> socket = open_socket();
+    RUEDA_RETURN_IF_FAILED(socket.status());
+    const int fd = socket.value().value();
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address.value().address), address.value().size) != 0) {
+        return system_failure(ErrorCode::unsupported, "connect(" + name + ")");
+    }
+    if (!peer_is_same_user(fd)) {
+        return failure(ErrorCode::unsupported, "another user listens at {}", name);
+    }
+    return socket;
+}
+
+bool peer_is_same_user(int socket) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+}
+
+Status send_message(int socket, SupervisorWord word, std::int32_t value, std::span<const int> fds) {
+    SupervisorMessage message;
+    message.word = word;
+    message.value = value;
+    iovec body{&message, sizeof message};
+    ControlBuffer control;
+    msghdr header{};
+    header.msg_iov = &body;
+    header.msg_iovlen = 1;
+    if (!fds.empty() && fds.size() <= kMostFds) {
+        header.msg_control = control.bytes.data();
+        header.msg_controllen = CMSG_SPACE(fds.size_bytes());
+        cmsghdr* const part = CMSG_FIRSTHDR(&header);
+        part->cmsg_level = SOL_SOCKET;
+        part->cmsg_type = SCM_RIGHTS;
+        part->cmsg_len = CMSG_LEN(fds.size_bytes());
+        std::memcpy(CMSG_DATA(part), fds.data(), fds.size_bytes());
+    }
+    if (::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof message)) {
+        return system_failure(ErrorCode::internal, "sendmsg");
+    }
+    return {};
+}
+
+Reception receive_message(int socket, ReceivedMessage& received) {
+    received = ReceivedMessage();
+    iovec body{&received.message, sizeof received.message};
+    ControlBuffer control;
+    msghdr header{};
+    header.msg_iov = &body;
+    header.msg_iovlen = 1;
+    header.msg_control = control.bytes.data();
+    header.msg_controllen = control.bytes.size();
+    const ssize_t got = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0) {
+        return errno == EAGAIN || errno == EINTR ? Reception::nothing_yet : Reception::closed;
+    }
+    take_fds(header, received.fds);
+    const bool is_ours = got == static_cast<ssize_t>(sizeof received.message) && (header.msg_flags & MSG_TRUNC) == 0 &&
+                         received.message.magic == SupervisorMessage::kMagic;
+    return is_ours ? Reception::message : Reception::closed;
+}
+
+}  // namespace rueda::launcher

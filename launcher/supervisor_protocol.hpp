@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/status.hpp"
+#include "base/unique_fd.hpp"
+
+namespace rueda::launcher {
+
+/// What ruedarun and its supervisors under mpirun say to each other, over a Unix socket that keeps messages whole.
+enum class SupervisorWord : std::uint32_t {
+    hello = 1,              ///< supervisor: value is my rank
+    welcome = 2,            ///< ruedarun: start the program; comes with its standard output and error
+    started = 3,            ///< supervisor: value is the program's pid
+    start_failed = 4,       ///< supervisor: value is the errno; nothing more will come
+    ended = 5,              ///< supervisor: value is the program's wait status
+    ended_by_launcher = 8,  ///< the same, after mpirun had sent a signal to end it
+    deliver = 6,            ///< ruedarun: value is a signal for the program
+    leave = 7,              ///< ruedarun: all ranks have ended, go
+};
+
+struct SupervisorMessage {
+    static constexpr std::uint32_t kMagic = 0x72756501;  // "rue", version 1
+
+    std::uint32_t magic = kMagic;
+    SupervisorWord word = SupervisorWord::hello;
+    std::int32_t value = 0;
+};
+static_assert(sizeof(SupervisorMessage) == 12 && std::is_trivially_copyable_v<SupervisorMessage>);
+
+/// Listens at "@name", an abstract Unix socket: it has no file that could be left behind.
+[[nodiscard]] Result<base::UniqueFd> listen_for_supervisors(const std::string& name);
+[[nodiscard]] Result<base::UniqueFd> connect_to_ruedarun(const std::string& name);
+
+/// The other end is a process of our own user (SO_PEERCRED).
+[[nodiscard]] bool peer_is_same_user(int socket);
+
+/// Does not block: the few messages of a job fit the socket's buffer.
+[[nodiscard]] Status send_message(int socket, SupervisorWord word, std::int32_t value, std::span<const int> fds = {});
+
+struct ReceivedMessage {
+    SupervisorMessage message;
+    std::vector<base::UniqueFd> fds;
+};
+
+enum class Reception { message, nothing_yet, closed };
+
+/// Does not block. What is not one of our messages counts as a closed connection.
+[[nodiscard]] Reception receive_message(int socket, ReceivedMessage& received);
+
+}  // namespace rueda::launcher
