@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace digits {
+
+inline constexpr std::int64_t kSide = 8;                ///< pixels of an image along each axis
+inline constexpr std::int64_t kPixels = kSide * kSide;  ///< of one image
+inline constexpr std::int64_t kClasses = 10;
+
+/// Images as the network takes them, one after the other, and what they show.
+struct Images {
+    std::vector<float> pixels;  ///< kPixels per image, from 0 to 1
+    std::vector<std::int32_t> labels;
+
+    [[nodiscard]] std::int64_t count() const noexcept { return static_cast<std::int64_t>(labels.size()); }
+    /// Images first, first + 1, … of this set.
+    [[nodiscard]] Images piece(std::int64_t first, std::int64_t count) const;
+    /// The images of those indices, in that order.
+    [[nodiscard]] Images pick(std::span<const std::int64_t> indices) const;
+};
+
+struct DataSet {
+    Images training;
+    Images held_out;       ///< a fifth, never trained on
+    std::string checksum;  ///< of the file's text (CRC-32), so that a resumed run notices other data
+};
+
+/// Reads a file of lines with 64 pixels (0 to 16) and a label (0 to 9), separated by commas, plain or gzipped. Which
+/// images are held out depends on the file alone. Throws rueda::InvalidArgument with the file, the line, what was found
+/// and what was expected.
+DataSet read_data(const std::filesystem::path& path);
+
+}  // namespace digits

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// The layers of the network: convolutions through oneDNN, dense layers through Eigen. No communication here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parameter.hpp"
+
+namespace digits {
+
+/// Makes oneDNN compute in the calling thread alone: then a run repeats bit for bit, and the other cores are left to
+/// the other processes. Before the first layer is made.
+void use_one_thread();
+
+/// A 3×3 convolution with padding 1 over square images, which lie channel by channel and row by row. For the halves of
+/// the backward pass see Dense.
+class Convolution {
+public:
+    struct Form {
+        std::int64_t in_channels;
+        std::int64_t out_channels;
+        std::int64_t in_side;
+        std::int64_t stride;
+    };
+    Convolution(const std::string& name, const Form& form, rueda::training::Random& random);
+    Convolution(Convolution&&) noexcept;
+    ~Convolution();
+
+    const std::vector<float>& forward(const std::vector<float>& in, std::int64_t images);
+    void backward_parameters(const std::vector<float>& in, const std::vector<float>& out_slope);
+    std::vector<float>& backward_input(const std::vector<float>& out_slope);
+
+    Parameter weights;
+    Parameter biases;
+
+private:
+    struct Plan;  ///< oneDNN's primitives for one number of images
+    Plan& plan(std::int64_t images);
+
+    Form form_;
+    std::int64_t images_ = 0;
+    std::map<std::int64_t, std::unique_ptr<Plan>> plans_;
+    std::vector<float> out_;
+    std::vector<float> in_slope_;
+};
+
+/// in × weights + biases. The backward pass comes in two halves, so that the gradients of the parameters can travel
+/// while the slope for the layer below is computed.
+class Dense {
+public:
+    Dense(const std::string& name, std::int64_t inputs, std::int64_t outputs, rueda::training::Random& random);
+
+    const std::vector<float>& forward(const std::vector<float>& in, std::int64_t images);
+    /// Replaces the gradients of weights and biases. `in` is what the last forward was given.
+    void backward_parameters(const std::vector<float>& in, const std::vector<float>& out_slope);
+    /// The slope of the loss with respect to the input of the last forward.
+    std::vector<float>& backward_input(const std::vector<float>& out_slope);
+
+    Parameter weights;
+    Parameter biases;
+
+private:
+    std::int64_t inputs_;
+    std::int64_t outputs_;
+    std::int64_t images_ = 0;
+    std::vector<float> out_;
+    std::vector<float> in_slope_;
+};
+
+/// max(0, ·) of each value.
+class Rectifier {
+public:
+    void forward(const std::vector<float>& in);
+    /// In place: lets the slope through where the value was above 0.
+    void backward(std::vector<float>& slope) const;
+    /// The result of the last forward.
+    [[nodiscard]] const std::vector<float>& out() const noexcept { return out_; }
+
+private:
+    std::vector<float> out_;
+};
+
+/// Softmax and cross-entropy.
+struct Loss {
+    double sum = 0.0;          ///< over the images
+    std::vector<float> slope;  ///< of sum × scale with respect to the logits
+};
+Loss softmax_loss(const std::vector<float>& logits, std::span<const std::int32_t> labels, double scale);
+
+/// How many images have their largest logit at their label.
+std::int64_t count_correct(const std::vector<float>& logits, std::span<const std::int32_t> labels);
+
+}  // namespace digits

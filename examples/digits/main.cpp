@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Data-parallel training with Rueda, from beginning to end. Every process runs this program on its own share of the
+/// images; what makes it one training are the calls of rueda:: below. Started by ruedarun, by mpirun, or by itself.
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "curve.hpp"
+#include "data.hpp"
+#include "network.hpp"
+#include "options.hpp"
+#include "progress.hpp"
+#include "rueda/rueda.hpp"
+#include "rueda/training/agreement.hpp"
+#include "rueda/training/checkpoint.hpp"
+#include "rueda/training/learning_rate.hpp"
+#include "rueda/training/parameters.hpp"
+#include "rueda/training/sampler.hpp"
+#include "summed.hpp"
+
+namespace {
+
+using namespace digits;
+namespace training = rueda::training;
+
+/// Everything that a rank holds while it trains.
+class Trainer {
+public:
+    Trainer(const Options& options, const DataSet& data)
+        : options_(options),
+          data_(data),
+          network_(static_cast<std::uint64_t>(options.seed)),
+          sampler_({.samples = data.training.count(),
+                    .batch = options.batch,
+                    .seed = static_cast<std::uint64_t>(options.seed),
+                    .rank = rueda::rank(),
+                    .size = rueda::size()}),
+          learning_rate_({.base = options.learning_rate,
+                          .policy = options.policy,
+                          .workers = rueda::size(),
+                          .cap = options.cap,
+                          .warmup_steps = options.warmup_epochs * sampler_.batches()}),
+          progress_(rueda::rank() == 0, options.epochs, sampler_.batches()),
+          loss_("loss", {}),
+          right_("right", {}) {}
+
+    void run() {
+        const auto start = std::chrono::steady_clock::now();
+        if (options_.resume) {
+            resume();
+        } else {
+            prepare_folder();
+            training::broadcast_parameters(network_.state());
+        }
+        for (; epoch_ < options_.epochs; ++epoch_) {
+            const double loss = train_epoch();
+            const double accuracy = evaluate();
+            curve_.back().accuracy = accuracy;
+            progress_.epoch(epoch_, loss, curve_.back().learning_rate, accuracy);
+            save();
+        }
+        const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+        conclude(seconds.count());
+    }
+
+private:
+    /// Returns the mean loss of its steps.
+    double train_epoch() {
+        double sum = 0.0;
+        sampler_.start_epoch(epoch_);
+        for (std::int64_t batch = 0; batch < sampler_.batches(); ++batch) {
+            const double rate = learning_rate_.at(step_);
+            const double loss = train_step(batch, rate);
+            curve_.push_back({step_, epoch_, loss, rate, std::nullopt});
+            progress_.step(epoch_, batch, loss);
+            sum += loss;
+            ++step_;
+        }
+        return sum / static_cast<double>(sampler_.batches());
+    }
+
+    /// One update of the parameters, the same on every rank. Returns the mean loss over the global batch.
+    double train_step(std::int64_t batch, double rate) {
+        const Images images = data_.training.pick(sampler_.share(batch));
+        // Each rank divides by the size of the global batch, and Rueda adds up: right also where shares differ in size.
+        const double scale = 1.0 / static_cast<double>(sampler_.batch_size(batch));
+        const Loss loss = softmax_loss(network_.forward(images), images.labels, scale);
+        loss_.numbers()[0] = loss.sum * scale;
+        loss_.start();
+        // Layer by layer: what is ready travels while the layers below are computed.
+        network_.backward(images, loss.slope, [](Parameter& parameter) { parameter.gradient.start(); });
+        for (Parameter* parameter : network_.parameters()) {
+            parameter->gradient.wait();
+            parameter->update(static_cast<float>(rate), static_cast<float>(options_.momentum));
+        }
+        loss_.wait();
+        return loss_.numbers()[0];
+    }
+
+    /// The share of the held-out images that is recognised. Each rank looks at its part of them.
+    double evaluate() {
+        const rueda::Busy busy("evaluating");
+        const training::Range mine = training::shard(data_.held_out.count(), rueda::rank(), rueda::size());
+        const Images images = data_.held_out.piece(mine.begin, mine.size());
+        right_.numbers()[0] = count_correct(network_.forward(images), images.labels);
+        right_.start();
+        right_.wait();
+        return static_cast<double>(right_.numbers()[0]) / static_cast<double>(data_.held_out.count());
+    }
+
+    /// What the training depends on beyond network and options, and where it stands.
+    [[nodiscard]] training::Metadata metadata(std::int64_t epochs_done) const {
+        training::Metadata text = course_of(options_);
+        text["data"] = data_.checksum;
+        text["epochs_done"] = std::to_string(epochs_done);
+        return text;
+    }
+
+    void save() {
+        training::run_on_root([this] { write_csv(curve_path(), curve_); });
+        training::save_checkpoint(checkpoint_path(), network_.state(), metadata(epoch_ + 1));
+    }
+
+    void resume() {
+        training::Metadata saved = training::restore_checkpoint(checkpoint_path(), network_.state());
+        for (const auto& [name, value] : metadata(0)) {
+            if (name != "epochs_done" && saved[name] != value) {
+                throw rueda::InvalidArgument("checkpoint " + checkpoint_path().string() + " was trained with " + name +
+                                             " '" + saved[name] + "', but now it is '" + value +
+                                             "'; resume with the same");
+            }
+        }
+        const std::string& done = saved["epochs_done"];
+        const auto parsed = std::from_chars(done.data(), done.data() + done.size(), epoch_);
+        if (parsed.ec != std::errc() || parsed.ptr != done.data() + done.size() || epoch_ < 1 ||
+            epoch_ >= options_.epochs) {
+            throw rueda::InvalidArgument("checkpoint " + checkpoint_path().string() + " has '" + done +
+                                         "' epochs behind it; --epochs must be larger, and is " +
+                                         std::to_string(options_.epochs));
+        }
+        step_ = epoch_ * sampler_.batches();
+        training::run_on_root([this] { curve_ = read_csv(curve_path(), step_); });
+    }
+
+    void prepare_folder() const {
+        training::run_on_root([this] {
+            std::error_code error;
+            std::filesystem::create_directories(options_.checkpoint_dir, error);
+            if (error) {
+                throw rueda::InvalidArgument("--checkpoint-dir " + options_.checkpoint_dir.string() +
+                                             " cannot be made: " + error.message() +
+                                             "; name a folder that this user may write to");
+            }
+        });
+    }
+
+    void conclude(double seconds) {
+        training::run_on_root([this] { write_svg(picture_path(), curve_); });
+        char text[200];
+        std::snprintf(text, sizeof text, "accuracy %.4f", *curve_.back().accuracy);
+        progress_.line(text);
+        std::snprintf(text, sizeof text, "time %.1f s with %d %s", seconds, rueda::size(),
+                      rueda::size() == 1 ? "process" : "processes");
+        progress_.line(text);
+        progress_.line("checkpoint " + checkpoint_path().string());
+        progress_.line("curve " + picture_path().string() + " and " + curve_path().string());
+    }
+
+    [[nodiscard]] std::filesystem::path checkpoint_path() const {
+        return options_.checkpoint_dir / "digits.safetensors";
+    }
+    [[nodiscard]] std::filesystem::path curve_path() const { return options_.checkpoint_dir / "curve.csv"; }
+    [[nodiscard]] std::filesystem::path picture_path() const { return options_.checkpoint_dir / "curve.svg"; }
+
+    const Options& options_;
+    const DataSet& data_;
+    Network network_;
+    training::Sampler sampler_;
+    training::LearningRate learning_rate_;
+    Progress progress_;
+    Summed<double> loss_;
+    Summed<std::int64_t> right_;
+    Curve curve_;  ///< complete on rank 0
+    std::int64_t epoch_ = 0;
+    std::int64_t step_ = 0;
+};
+
+/// Local work (options, file, memory) fails on all ranks or on none, so that no rank waits for one that has left.
+void run(int argc, char** argv) {
+    std::optional<Options> options;
+    std::string help;
+    training::run_on_every_rank([&] { options = parse_options(argc, argv, help); });
+    if (!options) {
+        std::fputs(rueda::rank() == 0 ? help.c_str() : "", stdout);
+        return;
+    }
+    use_one_thread();
+    DataSet data;
+    std::optional<Trainer> trainer;
+    training::run_on_every_rank([&] {
+        data = read_data(options->data);
+        trainer.emplace(*options, data);
+    });
+    trainer->run();
+}
+
+/// One line. Errors end every rank in the same way, so rank 0 speaks for all; but when a rank has died, whoever lives
+/// speaks.
+int report(const rueda::Error& error) {
+    if (!rueda::initialized() || rueda::rank() == 0 || error.code() == rueda::ErrorCode::aborted) {
+        std::fprintf(stderr, "digits: %s: %s\n", name_of(error.code()), error.what());
+    }
+    return error.code() == rueda::ErrorCode::invalid_argument ? 2 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    int status = 0;
+    try {
+        rueda::init();
+        try {
+            run(argc, argv);
+        } catch (const rueda::Error& error) {
+            status = report(error);
+        }
+        rueda::shutdown();
+    } catch (const rueda::Error& error) {
+        status = report(error);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "digits: %s\n", error.what());
+        status = 1;
+    }
+    return status;
+}

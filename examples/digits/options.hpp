@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "rueda/training/checkpoint.hpp"
+#include "rueda/training/learning_rate.hpp"
+
+namespace digits {
+
+/// What the command line says.
+struct Options {
+    std::filesystem::path data = "/usr/lib/python3/dist-packages/sklearn/datasets/data/digits.csv.gz";
+    std::filesystem::path checkpoint_dir = "digits-run";
+    bool resume = false;
+    std::int64_t epochs = 20;
+    std::int64_t batch = 32;  ///< of all ranks together
+    double learning_rate = 0.03;
+    rueda::training::ScalingPolicy policy = rueda::training::ScalingPolicy::none;
+    double cap = 1.5;
+    std::int64_t warmup_epochs = 2;
+    double momentum = 0.9;
+    std::int64_t seed = 1;
+};
+
+/// Throws rueda::InvalidArgument, in one line, for what cannot be understood. Nothing where the user asked for help,
+/// which is in `help` then.
+std::optional<Options> parse_options(int argc, const char* const* argv, std::string& help);
+
+/// The options that decide about the course of the training, as a checkpoint keeps them.
+rueda::training::Metadata course_of(const Options& options);
+
+}  // namespace digits
