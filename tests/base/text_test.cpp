@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "base/text.hpp"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+namespace rueda::base {
+
+TEST_CASE("edit distance counts single changes and swaps", "[text]") {
+    CHECK(edit_distance("", "") == 0);
+    CHECK(edit_distance("abc", "") == 3);
+    CHECK(edit_distance("", "abc") == 3);
+    CHECK(edit_distance("kitten", "sitting") == 3);
+    CHECK(edit_distance("slots", "slost") == 1);
+    CHECK(edit_distance("threshold", "treshold") == 1);
+    CHECK(edit_distance("ab", "ba") == 1);
+    CHECK(edit_distance("ca", "abc") == 3);
+}
+
+TEST_CASE("the nearest name is close, or none", "[text]") {
+    constexpr std::array<std::string_view, 3> kNames = {"fusion", "slots", "slot_size"};
+    CHECK(nearest_name("slotz", kNames) == "slots");
+    CHECK(nearest_name("fusoin", kNames) == "fusion");
+    CHECK(nearest_name("slotsize", kNames) == "slot_size");
+    CHECK(nearest_name("banana", kNames).empty());
+    CHECK(nearest_name("x", {}).empty());
+}
+
+TEST_CASE("bytes read as people write them", "[text]") {
+    CHECK(format_bytes(0) == "0 B");
+    CHECK(format_bytes(512) == "512 B");
+    CHECK(format_bytes(1023) == "1023 B");
+    CHECK(format_bytes(1024) == "1 KiB");
+    CHECK(format_bytes(1536) == "1.5 KiB");
+    CHECK(format_bytes(1048575) == "1 MiB");
+    CHECK(format_bytes(67108864) == "64 MiB");
+    CHECK(format_bytes(std::numeric_limits<std::uint64_t>::max()) == "16 EiB");
+}
+
+TEST_CASE("ranks are written as runs", "[text]") {
+    CHECK(format_ranks({}) == "no rank");
+    CHECK(format_ranks({4}) == "rank 4");
+    CHECK(format_ranks({0, 1}) == "ranks 0, 1");
+    CHECK(format_ranks({0, 1, 2, 3, 5}) == "ranks 0-3, 5");
+    CHECK(format_ranks({7, 3, 1, 2, 7}) == "ranks 1-3, 7");
+    CHECK(format_ranks({0, 2, 3, 5, 6, 7}) == "ranks 0, 2, 3, 5-7");
+}
+
+TEST_CASE("quoted text stays on its line", "[text]") {
+    CHECK(quote("12x") == "'12x'");
+    CHECK(quote("a\nb\033[31mc\x7f") == "'a?b?[31mc?'");
+    CHECK(quote("abcdef", 3) == "'abc…'");
+    CHECK(quote("abc", 3) == "'abc'");
+}
+
+}  // namespace rueda::base

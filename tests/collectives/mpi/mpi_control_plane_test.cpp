@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// The rules about initialising and finalising MPI, with a stand-in for MPI: a job of one rank that keeps a diary.
+#include "collectives/mpi/mpi_control_plane.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "tests/collectives/plane_checks.hpp"
+
+namespace rueda::collectives {
+namespace {
+
+using tests::outcome;
+using namespace std::chrono_literals;
+
+/// Threads: one.
+class StandIn final : public MpiApi {
+public:
+    bool is_initialized = false;
+    bool is_finalized = false;
+    int level = MPI_THREAD_MULTIPLE;
+    bool answers = true;  ///< false: requests never complete
+    Status collective;    ///< what collectives return, if a failure
+    std::string version = "Open MPI v9.8.7, package: stand-in";
+    std::string diary;
+    std::function<void()> at_finalize;
+
+    bool initialized() override { return is_initialized; }
+    bool finalized() override { return is_finalized; }
+    std::string library_version() override { return version; }
+    Result<int> init_thread(int required) override {
+        diary += required == MPI_THREAD_MULTIPLE ? "init " : "init(?) ";
+        is_initialized = true;
+        return level;
+    }
+    Result<int> query_thread() override { return level; }
+    Status finalize() override {
+        diary += "finalize ";
+        end();
+        return {};
+    }
+    Result<MPI_Comm> duplicate_world() override {
+        diary += "dup ";
+        return MPI_COMM_WORLD;
+    }
+    Status free_communicator(MPI_Comm /*communicator*/) override {
+        diary += "free ";
+        return {};
+    }
+    Result<int> rank(MPI_Comm /*communicator*/) override { return 0; }
+    Result<int> size(MPI_Comm /*communicator*/) override { return 1; }
+    Result<int> call_at_finalize(std::function<void()> called) override {
+        at_finalize = std::move(called);
+        return 1;
+    }
+    Status release_finalize_key(int /*key*/) override {
+        diary += "release ";
+        at_finalize = nullptr;
+        return {};
+    }
+    Result<MPI_Request> iallgather(std::span<const std::byte> mine, std::byte* all, MPI_Comm /*comm*/) override {
+        return collect(mine, all);
+    }
+    Result<MPI_Request> iallgatherv(std::span<const std::byte> mine, std::byte* all, const int* counts,
+                                    const int* offsets, MPI_Comm /*comm*/) override {
+        CHECK(static_cast<std::size_t>(counts[0]) == mine.size());
+        CHECK(offsets[0] == 0);
+        longest = std::max(longest, mine.size());
+        return collect(mine, all);
+    }
+    Result<MPI_Request> ibroadcast(std::span<std::byte> bytes, int /*root*/, MPI_Comm /*comm*/) override {
+        longest = std::max(longest, bytes.size());
+        return started();
+    }
+    Result<MPI_Request> ibarrier(MPI_Comm /*comm*/) override { return started(); }
+    Result<bool> test(MPI_Request& /*request*/) override { return answers; }
+
+    /// The program calls MPI_Finalize itself.
+    void end() {
+        is_finalized = true;
+        if (at_finalize) {
+            at_finalize();
+            at_finalize = nullptr;
+        }
+    }
+    std::size_t longest = 0;  ///< piece of one call
+
+private:
+    Result<MPI_Request> started() const {
+        return collective.is_ok() ? Result<MPI_Request>(MPI_REQUEST_NULL) : Result<MPI_Request>(collective);
+    }
+    Result<MPI_Request> collect(std::span<const std::byte> mine, std::byte* all) const {
+        if (!mine.empty()) {
+            std::memcpy(all, mine.data(), mine.size());
+        }
+        return started();
+    }
+};
+
+MpiControlPlaneOptions in_time(std::chrono::milliseconds timeout, MpiFinalize finalize = MpiFinalize::at_close) {
+    return {timeout, finalize};
+}
+
+TEST_CASE("who initialises MPI finalises it", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    auto opened = open_mpi_control_plane(mpi, in_time(10s));
+    REQUIRE(opened.is_ok());
+    CHECK(opened.value().notice.empty());
+    CHECK(opened.value().control_plane->description() == "mpi (Open MPI 9.8.7)");
+    CHECK(tests::exercise(*opened.value().control_plane, 0, 1, 1000) == "ok");
+    opened.value().control_plane->close(false);
+    opened.value().control_plane->close(false);
+    CHECK(mpi->diary == "init dup release free finalize ");
+}
+
+TEST_CASE("somebody else's MPI is left as it was", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    mpi->is_initialized = true;
+    auto opened = open_mpi_control_plane(mpi, in_time(10s));
+    REQUIRE(opened.is_ok());
+    opened.value().control_plane->close(false);
+    CHECK(mpi->diary == "dup release free ");
+}
+
+TEST_CASE("after a failure no call is made", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    auto opened = open_mpi_control_plane(mpi, in_time(10s));
+    REQUIRE(opened.is_ok());
+    mpi->diary.clear();
+    opened.value().control_plane->close(true);
+    opened.value().control_plane.reset();
+    CHECK(mpi->diary.empty());
+}
+
+TEST_CASE("a level too low is refused with what to do", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    mpi->is_initialized = true;
+    for (const int level : {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED}) {
+        mpi->level = level;
+        const auto opened = open_mpi_control_plane(mpi, in_time(10s));
+        CHECK(opened.status().code() == ErrorCode::unsupported);
+        CHECK_THAT(opened.status().message(), Catch::Contains("the program has initialised MPI with MPI_THREAD_") &&
+                                                  Catch::Contains("call MPI_Init_thread(..., MPI_THREAD_MULTIPLE"));
+    }
+    CHECK(mpi->diary.empty());
+
+    const auto poor = std::make_shared<StandIn>();
+    poor->level = MPI_THREAD_FUNNELED;
+    CHECK_THAT(open_mpi_control_plane(poor, in_time(10s)).status().message(),
+               Catch::Contains("this MPI gives MPI_THREAD_FUNNELED"));
+    CHECK(poor->diary == "init finalize ");
+}
+
+TEST_CASE("a serialised MPI is accepted with one line", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    mpi->is_initialized = true;
+    mpi->level = MPI_THREAD_SERIALIZED;
+    auto opened = open_mpi_control_plane(mpi, in_time(10s));
+    REQUIRE(opened.is_ok());
+    CHECK_THAT(opened.value().notice, Catch::Contains("MPI_THREAD_SERIALIZED"));
+    CHECK(opened.value().notice.find('\n') == std::string::npos);
+    opened.value().control_plane->close(false);
+}
+
+TEST_CASE("an MPI that has ended is noticed, before and after", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    mpi->is_initialized = true;
+    auto opened = open_mpi_control_plane(mpi, in_time(10s));
+    REQUIRE(opened.is_ok());
+    ControlPlane& plane = *opened.value().control_plane;
+    mpi->end();
+    mpi->diary.clear();
+    CHECK(plane.barrier().code() == ErrorCode::not_initialized);
+    CHECK_THAT(plane.allgather({}).status().message(),
+               Catch::Contains("has called MPI_Finalize while Rueda was in use"));
+    plane.close(false);
+    CHECK(mpi->diary.empty());
+
+    const auto again = open_mpi_control_plane(mpi, in_time(10s));
+    CHECK(again.status().code() == ErrorCode::unsupported);
+    CHECK_THAT(again.status().message(), Catch::Contains("cannot be initialised again"));
+}
+
+TEST_CASE("long messages go in pieces", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    auto opened = open_mpi_control_plane(mpi, in_time(10s), 16);
+    REQUIRE(opened.is_ok());
+    CHECK(tests::exercise(*opened.value().control_plane, 0, 1, 1003) == "ok");
+    CHECK(opened.value().control_plane->allgather(tests::pattern(1003, 5)).value()[0] == tests::pattern(1003, 5));
+    CHECK(mpi->longest == 16);
+    opened.value().control_plane->close(false);
+}
+
+TEST_CASE("a wait has an end, and after it MPI is left alone", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    auto opened = open_mpi_control_plane(mpi, in_time(50ms));
+    REQUIRE(opened.is_ok());
+    ControlPlane& plane = *opened.value().control_plane;
+    mpi->answers = false;
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(outcome(plane.barrier()) == "Timeout: barrier: not all ranks came within 0.05 s");
+    CHECK(std::chrono::steady_clock::now() - begin >= 50ms);
+    mpi->answers = true;
+    CHECK(outcome(plane.broadcast({}, 0).status()) == "Timeout: barrier: not all ranks came within 0.05 s");
+    mpi->diary.clear();
+    plane.close(false);
+    CHECK(mpi->diary.empty());
+}
+
+TEST_CASE("a failed call keeps its text", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    auto opened = open_mpi_control_plane(mpi, in_time(10s));
+    REQUIRE(opened.is_ok());
+    mpi->collective = Status(ErrorCode::aborted, "MPI_Ibarrier failed: no network (MPI error 5)");
+    CHECK(outcome(opened.value().control_plane->barrier()) ==
+          "Aborted: barrier: MPI_Ibarrier failed: no network (MPI error 5)");
+    opened.value().control_plane->close(true);
+}
+
+TEST_CASE("a root that does not exist is refused", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    auto opened = open_mpi_control_plane(mpi, in_time(10s));
+    REQUIRE(opened.is_ok());
+    CHECK(opened.value().control_plane->broadcast({}, 1).status().code() == ErrorCode::invalid_argument);
+    opened.value().control_plane->close(false);
+}
+
+TEST_CASE("MPI may stay for the next start, until the process exits", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    for (int start = 0; start < 3; ++start) {
+        auto opened = open_mpi_control_plane(mpi, in_time(10s, MpiFinalize::at_exit));
+        REQUIRE(opened.is_ok());
+        CHECK(opened.value().control_plane->barrier().is_ok());
+        opened.value().control_plane->close(false);
+    }
+    CHECK(mpi->diary == "init dup release free dup release free dup release free ");
+    // The last one closes for good: the exit of this test has no MPI to finalise.
+    auto opened = open_mpi_control_plane(mpi, in_time(10s));
+    REQUIRE(opened.is_ok());
+    opened.value().control_plane->close(false);
+    CHECK(mpi->is_finalized);
+}
+
+TEST_CASE("another MPI than the plugin's is refused", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    mpi->version = "Some MPI 3.2 of somebody";
+    const auto opened = open_mpi_control_plane(mpi, in_time(10s));
+    CHECK(opened.status().code() == ErrorCode::unsupported);
+    CHECK_THAT(opened.status().message(), Catch::StartsWith("the MPI of this process is Some MPI 3.2 of somebody"));
+    CHECK(mpi->diary.empty());
+}
+
+TEST_CASE("versions of MPI libraries are short in log lines", "[unit]") {
+    CHECK(short_mpi_version("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4") == "Open MPI 4.1.4");
+    CHECK(short_mpi_version("MPICH Version:      4.0.2\nMPICH Release date: x") == "MPICH 4.0.2");
+    CHECK(short_mpi_version("Intel(R) MPI Library 2021.8 for Linux* OS\n") ==
+          "Intel(R) MPI Library 2021.8 for Linux* OS");
+    CHECK(short_mpi_version("") == "unknown MPI");
+}
+
+}  // namespace
+}  // namespace rueda::collectives

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A program that has an MPI of its own, under a real launcher: `mpi_program <scenario>`. Ends with status 0 and no
+// output, or says what was wrong.
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "collectives/mpi/load_plugin.hpp"
+#include "collectives/mpi/mpi_control_plane.hpp"
+#include "collectives/select_control_plane.hpp"
+#include "tests/collectives/plane_checks.hpp"
+
+namespace {
+
+using namespace rueda;
+using namespace rueda::collectives;
+using tests::outcome;
+
+/// The plugin, as librueda would use it; not what this program is linked with.
+Result<SelectedControlPlane> select() {
+    base::Config config;
+    config.mpi_library = std::getenv("RUEDA_MPI_PLUGIN");
+    // No launcher in sight: the program's own MPI is reason enough.
+    return select_control_plane(config, base::environment_of({}));
+}
+
+void start_mpi(int level) {
+    int provided = 0;
+    MPI_Init_thread(nullptr, nullptr, level, &provided);
+}
+
+int world_rank() {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    return rank;
+}
+int world_size() {
+    int size = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    return size;
+}
+
+bool is_finalized() {
+    int flag = 0;
+    MPI_Finalized(&flag);
+    return flag != 0;
+}
+
+/// Twice, as a program may start and shut Rueda down as often as it likes.
+std::string use_and_close(bool expects_notice) {
+    for (int start = 0; start < 2; ++start) {
+        auto selected = select();
+        if (!selected.is_ok()) {
+            return outcome(selected.status());
+        }
+        if (selected.value().notice.empty() == expects_notice) {
+            return "notice: " + selected.value().notice;
+        }
+        ControlPlane& plane = *selected.value().control_plane;
+        if (const auto result = tests::exercise(plane, world_rank(), world_size(), 10'000); result != "ok") {
+            return result;
+        }
+        plane.close(false);
+    }
+    if (is_finalized()) {
+        return "Rueda has finalised an MPI that is not its own";
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return "ok";
+}
+
+std::string multiple() {
+    start_mpi(MPI_THREAD_MULTIPLE);
+    return use_and_close(false);
+}
+
+std::string serialized() {
+    start_mpi(MPI_THREAD_SERIALIZED);
+    return use_and_close(true);
+}
+
+std::string refused_at(int level, const std::string& name) {
+    start_mpi(level);
+    const std::string found = outcome(select().status());
+    MPI_Finalize();
+    return found.starts_with("Unsupported: the program has initialised MPI with " + name) ? "ok" : found;
+}
+std::string funneled() { return refused_at(MPI_THREAD_FUNNELED, "MPI_THREAD_FUNNELED"); }
+std::string single() { return refused_at(MPI_THREAD_SINGLE, "MPI_THREAD_SINGLE"); }
+
+std::string finalized_before() {
+    start_mpi(MPI_THREAD_MULTIPLE);
+    MPI_Finalize();
+    const std::string found = outcome(select().status());
+    return found.starts_with("Unsupported: MPI has been finalised in this process") ? "ok" : found;
+}
+
+std::string finalized_meanwhile() {
+    start_mpi(MPI_THREAD_MULTIPLE);
+    auto selected = select();
+    if (!selected.is_ok()) {
+        return outcome(selected.status());
+    }
+    ControlPlane& plane = *selected.value().control_plane;
+    MPI_Finalize();
+    const std::string found = outcome(plane.barrier());
+    plane.close(false);
+    return found.starts_with("NotInitialized: barrier: the program has called MPI_Finalize") ? "ok" : found;
+}
+
+/// Pieces so small that every message takes many.
+std::string pieces() {
+    start_mpi(MPI_THREAD_MULTIPLE);
+    auto opened = open_mpi_control_plane(real_mpi(), {}, 64);
+    if (!opened.is_ok()) {
+        return outcome(opened.status());
+    }
+    const auto result = tests::exercise(*opened.value().control_plane, world_rank(), world_size(), 5'000);
+    opened.value().control_plane->close(false);
+    MPI_Finalize();
+    return result;
+}
+
+/// MPI stays between two starts, and the exit handler finalises it: else mpirun complains.
+std::string stays_until_exit() {
+    for (int start = 0; start < 2; ++start) {
+        auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::seconds(20), MpiFinalize::at_exit});
+        if (!opened.is_ok()) {
+            return outcome(opened.status());
+        }
+        const auto result = tests::exercise(*opened.value().control_plane, world_rank(), world_size(), 100);
+        opened.value().control_plane->close(false);
+        if (result != "ok" || is_finalized()) {
+            return result == "ok" ? "finalised too early" : result;
+        }
+    }
+    return "ok";
+}
+
+/// A rank that stays away ends the wait of the others, in time.
+std::string stays_away() {
+    start_mpi(MPI_THREAD_MULTIPLE);
+    auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::milliseconds(200), MpiFinalize::at_close});
+    if (!opened.is_ok()) {
+        return outcome(opened.status());
+    }
+    std::string result = "ok";
+    if (world_rank() != 0) {
+        const std::string found = outcome(opened.value().control_plane->barrier());
+        result = found == "Timeout: barrier: not all ranks came within 0.2 s" ? "ok" : found;
+    }
+    opened.value().control_plane->close(true);
+    MPI_Finalize();
+    return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::map<std::string, std::string (*)()> scenarios{
+        {"multiple", multiple},
+        {"serialized", serialized},
+        {"funneled", funneled},
+        {"single", single},
+        {"finalized_before", finalized_before},
+        {"finalized_meanwhile", finalized_meanwhile},
+        {"pieces", pieces},
+        {"stays_until_exit", stays_until_exit},
+        {"stays_away", stays_away},
+    };
+    const auto scenario = argc == 2 ? scenarios.find(argv[1]) : scenarios.end();
+    const std::string result = scenario == scenarios.end() ? "no such scenario" : scenario->second();
+    if (result != "ok") {
+        std::fprintf(stderr, "%s\n", result.c_str());
+        return 1;
+    }
+    return 0;
+}

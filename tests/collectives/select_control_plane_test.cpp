@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/select_control_plane.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+
+#include "base/unique_fd.hpp"
+#include "collectives/mpi/load_plugin.hpp"
+#include "tests/collectives/plane_checks.hpp"
+#include "tests/collectives/processes.hpp"
+
+namespace rueda::collectives {
+namespace {
+
+using base::Config;
+using base::ControlPlaneKind;
+using base::environment_of;
+using tests::outcome;
+
+std::string chosen(const Config& config, const LaunchFacts& facts = {}) {
+    const auto choice = choose_control_plane(config, facts);
+    if (!choice.is_ok()) {
+        return outcome(choice.status());
+    }
+    switch (choice.value()) {
+        case ControlPlaneChoice::single:
+            return "single";
+        case ControlPlaneChoice::socket:
+            return "socket";
+        case ControlPlaneChoice::mpi:
+            return "mpi";
+    }
+    return "unknown";
+}
+
+Config identity(std::optional<int> rank, std::optional<int> size, const std::string& rendezvous = "") {
+    Config config;
+    config.rank = rank;
+    config.size = size;
+    config.rendezvous = rendezvous;
+    return config;
+}
+
+TEST_CASE("the control plane follows from settings and launcher", "[unit]") {
+    const LaunchFacts nothing;
+    const LaunchFacts mpirun{false, "mpirun (OMPI_COMM_WORLD_SIZE)", 4};
+    const LaunchFacts initialized{true, "", std::nullopt};
+    CHECK(chosen({}, nothing) == "single");
+    CHECK(chosen({}, mpirun) == "mpi");
+    CHECK(chosen({}, initialized) == "mpi");
+    CHECK(chosen(identity(1, 4, "@x"), nothing) == "socket");
+    CHECK(chosen(identity(1, 4, "@x"), mpirun) == "socket");
+    CHECK(chosen(identity(0, 1), nothing) == "single");
+    CHECK(chosen(identity({}, 4), mpirun) == "mpi");
+    CHECK(chosen(identity({}, {}, "@x"), mpirun) == "mpi");
+
+    Config config;
+    config.control_plane = ControlPlaneKind::single;
+    CHECK(chosen(config, mpirun) == "single");
+    config.control_plane = ControlPlaneKind::mpi;
+    CHECK(chosen(config, nothing) == "mpi");
+    config = identity(1, 4, "@x");
+    config.control_plane = ControlPlaneKind::mpi;
+    CHECK(chosen(config, nothing) == "mpi");
+}
+
+TEST_CASE("settings that contradict each other are refused", "[unit]") {
+    CHECK_THAT(chosen(identity({}, 4)),
+               Catch::StartsWith("InvalidArgument: RUEDA_RANK is not set and RUEDA_SIZE is 4"));
+    CHECK_THAT(chosen(identity(2, {})),
+               Catch::StartsWith("InvalidArgument: RUEDA_RANK is 2 and RUEDA_SIZE is not set"));
+    CHECK_THAT(chosen(identity(4, 4, "@x")), Catch::StartsWith("InvalidArgument: RUEDA_RANK is 4, expected 0 to 3"));
+    CHECK_THAT(chosen(identity(0, 0)), Catch::StartsWith("InvalidArgument: RUEDA_SIZE is 0"));
+    CHECK_THAT(chosen(identity(1, {}, "@x")), Catch::Contains("not set: RUEDA_SIZE:"));
+    CHECK_THAT(chosen(identity({}, {}, "@x")), Catch::Contains("not set: RUEDA_RANK, RUEDA_SIZE:"));
+    Config config = identity(1, 4);
+    config.control_plane = ControlPlaneKind::socket;
+    CHECK_THAT(chosen(config), Catch::Contains("not set: RUEDA_RENDEZVOUS:"));
+    config.control_plane = ControlPlaneKind::single;
+    CHECK_THAT(chosen(config), Catch::StartsWith("InvalidArgument: RUEDA_RANK is 1 and RUEDA_SIZE is 4"));
+}
+
+TEST_CASE("a launcher is believed only while it can be reached", "[unit]") {
+    const tests::PrivateFolder folder;
+    const auto launcher = [](std::map<std::string, std::string> variables) {
+        return read_launch_facts(environment_of(std::move(variables))).launcher;
+    };
+    CHECK(launcher({}).empty());
+    // What a batch script and its children see.
+    CHECK(launcher({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}).empty());
+    CHECK(launcher({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}).empty());
+    CHECK(launcher({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}).empty());
+
+    CHECK(launcher({{"OMPI_COMM_WORLD_SIZE", "4"}}) == "mpirun (OMPI_COMM_WORLD_SIZE)");
+    CHECK(launcher({{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_SERVER_TMPDIR", folder.path()}}) ==
+          "mpirun (OMPI_COMM_WORLD_SIZE)");
+    CHECK(launcher({{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_SERVER_TMPDIR", folder.path() + "/gone"}}).empty());
+
+    CHECK(launcher({{"PMIX_RANK", "0"}, {"PMIX_SERVER_TMPDIR", folder.path()}}) == "an MPI launcher (PMIX_RANK)");
+    CHECK(launcher({{"PMIX_RANK", "0"}, {"PMIX_SERVER_TMPDIR", folder.path() + "/gone"}}).empty());
+
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    base::UniqueFd ours(ends[0]);
+    base::UniqueFd theirs(ends[1]);
+    const std::string number = fmt::to_string(ours.value());
+    CHECK(launcher({{"PMI_FD", number}, {"PMI_RANK", "1"}}) == "an MPI launcher (PMI_FD)");
+    CHECK(launcher({{"PMI_FD", "x"}}).empty());
+    ours.reset();
+    CHECK(launcher({{"PMI_FD", number}}).empty());
+}
+
+TEST_CASE("the size that a launcher gives is its own", "[unit]") {
+    const tests::PrivateFolder folder;
+    const auto size = [](std::map<std::string, std::string> variables) {
+        return read_launch_facts(environment_of(std::move(variables))).job_size;
+    };
+    CHECK(size({{"OMPI_COMM_WORLD_SIZE", "4"}, {"SLURM_STEP_NUM_TASKS", "1"}}) == 4);
+    CHECK(size({{"PMIX_RANK", "0"}, {"PMIX_SERVER_TMPDIR", folder.path()}, {"SLURM_STEP_NUM_TASKS", "3"}}) == 3);
+    CHECK(size({{"SLURM_STEP_NUM_TASKS", "3"}}) == std::nullopt);
+}
+
+TEST_CASE("a missing plugin is named, with how to get it", "[unit]") {
+    Config config;
+    config.mpi_library = "/nonexistent/librueda_mpi.so";
+    const auto selected = select_control_plane(config, environment_of({{"OMPI_COMM_WORLD_SIZE", "4"}}));
+    CHECK(selected.status().code() == ErrorCode::unsupported);
+    CHECK_THAT(selected.status().message(),
+               Catch::StartsWith("started by mpirun (OMPI_COMM_WORLD_SIZE), but the MPI plugin "
+                                 "'/nonexistent/librueda_mpi.so' cannot be loaded") &&
+                   Catch::Contains("libopenmpi-dev"));
+    // Test programs have no plugin beside them.
+    const auto nowhere = load_mpi_plugin("");
+    CHECK(nowhere.status().code() == ErrorCode::unsupported);
+    for (const std::string& candidate : mpi_plugin_candidates()) {
+        CHECK(candidate.front() == '/');
+        CHECK_THAT(nowhere.status().message(), Catch::Contains(candidate));
+    }
+}
+
+TEST_CASE("a library that is no plugin is refused", "[unit]") {
+    const auto loaded = load_mpi_plugin("libc.so.6");
+    CHECK(loaded.status().code() == ErrorCode::unsupported);
+    CHECK_THAT(loaded.status().message(), Catch::Contains("is no MPI plugin of Rueda"));
+}
+
+TEST_CASE("a process that nobody started with others is alone", "[unit]") {
+    const auto selected = select_control_plane({}, environment_of({}));
+    REQUIRE(selected.is_ok());
+    CHECK(selected.value().control_plane->description() == "single process");
+    CHECK(selected.value().notice.empty());
+}
+
+TEST_CASE("ranks that settings name meet by their socket", "[processes]") {
+    const std::string name = tests::fresh_socket_name();
+    const auto ends = tests::run_processes(3, [&](int rank) {
+        auto selected = select_control_plane(identity(rank, 3, name), environment_of({}));
+        return selected.is_ok() ? tests::exercise(*selected.value().control_plane, rank, 3, 100)
+                                : outcome(selected.status());
+    });
+    CHECK(ends == std::vector<std::string>(3, "ok"));
+}
+
+}  // namespace
+}  // namespace rueda::collectives

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace rueda::tests {
+namespace {
+
+constexpr std::array kOps = {ReduceOp::average, ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+
+std::vector<DType> all_dtypes() {
+    std::vector<DType> all;
+    for (std::int32_t number = 0; number < kDTypeCount; ++number) {
+        all.push_back(static_cast<DType>(number));
+    }
+    return all;
+}
+
+/// One allreduce with its memory, from the start to the check.
+class Trial {
+public:
+    Trial(Client& client, const std::string& name, DType dtype, std::size_t elements, const Reduce& reduce,
+          Residency residency, bool in_place, int salt)
+        : client_(client),
+          name_(name),
+          reduce_(reduce),
+          salt_(salt),
+          what_(fmt::format("'{}' {} {} of {}, {}, {}", name, rueda::name_of(reduce.op), rueda::name_of(dtype),
+                            elements, name_of(residency), in_place ? "in place" : "out of place")),
+          input_(client, dtype, {static_cast<std::int64_t>(elements)}, is_resident(residency, client.rank(), 0)) {
+        if (!in_place) {
+            outputs_.emplace_back(client, dtype, std::vector{static_cast<std::int64_t>(elements)},
+                                  is_resident(residency, client.rank(), 1));
+        }
+        fill_input(input_.tensor(), reduce.op, client.rank(), salt);
+    }
+
+    void start() {
+        pending_ = expect_value(client_.start_allreduce(name_, input_.tensor(), output().tensor(), reduce_), what_);
+    }
+    void run() { expect_ok(client_.allreduce(name_, input_.tensor(), output().tensor(), reduce_), what_); }
+    void finish() {
+        if (pending_ != nullptr) {
+            expect_ok(pending_->wait(), what_);
+        }
+        check_allreduce(output().tensor(), reduce_, client_.size(), salt_, what_);
+        output().check_margin(what_);
+        input_.check_margin(what_);
+        if (!outputs_.empty()) {  // the input is the caller's, and is only read
+            const Tensor& in = input_.tensor();
+            for (std::size_t i = 0; i < in.elements(); ++i) {
+                const auto given = input_value(in.dtype, reduce_.op, client_.rank(), i, salt_);
+                if (element(in, i) != static_cast<double>(given)) {
+                    throw RankCheckFailed(fmt::format("{}: element {} of the input has changed", what_, i));
+                }
+            }
+        }
+    }
+
+private:
+    Buffer& output() { return outputs_.empty() ? input_ : outputs_.front(); }
+
+    Client& client_;
+    std::string name_;
+    Reduce reduce_;
+    int salt_;
+    std::string what_;
+    Buffer input_;
+    std::vector<Buffer> outputs_;
+    PendingPointer pending_;
+};
+
+/// Around the limit of the inline payload (80 bytes), around 4 KiB, and several of the tiny chunks of the tests.
+std::vector<std::size_t> sizes_of(DType dtype) {
+    const std::size_t bytes = size_of(dtype);
+    std::vector<std::size_t> sizes = {
+        0, 1, 3, 20, 21, 80 / bytes, 80 / bytes + 1, 1000, 4096 / bytes, 4096 / bytes + 1};
+    std::sort(sizes.begin(), sizes.end());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    return sizes;
+}
+
+/// Everything at once, so that batches form; the names of the second round are bound to slots by then.
+void matrix(Client& client) {
+    int salt = 0;
+    for (const Residency residency : kResidencies) {
+        for (const bool in_place : {false, true}) {
+            std::vector<std::unique_ptr<Trial>> trials;
+            ++salt;
+            for (const ReduceOp op : kOps) {
+                for (const DType dtype : all_dtypes()) {
+                    for (const std::size_t elements : sizes_of(dtype)) {
+                        const std::string name =
+                            fmt::format("matrix.{}.{}.{}", rueda::name_of(op), rueda::name_of(dtype), elements);
+                        trials.push_back(std::make_unique<Trial>(client, name, dtype, elements, Reduce{op}, residency,
+                                                                 in_place, salt));
+                        trials.back()->start();
+                    }
+                }
+            }
+            for (const auto& trial : trials) {
+                trial->finish();
+            }
+        }
+    }
+}
+
+void blocking(Client& client) {
+    for (const Residency residency : kResidencies) {
+        for (int round = 0; round < 3; ++round) {
+            for (const std::size_t elements : {0U, 1U, 20U, 21U, 1000U, 5000U}) {
+                Trial trial(client, fmt::format("blocking.{}", elements), DType::float32, elements, {ReduceOp::sum},
+                            residency, round % 2 == 0, round);
+                trial.run();
+                trial.finish();
+            }
+        }
+    }
+}
+
+void large(Client& client) {
+    constexpr std::size_t kMebibyte = 1 << 20;
+    int salt = 0;
+    for (const Residency residency : kResidencies) {
+        for (const bool in_place : {false, true}) {
+            const DType dtype = salt % 2 == 0 ? DType::float32 : DType::bfloat16;
+            Trial one(client, "large.blocking", DType::float32, kMebibyte / 4 - 3, {ReduceOp::average}, residency,
+                      in_place, ++salt);
+            Trial two(client, fmt::format("large.{}", rueda::name_of(dtype)), dtype, kMebibyte / 2 + 5, {ReduceOp::sum},
+                      residency, in_place, salt);
+            two.start();
+            one.run();
+            one.finish();
+            two.finish();
+        }
+    }
+}
+
+void scaled(Client& client) {
+    constexpr std::array kFactors = {Reduce{ReduceOp::sum, 0.5, 3.0}, Reduce{ReduceOp::average, 2.0, 1.0},
+                                     Reduce{ReduceOp::average, 1.0, 0.5}, Reduce{ReduceOp::max, 0.5, 2.0},
+                                     Reduce{ReduceOp::min, 1.0, 2.0}};
+    int salt = 0;
+    for (const Residency residency : kResidencies) {
+        std::vector<std::unique_ptr<Trial>> trials;
+        for (const Reduce& reduce : kFactors) {
+            for (const DType dtype : all_dtypes()) {
+                for (const std::size_t elements : {5U, 300U}) {
+                    const std::string name =
+                        fmt::format("scaled.{}.{}.{}", trials.size(), rueda::name_of(dtype), elements);
+                    trials.push_back(std::make_unique<Trial>(client, name, dtype, elements, reduce, residency,
+                                                             trials.size() % 2 == 0, ++salt));
+                    trials.back()->start();
+                }
+            }
+        }
+        for (const auto& trial : trials) {
+            trial->finish();
+        }
+    }
+}
+
+/// One element per case: every rank gives `mine(rank)`.
+template <class T, class Mine>
+T average_of(Client& client, const std::string& name, Mine&& mine) {
+    T value = static_cast<T>(mine(client.rank()));
+    const Tensor tensor{&value, dtype_of<T>, {1}};
+    expect_ok(client.allreduce(name, tensor, tensor, {ReduceOp::average}), name);
+    return value;
+}
+
+void integer_averages(Client& client) {
+    const int size = client.size();
+    // −(2·size − 1) / size is just above −2, so −1 toward zero.
+    RUEDA_RANK_EQUAL(average_of<std::int32_t>(client, "int.negative", [](int rank) { return rank == 0 ? -1 : -2; }),
+                     size == 1 ? -1 : -(2 * size - 1) / size);
+    RUEDA_RANK_EQUAL(average_of<std::int64_t>(client, "int.minus_one", [](int rank) { return rank == 0 ? -1 : 0; }),
+                     size == 1 ? -1 : 0);
+    // The sum does not fit into the type; the average does.
+    RUEDA_RANK_EQUAL(average_of<std::uint8_t>(client, "int.uint8", [](int) { return 255; }), 255);
+    RUEDA_RANK_EQUAL(average_of<std::int8_t>(client, "int.int8", [](int) { return -128; }), -128);
+    RUEDA_RANK_EQUAL(average_of<std::int32_t>(client, "int.int32", [](int) { return 2147483647; }), 2147483647);
+    constexpr std::int64_t kLargest = 9223372036854775807;
+    RUEDA_RANK_EQUAL(average_of<std::int64_t>(client, "int.int64", [](int) { return kLargest; }), kLargest);
+}
+
+void grouped(Client& client) {
+    for (int round = 0; round < 3; ++round) {
+        std::vector<Buffer> buffers;
+        std::vector<Tensor> tensors;
+        for (int i = 0; i < 40; ++i) {
+            const DType dtype = i % 3 == 0 ? DType::float64 : i % 3 == 1 ? DType::float32 : DType::int32;
+            buffers.emplace_back(client, dtype, std::vector<std::int64_t>{i % 5, 7 + i * 3}, (i + round) % 2 == 0);
+            tensors.push_back(buffers.back().tensor());
+            fill_input(tensors.back(), ReduceOp::sum, client.rank(), round + i);
+        }
+        const auto pending = expect_value(client.start_group("group", tensors, {ReduceOp::sum}), "the group");
+        expect_ok(pending->wait(), "the group");
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+            check_allreduce(tensors[i], {ReduceOp::sum}, client.size(), round + static_cast<int>(i),
+                            fmt::format("member {} of the group", i));
+            buffers[i].check_margin("a member of the group");
+        }
+    }
+}
+
+constexpr std::array kScenarios = {
+    Scenario{"allreduce: every operation, dtype and size", matrix},
+    Scenario{"allreduce: blocking", blocking},
+    Scenario{"allreduce: a mebibyte", large},
+    Scenario{"allreduce: factors", scaled},
+    Scenario{"allreduce: averages of integers", integer_averages},
+    Scenario{"allreduce: groups", grouped},
+};
+
+}  // namespace
+
+std::span<const Scenario> allreduce_scenarios() { return kScenarios; }
+
+}  // namespace rueda::tests

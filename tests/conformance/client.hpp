@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "rueda/types.hpp"
+
+namespace rueda::tests {
+
+struct Tensor {
+    void* data = nullptr;
+    DType dtype = DType::float32;
+    std::vector<std::int64_t> shape;
+
+    [[nodiscard]] std::size_t elements() const {
+        std::size_t product = 1;
+        for (const std::int64_t extent : shape) {
+            product *= static_cast<std::size_t>(extent);
+        }
+        return product;
+    }
+    [[nodiscard]] std::size_t bytes() const { return elements() * size_of(dtype); }
+};
+
+struct Reduce {
+    ReduceOp op = ReduceOp::sum;
+    double prescale = 1.0;
+    double postscale = 1.0;
+};
+
+/// An operation under way. Letting go of one that is not done is for tests that have failed: it leaves the job.
+class Pending {
+public:
+    Pending() = default;
+    virtual ~Pending() = default;
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+    /// Negative: no timeout.
+    virtual Status wait(double timeout_seconds) = 0;
+    Status wait() { return wait(-1); }
+    virtual bool ready() = 0;
+    /// Of a done allgather; valid while this lives.
+    virtual Tensor output() = 0;
+};
+using PendingPointer = std::unique_ptr<Pending>;
+
+/// One rank as the scenarios of the conformance suite see it: a Runtime of this process, or the public interface.
+/// Threads: any.
+class Client {
+public:
+    Client() = default;
+    virtual ~Client() = default;
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+
+    [[nodiscard]] virtual int rank() const = 0;
+    [[nodiscard]] virtual int size() const = 0;
+
+    virtual Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
+                                                   const Reduce& reduce) = 0;
+    /// In place; members are named <name>_<i>of<count>.
+    virtual Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
+                                               const Reduce& reduce) = 0;
+    virtual Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
+    virtual Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in) = 0;
+
+    // The blocking forms, which are not start and wait: they close a batch at once.
+    virtual Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) = 0;
+    virtual Status broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
+    virtual Status barrier() = 0;
+
+    virtual Result<void*> allocate(std::size_t bytes) = 0;
+    virtual Status deallocate(void* memory) = 0;
+    virtual Status shutdown() = 0;
+};
+
+}  // namespace rueda::tests

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <catch2/catch.hpp>
+
+#include "tests/conformance/jobs.hpp"
+#include "tests/conformance/scenarios.hpp"
+
+namespace rueda::tests {
+namespace {
+
+RanksResult run_suite(int size, const base::Config& config, RanksAs as) {
+    const std::vector<Scenario> scenarios = all_scenarios();
+    return run_ranks(size,
+                     [&](RankContext& context) {
+                         context.phase("init");
+                         auto plane = context.open_control_plane();
+                         plane.status().throw_if_failed();
+                         auto client = RuntimeClient::create(config, std::move(plane).value());
+                         client.status().throw_if_failed();
+                         for (const Scenario& scenario : scenarios) {
+                             context.phase(scenario.name);
+                             run_scenarios(*client.value(), {&scenario, 1});
+                         }
+                         context.phase("shutdown");
+                         client.value()->shutdown().throw_if_failed();
+                     },
+                     {.as = as, .deadline = std::chrono::seconds(100)});
+}
+
+void check_suite(RanksAs as) {
+    const int size = GENERATE(range(1, 9));
+    // The usual settings and the tiny ones in turns; two and three ranks, the most common and the first uneven one,
+    // get both.
+    const bool tiny = GENERATE(false, true);
+    if (size > 3 && tiny != (size % 2 == 0)) {
+        return;
+    }
+    const RanksResult result = run_suite(size, tiny ? tiny_config() : test_config(), as);
+    INFO(size << " ranks, " << (tiny ? "tiny" : "usual") << " settings\n" << result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("conformance with ranks as threads", "[threads]") { check_suite(RanksAs::threads); }
+
+TEST_CASE("conformance with ranks as processes", "[processes]") { check_suite(RanksAs::processes); }
+
+}  // namespace
+}  // namespace rueda::tests

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <functional>
+
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace rueda::tests {
+namespace {
+
+/// All ranks but the last, as messages name them.
+std::string others_text(int size) {
+    switch (size) {
+        case 2:
+            return "rank 0";
+        case 3:
+            return "ranks 0, 1";
+        default:
+            return fmt::format("ranks 0-{}", size - 2);
+    }
+}
+
+/// What each rank does, where the last rank means something else than the others.
+struct Disagreement {
+    std::string field;
+    std::string usual_text;
+    std::string odd_text;
+    std::function<Result<PendingPointer>(Client&, const std::string& name, std::byte* memory)> usual;
+    std::function<Result<PendingPointer>(Client&, const std::string& name, std::byte* memory)> odd;
+};
+
+using Start = std::function<Result<PendingPointer>(Client&, const std::string&, std::byte*)>;
+
+Start reduces(DType dtype, std::vector<std::int64_t> shape, Reduce reduce = {}) {
+    return [=](Client& client, const std::string& name, std::byte* memory) {
+        const Tensor tensor{memory, dtype, shape};
+        return client.start_allreduce(name, tensor, tensor, reduce);
+    };
+}
+Start broadcasts_from(int root) {
+    return [=](Client& client, const std::string& name, std::byte* memory) {
+        return client.start_broadcast(name, {memory, DType::float32, {4}}, root);
+    };
+}
+Start gathers(std::vector<std::int64_t> shape) {
+    return [=](Client& client, const std::string& name, std::byte* memory) {
+        return client.start_allgather(name, {memory, DType::float32, shape});
+    };
+}
+
+std::vector<Disagreement> disagreements() {
+    const Start usual = reduces(DType::float32, {4});
+    return {
+        {"the shape", "[4]", "[5]", usual, reduces(DType::float32, {5})},
+        {"the shape", "[100, 3]", "[100, 2]", reduces(DType::float32, {100, 3}), reduces(DType::float32, {100, 2})},
+        {"the shape", "[4]", "[4, 1]", usual, reduces(DType::float32, {4, 1})},
+        {"the shape", "[any, 3]", "[any, 2]", gathers({4, 3}), gathers({4, 2})},
+        {"the dtype", "float32", "int32", usual, reduces(DType::int32, {4})},
+        {"the operation", "allreduce", "broadcast", usual, broadcasts_from(0)},
+        {"the operation", "allgather", "allreduce", gathers({4}), usual},
+        {"the reduce operation", "sum", "max", usual, reduces(DType::float32, {4}, {ReduceOp::max})},
+        {"the root rank", "0", "1", broadcasts_from(0), broadcasts_from(1)},
+        {"the prescale factor", "1", "0.5", usual, reduces(DType::float32, {4}, {ReduceOp::sum, 0.5})},
+        {"the postscale factor", "1", "0.25", usual, reduces(DType::float32, {4}, {ReduceOp::sum, 1, 0.25})},
+    };
+}
+
+void agree_once(Client& client, const std::string& name, int salt) {
+    const Buffer buffer(client, DType::float32, {4}, salt % 2 == 0);
+    fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), salt);
+    expect_ok(client.allreduce(name, buffer.tensor(), buffer.tensor(), {ReduceOp::sum}), name);
+    check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), salt, name);
+}
+
+void disagree_once(Client& client, const std::string& name, const Disagreement& about) {
+    std::array<std::byte, 2048> memory{};
+    const bool odd = client.rank() == client.size() - 1;
+    const auto pending = expect_value((odd ? about.odd : about.usual)(client, name, memory.data()), name);
+    const std::string tensor =
+        name.empty() ? std::string("an unnamed tensor (matched by call order)") : fmt::format("tensor '{}'", name);
+    RUEDA_RANK_EQUAL(expect_failure(pending->wait(), ErrorCode::mismatch, "a mismatch"),
+                     fmt::format("{}: the ranks disagree about {}: {}: {}; rank {}: {}", tensor, about.field,
+                                 others_text(client.size()), about.usual_text, client.size() - 1, about.odd_text));
+}
+
+/// Only that tensor fails, on all ranks, with the same sentence; the name, and everything else, goes on. On first
+/// sight, and with a name that was agreed on before.
+void mismatches(Client& client) {
+    int salt = 0;
+    for (const Disagreement& about : disagreements()) {
+        const std::string fresh = fmt::format("mismatch.fresh.{}", ++salt);
+        const std::string bound = fmt::format("mismatch.bound.{}", salt);
+        disagree_once(client, fresh, about);
+        agree_once(client, fresh, salt);
+        agree_once(client, bound, salt + 1);
+        agree_once(client, bound, salt + 2);
+        disagree_once(client, bound, about);
+        disagree_once(client, bound, about);
+        agree_once(client, bound, salt + 3);
+        agree_once(client, bound, salt + 4);
+        disagree_once(client, "", about);
+        expect_ok(client.barrier(), "the operation after an unnamed mismatch");
+    }
+}
+
+/// Others that are under way at the same time are not touched.
+void mismatch_among_others(Client& client) {
+    for (int round = 0; round < 3; ++round) {
+        std::vector<Buffer> buffers;
+        std::vector<PendingPointer> pending;
+        const auto start = [&](int i) {
+            const bool odd = i == 5 && client.rank() == client.size() - 1;
+            buffers.emplace_back(client, DType::int32, std::vector<std::int64_t>{odd ? 31 : 30}, i % 2 == 0);
+            fill_input(buffers.back().tensor(), ReduceOp::sum, client.rank(), i);
+            pending.push_back(expect_value(client.start_allreduce(fmt::format("among.{}", i), buffers.back().tensor(),
+                                                                  buffers.back().tensor(), {ReduceOp::sum}),
+                                           "one among others"));
+        };
+        for (int i = 0; i < 12; ++i) {
+            start(i);
+        }
+        for (int i = 0; i < 12; ++i) {
+            const Status status = pending[static_cast<std::size_t>(i)]->wait();
+            if (i == 5) {
+                expect_failure(status, ErrorCode::mismatch, "one among others");
+            } else {
+                expect_ok(status, "one among others");
+                check_allreduce(buffers[static_cast<std::size_t>(i)].tensor(), {ReduceOp::sum}, client.size(), i,
+                                "one among others");
+            }
+        }
+    }
+}
+
+/// Rank 0 comes first, tries what is not allowed while its operation is pending, and then lets the others come.
+template <class Try>
+void while_pending(Client& client, const std::string& name, Try&& try_it) {
+    std::array<float, 3> values{};
+    const Tensor tensor{values.data(), DType::float32, {3}};
+    fill_input(tensor, ReduceOp::sum, client.rank(), 7);
+    PendingPointer pending;
+    if (client.rank() == 0) {
+        pending = expect_value(client.start_allreduce(name, tensor, tensor, {ReduceOp::sum}), name);
+        try_it(*pending);
+    }
+    expect_ok(client.barrier(), "the barrier that lets the others come");
+    if (client.rank() != 0) {
+        pending = expect_value(client.start_allreduce(name, tensor, tensor, {ReduceOp::sum}), name);
+    }
+    expect_ok(pending->wait(), name);
+    check_allreduce(tensor, {ReduceOp::sum}, client.size(), 7, name);
+}
+
+void duplicates(Client& client) {
+    for (int round = 0; round < 3; ++round) {  // a new name, and a bound one
+        while_pending(client, "duplicate", [&](Pending&) {
+            float value = 0;
+            const Tensor other{&value, DType::float32, {1}};
+            RUEDA_RANK_EQUAL(expect_failure(client.start_allreduce("duplicate", other, other, {}).status(),
+                                            ErrorCode::duplicate_name, "a second operation"),
+                             std::string("tensor 'duplicate': an operation with this name is still pending on this "
+                                         "rank; wait for it, or use another name"));
+            expect_failure(client.start_broadcast("duplicate", other, 0).status(), ErrorCode::duplicate_name,
+                           "another operation of the same name");
+            expect_failure(client.allreduce("duplicate", other, other, {}), ErrorCode::duplicate_name,
+                           "a blocking operation of the same name");
+        });
+    }
+}
+
+/// All or none: had the first member been started, the group after it would find its name pending.
+void group_with_a_duplicate(Client& client) {
+    std::array<float, 3> values{};
+    const std::vector<Tensor> tensors = {
+        {&values[0], DType::float32, {1}}, {&values[1], DType::float32, {1}}, {&values[2], DType::float32, {1}}};
+    for (int round = 0; round < 2; ++round) {
+        while_pending(client, "group_2of3", [&](Pending&) {
+            RUEDA_RANK_EQUAL(
+                expect_failure(client.start_group("group", tensors, {ReduceOp::sum}).status(),
+                               ErrorCode::duplicate_name, "a group"),
+                std::string("tensor 'group_2of3' of a group: an operation with this name is still pending on this "
+                            "rank; nothing of the group was started"));
+        });
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+            fill_input(tensors[i], ReduceOp::sum, client.rank(), static_cast<int>(i));
+        }
+        const auto pending = expect_value(client.start_group("group", tensors, {ReduceOp::sum}), "the group");
+        expect_ok(pending->wait(), "the group");
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+            check_allreduce(tensors[i], {ReduceOp::sum}, client.size(), static_cast<int>(i), "the group");
+        }
+    }
+}
+
+/// One handle: its error is that of the member that failed, by name.
+void group_with_a_mismatch(Client& client) {
+    const bool odd = client.rank() == client.size() - 1;
+    for (int round = 0; round < 3; ++round) {
+        const Buffer one(client, DType::float32, {3}, false);
+        const Buffer two(client, DType::float32, {odd ? 5 : 4}, false);
+        const Buffer three(client, DType::float32, {50}, true);
+        for (const Buffer* buffer : {&one, &two, &three}) {
+            fill_input(buffer->tensor(), ReduceOp::sum, client.rank(), round);
+        }
+        const auto pending = expect_value(
+            client.start_group("odd", {one.tensor(), two.tensor(), three.tensor()}, {ReduceOp::sum}), "the group");
+        RUEDA_RANK_EQUAL(expect_failure(pending->wait(), ErrorCode::mismatch, "the group"),
+                         fmt::format("tensor 'odd_2of3': the ranks disagree about the shape: {}: [4]; rank {}: [5]",
+                                     others_text(client.size()), client.size() - 1));
+        check_allreduce(one.tensor(), {ReduceOp::sum}, client.size(), round, "the group's first");
+        check_allreduce(three.tensor(), {ReduceOp::sum}, client.size(), round, "the group's third");
+    }
+}
+
+void timeouts(Client& client) {
+    using Clock = std::chrono::steady_clock;
+    for (int round = 0; round < 2; ++round) {
+        while_pending(client, "late", [&](Pending& pending) {
+            RUEDA_RANK_CHECK(!pending.ready());
+            expect_failure(pending.wait(0), ErrorCode::timeout, "a wait of 0 s");
+            const auto begin = Clock::now();
+            RUEDA_RANK_EQUAL(expect_failure(pending.wait(0.25), ErrorCode::timeout, "a wait of 0.25 s"),
+                             std::string("not completed after 0.25 s; the operation goes on"));
+            const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
+            RUEDA_RANK_CHECK(waited >= 0.25);
+            RUEDA_RANK_CHECK(waited < 5);  // on a machine that does much else
+            RUEDA_RANK_CHECK(!pending.ready());
+        });
+    }
+}
+
+void refused_arguments(Client& client) {
+    std::array<float, 8> values{};
+    const Tensor tensor{values.data(), DType::float32, {4}};
+    const auto refused = [&](const Tensor& in, const Tensor& out, const Reduce& reduce, ErrorCode code) {
+        expect_failure(client.start_allreduce("refused", in, out, reduce).status(), code, "an argument");
+    };
+    refused(tensor, {values.data() + 2, DType::float32, {4}}, {}, ErrorCode::invalid_argument);  // overlap
+    refused(tensor, {values.data() + 4, DType::float32, {3}}, {}, ErrorCode::invalid_argument);
+    refused(tensor, {values.data() + 4, DType::int32, {4}}, {}, ErrorCode::invalid_argument);
+    refused({nullptr, DType::float32, {4}}, tensor, {}, ErrorCode::invalid_argument);
+    refused({values.data(), DType::float32, {-1}}, tensor, {}, ErrorCode::invalid_argument);
+    refused(tensor, tensor, {ReduceOp::adasum}, ErrorCode::unsupported);
+    expect_failure(client.start_broadcast("refused", tensor, client.size()).status(), ErrorCode::invalid_argument,
+                   "a root that is no rank");
+    expect_failure(client.start_broadcast("refused", tensor, -1).status(), ErrorCode::invalid_argument,
+                   "a negative root");
+    expect_failure(client.start_allgather("refused", {values.data(), DType::float32, {}}).status(),
+                   ErrorCode::invalid_argument, "an allgather of a scalar");
+    // Nothing of that was started.
+    agree_once(client, "refused", 1);
+}
+
+constexpr std::array kScenarios = {
+    Scenario{"errors: refused arguments", refused_arguments},
+    Scenario{"errors: mismatches", mismatches, 2},
+    Scenario{"errors: a mismatch among others", mismatch_among_others, 2},
+    Scenario{"errors: duplicate names", duplicates, 2},
+    Scenario{"errors: a group with a duplicate name", group_with_a_duplicate, 2},
+    Scenario{"errors: a group with a mismatch", group_with_a_mismatch, 2},
+    Scenario{"errors: timeouts", timeouts, 2},
+};
+
+}  // namespace
+
+std::span<const Scenario> error_scenarios() { return kScenarios; }
+
+}  // namespace rueda::tests

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/config.hpp"
+#include "tests/conformance/runtime_client.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace rueda::tests {
+
+/// Settings that keep tests apart from the machine: a bounded reservation of resident memory, no warnings printed.
+[[nodiscard]] inline base::Config test_config() {
+    base::Config config;
+    config.resident_limit_bytes = 64 * base::kMiB;
+    config.log_level = base::LogLevel::off;
+    return config;
+}
+
+/// The same with everything small, so that small tensors take the ways of large ones: chunks of four lines, the fewest
+/// cells, batches of a few tensors, few slots.
+[[nodiscard]] inline base::Config tiny_config() {
+    base::Config config = test_config();
+    config.chunk_bytes = 256;
+    config.cells_per_rank = 2;
+    config.fusion_threshold_bytes = 4 * base::kKiB;
+    config.slots = 80;
+    config.slots_max = 2048;
+    return config;
+}
+
+/// Runs `body` in every rank of a job of `size` ranks, each with a Runtime.
+[[nodiscard]] inline RanksResult run_clients(int size, const base::Config& config,
+                                             const std::function<void(RankContext&, RuntimeClient&)>& body,
+                                             const RanksOptions& options = {}) {
+    return run_ranks(
+        size,
+        [&](RankContext& context) {
+            context.phase("init");
+            auto plane = context.open_control_plane();
+            plane.status().throw_if_failed();
+            auto client = RuntimeClient::create(config, std::move(plane).value());
+            client.status().throw_if_failed();
+            context.phase("body");
+            body(context, *client.value());
+            context.phase("shutdown");
+            client.value()->shutdown().throw_if_failed();
+        },
+        options);
+}
+
+}  // namespace rueda::tests

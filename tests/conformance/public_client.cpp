@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "tests/conformance/public_client.hpp"
+
+#include "rueda/rueda.hpp"
+
+namespace rueda::tests {
+namespace {
+
+template <class F>
+Status status_of(F&& call) {
+    try {
+        call();
+        return {};
+    } catch (const Error& error) {
+        return {error.code(), error.what()};
+    }
+}
+
+class PublicPending : public Pending {
+public:
+    explicit PublicPending(Handle handle) : handle_(std::move(handle)) {}
+    ~PublicPending() override {
+        if (!handle_.ready()) {
+            rueda_shutdown();
+        }
+    }
+    Status wait(double timeout_seconds) override {
+        return status_of([&] {
+            if (timeout_seconds < 0) {
+                handle_.wait();
+            } else {
+                handle_.wait_for(std::chrono::duration<double>(timeout_seconds));
+            }
+        });
+    }
+    bool ready() override { return handle_.ready(); }
+    Tensor output() override {
+        const TensorView view = handle_.output();
+        return {view.data(), view.dtype(), {view.shape().extents().begin(), view.shape().extents().end()}};
+    }
+
+private:
+    Handle handle_;
+};
+
+template <class F>
+Result<PendingPointer> started(F&& start) {
+    Handle handle;
+    RUEDA_RETURN_IF_FAILED(status_of([&] { handle = start(); }));
+    return PendingPointer(std::make_unique<PublicPending>(std::move(handle)));
+}
+
+TensorView view_of(const Tensor& tensor) { return {tensor.data, tensor.dtype, Shape(std::span(tensor.shape))}; }
+
+AllreduceOptions options_of(const Reduce& reduce) {
+    return {.op = reduce.op, .prescale = reduce.prescale, .postscale = reduce.postscale};
+}
+
+}  // namespace
+
+PublicClient::PublicClient() : rank_(rueda::rank()), size_(rueda::size()) {}
+
+Result<PendingPointer> PublicClient::start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
+                                                     const Reduce& reduce) {
+    return started([&] { return allreduce_async(name, view_of(in), view_of(out), options_of(reduce)); });
+}
+
+Result<PendingPointer> PublicClient::start_group(const std::string& name, const std::vector<Tensor>& tensors,
+                                                 const Reduce& reduce) {
+    std::vector<TensorView> views;
+    for (const Tensor& tensor : tensors) {
+        views.push_back(view_of(tensor));
+    }
+    return started([&] { return grouped_allreduce_async(name, views, options_of(reduce)); });
+}
+
+Result<PendingPointer> PublicClient::start_broadcast(const std::string& name, const Tensor& tensor, int root) {
+    return started([&] { return broadcast_async(name, view_of(tensor), root); });
+}
+
+Result<PendingPointer> PublicClient::start_allgather(const std::string& name, const Tensor& in) {
+    return started([&] { return allgather_async(name, view_of(in)); });
+}
+
+Status PublicClient::allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) {
+    return status_of([&] { rueda::allreduce(name, view_of(in), view_of(out), options_of(reduce)); });
+}
+
+Status PublicClient::broadcast(const std::string& name, const Tensor& tensor, int root) {
+    return status_of([&] { rueda::broadcast(name, view_of(tensor), root); });
+}
+
+Status PublicClient::barrier() {
+    return status_of([] { rueda::barrier(); });
+}
+
+Result<void*> PublicClient::allocate(std::size_t bytes) {
+    void* memory = nullptr;
+    RUEDA_RETURN_IF_FAILED(status_of([&] { memory = rueda::allocate(bytes); }));
+    return memory;
+}
+
+Status PublicClient::deallocate(void* memory) {
+    return status_of([&] { rueda::deallocate(memory); });
+}
+
+Status PublicClient::shutdown() {
+    return status_of([] { rueda::shutdown(); });
+}
+
+}  // namespace rueda::tests

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include "tests/conformance/client.hpp"
+
+namespace rueda::tests {
+
+/// Over the public C++ interface, as a user's program: rueda::init() has been called, and its settings are those of the
+/// environment.
+class PublicClient : public Client {
+public:
+    PublicClient();
+
+    [[nodiscard]] int rank() const override { return rank_; }
+    [[nodiscard]] int size() const override { return size_; }
+    Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
+                                           const Reduce& reduce) override;
+    Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
+                                       const Reduce& reduce) override;
+    Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) override;
+    Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in) override;
+    Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) override;
+    Status broadcast(const std::string& name, const Tensor& tensor, int root) override;
+    Status barrier() override;
+    Result<void*> allocate(std::size_t bytes) override;
+    Status deallocate(void* memory) override;
+    Status shutdown() override;
+
+private:
+    int rank_;
+    int size_;
+};
+
+}  // namespace rueda::tests

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include "tests/support/ranks.hpp"
+
+namespace rueda::tests {
+
+/// Runs `body` in forked processes whose environment is that of ranks that a launcher started: rueda::init() in it
+/// joins them.
+[[nodiscard]] inline RanksResult run_public_ranks(int size, const std::function<void(RankContext&)>& body,
+                                                  RanksOptions options = {}) {
+    static std::atomic<int> counter{0};
+    const std::string rendezvous = fmt::format("@rueda-public-{}-{}", ::getpid(), ++counter);
+    options.as = RanksAs::processes;
+    return run_ranks(
+        size,
+        [&](RankContext& context) {
+            ::setenv("RUEDA_RENDEZVOUS", rendezvous.c_str(), 1);
+            ::setenv("RUEDA_RANK", std::to_string(context.rank()).c_str(), 1);
+            ::setenv("RUEDA_SIZE", std::to_string(size).c_str(), 1);
+            ::setenv("RUEDA_RESIDENT_LIMIT", "64M", 0);
+            body(context);
+        },
+        options);
+}
+
+}  // namespace rueda::tests

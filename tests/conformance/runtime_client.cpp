@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "tests/conformance/runtime_client.hpp"
+
+#include "core/operations/requests.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using core::Completion;
+using core::Request;
+
+class RuntimePending : public Pending {
+public:
+    RuntimePending(core::Runtime& runtime, std::uint32_t members) : runtime_(runtime), completion_(members) {}
+    ~RuntimePending() override {
+        if (!completion_.done()) {
+            runtime_.shutdown();  // fails everything pending, so nobody touches the completion any more
+        }
+    }
+    Status wait(double timeout_seconds) override { return runtime_.wait(completion_, timeout_seconds); }
+    bool ready() override { return runtime_.poll(completion_); }
+    Tensor output() override { return {completion_.output.get(), completion_.output_dtype, completion_.output_shape}; }
+    /// Of an operation that was refused at once.
+    void never_started() {
+        while (!completion_.done()) {
+            completion_.complete_one({});
+        }
+    }
+    [[nodiscard]] Completion& completion() { return completion_; }
+
+private:
+    core::Runtime& runtime_;
+    Completion completion_;
+};
+
+rueda_tensor c_tensor(const Tensor& tensor) {
+    return {tensor.data, tensor.shape.data(), static_cast<std::int32_t>(tensor.shape.size()),
+            static_cast<std::int32_t>(tensor.dtype)};
+}
+
+rueda_options c_options(const Reduce& reduce) {
+    rueda_options options = RUEDA_OPTIONS_INIT;
+    options.prescale = reduce.prescale;
+    options.postscale = reduce.postscale;
+    options.reduce_op = static_cast<std::int32_t>(reduce.op);
+    return options;
+}
+
+rueda_options default_options() { return RUEDA_OPTIONS_INIT; }
+
+}  // namespace
+
+Result<std::unique_ptr<RuntimeClient>> RuntimeClient::create(const base::Config& config,
+                                                             std::unique_ptr<collectives::ControlPlane> control_plane) {
+    Result<std::unique_ptr<core::Runtime>> runtime = core::Runtime::create(config, std::move(control_plane));
+    RUEDA_RETURN_IF_FAILED(runtime.status());
+    return std::unique_ptr<RuntimeClient>(new RuntimeClient(std::move(runtime).value()));
+}
+
+int RuntimeClient::rank() const { return runtime_->group().rank; }
+int RuntimeClient::size() const { return runtime_->group().size; }
+
+Result<PendingPointer> RuntimeClient::start(const std::string& name, const Request& request) {
+    RUEDA_RETURN_IF_FAILED(core::check_name(name.c_str()));
+    auto pending = std::make_unique<RuntimePending>(*runtime_, 1);
+    if (Status status = runtime_->start(name, request, pending->completion()); !status.is_ok()) {
+        pending->never_started();
+        return status;
+    }
+    return PendingPointer(std::move(pending));
+}
+
+Result<PendingPointer> RuntimeClient::start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
+                                                      const Reduce& reduce) {
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_allreduce(c_tensor(in), c_tensor(out), c_options(reduce), request));
+    return start(name, request);
+}
+
+Result<PendingPointer> RuntimeClient::start_group(const std::string& name, const std::vector<Tensor>& tensors,
+                                                  const Reduce& reduce) {
+    std::vector<std::string> names;
+    std::vector<Request> requests(tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        names.push_back(fmt::format("{}_{}of{}", name, i + 1, tensors.size()));
+        const rueda_tensor tensor = c_tensor(tensors[i]);
+        RUEDA_RETURN_IF_FAILED(core::make_allreduce(tensor, tensor, c_options(reduce), requests[i]));
+    }
+    auto pending = std::make_unique<RuntimePending>(*runtime_, static_cast<std::uint32_t>(tensors.size()));
+    if (Status status = runtime_->start_group(names, requests, pending->completion()); !status.is_ok()) {
+        pending->never_started();
+        return status;
+    }
+    return PendingPointer(std::move(pending));
+}
+
+Result<PendingPointer> RuntimeClient::start_broadcast(const std::string& name, const Tensor& tensor, int root) {
+    const rueda_tensor c = c_tensor(tensor);
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_broadcast(c, c, root, size(), default_options(), request));
+    return start(name, request);
+}
+
+Result<PendingPointer> RuntimeClient::start_allgather(const std::string& name, const Tensor& in) {
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_allgather(c_tensor(in), default_options(), request));
+    return start(name, request);
+}
+
+Status RuntimeClient::allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) {
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_allreduce(c_tensor(in), c_tensor(out), c_options(reduce), request));
+    Completion completion;
+    return runtime_->run(name, request, completion);
+}
+
+Status RuntimeClient::broadcast(const std::string& name, const Tensor& tensor, int root) {
+    const rueda_tensor c = c_tensor(tensor);
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_broadcast(c, c, root, size(), default_options(), request));
+    Completion completion;
+    return runtime_->run(name, request, completion);
+}
+
+Status RuntimeClient::barrier() {
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_barrier(default_options(), request));
+    Completion completion;
+    return runtime_->run("", request, completion);
+}
+
+Result<void*> RuntimeClient::allocate(std::size_t bytes) { return runtime_->allocate(bytes); }
+Status RuntimeClient::deallocate(void* memory) { return runtime_->deallocate(memory); }
+
+Status RuntimeClient::shutdown() {
+    runtime_->shutdown();
+    return {};
+}
+
+}  // namespace rueda::tests

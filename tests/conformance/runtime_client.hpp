@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <memory>
+
+#include "base/config.hpp"
+#include "collectives/control_plane.hpp"
+#include "core/runtime/runtime.hpp"
+#include "tests/conformance/client.hpp"
+
+namespace rueda::tests {
+
+/// Over a Runtime of its own, so that ranks may be threads. Shuts it down when it goes.
+class RuntimeClient : public Client {
+public:
+    /// Collective.
+    [[nodiscard]] static Result<std::unique_ptr<RuntimeClient>> create(
+        const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane);
+
+    [[nodiscard]] int rank() const override;
+    [[nodiscard]] int size() const override;
+    Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
+                                           const Reduce& reduce) override;
+    Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
+                                       const Reduce& reduce) override;
+    Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) override;
+    Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in) override;
+    Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) override;
+    Status broadcast(const std::string& name, const Tensor& tensor, int root) override;
+    Status barrier() override;
+    Result<void*> allocate(std::size_t bytes) override;
+    Status deallocate(void* memory) override;
+    Status shutdown() override;
+
+    [[nodiscard]] core::Runtime& runtime() { return *runtime_; }
+
+private:
+    explicit RuntimeClient(std::unique_ptr<core::Runtime> runtime) : runtime_(std::move(runtime)) {}
+    Result<PendingPointer> start(const std::string& name, const core::Request& request);
+
+    std::unique_ptr<core::Runtime> runtime_;
+};
+
+}  // namespace rueda::tests

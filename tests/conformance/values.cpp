@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "tests/conformance/values.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/support/ranks.hpp"
+
+namespace rueda::tests {
+namespace {
+
+constexpr std::size_t kMargin = 64;
+constexpr std::byte kPattern{0xC3};
+/// Values repeat after so many elements. A prime: neither a line nor a chunk can be taken for another one.
+constexpr std::size_t kPeriod = 61;
+
+bool is_float(DType dtype) { return dtype >= DType::float16; }
+bool has_sign(DType dtype) { return dtype != DType::uint8; }
+
+template <class T>
+T read(const Tensor& tensor, std::size_t index) {
+    T value;
+    std::memcpy(&value, static_cast<const std::byte*>(tensor.data) + index * sizeof(T), sizeof(T));
+    return value;
+}
+template <class T>
+void write(const Tensor& tensor, std::size_t index, T value) {
+    std::memcpy(static_cast<std::byte*>(tensor.data) + index * sizeof(T), &value, sizeof(T));
+}
+
+/// IEEE 754 binary16 of a whole number that it holds exactly.
+std::uint16_t half_of(std::int64_t value) {
+    if (value == 0) {
+        return 0;
+    }
+    const int sign = value < 0 ? 0x8000 : 0;
+    int exponent = 0;
+    const double fraction = std::frexp(std::fabs(static_cast<double>(value)), &exponent);  // in [0.5, 1)
+    const auto significand = static_cast<int>(std::ldexp(fraction, 11));                   // 11 bits, first one set
+    return static_cast<std::uint16_t>(sign | (exponent + 14) << 10 | (significand & 0x3FF));
+}
+
+double value_of_half(std::uint16_t bits) {
+    const int exponent = bits >> 10 & 0x1F;
+    const int significand = bits & 0x3FF;
+    const double magnitude =
+        exponent == 0 ? std::ldexp(significand, -24) : std::ldexp(significand + 1024, exponent - 25);
+    return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+double value_of_bfloat16(std::uint16_t bits) {
+    const int exponent = bits >> 7 & 0xFF;
+    const int significand = bits & 0x7F;
+    const double magnitude =
+        exponent == 0 ? std::ldexp(significand, -133) : std::ldexp(significand + 128, exponent - 134);
+    return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+/// Whole numbers of `dtype` wrap.
+std::int64_t wrapped(std::int64_t value, DType dtype) {
+    switch (dtype) {
+        case DType::uint8:
+            return static_cast<std::uint8_t>(value);
+        case DType::int8:
+            return static_cast<std::int8_t>(value);
+        case DType::int32:
+            return static_cast<std::int32_t>(value);
+        default:
+            return value;
+    }
+}
+
+double combine(std::span<const double> values, ReduceOp op) {
+    double all = values.front();
+    for (const double value : values.subspan(1)) {
+        switch (op) {
+            case ReduceOp::min:
+                all = std::min(all, value);
+                break;
+            case ReduceOp::max:
+                all = std::max(all, value);
+                break;
+            case ReduceOp::product:
+                all *= value;
+                break;
+            default:
+                all += value;
+        }
+    }
+    return all;
+}
+
+/// The result as the definition has it, before a float is rounded to its dtype.
+double expected_value(DType dtype, const Reduce& reduce, int size, std::size_t index, int salt) {
+    std::vector<double> values;
+    for (int rank = 0; rank < size; ++rank) {
+        const double scaled = static_cast<double>(input_value(dtype, reduce.op, rank, index, salt)) * reduce.prescale;
+        values.push_back(is_float(dtype) ? scaled : std::trunc(scaled));
+    }
+    double all = combine(values, reduce.op);
+    if (!is_float(dtype) && reduce.op != ReduceOp::average) {
+        all = static_cast<double>(wrapped(static_cast<std::int64_t>(all), dtype));
+    }
+    all *= reduce.postscale;
+    if (reduce.op == ReduceOp::average) {
+        all /= size;
+    }
+    return is_float(dtype) ? all : std::trunc(all);
+}
+
+/// Relative: half a unit in the last place, and a second rounding for what is computed in its own type.
+double tolerance(DType dtype) {
+    switch (dtype) {
+        case DType::float16:
+            return std::ldexp(1.01, -11);
+        case DType::bfloat16:
+            return std::ldexp(1.01, -8);
+        case DType::float32:
+            return std::ldexp(1.01, -23);
+        case DType::float64:
+            return std::ldexp(1.01, -52);
+        default:
+            return 0;
+    }
+}
+
+}  // namespace
+
+std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t element_index, int salt) {
+    const std::size_t index = element_index % kPeriod;
+    const auto mixed = static_cast<std::int64_t>(
+        (index * 2654435761U + static_cast<std::size_t>(rank) * 40503U + static_cast<std::size_t>(salt) * 97U) >> 3U &
+        0xFFFF);
+    if (op == ReduceOp::product) {
+        return mixed % 3 == 0 ? 2 : has_sign(dtype) && mixed % 3 == 1 ? -1 : 1;
+    }
+    return has_sign(dtype) ? mixed % 9 - 4 : mixed % 5;
+}
+
+double element(const Tensor& tensor, std::size_t index) {
+    switch (tensor.dtype) {
+        case DType::uint8:
+            return read<std::uint8_t>(tensor, index);
+        case DType::int8:
+            return read<std::int8_t>(tensor, index);
+        case DType::int32:
+            return read<std::int32_t>(tensor, index);
+        case DType::int64:
+            return static_cast<double>(read<std::int64_t>(tensor, index));
+        case DType::float16:
+            return value_of_half(read<std::uint16_t>(tensor, index));
+        case DType::bfloat16:
+            return value_of_bfloat16(read<std::uint16_t>(tensor, index));
+        case DType::float32:
+            return static_cast<double>(read<float>(tensor, index));
+        case DType::float64:
+            return read<double>(tensor, index);
+    }
+    throw RankCheckFailed("a tensor of unknown dtype");
+}
+
+void set_element(const Tensor& tensor, std::size_t index, std::int64_t value) {
+    switch (tensor.dtype) {
+        case DType::uint8:
+            return write(tensor, index, static_cast<std::uint8_t>(value));
+        case DType::int8:
+            return write(tensor, index, static_cast<std::int8_t>(value));
+        case DType::int32:
+            return write(tensor, index, static_cast<std::int32_t>(value));
+        case DType::int64:
+            return write(tensor, index, value);
+        case DType::float16:
+            return write(tensor, index, half_of(value));
+        case DType::bfloat16: {
+            const auto whole = static_cast<float>(value);
+            std::uint32_t bits = 0;
+            std::memcpy(&bits, &whole, sizeof(bits));
+            return write(tensor, index, static_cast<std::uint16_t>(bits >> 16));
+        }
+        case DType::float32:
+            return write(tensor, index, static_cast<float>(value));
+        case DType::float64:
+            return write(tensor, index, static_cast<double>(value));
+    }
+}
+
+void fill_input(const Tensor& tensor, ReduceOp op, int rank, int salt) {
+    for (std::size_t i = 0; i < std::min(tensor.elements(), kPeriod); ++i) {
+        set_element(tensor, i, input_value(tensor.dtype, op, rank, i, salt));
+    }
+    auto* const bytes = static_cast<std::byte*>(tensor.data);
+    const std::size_t period = kPeriod * size_of(tensor.dtype);
+    for (std::size_t done = period; done < tensor.bytes(); done += period) {
+        std::memcpy(bytes + done, bytes, std::min(period, tensor.bytes() - done));
+    }
+}
+
+void check_allreduce(const Tensor& result, const Reduce& reduce, int size, int salt, const std::string& what) {
+    std::vector<double> expected;
+    for (std::size_t i = 0; i < std::min(result.elements(), kPeriod); ++i) {
+        expected.push_back(expected_value(result.dtype, reduce, size, i, salt));
+    }
+    for (std::size_t i = 0; i < result.elements(); ++i) {
+        const double found = element(result, i);
+        const double wanted = expected[i % kPeriod];
+        if (!(std::fabs(found - wanted) <= tolerance(result.dtype) * std::fabs(wanted))) {
+            throw RankCheckFailed(
+                fmt::format("{}: element {} of {} is {}, expected {}", what, i, result.elements(), found, wanted));
+        }
+    }
+}
+
+void check_copy(const Tensor& result, std::size_t first, std::size_t count, int rank, int salt,
+                const std::string& what) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const double found = element(result, first + i);
+        const auto expected = static_cast<double>(input_value(result.dtype, ReduceOp::sum, rank, i, salt));
+        if (found != expected) {
+            throw RankCheckFailed(
+                fmt::format("{}: element {} of rank {} is {}, expected {}", what, i, rank, found, expected));
+        }
+    }
+}
+
+Buffer::Buffer(Client& client, DType dtype, std::vector<std::int64_t> shape, bool resident)
+    : client_(&client), resident_(resident), tensor_{nullptr, dtype, std::move(shape)} {
+    const std::size_t bytes = tensor_.bytes() + kMargin;
+    if (resident) {
+        Result<void*> memory = client.allocate(bytes);
+        memory.status().throw_if_failed();
+        tensor_.data = memory.value();
+    } else {
+        private_ = std::make_unique<std::byte[]>(bytes);
+        tensor_.data = private_.get();
+    }
+    std::fill_n(static_cast<std::byte*>(tensor_.data), bytes, kPattern);
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : client_(other.client_),
+      resident_(std::exchange(other.resident_, false)),
+      private_(std::move(other.private_)),
+      tensor_(std::move(other.tensor_)) {}
+
+Buffer::~Buffer() {
+    if (resident_) {
+        static_cast<void>(client_->deallocate(tensor_.data));
+    }
+}
+
+void Buffer::check_margin(const std::string& what) const {
+    const auto* margin = static_cast<const std::byte*>(tensor_.data) + tensor_.bytes();
+    if (std::any_of(margin, margin + kMargin, [](std::byte b) { return b != kPattern; })) {
+        throw RankCheckFailed(fmt::format("{}: written behind the tensor's end", what));
+    }
+}
+
+}  // namespace rueda::tests

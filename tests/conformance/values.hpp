@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/conformance/client.hpp"
+
+namespace rueda::tests {
+
+/// Whole numbers that every dtype holds exactly, and whose sums and products over eight ranks do too (as far as the
+/// dtype reaches): −4 … 4, or 0 … 4 where there is no sign; of products the values are ±1 and 2.
+[[nodiscard]] std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t index, int salt);
+
+/// Element `index` of a tensor, as a number. 16-bit floats are taken apart by hand.
+[[nodiscard]] double element(const Tensor& tensor, std::size_t index);
+void set_element(const Tensor& tensor, std::size_t index, std::int64_t value);
+
+void fill_input(const Tensor& tensor, ReduceOp op, int rank, int salt);
+
+/// Throws RankCheckFailed where an element is not what the definition of the operation gives for the inputs of
+/// fill_input: computed one by one in whole numbers and double.
+void check_allreduce(const Tensor& result, const Reduce& reduce, int size, int salt, const std::string& what);
+/// What fill_input gave rank `rank`, bit for bit; `first` is its first element's index in `result`.
+void check_copy(const Tensor& result, std::size_t first, std::size_t count, int rank, int salt,
+                const std::string& what);
+
+/// Memory for a tensor with a margin behind it that must keep its pattern.
+class Buffer {
+public:
+    Buffer(Client& client, DType dtype, std::vector<std::int64_t> shape, bool resident);
+    ~Buffer();
+    Buffer(Buffer&& other) noexcept;
+    Buffer& operator=(Buffer&&) = delete;
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+
+    [[nodiscard]] const Tensor& tensor() const { return tensor_; }
+    void clear() { std::memset(tensor_.data, 0x5A, tensor_.bytes()); }
+    /// Throws RankCheckFailed where the margin was written to.
+    void check_margin(const std::string& what) const;
+
+private:
+    Client* client_;
+    bool resident_;
+    std::unique_ptr<std::byte[]> private_;
+    Tensor tensor_;
+};
+
+}  // namespace rueda::tests

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+namespace rueda::core::test {
+
+/// A child process that waits to be killed, and is gone afterwards whatever the test does.
+class Child {
+public:
+    Child() : pid_(fork()) {
+        REQUIRE(pid_ >= 0);
+        if (pid_ == 0) {
+            for (;;) {
+                pause();
+            }
+        }
+    }
+    ~Child() {
+        if (pid_ > 0) {
+            kill(pid_, SIGKILL);
+            waitpid(pid_, nullptr, 0);
+        }
+    }
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
+
+    [[nodiscard]] pid_t pid() const { return pid_; }
+
+    void stop() const {
+        REQUIRE(kill(pid_, SIGSTOP) == 0);
+        int status = 0;
+        REQUIRE(waitpid(pid_, &status, WUNTRACED) == pid_);
+        REQUIRE(WIFSTOPPED(status));
+    }
+    void resume() const { REQUIRE(kill(pid_, SIGCONT) == 0); }
+    /// Dead, and not yet waited for: a zombie.
+    void kill_without_reaping() const {
+        REQUIRE(kill(pid_, SIGKILL) == 0);
+        siginfo_t info{};
+        REQUIRE(waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) == 0);
+    }
+    void kill_and_reap() {
+        REQUIRE(kill(pid_, SIGKILL) == 0);
+        REQUIRE(waitpid(pid_, nullptr, 0) == pid_);
+        pid_ = -1;
+    }
+
+private:
+    pid_t pid_;
+};
+
+}  // namespace rueda::core::test

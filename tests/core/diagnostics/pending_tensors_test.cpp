@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/pending_tensors.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/core/negotiation/members.hpp"
+
+namespace rueda::core::test {
+namespace {
+
+constexpr NegotiationExtent kThree = {
+    .members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8};
+
+TEST_CASE("nothing is pending in a fresh set, nor where all have arrived") {
+    Members set(kThree);
+    CHECK(pending_tensors(set.memory()).empty());
+    const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
+    CHECK(pending_tensors(set.memory()).empty());
+    set.call(slot, 1);
+    CHECK(pending_tensors(set.memory()).empty());
+}
+
+TEST_CASE("a name that some have announced in full is pending, since the first of them") {
+    Members set(kThree);
+    REQUIRE(set.announce_in_full(2, "weight", allreduce_of({3}), 500).is_ok());
+    REQUIRE(set.announce_in_full(0, "weight", allreduce_of({3}), 300).is_ok());
+    const auto pending = pending_tensors(set.memory());
+    REQUIRE(pending.size() == 1);
+    CHECK(pending[0].id == PendingTensor::Id{4, 1, 0});
+    CHECK(pending[0].name == "weight");
+    CHECK(pending[0].since_ns == 300);
+    CHECK(pending[0].ready_mask == 0b101);
+}
+
+TEST_CASE("of a bound name, the generation that is incomplete is pending") {
+    Members set(kThree);
+    const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
+    for (std::uint64_t generation = 1; generation <= 3; ++generation) {
+        REQUIRE(set.arrive_at(1, slot, generation, 100 * static_cast<std::int64_t>(generation)) == Arrival::counted);
+        auto pending = pending_tensors(set.memory());
+        REQUIRE(pending.size() == 1);
+        CHECK(pending[0].id == PendingTensor::Id{slot, 1, generation});
+        CHECK(pending[0].name == "weight");
+        CHECK(pending[0].since_ns == 100 * static_cast<std::int64_t>(generation));
+        CHECK(pending[0].ready_mask == 0b010);
+        REQUIRE(set.arrive_at(2, slot, generation, 999) == Arrival::counted);
+        pending = pending_tensors(set.memory());
+        REQUIRE(pending.size() == 1);
+        CHECK(pending[0].ready_mask == 0b110);
+        CHECK(pending[0].since_ns == 100 * static_cast<std::int64_t>(generation));
+        REQUIRE(set.arrive_at(0, slot, generation) == Arrival::last);
+        CHECK(pending_tensors(set.memory()).empty());
+    }
+}
+
+TEST_CASE("unnamed calls are counted from 1 on") {
+    Members set(kThree);
+    const Metadata metadata = allreduce_of({1});
+    for (std::uint64_t call = 0; call < 10; ++call) {
+        const auto slot = static_cast<std::uint32_t>(call % 4);
+        const std::uint64_t generation = call / 4 + 1;
+        REQUIRE(set.arrive_at(1, slot, generation, 50, &metadata) == Arrival::counted);
+        const auto pending = pending_tensors(set.memory());
+        REQUIRE(pending.size() == 1);
+        CHECK(pending[0].name.empty());
+        CHECK(pending[0].call == call + 1);
+        CHECK(pending[0].ready_mask == 0b010);
+        REQUIRE(set.arrive_at(0, slot, generation, 51, &metadata) == Arrival::counted);
+        REQUIRE(set.arrive_at(2, slot, generation, 52, &metadata) == Arrival::last);
+    }
+}
+
+TEST_CASE("the longest pending tensor comes first") {
+    Members set(kThree);
+    const std::uint32_t early = set.bind("early", allreduce_of({3}));
+    const std::uint32_t late = set.bind("late", allreduce_of({3}));
+    REQUIRE(set.arrive_at(0, early, 1, 200) == Arrival::counted);
+    REQUIRE(set.arrive_at(0, late, 1, 100) == Arrival::counted);
+    const auto pending = pending_tensors(set.memory());
+    REQUIRE(pending.size() == 2);
+    CHECK(pending[0].name == "late");
+    CHECK(pending[1].name == "early");
+}
+
+TEST_CASE("what an earlier use of a number left is not taken for an announcement") {
+    Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8});
+    set.bind("a", allreduce_of({3}));
+    set.bind("bb", allreduce_of({3}));
+    const std::uint32_t slot = set.bind("old", allreduce_of({3}));
+    set.call(slot, 1);
+    set.bind("needs", allreduce_of({3}));  // the last number but one: the idle ones are retired
+    CHECK(pending_tensors(set.memory()).empty());
+    set.catch_up();
+    REQUIRE(set.announce_in_full(1, "newer", allreduce_of({3}), 400).is_ok());
+    const auto pending = pending_tensors(set.memory());
+    REQUIRE(pending.size() == 1);
+    CHECK(pending[0].id == PendingTensor::Id{slot, 2, 0});
+    CHECK(pending[0].name == "newer");
+    CHECK(pending[0].ready_mask == 0b10);  // rank 0's stamp of the first use was the same
+    REQUIRE(set.announce_in_full(0, "newer", allreduce_of({3})).is_ok());
+    REQUIRE(set.arrive_at(1, slot, 1, 500) == Arrival::counted);
+    REQUIRE(pending_tensors(set.memory()).size() == 1);
+    CHECK(pending_tensors(set.memory())[0].ready_mask == 0b10);
+}
+
+TEST_CASE("nothing is pending any more after a mismatch or a shutdown") {
+    Members set(kThree);
+    REQUIRE(set.announce_in_full(0, "a", allreduce_of({3})).is_ok());
+    REQUIRE(set.announce_in_full(1, "a", allreduce_of({3})).is_ok());
+    REQUIRE(set.announce_in_full(2, "a", allreduce_of({4})).is_ok());
+    REQUIRE(set.entries().back().kind == EntryKind::mismatch);
+    CHECK(pending_tensors(set.memory()).empty());
+    const std::uint32_t slot = set.bind("b", allreduce_of({3}));
+    const Metadata metadata = allreduce_of({1});
+    REQUIRE(set.arrive_at(0, slot, 1) == Arrival::counted);
+    REQUIRE(set.arrive_at(0, 0, 1, 1, &metadata) == Arrival::counted);
+    REQUIRE(set.announce_in_full(0, "c", allreduce_of({3})).is_ok());
+    CHECK(pending_tensors(set.memory()).size() == 3);
+    REQUIRE(set.shut_down(1).is_ok());
+    CHECK(pending_tensors(set.memory()).empty());
+}
+
+TEST_CASE("names of every length come back as they are") {
+    for (const std::size_t length : {1U, 7U, 8U, 9U, 504U, 511U}) {
+        Members set(kThree);
+        std::string name;
+        for (std::size_t i = 0; i < length; ++i) {
+            name += static_cast<char>('a' + i % 26);
+        }
+        REQUIRE(set.announce_in_full(0, name, allreduce_of({3})).is_ok());
+        REQUIRE(pending_tensors(set.memory()).size() == 1);
+        CHECK(pending_tensors(set.memory())[0].name == name);
+    }
+}
+
+TEST_CASE("a label's name belongs to the state that was read before, or is empty") {
+    SlotLabel<Atomics> label;
+    label.open("first");
+    const auto first = label.state();
+    CHECK(label.name(first) == "first");
+    label.set(SlotState::bound);
+    CHECK(label.name(first) == "first");  // the name is still this one
+    label.open("other");
+    CHECK(label.name(first).empty());
+    CHECK(label.name(label.state()) == "other");
+    CHECK(label.name({.use = 2, .name_bytes = RUEDA_MAX_NAME + 1, .state = SlotState::bound}).empty());
+}
+
+}  // namespace
+}  // namespace rueda::core::test

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/stall_monitor.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <vector>
+
+#include "core/diagnostics/process_status.hpp"
+#include "tests/core/diagnostics/child.hpp"
+#include "tests/core/negotiation/members.hpp"
+
+namespace rueda::core::test {
+namespace {
+
+using base::RankState;
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+std::string sentence(const std::string& seconds) {
+    return "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are "
+           "waiting for remainder of ranks for more than " +
+           seconds +
+           " seconds. This may indicate that different ranks are trying to submit different tensors or that only "
+           "subset "
+           "of ranks is submitting tensors, which will cause deadlock.";
+}
+
+/// Three ranks, all threads of this process unless a test says otherwise, on a clock of the test's own.
+struct Job {
+    Members set{{.members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8}};
+    std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
+
+    Job() {
+        for (std::uint32_t member = 0; member < 3; ++member) {
+            control->ranks[member].pid.store(getpid());
+            control->ranks[member].global_rank.store(static_cast<std::int32_t>(member));
+            control->ranks[member].state.store(static_cast<std::uint32_t>(RankState::running));
+        }
+    }
+    [[nodiscard]] StallMonitor monitor(std::uint32_t own, double warning = 60, double shutdown = 0) const {
+        base::Config config;
+        config.stall_warning_seconds = warning;
+        config.stall_shutdown_seconds = shutdown;
+        return {config, *control, own, set.memory()};
+    }
+    void beat(std::uint32_t member, std::int64_t at_ns) const { control->ranks[member].heartbeat_ns.store(at_ns); }
+    void beat_all(std::int64_t at_ns) const {
+        for (std::uint32_t member = 0; member < 3; ++member) {
+            beat(member, at_ns);
+        }
+    }
+    [[nodiscard]] std::string pid() const { return fmt::format(" (pid {})", getpid()); }
+};
+
+TEST_CASE("a stalled tensor is reported by the lowest rank") {
+    Job job;
+    REQUIRE(job.set.announce_in_full(0, "layer1.weight", allreduce_of({3}), 100 * kSecond).is_ok());
+    REQUIRE(job.set.announce_in_full(2, "layer1.weight", allreduce_of({3}), 105 * kSecond).is_ok());
+    job.control->ranks[1].busy.write("saving checkpoint");
+    StallMonitor first = job.monitor(0);
+    StallMonitor third = job.monitor(2);
+    job.beat_all(159 * kSecond);
+    CHECK_FALSE(first.tick(159 * kSecond));
+    CHECK_FALSE(third.tick(159 * kSecond));
+    const auto finding = first.tick(161 * kSecond);
+    REQUIRE(finding);
+    CHECK_FALSE(finding->shut_down);
+    CHECK(finding->text == sentence("60") +
+                               "\n  tensor 'layer1.weight': waiting for 61 s; ready: ranks 0, 2; missing: rank 1"
+                               "\n  rank 1" +
+                               job.pid() + ": busy with 'saving checkpoint'; waits in no collective itself");
+    CHECK_FALSE(third.tick(161 * kSecond));
+    CHECK_FALSE(first.tick(162 * kSecond));
+}
+
+TEST_CASE("nothing is reported where the check is switched off, or all arrive in time") {
+    Job job;
+    const std::uint32_t slot = job.set.bind("a", allreduce_of({3}));
+    base::Config config;
+    config.stall_check = false;
+    config.stall_shutdown_seconds = 60;
+    StallMonitor off(config, *job.control, 0, job.set.memory());
+    StallMonitor on = job.monitor(0);
+    REQUIRE(job.set.arrive_at(0, slot, 1, 0) == Arrival::counted);
+    CHECK_FALSE(off.tick(1000 * kSecond));
+    REQUIRE(job.set.arrive_at(1, slot, 1, 59 * kSecond) == Arrival::counted);
+    CHECK_FALSE(on.tick(59 * kSecond));
+    REQUIRE(job.set.arrive_at(2, slot, 1, 59 * kSecond) == Arrival::last);
+    CHECK_FALSE(on.tick(1000 * kSecond));
+}
+
+TEST_CASE("when the lowest rank does not respond, the next one goes on where it was") {
+    Job job;
+    const std::uint32_t slot = job.set.bind("a", allreduce_of({3}));
+    REQUIRE(job.set.arrive_at(1, slot, 1, 0) == Arrival::counted);
+    REQUIRE(job.set.arrive_at(2, slot, 1, 0) == Arrival::counted);
+    StallMonitor second = job.monitor(1);
+    StallMonitor third = job.monitor(2);
+    job.beat_all(60 * kSecond);
+    CHECK_FALSE(second.tick(60 * kSecond));  // rank 0's report
+    CHECK_FALSE(third.tick(60 * kSecond));
+    job.beat(1, 120 * kSecond);
+    job.beat(2, 120 * kSecond);
+    const auto finding = second.tick(120 * kSecond);
+    REQUIRE(finding);
+    CHECK(finding->text == sentence("60") +
+                               "\n  tensor 'a': waiting for 120 s; ready: ranks 1, 2; missing: rank 0"
+                               "\n  rank 0" +
+                               job.pid() + ": waits in no collective itself; has not responded for 60 s");
+    CHECK_FALSE(third.tick(120 * kSecond));
+    CHECK_FALSE(second.tick(239 * kSecond));
+    // A rank that is leaving does not report either.
+    job.control->ranks[1].state.store(static_cast<std::uint32_t>(RankState::shutting_down));
+    job.beat(1, 240 * kSecond);
+    CHECK(third.tick(240 * kSecond));
+}
+
+TEST_CASE("a heartbeat counts for two seconds, or three liveness intervals if that is more") {
+    const double interval = GENERATE(0.2, 2.0);
+    const std::int64_t limit = interval > 1 ? 6 * kSecond : 2 * kSecond;
+    for (const bool responds : {true, false}) {
+        Job job;
+        base::Config config;
+        config.liveness_seconds = interval;
+        StallMonitor second(config, *job.control, 1, job.set.memory());
+        REQUIRE(job.set.announce_in_full(1, "a", allreduce_of({3}), 0).is_ok());
+        job.beat(0, 100 * kSecond - limit - (responds ? 0 : 1));
+        CHECK(second.tick(100 * kSecond).has_value() == !responds);
+    }
+}
+
+TEST_CASE("ranks that wait for each other crosswise, with what each of them waits in") {
+    Job job;
+    const Metadata scalar = allreduce_of({1});
+    REQUIRE(job.set.announce_in_full(0, "a", allreduce_of({3}), 0).is_ok());
+    REQUIRE(job.set.announce_in_full(1, "b", allreduce_of({3}), 2 * kSecond).is_ok());
+    REQUIRE(job.set.arrive_at(2, 0, 1, 66 * kSecond, &scalar) == Arrival::counted);
+    StallMonitor monitor = job.monitor(0);
+    job.beat_all(70 * kSecond);
+    const auto finding = monitor.tick(70 * kSecond);
+    REQUIRE(finding);
+    CHECK(finding->text == sentence("60") +
+                               "\n  tensor 'a': waiting for 70 s; ready: rank 0; missing: ranks 1, 2"
+                               "\n  tensor 'b': waiting for 68 s; ready: rank 1; missing: ranks 0, 2"
+                               "\n  waiting for each other crosswise: rank 0 in tensor 'a', rank 1 in tensor 'b'"
+                               "\n  rank 0" +
+                               job.pid() +
+                               ": waits itself in tensor 'a' (70 s)"
+                               "\n  rank 1" +
+                               job.pid() +
+                               ": waits itself in tensor 'b' (68 s)"
+                               "\n  rank 2" +
+                               job.pid() + ": waits itself in an unnamed tensor (call 1) (4 s)");
+}
+
+TEST_CASE("the state of a missing rank's process, unless its number belongs to another one by now") {
+    Job job;
+    Child child;
+    job.control->ranks[1].pid.store(child.pid());
+    job.control->ranks[1].process_start.store(process_start_time(child.pid()));
+    child.stop();
+    REQUIRE(job.set.announce_in_full(0, "a", allreduce_of({3}), 0).is_ok());
+    REQUIRE(job.set.announce_in_full(2, "a", allreduce_of({3}), 0).is_ok());
+    StallMonitor monitor = job.monitor(0);
+    job.beat_all(60 * kSecond);
+    const std::string head = sentence("60") +
+                             "\n  tensor 'a': waiting for 60 s; ready: ranks 0, 2; missing: rank 1"
+                             "\n  rank 1 (pid " +
+                             std::to_string(child.pid()) + "): ";
+    CHECK(monitor.tick(60 * kSecond)->text == head + "stopped by a signal; waits in no collective itself");
+    job.control->ranks[1].process_start.fetch_add(1);
+    StallMonitor other = job.monitor(0);
+    CHECK(other.tick(60 * kSecond)->text == head + "waits in no collective itself");
+}
+
+TEST_CASE("after the shutdown time every rank asks for the end of the job") {
+    Job job;
+    const std::uint32_t slot = job.set.bind("a", allreduce_of({3}));
+    REQUIRE(job.set.arrive_at(2, slot, 1, 0) == Arrival::counted);
+    for (const std::uint32_t own : {0U, 1U}) {
+        StallMonitor monitor = job.monitor(own, 0.5, 2);
+        job.beat_all(kSecond);
+        CHECK(monitor.tick(kSecond).has_value() == (own == 0));
+        const auto end = monitor.tick(2 * kSecond);  // the second report's time as well: it comes first
+        CHECK(end.has_value() == (own == 0));
+        const auto finding = monitor.tick(2 * kSecond + kSecond / 4);
+        REQUIRE(finding);
+        CHECK(finding->shut_down);
+        CHECK(finding->text ==
+              "tensor 'a' has waited for ranks 0, 1 for 2.2 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (2); ready: "
+              "rank 2; the job is ended");
+        CHECK_FALSE(monitor.tick(2 * kSecond + kSecond / 2));  // once
+    }
+}
+
+TEST_CASE("the arena is looked at four times per warning time, and at least once per second") {
+    for (const double warning : {0.4, 60.0}) {
+        Job job;
+        StallMonitor monitor = job.monitor(0, warning);
+        const std::int64_t interval = warning < 1 ? kSecond / 10 : kSecond;
+        const std::int64_t start = 1000 * kSecond;
+        CHECK_FALSE(monitor.tick(start));
+        REQUIRE(job.set.announce_in_full(0, "a", allreduce_of({3}), 0).is_ok());
+        CHECK_FALSE(monitor.tick(start + interval - 1));  // stalled for long, and not looked at
+        CHECK(monitor.tick(start + interval));
+    }
+}
+
+}  // namespace
+}  // namespace rueda::core::test

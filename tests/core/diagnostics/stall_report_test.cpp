@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/stall_report.hpp"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+namespace rueda::core {
+namespace {
+
+const std::string kSentence60 =
+    "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for "
+    "remainder of ranks for more than 60 seconds. This may indicate that different ranks are trying to submit "
+    "different "
+    "tensors or that only subset of ranks is submitting tensors, which will cause deadlock.";
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+TEST_CASE("the first line is the sentence that users search for, with the setting as it was written") {
+    CHECK(format_stall_report({}) == kSentence60);
+    const auto with = [](const std::string& seconds) {
+        std::string sentence = kSentence60;
+        return sentence.replace(sentence.find("60"), 2, seconds);
+    };
+    CHECK(format_stall_report({.warning_seconds = 0.5, .tensors = {}, .missing_ranks = {}}) == with("0.5"));
+    CHECK(format_stall_report({.warning_seconds = 0.25, .tensors = {}, .missing_ranks = {}}) == with("0.25"));
+    CHECK(format_stall_report({.warning_seconds = 100, .tensors = {}, .missing_ranks = {}}) == with("100"));
+    CHECK(format_stall_report({.warning_seconds = 31536000, .tensors = {}, .missing_ranks = {}}) == with("31536000"));
+}
+
+TEST_CASE("a report with everything") {
+    StallReport report;
+    report.tensors = {{"layer1.weight", 0, 73.4, {0, 1, 2, 5}, {3, 4}}, {"", 17, 61.5, {0}, {1, 2, 3, 4, 5}}};
+    report.missing_ranks = {
+        {3, 4711, "running", "saving checkpoint", {}, "", 0},
+        {4, 4712, "stopped by a signal", "", {{"b", 0, 9.96, {4}, {0}}, {"", 18, 3.25, {4}, {0}}}, "", 12.4},
+        {5, 4713, "", "", {{"layer1.weight", 0, 73.4, {}, {}}}, "main at train.py:12\nstep at train.py:30", 0}};
+    CHECK(format_stall_report(report) ==
+          kSentence60 +
+              "\n  tensor 'layer1.weight': waiting for 73 s; ready: ranks 0-2, 5; missing: ranks 3, 4"
+              "\n  an unnamed tensor (call 17): waiting for 62 s; ready: rank 0; missing: ranks 1-5"
+              "\n  rank 3 (pid 4711): running; busy with 'saving checkpoint'; waits in no collective itself"
+              "\n  rank 4 (pid 4712): stopped by a signal; waits itself in tensor 'b' (10 s), an unnamed tensor (call "
+              "18) "
+              "(3.2 s); has not responded for 12 s"
+              "\n  rank 5 (pid 4713): waits itself in tensor 'layer1.weight' (73 s)"
+              "\n    main at train.py:12"
+              "\n    step at train.py:30");
+}
+
+TEST_CASE("ranks that wait for each other are named as that") {
+    StallReport report;
+    report.tensors = {{"a", 0, 61, {0, 2}, {1, 3}}, {"b", 0, 60, {1, 2, 3}, {0}}};
+    CHECK(format_stall_report(report) ==
+          kSentence60 +
+              "\n  tensor 'a': waiting for 61 s; ready: ranks 0, 2; missing: ranks 1, 3"
+              "\n  tensor 'b': waiting for 60 s; ready: ranks 1-3; missing: rank 0"
+              "\n  waiting for each other crosswise: rank 0 in tensor 'a', ranks 1, 3 in tensor 'b'");
+    // One rank ahead of the others in both is no such case.
+    report.tensors[1] = {"b", 0, 60, {2}, {0, 1, 3}};
+    CHECK(format_stall_report(report).find("crosswise") == std::string::npos);
+}
+
+TEST_CASE("long reports are cut, and say so") {
+    StallReport report;
+    for (int i = 0; i < 23; ++i) {
+        report.tensors.push_back({fmt::format("t{}", i), 0, 61, {0}, {1}});
+    }
+    report.missing_ranks = {{1, 7, "", "", {report.tensors.begin(), report.tensors.begin() + 6}, "", 0}};
+    const std::string text = format_stall_report(report);
+    CHECK(first_line(text) == kSentence60);
+    CHECK(text.find("tensor 't19': waiting") != std::string::npos);
+    CHECK(text.find("tensor 't20': waiting") == std::string::npos);
+    CHECK(text.ends_with(
+        "\n  and 3 more tensors\n  rank 1 (pid 7): waits itself in tensor 't0' (61 s), tensor 't1' (61 s), "
+        "tensor 't2' (61 s), tensor 't3' (61 s) and 2 more"));
+}
+
+TEST_CASE("what other processes wrote cannot break the lines") {
+    StallReport report;
+    report.tensors = {{"a\nb", 0, 61, {0}, {1}}};
+    report.missing_ranks = {{1, 7, "", "x\033[2Jy", {}, "", 0}};
+    CHECK(format_stall_report(report) == kSentence60 +
+                                             "\n  tensor 'a?b': waiting for 61 s; ready: rank 0; missing: rank 1"
+                                             "\n  rank 1 (pid 7): busy with 'x?[2Jy'; waits in no collective itself");
+}
+
+TEST_CASE("the reason of a shutdown is one line with tensor, ranks and times") {
+    CHECK(format_stall_shutdown({"layer1.weight", 0, 120.6, {0, 2}, {1}}, 120) ==
+          "tensor 'layer1.weight' has waited for rank 1 for 121 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (120); "
+          "ready: ranks 0, 2; the job is ended");
+    CHECK(format_stall_shutdown({"", 3, 0.75, {1}, {0}}, 0.5) ==
+          "an unnamed tensor (call 3) has waited for rank 0 for 0.8 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS "
+          "(0.5); "
+          "ready: rank 1; the job is ended");
+}
+
+}  // namespace
+}  // namespace rueda::core

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/stall_schedule.hpp"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+namespace rueda::core {
+namespace {
+
+PendingTensor tensor(std::uint32_t slot, std::int64_t since_ns) {
+    return {.id = {slot, 1, 1}, .name = "t", .call = 0, .since_ns = since_ns, .ready_mask = 1};
+}
+
+/// The times in [0, end) at which a report is due, looking at every unit of time. `pending_at(now)` is what is pending.
+template <class F>
+std::vector<std::int64_t> report_times(StallSchedule& schedule, std::int64_t end, F&& pending_at) {
+    std::vector<std::int64_t> times;
+    for (std::int64_t now = 0; now < end; ++now) {
+        const std::vector<PendingTensor> pending = pending_at(now);
+        if (schedule.look(pending, now).report) {
+            times.push_back(now);
+        }
+    }
+    return times;
+}
+
+TEST_CASE("one stalled tensor is reported after the warning time and then after 1, 2, 4, … of it") {
+    StallSchedule schedule(60, 0);
+    const std::vector<PendingTensor> pending = {tensor(9, 10)};
+    CHECK(report_times(schedule, 1100, [&](std::int64_t) { return pending; }) ==
+          std::vector<std::int64_t>{70, 130, 250, 490, 970});
+}
+
+TEST_CASE("nothing is reported that does not last") {
+    StallSchedule schedule(60, 0);
+    CHECK(report_times(schedule, 600, [](std::int64_t now) {
+              return std::vector{tensor(9, now - now % 59)};  // a new generation's time, every 59
+          }).empty());
+    CHECK(report_times(schedule, 600, [](std::int64_t) { return std::vector<PendingTensor>{}; }).empty());
+}
+
+TEST_CASE("tensors that stall at the same time share a report") {
+    StallSchedule schedule(60, 0);
+    const std::vector<PendingTensor> pending = {tensor(5, 0), tensor(6, 0), tensor(7, 0)};
+    CHECK(report_times(schedule, 200, [&](std::int64_t) { return pending; }) == std::vector<std::int64_t>{60, 120});
+}
+
+TEST_CASE("a tensor that joins is reported a warning time after the last report, and the intervals begin anew") {
+    StallSchedule schedule(60, 0);
+    const auto pending_at = [](std::int64_t now) {
+        std::vector<PendingTensor> pending = {tensor(5, 0)};
+        if (now >= 70) {
+            pending.push_back(tensor(6, 70));
+        }
+        if (now >= 200) {
+            pending.push_back(tensor(7, 200));
+        }
+        return pending;
+    };
+    // 5 at 60 and 120, next at 240; 6 is stalled from 130 on, so 180; 7 from 260 on; 180 + 60 brings 5 and 6 again.
+    CHECK(report_times(schedule, 450, pending_at) == std::vector<std::int64_t>{60, 120, 180, 240, 300, 360});
+}
+
+TEST_CASE("after a stall has ended, the next one is reported at once when its time has come") {
+    StallSchedule schedule(60, 0);
+    const auto pending_at = [](std::int64_t now) {
+        return now < 100 ? std::vector{tensor(5, 0)} : std::vector{tensor(5, 100)};
+    };
+    CHECK(report_times(schedule, 230, pending_at) == std::vector<std::int64_t>{60, 160, 220});
+}
+
+TEST_CASE("the same slot in a later generation is another tensor") {
+    StallSchedule schedule(60, 0);
+    PendingTensor other = tensor(5, 61);
+    other.id.generation = 2;
+    CHECK(schedule.look(std::vector{tensor(5, 0)}, 60).report);
+    CHECK_FALSE(schedule.look(std::vector{other}, 119).report);
+    CHECK(schedule.look(std::vector{other}, 121).report);
+}
+
+TEST_CASE("the job is to be ended after the shutdown time, once, and not before it was explained") {
+    StallSchedule schedule(60, 60);
+    const std::vector<PendingTensor> pending = {tensor(5, 0), tensor(6, 30)};
+    CHECK_FALSE(schedule.look(pending, 59).shut_down_for);
+    const auto first = schedule.look(pending, 60);
+    CHECK(first.report);
+    CHECK_FALSE(first.shut_down_for);
+    const auto second = schedule.look(pending, 61);
+    REQUIRE(second.shut_down_for);
+    CHECK(second.shut_down_for->id == PendingTensor::Id{5, 1, 1});
+    CHECK_FALSE(schedule.look(pending, 62).shut_down_for);
+}
+
+TEST_CASE("a shutdown time of 0 never comes") {
+    StallSchedule schedule(60, 0);
+    for (std::int64_t now = 0; now < 100000; now += 50) {
+        REQUIRE_FALSE(schedule.look(std::vector{tensor(5, 0)}, now).shut_down_for);
+    }
+}
+
+}  // namespace
+}  // namespace rueda::core

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "core/negotiation/arrivals.hpp"
+#include "core/negotiation/log.hpp"
+#include "core/negotiation/registrar.hpp"
+#include "tests/support/explorer/explorer.hpp"
+
+namespace rueda::core::test {
+
+using explorer::Exploration;
+using explorer::explore;
+using explorer::ExploredAtomics;
+using explorer::ExploredPlain;
+using explorer::Failure;
+using explorer::Options;
+using Orders = explorer::Memory;
+using Entry = Log<ExploredAtomics>::Entry;
+
+inline constexpr std::array<std::string_view, 4> kNames = {"a", "b", "c", "d"};
+inline constexpr std::uint32_t kMostMembers = 3;
+
+inline Metadata vector_of(std::int64_t elements) {
+    Metadata metadata;
+    metadata.operation = static_cast<std::uint8_t>(collectives::Operation::allreduce);
+    metadata.dtype = static_cast<std::uint8_t>(DType::float32);
+    metadata.ndim = 1;
+    metadata.shape[0] = elements;
+    return metadata;
+}
+
+/// The memory of one set, fresh for every schedule.
+class ExploredSet {
+public:
+    explicit ExploredSet(const NegotiationExtent& extent)
+        : block_(static_cast<std::byte*>(std::aligned_alloc(kPage, NegotiationMemory<ExploredAtomics>::bytes(extent))),
+                 std::free),
+          memory(initialised(block_.get(), extent)),
+          log(memory) {
+        explorer::label(&memory.header().requests, "requests");
+        explorer::label(&memory.header().shut_down, "shut_down");
+        for (std::uint32_t slot = 0; slot < extent.slots; ++slot) {
+            explorer::label(&memory.arrivals(slot).count, "arrivals", static_cast<int>(slot));
+        }
+        for (std::uint64_t position = 0; position < std::min(extent.log_entries(), 8U); ++position) {
+            explorer::label(&memory.entry(position).sequence, "sequence", static_cast<int>(position));
+            explorer::label(&memory.entry(position).end, "end", static_cast<int>(position));
+        }
+    }
+
+    /// Everything that was appended, once all threads have ended.
+    [[nodiscard]] std::vector<Entry> entries() const {
+        std::vector<Entry> all;
+        const std::uint64_t end = log.end(0);
+        for (std::uint64_t position = 0; position < end; ++position) {
+            RUEDA_EXPLORER_REQUIRE(log.is_published(position));
+            all.push_back(log.read(position));
+        }
+        return all;
+    }
+    [[nodiscard]] std::size_t count(EntryKind kind) const {
+        const std::vector<Entry> all = entries();
+        return static_cast<std::size_t>(
+            std::count_if(all.begin(), all.end(), [=](const Entry& entry) { return entry.kind == kind; }));
+    }
+
+private:
+    static constexpr std::size_t kPage = 4096;
+
+    static NegotiationMemory<ExploredAtomics> initialised(std::byte* block, const NegotiationExtent& extent) {
+        std::memset(block, 0, NegotiationMemory<ExploredAtomics>::bytes(extent));
+        NegotiationMemory<ExploredAtomics>::initialise(block, extent);
+        return {block, extent};
+    }
+
+    std::unique_ptr<std::byte, decltype(&std::free)> block_;
+
+public:
+    NegotiationMemory<ExploredAtomics> memory;
+    const Log<ExploredAtomics> log;  ///< for reading; who appends has his own
+    /// What the announcements carry, by name, rank, and parity of the operation. In place of the places and mailbox
+    /// records, whose plain members the race detector does not see; written and read when these are.
+    std::array<std::array<std::array<ExploredPlain<std::uint32_t>, 2>, kMostMembers>, kNames.size()> content;
+    /// In place of the registrar's tables: touched whenever they grow.
+    ExploredPlain<std::uint32_t> tables;
+};
+
+/// What became of an announcement.
+enum class Ending { called, mismatch, failed, refused };
+
+/// One rank's side, as ProcessSet has it, without the moving of bytes: announces, and reads the log. One thread.
+class Rank {
+public:
+    struct Event {
+        Ending ending;
+        std::size_t name;
+        std::uint32_t operation;  ///< 0 for the first announcement of the name
+        [[nodiscard]] bool operator==(const Event&) const = default;
+    };
+
+    Rank(ExploredSet& set, std::uint32_t rank)
+        : set_(set),
+          rank_(rank),
+          log_(set.memory, rank),
+          registrar_(set.memory, rank, {.may_grow = [&set](std::uint64_t) {
+                         set.tables.write(set.tables.read() + 1);
+                         return Status();
+                     }}) {}
+
+    /// False: not begun, because somebody has shut down.
+    bool announce(std::size_t name, const Metadata& metadata = vector_of(3)) {
+        Tensor& tensor = tensors_[name];
+        RUEDA_EXPLORER_REQUIRE(!tensor.pending);
+        if (shut_down_posted_ || set_.memory.header().shut_down.load(std::memory_order_acquire) != 0) {
+            return false;
+        }
+        tensor.pending = true;
+        tensor.metadata = metadata;
+        content(name, rank_, tensor.operations).write(value_of(name, rank_, tensor.operations));
+        ++tensor.operations;
+        ++announced;
+        if (tensor.slot == kNoSlot) {
+            announce_in_full(name);
+            return true;
+        }
+        const bool changed = !agree(tensor.agreed, metadata);
+        ++tensor.generation;
+        fill(set_.memory.place(tensor.slot, rank_, tensor.generation), tensor, tensor.generation, changed);
+        after_arrival(name, arrive(set_.memory, tensor.slot, tensor.generation, changed));
+        return true;
+    }
+
+    void shut_down() {
+        shut_down_posted_ = true;
+        MailboxRecord<ExploredAtomics>& record = next_record();
+        record.kind = static_cast<std::uint32_t>(RequestKind::shut_down);
+        post();
+    }
+
+    /// Handles the next entry, if there is one.
+    bool turn() {
+        if (closed || !set_.log.is_published(next_)) {
+            return false;
+        }
+        handle(set_.log.read(next_));
+        ++next_;
+        set_.memory.cursor(rank_).position.store(next_, std::memory_order_release);
+        return true;
+    }
+    template <class Done>
+    void run_until(Done&& done) {
+        while (!done()) {
+            if (!turn()) {
+                ExploredAtomics::pause();
+            }
+        }
+    }
+    /// Until nothing is pending.
+    void run() {
+        run_until([this] { return events.size() == announced; });
+    }
+    void run_until_closed() {
+        run_until([this] { return closed; });
+    }
+
+    [[nodiscard]] std::uint32_t slot_of(std::size_t name) const { return tensors_[name].slot; }
+
+    std::vector<Event> events;  ///< in the order of the log
+    std::size_t announced = 0;
+    std::uint32_t resolves = 0;
+    std::uint32_t sent_away = 0;  ///< arrivals that met a retired slot
+    bool closed = false;
+
+private:
+    struct Tensor {
+        std::uint32_t slot = kNoSlot;
+        std::uint64_t generation = 0;
+        std::uint32_t ticket = 0;  ///< announced in full, not answered
+        std::uint32_t operations = 0;
+        bool pending = false;
+        Metadata metadata;
+        Metadata agreed;
+    };
+
+    [[nodiscard]] static std::uint32_t value_of(std::size_t name, std::uint32_t rank, std::uint32_t operation) {
+        return static_cast<std::uint32_t>(name + 1) * 10000 + rank * 100 + operation;
+    }
+    [[nodiscard]] ExploredPlain<std::uint32_t>& content(std::size_t name, std::uint32_t rank, std::uint32_t operation) {
+        return set_.content[name][rank][operation & 1];
+    }
+
+    static void fill(Place<ExploredAtomics>& place, const Tensor& tensor, std::uint64_t generation,
+                     bool with_metadata) {
+        place.flags = with_metadata ? Place<ExploredAtomics>::kMetadata : 0U;
+        place.metadata = tensor.metadata;
+        place.stamp.store(generation + 1, std::memory_order_release);
+    }
+
+    void after_arrival(std::size_t name, Arrival arrival) {
+        Tensor& tensor = tensors_[name];
+        switch (arrival) {
+            case Arrival::counted:
+                return;
+            case Arrival::last: {
+                const std::uint64_t position = log_.append({EntryKind::call, tensor.slot});
+                auto& arrivals = set_.memory.arrivals(tensor.slot);
+                arrivals.last_called.store(position, std::memory_order_relaxed);
+                arrivals.called.store(tensor.generation * set_.memory.extent().members, std::memory_order_release);
+                return;
+            }
+            case Arrival::last_changed: {
+                ++resolves;
+                MailboxRecord<ExploredAtomics>& record = next_record();
+                record.kind = static_cast<std::uint32_t>(RequestKind::resolve);
+                record.slot = tensor.slot;
+                record.generation = tensor.generation;
+                post();
+                return;
+            }
+            case Arrival::retired:
+                ++sent_away;
+                tensor.slot = kNoSlot;
+                announce_in_full(name);
+                return;
+        }
+    }
+
+    void announce_in_full(std::size_t name) {
+        Tensor& tensor = tensors_[name];
+        if (set_.memory.header().shut_down.load(std::memory_order_acquire) != 0) {
+            end(name, Ending::refused);
+            return;
+        }
+        tensor.ticket = ++tickets_;
+        MailboxRecord<ExploredAtomics>& record = next_record();
+        record.kind = static_cast<std::uint32_t>(RequestKind::announce);
+        record.ticket = tensor.ticket;
+        record.name_bytes = static_cast<std::uint32_t>(kNames[name].size());
+        record.name_hash = name;
+        std::memcpy(record.name, kNames[name].data(), kNames[name].size());
+        fill(record.place, tensor, 0, /*with_metadata=*/true);
+        post();
+    }
+
+    [[nodiscard]] MailboxRecord<ExploredAtomics>& next_record() {
+        MailboxRecord<ExploredAtomics>* record = registrar_.next_record();
+        RUEDA_EXPLORER_REQUIRE(record != nullptr);  // these tests' mailboxes are large enough
+        return *record;
+    }
+    void post() {
+        const auto posted = registrar_.post();
+        if (!posted.is_ok()) {
+            explorer::explorer_fail(posted.status().message());
+        }
+    }
+
+    void handle(const Entry& entry) {
+        switch (entry.kind) {
+            case EntryKind::call:
+                call(bound_to(entry.slot));
+                return;
+            case EntryKind::first_call: {
+                const std::size_t name = announced_in(entry.slot);
+                Tensor& tensor = tensors_[name];
+                tensor.slot = entry.slot;
+                tensor.generation = 0;
+                tensor.ticket = 0;
+                tensor.agreed = set_.memory.record(entry.slot).metadata;
+                call(name);
+                return;
+            }
+            case EntryKind::changed_call: {
+                const std::size_t name = bound_to(entry.slot);
+                tensors_[name].slot = kNoSlot;
+                call(name);
+                return;
+            }
+            case EntryKind::mismatch:
+                end_unbound(entry.slot, Ending::mismatch);
+                return;
+            case EntryKind::failed:
+                if (find_bound(entry.slot) != kNone || find_announced(entry.slot) != kNone) {
+                    end_unbound(entry.slot, Ending::failed);
+                }
+                return;
+            case EntryKind::retire:
+                if (const std::size_t name = find_bound(entry.slot); name != kNone) {
+                    RUEDA_EXPLORER_REQUIRE(!tensors_[name].pending);
+                    tensors_[name].slot = kNoSlot;
+                }
+                return;
+            case EntryKind::refused:
+                for (std::size_t name = 0; entry.rank == rank_ && name < kNames.size(); ++name) {
+                    if (tensors_[name].ticket == entry.ticket) {
+                        end(name, Ending::refused);
+                    }
+                }
+                return;
+            case EntryKind::closed:
+                closed = true;
+                return;
+        }
+    }
+
+    void end_unbound(std::uint32_t slot, Ending ending) {
+        const std::size_t bound = find_bound(slot);
+        const std::size_t name = bound != kNone ? bound : announced_in(slot);
+        tensors_[name].slot = kNoSlot;
+        if (tensors_[name].pending) {
+            end(name, ending);
+        }
+    }
+    /// The members' announcements of one operation, complete and of the same operation, whoever is ahead.
+    void call(std::size_t name) {
+        const std::uint32_t operation = tensors_[name].operations - 1;
+        for (std::uint32_t member = 0; member < set_.memory.extent().members; ++member) {
+            RUEDA_EXPLORER_REQUIRE(content(name, member, operation).read() == value_of(name, member, operation));
+        }
+        end(name, Ending::called);
+    }
+    void end(std::size_t name, Ending ending) {
+        Tensor& tensor = tensors_[name];
+        RUEDA_EXPLORER_REQUIRE(tensor.pending);
+        tensor.pending = false;
+        tensor.ticket = 0;
+        events.push_back({ending, name, tensor.operations - 1});
+    }
+
+    static constexpr std::size_t kNone = kNames.size();
+    [[nodiscard]] std::size_t find_bound(std::uint32_t slot) const {
+        std::size_t name = 0;
+        while (name < kNone && tensors_[name].slot != slot) {
+            ++name;
+        }
+        return name;
+    }
+    [[nodiscard]] std::size_t find_announced(std::uint32_t slot) const {
+        const SlotRecord& record = set_.memory.record(slot);
+        std::size_t name = 0;
+        while (name < kNone &&
+               (tensors_[name].ticket == 0 || std::string_view(record.name, record.name_bytes) != kNames[name])) {
+            ++name;
+        }
+        return name;
+    }
+    [[nodiscard]] std::size_t bound_to(std::uint32_t slot) const {
+        const std::size_t name = find_bound(slot);
+        RUEDA_EXPLORER_REQUIRE(name != kNone);
+        return name;
+    }
+    [[nodiscard]] std::size_t announced_in(std::uint32_t slot) const {
+        const std::size_t name = find_announced(slot);
+        RUEDA_EXPLORER_REQUIRE(name != kNone);
+        return name;
+    }
+
+    ExploredSet& set_;
+    std::uint32_t rank_;
+    Log<ExploredAtomics> log_;
+    Registrar<ExploredAtomics> registrar_;
+    std::array<Tensor, kNames.size()> tensors_;
+    std::uint64_t next_ = 0;
+    std::uint32_t tickets_ = 0;
+    bool shut_down_posted_ = false;
+};
+
+/// Both, and one thread per rank.
+template <std::uint32_t members>
+struct RanksOf : ExploredSet {
+    explicit RanksOf(const NegotiationExtent& extent) : ExploredSet(extent) {
+        ranks.reserve(members);
+        for (std::uint32_t rank = 0; rank < members; ++rank) {
+            ranks.emplace_back(*this, rank);
+        }
+    }
+    /// In setup: the name gets its slot.
+    void bind(std::size_t name) {
+        for (Rank& rank : ranks) {
+            rank.announce(name);
+        }
+        for (Rank& rank : ranks) {
+            rank.run();
+        }
+    }
+    /// In check: the registrar has nothing left to do, and every announcement has ended once.
+    void require_all_ended() const {
+        RUEDA_EXPLORER_REQUIRE(memory.header().requests.load() == 0);
+        for (std::uint32_t rank = 0; rank < members; ++rank) {
+            RUEDA_EXPLORER_REQUIRE(memory.mailbox(rank).taken.load() == memory.mailbox(rank).posted.load());
+            RUEDA_EXPLORER_REQUIRE(ranks[rank].events.size() == ranks[rank].announced);
+        }
+    }
+    void require_same_history() const {
+        for (const Rank& rank : ranks) {
+            RUEDA_EXPLORER_REQUIRE(rank.events == ranks.front().events);
+        }
+    }
+
+    std::vector<Rank> ranks;
+};
+
+}  // namespace rueda::core::test

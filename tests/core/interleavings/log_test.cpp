@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
+
+#include "core/fusion/batch_end.hpp"
+#include "tests/core/interleavings/explored_set.hpp"
+
+/// Appenders and readers of the log: all readers cut it into the same batches, whoever closes them.
+namespace rueda::core::test {
+namespace {
+
+constexpr NegotiationExtent kTiny = {.members = 2, .unnamed_slots = 0, .slots = 1, .mailbox_records = 1};
+constexpr std::uint64_t kRing = 8;  // entries
+constexpr std::uint64_t kAnySize = 1000;
+
+using Batches = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+
+struct Reading : ExploredSet {
+    Reading() : ExploredSet(kTiny) {}
+    std::array<Log<ExploredAtomics>, 2> appenders{Log<ExploredAtomics>(memory, 0), Log<ExploredAtomics>(memory, 1)};
+    std::array<ExploredPlain<std::uint32_t>, kRing> tensor;  ///< by slot: stands for the entry's plain members
+    std::array<Batches, 2> seen;
+    std::uint64_t first = 0;
+};
+
+Entry allreduce_of(std::uint32_t slot) {
+    return {EntryKind::call, slot, 0, 0, static_cast<std::uint32_t>(collectives::Operation::allreduce), 4};
+}
+
+void append(Reading& s, std::size_t appender, std::uint32_t slot,
+            std::uint64_t begins_batch_at = Log<ExploredAtomics>::kNowhere) {
+    s.tensor[slot].write(slot + 1);
+    s.appenders[appender].append(allreduce_of(slot), begins_batch_at);
+}
+
+/// As ProcessSet::start_batch() does it.
+std::uint64_t agreed_end(Reading& s, std::uint64_t begin) {
+    const std::uint64_t end = s.log.end_of_batch(begin);
+    return end != Log<ExploredAtomics>::kOpen ? end
+                                              : s.log.close_batch(begin, propose_batch_end(s.log, begin, kAnySize).end);
+}
+std::uint64_t own_end(Reading& s, std::uint64_t begin) { return propose_batch_end(s.log, begin, kAnySize).end; }
+
+template <std::uint64_t (*end_of)(Reading&, std::uint64_t)>
+void read(Reading& s, std::size_t reader, std::uint64_t entries) {
+    std::uint64_t begin = s.first;
+    while (begin < s.first + entries) {
+        while (!s.log.is_published(begin)) {
+            ExploredAtomics::pause();
+        }
+        const std::uint64_t end = end_of(s, begin);
+        RUEDA_EXPLORER_REQUIRE(s.log.is_plausible_end(begin, end) && end <= s.first + entries);
+        for (std::uint64_t position = begin; position < end; ++position) {
+            const std::uint32_t slot = s.log.read(position).slot;
+            RUEDA_EXPLORER_REQUIRE(s.tensor[slot].read() == slot + 1);
+        }
+        s.seen[reader].emplace_back(begin, end);
+        begin = end;
+    }
+}
+
+void require_same_batches(Reading& s) {
+    RUEDA_EXPLORER_REQUIRE(!s.seen[0].empty());
+    RUEDA_EXPLORER_REQUIRE(s.seen[0] == s.seen[1]);
+}
+
+/// An earlier round of the ring, cut into batches of `batch` entries, is over.
+void come_round(Reading& s, std::uint64_t batch) {
+    for (std::uint64_t position = 0; position < kRing; ++position) {
+        s.appenders[0].append(allreduce_of(0));
+    }
+    for (std::uint64_t begin = 0; begin < kRing; begin += batch) {
+        RUEDA_EXPLORER_REQUIRE(s.log.close_batch(begin, begin + batch) == begin + batch);
+    }
+    s.memory.cursor(0).position.store(kRing);
+    s.memory.cursor(1).position.store(kRing);
+    s.first = kRing;
+}
+
+TEST_CASE("two appenders, two readers: the same batches, and no entry is lost", "[unit]") {
+    const auto result =
+        explore<Reading>([](Reading&) {},
+                         {[=](Reading& s) { append(s, 0, 0, 0); }, [](Reading& s) { append(s, 1, 1); },
+                          [](Reading& s) { read<agreed_end>(s, 0, 2); }, [](Reading& s) { read<agreed_end>(s, 1, 2); }},
+                         require_same_batches);
+    INFO(result.report);
+    CHECK(result.passed());
+    REQUIRE(result.exhausted);
+}
+
+TEST_CASE("the ring comes round: an end of the round before is no end", "[unit]") {
+    for (const std::uint64_t batch : {1U, 8U}) {  // 8: the stale end is the very position that begins
+        // What the appender knows to begin a batch.
+        const std::uint64_t known = batch == 1 ? Log<ExploredAtomics>::kNowhere : kRing;
+        for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+            const auto result = explore<Reading>(
+                [=](Reading& s) { come_round(s, batch); },
+                {[=](Reading& s) {
+                     append(s, 0, 0, known);
+                     append(s, 0, 1);
+                 },
+                 [](Reading& s) { read<agreed_end>(s, 0, 2); }, [](Reading& s) { read<agreed_end>(s, 1, 2); }},
+                require_same_batches, {.memory = memory});
+            INFO(result.report);
+            CHECK(result.passed());
+            REQUIRE(result.exhausted);
+        }
+    }
+}
+
+TEST_CASE("readers that do not agree on the end are found", "[unit]") {
+    const auto result =
+        explore<Reading>([](Reading&) {},
+                         {[](Reading& s) {
+                              append(s, 0, 0);
+                              append(s, 0, 1);
+                          },
+                          [](Reading& s) { read<own_end>(s, 0, 2); }, [](Reading& s) { read<own_end>(s, 1, 2); }},
+                         require_same_batches);
+    CHECK(result.failure == Failure::check);
+}
+
+}  // namespace
+}  // namespace rueda::core::test

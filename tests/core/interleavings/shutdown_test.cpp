@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <catch2/catch.hpp>
+
+#include "tests/core/interleavings/explored_set.hpp"
+
+/// A rank shuts down while others announce: everything ends, once.
+namespace rueda::core::test {
+namespace {
+
+enum : std::size_t { a, b };
+
+struct Ending2 : RanksOf<2> {
+    Ending2() : RanksOf({.members = 2, .unnamed_slots = 0, .initial_slots = 4, .slots = 4, .mailbox_records = 4}) {
+        bind(a);
+    }
+    void require_ended() const {
+        require_all_ended();
+        const std::vector<Entry> all = entries();
+        RUEDA_EXPLORER_REQUIRE(all.back().kind == EntryKind::closed);
+        RUEDA_EXPLORER_REQUIRE(count(EntryKind::closed) == 1);
+        RUEDA_EXPLORER_REQUIRE(ranks[0].closed && ranks[1].closed);
+    }
+    /// Of the last announcement of the name.
+    [[nodiscard]] Ending ending_of(std::uint32_t rank, std::size_t name) const {
+        const auto last = std::find_if(ranks[rank].events.rbegin(), ranks[rank].events.rend(),
+                                       [=](const Rank::Event& event) { return event.name == name; });
+        RUEDA_EXPLORER_REQUIRE(last != ranks[rank].events.rend());
+        return last->ending;
+    }
+};
+
+TEST_CASE("a shutdown against an arrival: the announcement fails, or was never begun", "[unit]") {
+    std::array<bool, 4> seen{};
+    const auto result = explore<Ending2>([](Ending2&) {},
+                                         {[](Ending2& s) {
+                                              s.ranks[0].announce(a);
+                                              s.ranks[0].shut_down();
+                                              s.ranks[0].run_until_closed();
+                                          },
+                                          [](Ending2& s) {
+                                              s.ranks[1].shut_down();
+                                              s.ranks[1].run_until_closed();
+                                          }},
+                                         [&](Ending2& s) {
+                                             s.require_ended();
+                                             if (s.ranks[0].announced == 2) {
+                                                 const Ending ending = s.ending_of(0, a);
+                                                 RUEDA_EXPLORER_REQUIRE(ending != Ending::called);
+                                                 seen[static_cast<std::size_t>(ending)] = true;
+                                             }
+                                         });
+    INFO(result.report);
+    CHECK(result.passed());
+    REQUIRE(result.exhausted);
+    CHECK(seen[static_cast<std::size_t>(Ending::failed)]);
+    CHECK(seen[static_cast<std::size_t>(Ending::refused)]);  // the arrival met the bit
+}
+
+TEST_CASE("a shutdown against a full announcement: it fails in its slot, or is refused", "[unit]") {
+    std::array<bool, 4> seen{};
+    const auto result = explore<Ending2>([](Ending2&) {},
+                                         {[](Ending2& s) {
+                                              s.ranks[0].announce(b);
+                                              s.ranks[0].shut_down();
+                                              s.ranks[0].run_until_closed();
+                                          },
+                                          [](Ending2& s) {
+                                              s.ranks[1].shut_down();
+                                              s.ranks[1].run_until_closed();
+                                          }},
+                                         [&](Ending2& s) {
+                                             s.require_ended();
+                                             if (s.ranks[0].announced == 2) {
+                                                 const Ending ending = s.ending_of(0, b);
+                                                 RUEDA_EXPLORER_REQUIRE(ending != Ending::called);
+                                                 seen[static_cast<std::size_t>(ending)] = true;
+                                             }
+                                         });
+    INFO(result.report);
+    CHECK(result.passed());
+    REQUIRE(result.exhausted);
+    CHECK(seen[static_cast<std::size_t>(Ending::failed)]);
+    CHECK(seen[static_cast<std::size_t>(Ending::refused)]);
+}
+
+// Bound: two preemptions.
+TEST_CASE("what is complete before the shutdown is called on all, the rest on none", "[unit]") {
+    bool called = false;
+    bool not_called = false;
+    const auto result = explore<Ending2>(
+        [](Ending2&) {},
+        {[](Ending2& s) {
+             s.ranks[0].announce(a);
+             s.ranks[0].announce(b);
+             s.ranks[0].shut_down();
+             s.ranks[0].run_until_closed();
+         },
+         [](Ending2& s) {
+             s.ranks[1].announce(b);
+             s.ranks[1].announce(a);
+             s.ranks[1].shut_down();
+             s.ranks[1].run_until_closed();
+         }},
+        [&](Ending2& s) {
+            s.require_ended();
+            for (const std::size_t name : {a, b}) {
+                std::array<std::ptrdiff_t, 2> calls{};
+                for (std::size_t rank = 0; rank < 2; ++rank) {
+                    const auto& events = s.ranks[rank].events;
+                    calls[rank] = std::count_if(events.begin(), events.end(), [=](const Rank::Event& event) {
+                        return event.name == name && event.ending == Ending::called;
+                    });
+                }
+                RUEDA_EXPLORER_REQUIRE(calls[0] == calls[1]);
+                (calls[0] == (name == a ? 2 : 1) ? called : not_called) = true;
+            }
+        },
+        {.preemptions = 2});
+    INFO(result.report);
+    CHECK(result.passed());
+    CHECK(called);
+    CHECK(not_called);
+}
+
+}  // namespace
+}  // namespace rueda::core::test

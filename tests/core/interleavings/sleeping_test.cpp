@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <catch2/catch.hpp>
+
+#include "base/attention.hpp"
+#include "base/local_event.hpp"
+#include "tests/core/interleavings/explored_set.hpp"
+
+/// Who sleeps until the log goes on, and who publishes. Futexes have no timeout here: a lost wake-up is a deadlock.
+namespace rueda::core::test {
+namespace {
+
+using base::AttentionState;
+using Catch::Matchers::Contains;
+
+constexpr NegotiationExtent kTiny = {.members = 2, .unnamed_slots = 0, .slots = 1, .mailbox_records = 1};
+
+/// The same with orders, or an order of operations, that are too weak: what base::Attention and Log must not do.
+struct Way {
+    std::memory_order publication = std::memory_order_seq_cst;
+    std::memory_order state = std::memory_order_seq_cst;
+    bool looks_after_state = true;
+    bool ticket_first = true;
+};
+
+struct Sleeping : ExploredSet {
+    Sleeping() : ExploredSet(kTiny) {
+        explorer::label(&weak_sequence, "weak_sequence");
+        explorer::label(&weak_state, "weak_state");
+        explorer::label(&weak_rings, "weak_rings");
+    }
+    base::Attention<ExploredAtomics> attention;
+    base::Attention<ExploredAtomics> other_attention;
+
+    ExploredAtomics::Atomic<std::uint64_t> weak_sequence;
+    ExploredAtomics::Atomic<std::uint32_t> weak_state;
+    ExploredAtomics::Atomic<std::uint32_t> weak_rings;
+};
+
+/// ProcessSet::append_call() and announced_more().
+void append_and_ring(Sleeping& s, std::uint32_t rank) {
+    Log<ExploredAtomics>(s.memory, rank).append({EntryKind::call, 0});
+    for (auto* attention : {&s.attention, &s.other_attention}) {
+        if (const AttentionState state = attention->state(); state == AttentionState::blocked) {
+            attention->ring(state);
+        }
+    }
+}
+
+/// Engine::sleep_as_caller() until `entries` are there.
+void wait_as_caller(Sleeping& s, base::Attention<ExploredAtomics>& attention, std::uint64_t entries) {
+    for (std::uint64_t next = 0; next < entries; ++next) {
+        while (!s.log.is_published(next)) {
+            const std::uint32_t ticket = attention.caller_ticket();
+            attention.set(AttentionState::blocked);
+            if (!s.log.is_published(next)) {
+                attention.sleep_as_caller(ticket, std::chrono::seconds(1));
+            }
+            attention.set(AttentionState::awake);
+        }
+    }
+}
+
+TEST_CASE("a caller who sleeps is woken by whoever publishes", "[unit]") {
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const auto result =
+            explore<Sleeping>([](Sleeping&) {},
+                              {[](Sleeping& s) { append_and_ring(s, 0); }, [](Sleeping& s) { append_and_ring(s, 1); },
+                               [](Sleeping& s) { wait_as_caller(s, s.attention, 2); }},
+                              [](Sleeping&) {}, {.memory = memory});
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+    }
+}
+
+TEST_CASE("two ranks that sleep are both woken", "[unit]") {
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const auto result = explore<Sleeping>(
+            [](Sleeping&) {},
+            {[](Sleeping& s) { append_and_ring(s, 0); }, [](Sleeping& s) { wait_as_caller(s, s.attention, 1); },
+             [](Sleeping& s) { wait_as_caller(s, s.other_attention, 1); }},
+            [](Sleeping&) {}, {.memory = memory});
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+    }
+}
+
+Exploration sleep_weakly(const Way& way, Orders memory) {
+    constexpr auto kBlocked = static_cast<std::uint32_t>(AttentionState::blocked);
+    return explore<Sleeping>(
+        [](Sleeping&) {},
+        {[=](Sleeping& s) {
+             s.weak_sequence.store(1, way.publication);
+             if (s.weak_state.load(std::memory_order_seq_cst) == kBlocked) {
+                 s.weak_rings.fetch_add(1, std::memory_order_seq_cst);
+                 ExploredAtomics::futex_wake_all(s.weak_rings);
+             }
+         },
+         [=](Sleeping& s) {
+             while (s.weak_sequence.load(std::memory_order_seq_cst) != 1) {
+                 std::uint32_t ticket = s.weak_rings.load(std::memory_order_seq_cst);
+                 s.weak_state.store(kBlocked, way.state);
+                 if (!way.looks_after_state || s.weak_sequence.load(std::memory_order_seq_cst) != 1) {
+                     if (!way.ticket_first) {
+                         ticket = s.weak_rings.load(std::memory_order_seq_cst);
+                     }
+                     ExploredAtomics::futex_wait(s.weak_rings, ticket);
+                 }
+                 s.weak_state.store(0, way.state);
+             }
+         }},
+        [](Sleeping&) {}, {.memory = memory});
+}
+
+TEST_CASE("weaker ways to sleep are found as deadlocks", "[unit]") {
+    const auto deadlocks = [](const Way& way, Orders memory) {
+        const auto result = sleep_weakly(way, memory);
+        return result.failure == Failure::deadlock;
+    };
+    CHECK_FALSE(deadlocks({}, Orders::store_buffers));
+    CHECK(deadlocks({.publication = std::memory_order_release}, Orders::store_buffers));
+    CHECK(deadlocks({.state = std::memory_order_release}, Orders::store_buffers));
+    CHECK(deadlocks({.looks_after_state = false}, Orders::sequentially_consistent));
+    CHECK(deadlocks({.ticket_first = false}, Orders::sequentially_consistent));
+}
+
+/// Threads of one process, and something that one of them changes.
+struct Event {
+    base::BasicLocalEvent<ExploredAtomics> event;
+    ExploredAtomics::Atomic<std::uint32_t> changed;
+};
+
+Exploration wait_for_event(std::memory_order change, Orders memory) {
+    const auto waiter = [](Event& s) {
+        const auto ready = [&s] { return s.changed.load(std::memory_order_seq_cst) != 0; };
+        while (!ready()) {
+            s.event.wait(ready, std::chrono::seconds(1));
+        }
+    };
+    return explore<Event>([](Event&) {},
+                          {waiter, waiter,
+                           [=](Event& s) {
+                               s.changed.store(1, change);
+                               s.event.notify();
+                           }},
+                          [](Event&) {}, {.memory = memory});
+}
+
+TEST_CASE("threads that wait for an event of their process", "[unit]") {
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const auto result = wait_for_event(std::memory_order_seq_cst, memory);
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+    }
+    const auto late = wait_for_event(std::memory_order_release, Orders::store_buffers);
+    CHECK_THAT(late.report, Contains("deadlock"));
+}
+
+}  // namespace
+}  // namespace rueda::core::test

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <catch2/catch.hpp>
+
+#include "tests/core/interleavings/explored_set.hpp"
+
+/// Slots that are taken back while somebody announces, metadata that changes, and names that several ranks see first.
+namespace rueda::core::test {
+namespace {
+
+enum : std::size_t { a, b, c, d };
+
+/// Numbers 20 to 23 are for names, and cannot become more. With "a" bound, three are left: the next name takes back
+/// idle ones first.
+struct Reclaiming : RanksOf<2> {
+    Reclaiming()
+        : RanksOf({.members = 2, .unnamed_slots = 20, .initial_slots = 24, .slots = 24, .mailbox_records = 4}) {
+        bind(a);
+    }
+};
+constexpr std::uint32_t kSlotOfA = 20;
+
+TEST_CASE("an arrival against a reclaim: counted, or sent away, never both", "[unit]") {
+    bool counted = false;
+    bool sent_away = false;
+    const auto result = explore<Reclaiming>(
+        [](Reclaiming&) {},
+        {[](Reclaiming& s) { s.ranks[0].announce(a); }, [](Reclaiming& s) { s.ranks[1].announce(c); }},
+        [&](Reclaiming& s) {
+            const std::uint64_t word = s.memory.arrivals(kSlotOfA).count.load();
+            const auto state = static_cast<SlotState>(s.memory.record(kSlotOfA).state);
+            RUEDA_EXPLORER_REQUIRE(ArrivalCount::is_retired(word) == (state == SlotState::retired));
+            RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::retire) == (ArrivalCount::is_retired(word) ? 1U : 0U));
+            RUEDA_EXPLORER_REQUIRE(s.memory.header().requests.load() == 0);
+            // Only an arrival that came after the bit was sent away; it has a new number then.
+            RUEDA_EXPLORER_REQUIRE(s.ranks[0].sent_away == (ArrivalCount::is_retired(word) ? 1U : 0U));
+            int waiting = 0;
+            for (std::uint32_t slot = kSlotOfA + 1; slot < 24; ++slot) {
+                const SlotRecord& record = s.memory.record(slot);
+                const bool is_a = std::string_view(record.name, record.name_bytes) == kNames[a];
+                waiting += is_a && record.state == static_cast<std::uint32_t>(SlotState::first_sight);
+                RUEDA_EXPLORER_REQUIRE(!is_a || record.arrived == 1);
+            }
+            RUEDA_EXPLORER_REQUIRE(waiting == (ArrivalCount::is_retired(word) ? 1 : 0));
+            (ArrivalCount::is_retired(word) ? sent_away : counted) = true;
+        });
+    INFO(result.report);
+    CHECK(result.passed());
+    REQUIRE(result.exhausted);
+    CHECK(counted);
+    CHECK(sent_away);
+}
+
+// Bound: two preemptions.
+TEST_CASE("every name is called once, with or without a reclaim", "[unit]") {
+    // With "a" first on both, its last arriver may not have appended the call yet when the other one reclaims.
+    for (const bool same_order : {false, true}) {
+        const auto result = explore<Reclaiming>([](Reclaiming&) {},
+                                                {[](Reclaiming& s) {
+                                                     s.ranks[0].announce(a);
+                                                     s.ranks[0].announce(c);
+                                                     s.ranks[0].run();
+                                                 },
+                                                 [=](Reclaiming& s) {
+                                                     s.ranks[1].announce(same_order ? a : c);
+                                                     s.ranks[1].announce(same_order ? c : a);
+                                                     s.ranks[1].run();
+                                                 }},
+                                                [](Reclaiming& s) {
+                                                    s.require_all_ended();
+                                                    s.require_same_history();
+                                                    RUEDA_EXPLORER_REQUIRE(s.ranks[0].events.size() == 3);
+                                                },
+                                                {.preemptions = 2});
+        INFO(result.report);
+        CHECK(result.passed());
+    }
+}
+
+// Bound: two preemptions.
+TEST_CASE("numbers are used again when the cursors have passed, and nobody arrives in the old one", "[unit]") {
+    bool reused = false;
+    const auto result = explore<Reclaiming>([](Reclaiming&) {},
+                                            {[](Reclaiming& s) {
+                                                 s.ranks[0].turn();
+                                                 s.ranks[0].announce(a);
+                                                 s.ranks[0].announce(c);
+                                                 s.ranks[0].announce(d);
+                                                 s.ranks[0].run();
+                                             },
+                                             [](Reclaiming& s) {
+                                                 s.ranks[1].announce(c);
+                                                 s.ranks[1].turn();
+                                                 s.ranks[1].announce(d);
+                                                 s.ranks[1].announce(a);
+                                                 s.ranks[1].run();
+                                             }},
+                                            [&](Reclaiming& s) {
+                                                s.require_all_ended();
+                                                s.require_same_history();
+                                                RUEDA_EXPLORER_REQUIRE(s.ranks[0].events.size() == 4);
+                                                reused = reused || s.memory.label(kSlotOfA).state().use == 2;
+                                            },
+                                            {.preemptions = 2});
+    INFO(result.report);
+    CHECK(result.passed());
+    CHECK(reused);
+}
+
+struct Changing : RanksOf<2> {
+    Changing() : RanksOf({.members = 2, .unnamed_slots = 0, .initial_slots = 8, .slots = 8, .mailbox_records = 4}) {
+        bind(a);
+    }
+};
+
+TEST_CASE("metadata changes on one rank or on both: one resolve, one outcome, and then in full again", "[unit]") {
+    for (const bool both : {false, true}) {
+        const auto result =
+            explore<Changing>([](Changing&) {},
+                              {[](Changing& s) {
+                                   s.ranks[0].announce(a, vector_of(5));
+                                   s.ranks[0].run();
+                                   s.ranks[0].announce(a);
+                                   s.ranks[0].run();
+                               },
+                               [=](Changing& s) {
+                                   s.ranks[1].announce(a, vector_of(both ? 5 : 3));
+                                   s.ranks[1].run();
+                                   s.ranks[1].announce(a);
+                                   s.ranks[1].run();
+                               }},
+                              [=](Changing& s) {
+                                  s.require_all_ended();
+                                  s.require_same_history();
+                                  RUEDA_EXPLORER_REQUIRE(s.ranks[0].resolves + s.ranks[1].resolves == 1);
+                                  const std::vector<Entry> entries = s.entries();
+                                  RUEDA_EXPLORER_REQUIRE(entries.size() == 3);
+                                  const EntryKind expected = both ? EntryKind::changed_call : EntryKind::mismatch;
+                                  RUEDA_EXPLORER_REQUIRE(entries[1].kind == expected);
+                                  RUEDA_EXPLORER_REQUIRE(entries[2].kind == EntryKind::first_call);
+                              });
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+    }
+}
+
+/// The only number is in use, so the names make the table grow; "d" may be taken back.
+template <std::uint32_t members>
+struct FirstSight : RanksOf<members> {
+    FirstSight()
+        : RanksOf<members>(
+              {.members = members, .unnamed_slots = 0, .initial_slots = 1, .slots = 4, .mailbox_records = 2}) {
+        this->bind(d);
+    }
+    void require_both_called() const {
+        this->require_all_ended();
+        this->require_same_history();
+        RUEDA_EXPLORER_REQUIRE(this->count(EntryKind::first_call) == 3);
+        RUEDA_EXPLORER_REQUIRE(this->entries().size() == 3 + this->count(EntryKind::retire));
+        RUEDA_EXPLORER_REQUIRE(this->tables.read() >= 1);
+    }
+};
+
+template <std::uint32_t members>
+auto announce_both(std::uint32_t rank, std::size_t first, std::size_t second) {
+    return [=](FirstSight<members>& s) {
+        s.ranks[rank].announce(first);
+        s.ranks[rank].announce(second);
+        s.ranks[rank].run();
+    };
+}
+
+TEST_CASE("two ranks see two names first at once: the registrar's role is handed on, and no post is lost", "[unit]") {
+    const auto result =
+        explore<FirstSight<2>>([](FirstSight<2>&) {}, {announce_both<2>(0, a, b), announce_both<2>(1, b, a)},
+                               [](FirstSight<2>& s) { s.require_both_called(); });
+    INFO(result.report);
+    CHECK(result.passed());
+    REQUIRE(result.exhausted);
+}
+
+// Bound: one preemption.
+TEST_CASE("three ranks: the same", "[unit]") {
+    const auto result = explore<FirstSight<3>>(
+        [](FirstSight<3>&) {}, {announce_both<3>(0, a, b), announce_both<3>(1, b, a), announce_both<3>(2, a, b)},
+        [](FirstSight<3>& s) { s.require_both_called(); }, {.preemptions = 1});
+    INFO(result.report);
+    CHECK(result.passed());
+}
+
+}  // namespace
+}  // namespace rueda::core::test

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/negotiation/log.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/core/negotiation/members.hpp"
+
+namespace rueda::core::test {
+namespace {
+
+constexpr NegotiationExtent kSmall = {
+    .members = 2, .unnamed_slots = 4, .initial_slots = 5, .slots = 5, .mailbox_records = 2};
+
+TEST_CASE("entries come back as they were appended, in order") {
+    Members set(kSmall);
+    Log<Atomics> log(set.memory());
+    CHECK_FALSE(log.is_published(0));
+    CHECK(log.append({EntryKind::call, 3, 0, 0, 2, 4096}) == 0);
+    CHECK(log.append({EntryKind::refused, kNoSlot, 1, 77, 0, 0}) == 1);
+    CHECK(log.is_published(0));
+    CHECK(log.is_published(1));
+    CHECK_FALSE(log.is_published(2));
+    const Entry call = log.read(0);
+    CHECK(call.kind == EntryKind::call);
+    CHECK(call.slot == 3);
+    CHECK(call.operation == 2);
+    CHECK(call.bytes == 4096);
+    const Entry refused = log.read(1);
+    CHECK(refused.kind == EntryKind::refused);
+    CHECK(refused.slot == kNoSlot);
+    CHECK(refused.rank == 1);
+    CHECK(refused.ticket == 77);
+}
+
+TEST_CASE("the first end of a batch wins, and what earlier rounds of the ring left there counts as open") {
+    Members set(kSmall);
+    Log<Atomics> log(set.memory());
+    REQUIRE(kSmall.log_entries() == 16);  // 2 × 5 + 2 × 2 + 1, rounded up
+    for (std::uint64_t round = 0; round < 3; ++round) {
+        const std::uint64_t begin = round * 16;
+        for (std::uint64_t i = 0; i < 16; ++i) {
+            CHECK(log.append({EntryKind::call, static_cast<std::uint32_t>(i)}) == begin + i);
+        }
+        CHECK(log.end_of_batch(begin) == Log<Atomics>::kOpen);
+        CHECK(log.close_batch(begin, begin + 16) == begin + 16);
+        CHECK(log.close_batch(begin, begin + 3) == begin + 16);
+        CHECK(log.end_of_batch(begin) == begin + 16);
+    }
+    CHECK_FALSE(log.is_published(0));  // the ring has come round
+}
+
+TEST_CASE("an appender that begins a batch can close it behind its entry") {
+    Members set(kSmall);
+    Log<Atomics> log(set.memory());
+    CHECK(log.append({EntryKind::call, 1}, 0) == 0);
+    CHECK(log.end_of_batch(0) == 1);
+    CHECK(log.append({EntryKind::call, 2}, 5) == 1);  // a batch begins elsewhere
+    CHECK(log.end_of_batch(1) == Log<Atomics>::kOpen);
+}
+
+TEST_CASE("an end that no working rank writes is told apart") {
+    Members set(kSmall);
+    const Log<Atomics> log(set.memory());
+    CHECK(log.is_plausible_end(100, 101));
+    CHECK(log.is_plausible_end(100, 116));
+    CHECK_FALSE(log.is_plausible_end(100, 100));
+    CHECK_FALSE(log.is_plausible_end(100, 99));
+    CHECK_FALSE(log.is_plausible_end(100, 117));
+}
+
+}  // namespace
+}  // namespace rueda::core::test

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/negotiation/arrivals.hpp"
+#include "core/negotiation/log.hpp"
+#include "core/negotiation/registrar.hpp"
+
+namespace rueda::core::test {
+
+using Atomics = base::StdAtomics;
+using Entry = Log<Atomics>::Entry;
+
+inline Metadata allreduce_of(std::initializer_list<std::int64_t> shape, DType dtype = DType::float32) {
+    Metadata metadata;
+    metadata.operation = static_cast<std::uint8_t>(collectives::Operation::allreduce);
+    metadata.dtype = static_cast<std::uint8_t>(dtype);
+    metadata.ndim = static_cast<std::uint8_t>(shape.size());
+    std::copy(shape.begin(), shape.end(), metadata.shape);
+    return metadata;
+}
+
+/// All members of a process set in private memory, driven by hand in one thread: each call is one step of the protocol.
+class Members {
+public:
+    explicit Members(const NegotiationExtent& extent)
+        : memory_bytes_(NegotiationMemory<Atomics>::bytes(extent)),
+          block_(static_cast<std::byte*>(std::aligned_alloc(kPage, memory_bytes_)), std::free) {
+        std::memset(block_.get(), 0, memory_bytes_);
+        NegotiationMemory<Atomics>::initialise(block_.get(), extent);
+        for (std::uint32_t member = 0; member < extent.members; ++member) {
+            registrars_.push_back(std::make_unique<Registrar<Atomics>>(
+                memory(), member, Registrar<Atomics>::Environment{.may_grow = [this](std::uint64_t bytes) {
+                    asked_bytes.push_back(bytes);
+                    return growth;
+                }}));
+        }
+    }
+
+    [[nodiscard]] NegotiationMemory<Atomics> memory() const { return {block_.get(), extent()}; }
+    [[nodiscard]] const NegotiationExtent& extent() const {
+        return reinterpret_cast<const SetHeader<Atomics>*>(block_.get())->extent;
+    }
+    [[nodiscard]] SetHeader<Atomics>& header() const { return memory().header(); }
+    [[nodiscard]] Registrar<Atomics>& registrar(std::uint32_t member) { return *registrars_[member]; }
+
+    /// A hash for tests: equal for names of one length, so that names collide.
+    [[nodiscard]] static std::uint64_t hash_of(std::string_view name) { return name.size(); }
+
+    /// Returns how many log entries it led to.
+    Result<std::uint64_t> announce_in_full(std::uint32_t member, std::string_view name, const Metadata& metadata,
+                                           std::int64_t at_ns = 1, std::uint32_t ticket = 7) {
+        MailboxRecord<Atomics>* record = registrar(member).next_record();
+        REQUIRE(record != nullptr);
+        record->kind = static_cast<std::uint32_t>(RequestKind::announce);
+        record->ticket = ticket;
+        record->name_bytes = static_cast<std::uint32_t>(name.size());
+        record->name_hash = hash_of(name);
+        std::memcpy(record->name, name.data(), name.size());
+        write(record->place, 0, at_ns, &metadata);
+        return registrar(member).post();
+    }
+    /// Also of unnamed slots, whose places always carry metadata. With `changed`, of a named one.
+    Arrival arrive_at(std::uint32_t member, std::uint32_t slot, std::uint64_t generation, std::int64_t at_ns = 1,
+                      const Metadata* metadata = nullptr) {
+        write(memory().place(slot, member, generation), generation, at_ns, metadata);
+        return arrive(memory(), slot, generation, metadata != nullptr && slot >= extent().unnamed_slots);
+    }
+    Result<std::uint64_t> resolve(std::uint32_t member, std::uint32_t slot, std::uint64_t generation) {
+        MailboxRecord<Atomics>* record = registrar(member).next_record();
+        REQUIRE(record != nullptr);
+        record->kind = static_cast<std::uint32_t>(RequestKind::resolve);
+        record->slot = slot;
+        record->generation = generation;
+        return registrar(member).post();
+    }
+    Result<std::uint64_t> shut_down(std::uint32_t member) {
+        MailboxRecord<Atomics>* record = registrar(member).next_record();
+        REQUIRE(record != nullptr);
+        record->kind = static_cast<std::uint32_t>(RequestKind::shut_down);
+        return registrar(member).post();
+    }
+    /// First sight by all, with the same metadata. Returns the slot.
+    std::uint32_t bind(std::string_view name, const Metadata& metadata) {
+        for (std::uint32_t member = 0; member < extent().members; ++member) {
+            const auto posted = announce_in_full(member, name, metadata);
+            INFO(posted.status().message());
+            REQUIRE(posted.is_ok());
+        }
+        const Entry last = entries().back();
+        REQUIRE(last.kind == EntryKind::first_call);
+        return last.slot;
+    }
+    /// One more generation of a bound slot, called by its last arriver.
+    void call(std::uint32_t slot, std::uint64_t generation) {
+        for (std::uint32_t member = 0; member + 1 < extent().members; ++member) {
+            REQUIRE(arrive_at(member, slot, generation) == Arrival::counted);
+        }
+        REQUIRE(arrive_at(extent().members - 1, slot, generation) == Arrival::last);
+        const std::uint64_t position = Log<Atomics>(memory()).append({EntryKind::call, slot});
+        memory().arrivals(slot).last_called.store(position);
+        memory().arrivals(slot).called.store(generation * extent().members);
+    }
+    /// `member` has read and done everything that is in the log.
+    void catch_up(std::uint32_t member) { memory().cursor(member).position.store(log_end()); }
+    void catch_up() {
+        for (std::uint32_t member = 0; member < extent().members; ++member) {
+            catch_up(member);
+        }
+    }
+
+    [[nodiscard]] std::uint64_t log_end() const { return Log<Atomics>(memory()).end(0); }
+
+    /// All entries that were ever appended, as long as the ring has not come round.
+    [[nodiscard]] std::vector<Entry> entries() const {
+        const Log<Atomics> log(memory());
+        std::vector<Entry> all;
+        const std::uint64_t end = log_end();
+        for (std::uint64_t position = 0; position < end; ++position) {
+            if (end - position <= extent().log_entries()) {
+                REQUIRE(log.is_published(position));
+                all.push_back(log.read(position));
+            }
+        }
+        return all;
+    }
+
+    Status growth;  ///< the answer to "may the table grow?"
+    std::vector<std::uint64_t> asked_bytes;
+
+private:
+    static constexpr std::size_t kPage = 4096;
+
+    static void write(Place<Atomics>& place, std::uint64_t generation, std::int64_t at_ns, const Metadata* metadata) {
+        place.flags = 0;
+        if (metadata != nullptr) {
+            place.flags = Place<Atomics>::kMetadata;
+            place.metadata = *metadata;
+            place.signature = signature_of(*metadata);
+        }
+        place.announced_ns.store(at_ns);
+        place.stamp.store(generation + 1);
+    }
+
+    std::size_t memory_bytes_;
+    std::unique_ptr<std::byte, decltype(&std::free)> block_;
+    std::vector<std::unique_ptr<Registrar<Atomics>>> registrars_;
+};
+
+}  // namespace rueda::core::test

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/negotiation/metadata.hpp"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "tests/core/negotiation/members.hpp"
+
+namespace rueda::core::test {
+namespace {
+
+/// Every field changed in turn.
+const std::vector<std::function<void(Metadata&)>> kChanges = {
+    [](Metadata& m) { m.operation = 1; },   [](Metadata& m) { m.dtype = 0; },    [](Metadata& m) { m.reduce_op = 1; },
+    [](Metadata& m) { m.ndim = 1; },        [](Metadata& m) { m.shape[1] = 5; }, [](Metadata& m) { m.root = 2; },
+    [](Metadata& m) { m.process_set = 3; }, [](Metadata& m) { m.group = 4; },    [](Metadata& m) { m.prescale = 0.5; },
+    [](Metadata& m) { m.postscale = -1; },
+};
+
+TEST_CASE("ranks agree when every field is the same, and else do not") {
+    const Metadata base = allreduce_of({3, 4});
+    CHECK(agree(base, base));
+    std::set<std::uint64_t> signatures = {signature_of(base)};
+    for (const auto& change : kChanges) {
+        Metadata changed = base;
+        change(changed);
+        CHECK_FALSE(agree(base, changed));
+        CHECK_FALSE(agree(changed, base));
+        signatures.insert(signature_of(changed));
+    }
+    CHECK(signatures.size() == kChanges.size() + 1);
+}
+
+TEST_CASE("extents behind the last dimension mean nothing, and a NaN agrees with itself") {
+    Metadata a = allreduce_of({3, 4});
+    Metadata b = a;
+    b.shape[2] = 99;
+    CHECK(agree(a, b));
+    CHECK(signature_of(a) == signature_of(b));
+    a.prescale = b.prescale = std::numeric_limits<double>::quiet_NaN();
+    CHECK(agree(a, b));
+    b.prescale = 0.0;
+    a.prescale = -0.0;
+    CHECK_FALSE(agree(a, b));  // by the bits
+}
+
+TEST_CASE("bytes of a tensor") {
+    CHECK(bytes_of(allreduce_of({3, 4})) == 48);
+    CHECK(bytes_of(allreduce_of({3, 4}, DType::int64)) == 96);
+    CHECK(bytes_of(allreduce_of({}, DType::bfloat16)) == 2);
+    CHECK(bytes_of(allreduce_of({3, 0, 4})) == 0);
+    CHECK(bytes_of(allreduce_of({Metadata::kAnyExtent, 5})) == 20);  // a row
+}
+
+TEST_CASE("bytes that no working rank writes are told apart") {
+    CHECK(is_plausible(allreduce_of({3, 4})));
+    CHECK(is_plausible(allreduce_of({Metadata::kAnyExtent, 4})));
+    const std::vector<std::function<void(Metadata&)>> broken = {
+        [](Metadata& m) { m.operation = 7; }, [](Metadata& m) { m.dtype = 8; },
+        [](Metadata& m) { m.reduce_op = 6; }, [](Metadata& m) { m.ndim = RUEDA_MAX_DIMENSIONS + 1; },
+        [](Metadata& m) { m.shape[0] = -2; }, [](Metadata& m) { m.shape[1] = -1; },
+    };
+    for (const auto& breaks : broken) {
+        Metadata metadata = allreduce_of({3, 4});
+        breaks(metadata);
+        CHECK_FALSE(is_plausible(metadata));
+    }
+}
+
+TEST_CASE("a mismatch names the tensor, what differs, and who has which value") {
+    std::vector<Metadata> by_rank(4, allreduce_of({3, 4}));
+    by_rank[3] = allreduce_of({3, 5});
+    const Status status = mismatch_of("layer1.weight", by_rank);
+    CHECK(status.code() == ErrorCode::mismatch);
+    CHECK(status.message() ==
+          "tensor 'layer1.weight': the ranks disagree about the shape: ranks 0-2: [3, 4]; rank 3: [3, 5]");
+    CHECK(
+        mismatch_of("", by_rank).message() ==
+        "an unnamed tensor (matched by call order): the ranks disagree about the shape: ranks 0-2: [3, 4]; rank 3: [3, "
+        "5]");
+}
+
+TEST_CASE("of several differences the first cause is named, the value of the lowest rank first") {
+    const auto text = [](const std::function<void(Metadata&)>& change) {
+        std::vector<Metadata> by_rank(3, allreduce_of({3, 4}));
+        change(by_rank[0]);
+        return mismatch_of("t", by_rank).message();
+    };
+    const std::string head = "tensor 't': the ranks disagree about ";
+    CHECK(text([](Metadata& m) {
+              m.operation = 1;
+              m.ndim = 0;
+          }) == head + "the operation: rank 0: broadcast; ranks 1, 2: allreduce");
+    CHECK(text([](Metadata& m) { m.dtype = 3; }) == head + "the dtype: rank 0: int64; ranks 1, 2: float32");
+    CHECK(text([](Metadata& m) { m.ndim = 0; }) == head + "the shape: rank 0: []; ranks 1, 2: [3, 4]");
+    CHECK(text([](Metadata& m) { m.shape[0] = Metadata::kAnyExtent; }) ==
+          head + "the shape: rank 0: [any, 4]; ranks 1, 2: [3, 4]");
+    CHECK(text([](Metadata& m) { m.reduce_op = 1; }) ==
+          head + "the reduce operation: rank 0: sum; ranks 1, 2: average");
+    CHECK(text([](Metadata& m) { m.root = 2; }) == head + "the root rank: rank 0: 2; ranks 1, 2: 0");
+    CHECK(text([](Metadata& m) { m.prescale = 0.5; }) == head + "the prescale factor: rank 0: 0.5; ranks 1, 2: 1");
+    CHECK(text([](Metadata& m) { m.postscale = 0.25; }) == head + "the postscale factor: rank 0: 0.25; ranks 1, 2: 1");
+    CHECK(text([](Metadata& m) { m.process_set = 2; }) == head + "the process set: rank 0: 2; ranks 1, 2: 0");
+    CHECK(text([](Metadata& m) { m.group = 2; }) == head + "the group: rank 0: 2; ranks 1, 2: 0");
+}
+
+}  // namespace
+}  // namespace rueda::core::test

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/negotiation/registrar.hpp"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/core/negotiation/members.hpp"
+
+namespace rueda::core::test {
+namespace {
+
+constexpr NegotiationExtent kThree = {
+    .members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 4};
+
+TEST_CASE("a name is called when all members have announced it in full, and then has a slot") {
+    Members set(kThree);
+    const Metadata metadata = allreduce_of({3, 4});
+    CHECK(set.announce_in_full(1, "weight", metadata).value() == 0);
+    CHECK(set.announce_in_full(0, "weight", metadata).value() == 0);
+    CHECK(set.entries().empty());
+    CHECK(set.memory().record(4).state == static_cast<std::uint32_t>(SlotState::first_sight));
+    CHECK(set.announce_in_full(2, "weight", metadata).value() == 1);
+    REQUIRE(set.entries().size() == 1);
+    const Entry call = set.entries()[0];
+    CHECK(call.kind == EntryKind::first_call);
+    CHECK(call.slot == 4);  // the first behind the unnamed ones
+    CHECK(call.operation == metadata.operation);
+    CHECK(call.bytes == 48);
+    const SlotRecord& record = set.memory().record(4);
+    CHECK(record.state == static_cast<std::uint32_t>(SlotState::bound));
+    CHECK(std::string_view(record.name, record.name_bytes) == "weight");
+    CHECK(agree(record.metadata, metadata));
+    CHECK(ArrivalCount::arrivals(set.memory().arrivals(4).count.load()) == 0);
+}
+
+TEST_CASE("a bound name is called by its last arriver, without the registrar") {
+    Members set(kThree);
+    const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
+    for (std::uint64_t generation = 1; generation < 5; ++generation) {
+        for (const std::uint32_t member : {2U, 0U, 1U}) {
+            CHECK(set.arrive_at(member, slot, generation) == (member == 1 ? Arrival::last : Arrival::counted));
+        }
+    }
+    CHECK(set.entries().size() == 1);
+    CHECK(ArrivalCount::arrivals(set.memory().arrivals(slot).count.load()) == 12);
+}
+
+TEST_CASE("names that arrive in different orders meet") {
+    Members set(kThree);
+    const Metadata metadata = allreduce_of({3});
+    CHECK(set.announce_in_full(0, "aa", metadata).value() == 0);  // one hash: the names are equally long
+    CHECK(set.announce_in_full(1, "bb", metadata).value() == 0);
+    CHECK(set.announce_in_full(2, "cc", metadata).value() == 0);
+    CHECK(set.announce_in_full(0, "bb", metadata).value() == 0);
+    CHECK(set.announce_in_full(2, "bb", metadata).value() == 1);
+    CHECK(set.announce_in_full(1, "cc", metadata).value() == 0);
+    CHECK(set.announce_in_full(1, "aa", metadata).value() == 0);
+    CHECK(set.announce_in_full(2, "aa", metadata).value() == 1);
+    CHECK(set.announce_in_full(0, "cc", metadata).value() == 1);
+    REQUIRE(set.entries().size() == 3);
+    CHECK(set.entries()[0].slot == 5);
+    CHECK(set.entries()[1].slot == 4);
+    CHECK(set.entries()[2].slot == 6);
+}
+
+TEST_CASE("members that disagree at first sight get a mismatch, and the name is free again") {
+    Members set(kThree);
+    CHECK(set.announce_in_full(0, "weight", allreduce_of({3})).is_ok());
+    CHECK(set.announce_in_full(1, "weight", allreduce_of({4})).is_ok());
+    CHECK(set.announce_in_full(2, "weight", allreduce_of({3})).value() == 1);
+    REQUIRE(set.entries().size() == 1);
+    CHECK(set.entries()[0].kind == EntryKind::mismatch);
+    CHECK(set.entries()[0].slot == 4);
+    CHECK(set.memory().record(4).state == static_cast<std::uint32_t>(SlotState::retired));
+    // What the members meant stands still for the message.
+    CHECK(Registrar<Atomics>::announced_metadata(set.memory(), 4, 1, 0).shape[0] == 4);
+    CHECK(Registrar<Atomics>::announced_metadata(set.memory(), 4, 2, 0).shape[0] == 3);
+    CHECK(set.bind("weight", allreduce_of({5})) == 5);
+}
+
+TEST_CASE("a change that all members make is called once more, and gives up the slot") {
+    Members set(kThree);
+    const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
+    set.call(slot, 1);
+    const Metadata changed = allreduce_of({6});
+    CHECK(set.arrive_at(1, slot, 2, 1, &changed) == Arrival::counted);
+    CHECK(set.arrive_at(0, slot, 2, 1, &changed) == Arrival::counted);
+    CHECK(set.arrive_at(2, slot, 2, 1, &changed) == Arrival::last_changed);
+    CHECK(set.resolve(2, slot, 2).value() == 1);
+    const Entry last = set.entries().back();
+    CHECK(last.kind == EntryKind::changed_call);
+    CHECK(last.slot == slot);
+    CHECK(last.bytes == 24);
+    CHECK(set.memory().record(slot).state == static_cast<std::uint32_t>(SlotState::retired));
+    CHECK(set.bind("weight", changed) != slot);
+}
+
+TEST_CASE("a change that only some make is a mismatch, whoever comes last") {
+    for (const std::uint32_t changing : {0U, 1U, 2U}) {
+        Members set(kThree);
+        const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
+        const Metadata changed = allreduce_of({6});
+        for (std::uint32_t member = 0; member < 3; ++member) {
+            const Arrival arrival = set.arrive_at(member, slot, 1, 1, member == changing ? &changed : nullptr);
+            CHECK(arrival == (member == 2 ? Arrival::last_changed : Arrival::counted));
+        }
+        CHECK(set.resolve(2, slot, 1).value() == 1);
+        CHECK(set.entries().back().kind == EntryKind::mismatch);
+        CHECK(set.entries().back().slot == slot);
+        CHECK(set.memory().record(slot).state == static_cast<std::uint32_t>(SlotState::retired));
+        for (std::uint32_t member = 0; member < 3; ++member) {
+            CHECK(Registrar<Atomics>::announced_metadata(set.memory(), slot, member, 1).shape[0] ==
+                  (member == changing ? 6 : 3));
+        }
+    }
+}
+
+TEST_CASE("a mark of a change that comes back to what is bound is an agreement") {
+    Members set(kThree);
+    const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
+    const Metadata same = allreduce_of({3});
+    CHECK(set.arrive_at(0, slot, 1, 1, &same) == Arrival::counted);
+    CHECK(set.arrive_at(1, slot, 1) == Arrival::counted);
+    CHECK(set.arrive_at(2, slot, 1) == Arrival::last_changed);
+    CHECK(set.resolve(2, slot, 1).is_ok());
+    CHECK(set.entries().back().kind == EntryKind::changed_call);
+}
+
+TEST_CASE("unnamed slots outlive a mismatch") {
+    Members set(kThree);
+    const Metadata a = allreduce_of({3});
+    const Metadata b = allreduce_of({4});
+    CHECK(set.arrive_at(0, 2, 1, 1, &a) == Arrival::counted);
+    CHECK(set.arrive_at(1, 2, 1, 1, &b) == Arrival::counted);
+    CHECK(set.arrive_at(2, 2, 1, 1, &a) == Arrival::last);
+    CHECK(set.resolve(2, 2, 1).value() == 1);
+    CHECK(set.entries().back().kind == EntryKind::mismatch);
+    CHECK(set.memory().record(2).state == static_cast<std::uint32_t>(SlotState::bound));
+    for (std::uint32_t member = 0; member < 3; ++member) {
+        CHECK(set.arrive_at(member, 2, 2, 1, &b) == (member == 2 ? Arrival::last : Arrival::counted));
+    }
+    CHECK(set.resolve(0, 2, 2).value() == 1);
+    CHECK(set.entries().back().kind == EntryKind::call);
+    CHECK(set.entries().back().bytes == 16);
+}
+
+TEST_CASE("requests that no working rank posts end the Runtime with their reason") {
+    const auto message = [](const std::function<Result<std::uint64_t>(Members&)>& request) {
+        Members set(kThree);
+        const auto posted = request(set);
+        CHECK(posted.status().code() == ErrorCode::internal);
+        return posted.status().message();
+    };
+    CHECK(message([](Members& set) { return set.resolve(0, 16, 1); }) ==
+          "a rank asked to compare slot 16, which is not bound");
+    CHECK(message([](Members& set) { return set.resolve(0, 5, 1); }) ==
+          "a rank asked to compare slot 5, which is not bound");
+    CHECK(message([](Members& set) {
+              set.bind("weight", allreduce_of({3}));
+              return set.announce_in_full(1, "weight", allreduce_of({3}));
+          }) == "rank 1 announced 'weight' in full, but its slot 4 is in state 2");
+    CHECK(message([](Members& set) {
+              static_cast<void>(set.announce_in_full(1, "weight", allreduce_of({3})));
+              return set.announce_in_full(1, "weight", allreduce_of({3}));
+          }) == "rank 1 announced 'weight' in full, but its slot 4 is in state 1");
+    const std::string implausible = "rank 2 announced a tensor with a name of ";
+    CHECK(message([](Members& set) { return set.announce_in_full(2, "", allreduce_of({3})); }) ==
+          implausible + "0 bytes or metadata that no working rank writes");
+    CHECK(message([](Members& set) {
+              Metadata broken = allreduce_of({3});
+              broken.shape[0] = -5;
+              return set.announce_in_full(2, "weight", broken);
+          }) == implausible + "6 bytes or metadata that no working rank writes");
+    CHECK(message([](Members& set) {
+              set.registrar(1).next_record()->kind = 9;
+              return set.registrar(1).post();
+          }) == "rank 1 posted a request of unknown kind 9");
+}
+
+TEST_CASE("a mailbox fills while another rank is the registrar, who then handles all of it") {
+    Members set(kThree);
+    const Metadata metadata = allreduce_of({3});
+    set.header().requests.store(1);  // rank 2 is at it, and slow
+    for (int i = 0; i < 4; ++i) {
+        CHECK(set.announce_in_full(0, fmt::format("t{}", i), metadata).value() == 0);
+    }
+    CHECK(set.registrar(0).next_record() == nullptr);
+    CHECK(set.announce_in_full(1, "t0", metadata).value() == 0);  // another mailbox has room
+    CHECK(set.memory().record(4).state == static_cast<std::uint32_t>(SlotState::unused));
+    set.header().requests.store(0);  // rank 2 leaves, and comes back with a post of its own
+    CHECK(set.announce_in_full(2, "t0", metadata).value() == 1);
+    CHECK(set.entries().back().kind == EntryKind::first_call);
+    CHECK(set.memory().header().high_slot.load() == 8);  // all four names have a slot
+    CHECK(set.registrar(0).next_record() != nullptr);
+    CHECK(set.header().requests.load() == 0);
+}
+
+}  // namespace
+}  // namespace rueda::core::test

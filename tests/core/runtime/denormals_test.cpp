@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// The engine turns on the caller's thread, whose floating-point environment is the caller's business and must not show
+// in the bits.
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "tests/conformance/jobs.hpp"
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+
+namespace rueda::tests {
+namespace {
+
+constexpr unsigned kFlushToZero = 0x8000;
+constexpr unsigned kDenormalsAreZero = 0x0040;
+constexpr unsigned kRoundUp = 0x4000;
+
+void reduce_denormals(RankContext&, RuntimeClient& client) {
+    const unsigned before = _mm_getcsr();
+    const unsigned odd = before | (client.rank() % 2 == 0 ? kFlushToZero | kDenormalsAreZero : kRoundUp);
+    for (const bool resident : {false, true}) {
+        for (const std::int64_t elements : {5, 1000, 20000}) {
+            const Buffer buffer(client, DType::float32, {elements}, resident);
+            auto* const bits = static_cast<std::uint32_t*>(buffer.tensor().data);
+            for (std::int64_t i = 0; i < elements; ++i) {
+                bits[i] = static_cast<std::uint32_t>(i + 1 + client.rank());  // a denormal is its count of 2^−149
+            }
+            const std::string what = "denormals " + std::to_string(elements);
+            _mm_setcsr(odd);
+            const Status status = client.allreduce(what, buffer.tensor(), buffer.tensor(), {ReduceOp::sum});
+            const unsigned after = _mm_getcsr();
+            _mm_setcsr(before);
+            expect_ok(status, what);
+            RUEDA_RANK_EQUAL(after & ~0x3FU, odd & ~0x3FU);  // but for the sticky flags
+            const auto size = static_cast<std::uint32_t>(client.size());
+            for (std::int64_t i = 0; i < elements; ++i) {
+                RUEDA_RANK_EQUAL(bits[i], size * static_cast<std::uint32_t>(i + 1) + size * (size - 1) / 2);
+            }
+        }
+    }
+}
+
+TEST_CASE("a caller that flushes denormals gets the same bits, and keeps flushing", "[threads]") {
+    const int size = GENERATE(1, 2, 4);
+    for (const base::Config& config : {test_config(), tiny_config()}) {
+        const RanksResult result = run_clients(size, config, reduce_denormals);
+        INFO(result.text());
+        CHECK(result.passed());
+    }
+}
+
+}  // namespace
+}  // namespace rueda::tests
+#endif

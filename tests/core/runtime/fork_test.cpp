@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A forked child has neither the arena nor the engine: it cannot use Rueda, and cannot harm its parent's tensors.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+#include "rueda/rueda.hpp"
+#include "tests/conformance/public_ranks.hpp"
+
+namespace rueda::tests {
+namespace {
+
+/// Exit status of a child that runs `body`; 128 + signal for one that was killed.
+template <class Body>
+int end_of_child(Body&& body) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::_exit(body());
+    }
+    int status = 0;
+    RUEDA_RANK_CHECK(::waitpid(child, &status, 0) == child);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void reduce_ones(float* values, std::size_t count, float size) {
+    std::fill_n(values, count, 1.0F);
+    rueda::allreduce("ones", std::span(values, count), {.op = ReduceOp::sum});
+    RUEDA_RANK_EQUAL(values[0], size);
+    RUEDA_RANK_EQUAL(values[count - 1], size);
+}
+
+TEST_CASE("a forked child", "[processes]") {
+    const RanksResult result = run_public_ranks(2, [](RankContext& context) {
+        constexpr std::size_t kCount = 1 << 18;
+        rueda::init();
+        auto* const resident = static_cast<float*>(rueda::allocate(kCount * sizeof(float)));
+        reduce_ones(resident, kCount, 2);
+
+        context.phase("a child that asks");
+        RUEDA_RANK_EQUAL(
+            end_of_child([&] {
+                float value = 0;
+                const std::int64_t extent = 1;
+                const rueda_tensor tensor{&value, &extent, 1, RUEDA_FLOAT32};
+                int rank = 0;
+                const bool refused = rueda_initialized() == 0 && rueda_rank(&rank) == RUEDA_NOT_INITIALIZED &&
+                                     rueda_init() == RUEDA_NOT_INITIALIZED &&
+                                     rueda_allreduce("ones", &tensor, &tensor, nullptr) == RUEDA_NOT_INITIALIZED &&
+                                     rueda_barrier(nullptr) == RUEDA_NOT_INITIALIZED;
+                const std::string text = rueda_last_error();
+                const bool said = text.find("forked") != std::string::npos;
+                return refused && said && rueda_deallocate(resident) == RUEDA_OK && rueda_shutdown() == RUEDA_OK ? 7
+                                                                                                                 : 1;
+            }),
+            7);
+        reduce_ones(resident, kCount, 2);
+
+        context.phase("a child that writes");
+        std::fill_n(resident, kCount, 3.0F);
+        RUEDA_RANK_EQUAL(end_of_child([&] {
+                             ::signal(SIGSEGV, SIG_DFL);
+                             resident[0] = 4;
+                             return 0;
+                         }),
+                         128 + SIGSEGV);
+        for (std::size_t i = 0; i < kCount; ++i) {
+            RUEDA_RANK_EQUAL(resident[i], 3.0F);
+        }
+        reduce_ones(resident, kCount, 2);
+
+        context.phase("a child that exits");
+        RUEDA_RANK_EQUAL(end_of_child([]() -> int { std::exit(9); }), 9);
+        reduce_ones(resident, kCount, 2);
+
+        context.phase("a child while an operation is pending");
+        if (context.rank() == 0) {
+            std::fill_n(resident, kCount, 1.0F);
+            const rueda::Handle handle =
+                rueda::allreduce_async("ones", std::span(resident, kCount), {.op = ReduceOp::sum});
+            RUEDA_RANK_EQUAL(end_of_child([] { return 5; }), 5);
+            context.phase("child has ended");
+            handle.wait();
+            RUEDA_RANK_EQUAL(resident[kCount - 1], 2.0F);
+        } else {
+            context.wait_for_phase(0, "child has ended");
+            reduce_ones(resident, kCount, 2);
+        }
+        rueda::shutdown();
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+}  // namespace
+}  // namespace rueda::tests

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// The end of a job, and what may come after it.
+#include <catch2/catch.hpp>
+#include <future>
+#include <thread>
+
+#include "rueda/rueda.hpp"
+#include "tests/conformance/jobs.hpp"
+#include "tests/conformance/public_client.hpp"
+#include "tests/conformance/public_ranks.hpp"
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
+
+namespace rueda::tests {
+namespace {
+
+void check_passed(const RanksResult& result) {
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+void pending_at_shutdown(RankContext&, RuntimeClient& client) {
+    std::vector<float> values(100, 1);
+    const Tensor tensor{values.data(), DType::float32, {100}};
+    std::vector<PendingPointer> pending;
+    for (const char* name : {"one", "two", ""}) {
+        pending.push_back(
+            expect_value(client.start_allreduce(name + (*name == '\0' ? std::string() : std::to_string(client.rank())),
+                                                tensor, tensor, {}),
+                         "an operation that nobody else starts"));
+    }
+    // Unnamed operations match; only the names differ.
+    expect_ok(pending.back()->wait(), "the unnamed operation");
+    expect_ok(client.shutdown(), "shutdown");
+    for (std::size_t i = 0; i < 2; ++i) {
+        RUEDA_RANK_CHECK(pending[i]->ready());
+        RUEDA_RANK_CHECK(!pending[i]->wait().is_ok());
+        RUEDA_RANK_CHECK(pending[i]->wait().code() != ErrorCode::internal);
+    }
+    expect_ok(client.shutdown(), "a second shutdown");
+    RUEDA_RANK_EQUAL(expect_failure(client.start_allreduce("late", tensor, tensor, {}).status(),
+                                    ErrorCode::not_initialized, "after the shutdown"),
+                     std::string("rueda::shutdown() has been called on this rank"));
+}
+
+TEST_CASE("shutdown with operations pending, twice", "[threads]") {
+    check_passed(run_clients(GENERATE(2, 4), test_config(), pending_at_shutdown));
+}
+TEST_CASE("shutdown of processes with operations pending, twice", "[processes]") {
+    check_passed(run_clients(GENERATE(2, 4), test_config(), pending_at_shutdown, {.as = RanksAs::processes}));
+}
+
+/// Rank 1 leaves; what the others have pending, start now, or start later cannot be done any more.
+void one_leaves_early(RankContext& context, RuntimeClient& client) {
+    float value = 1;
+    const Tensor tensor{&value, DType::float32, {1}};
+    expect_ok(client.allreduce("bound", tensor, tensor, {}), "before");
+    if (client.rank() == 1) {
+        context.phase("leaving");
+        return;
+    }
+    const std::string reason = "rank 1 has shut down, so nothing can be done together any more";
+    for (const char* name : {"bound", "fresh", ""}) {
+        float other = 1;
+        const Tensor mine{&other, DType::float32, {1}};
+        const auto pending = client.start_allreduce(name, mine, mine, {});
+        // Refused at once, or failed later, as it comes.
+        const Status status = pending.is_ok() ? pending.value()->wait() : pending.status();
+        const std::string text = expect_failure(status, ErrorCode::aborted, "after rank 1 has left");
+        RUEDA_RANK_CHECK(text == reason || text == fmt::format("tensor '{}': {}", name, reason));
+    }
+}
+
+TEST_CASE("one rank shuts down early", "[threads]") {
+    for (int round = 0; round < 20; ++round) {
+        check_passed(run_clients(2 + round % 3, test_config(), one_leaves_early));
+    }
+}
+
+/// The others are blocked in an operation when it happens.
+TEST_CASE("one rank shuts down while the others wait for it", "[threads]") {
+    for (int round = 0; round < 10; ++round) {
+        check_passed(run_clients(3, test_config(), [&](RankContext& context, RuntimeClient& client) {
+            std::vector<float> values(5000, 1);
+            const Tensor tensor{values.data(), DType::float32, {5000}};
+            if (client.rank() == 1) {
+                context.wait_for_phase(0, "waiting");
+                context.wait_for_phase(2, "waiting");
+                std::this_thread::sleep_for(std::chrono::milliseconds(round));
+                return;
+            }
+            context.phase("waiting");
+            RUEDA_RANK_EQUAL(
+                expect_failure(client.allreduce("alone", tensor, tensor, {}), ErrorCode::aborted, "the others"),
+                std::string("tensor 'alone': rank 1 has shut down, so nothing can be done together any more"));
+        }));
+    }
+}
+
+/// From several threads of a rank at once: one does it, the others wait for that one.
+TEST_CASE("shutdown by several threads of a rank", "[threads]") {
+    check_passed(run_clients(3, test_config(), [](RankContext&, RuntimeClient& client) {
+        std::vector<std::future<void>> ends;
+        for (int i = 0; i < 3; ++i) {
+            ends.push_back(std::async(std::launch::async, [&] { expect_ok(client.shutdown(), "shutdown"); }));
+        }
+        for (auto& end : ends) {
+            end.get();
+        }
+    }));
+}
+
+TEST_CASE("init again after a shutdown", "[processes]") {
+    check_passed(run_public_ranks(GENERATE(1, 3), [](RankContext& context) {
+        float* kept = nullptr;
+        for (int job = 0; job < 4; ++job) {
+            context.phase(fmt::format("job {}", job));
+            RUEDA_RANK_CHECK(!rueda::initialized());
+            rueda::init();
+            rueda::init();  // does nothing
+            PublicClient client;
+            run_scenarios(client, error_scenarios());
+            if (kept != nullptr) {  // of the job before: still there, and memory like any other
+                RUEDA_RANK_EQUAL(kept[999], static_cast<float>(client.size()));
+                kept[0] = 1;
+                rueda::allreduce("kept", std::span(kept, 1), {.op = ReduceOp::sum});
+                RUEDA_RANK_EQUAL(kept[0], static_cast<float>(client.size()));
+                rueda::deallocate(kept);
+            }
+            kept = static_cast<float*>(rueda::allocate(1000 * sizeof(float)));
+            std::fill_n(kept, 1000, 1.0F);
+            rueda::allreduce("resident", std::span(kept, 1000), {.op = ReduceOp::sum});
+            rueda::shutdown();
+            rueda::shutdown();  // does nothing
+            RUEDA_RANK_EQUAL(kept[999], static_cast<float>(context.size()));
+        }
+        try {
+            rueda::barrier();
+            RUEDA_RANK_CHECK(false);
+        } catch (const NotInitialized&) {
+        }
+    }));
+}
+
+/// TensorSlots and handles outlive the job that they were used in.
+TEST_CASE("slots and handles across jobs", "[processes]") {
+    check_passed(run_public_ranks(2, [](RankContext&) {
+        rueda::TensorSlot slot("kept");
+        std::vector<float> values(10);
+        std::vector<rueda::Handle> handles;
+        for (int job = 0; job < 3; ++job) {
+            rueda::init();
+            for (int i = 0; i < 3; ++i) {
+                std::fill(values.begin(), values.end(), 1.0F);
+                rueda::allreduce(slot, values, {.op = ReduceOp::sum});
+                RUEDA_RANK_EQUAL(values[9], 2.0F);
+            }
+            handles.push_back(rueda::allreduce_async(slot, values));
+            handles.back().wait();
+            rueda::shutdown();
+        }
+        for (const rueda::Handle& handle : handles) {
+            RUEDA_RANK_CHECK(handle.ready());
+            handle.wait();
+        }
+    }));
+}
+
+/// Letting go of a handle neither waits nor cancels.
+TEST_CASE("handles that nobody waits for", "[processes]") {
+    check_passed(run_public_ranks(3, [](RankContext&) {
+        rueda::init();
+        std::vector<std::vector<float>> values(50, std::vector<float>(300, 1));
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            static_cast<void>(
+                rueda::allreduce_async("forgotten." + std::to_string(i), values[i], {.op = ReduceOp::sum}));
+        }
+        // They are done when operations of the same names are possible again, which refuse duplicates.
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            for (;;) {
+                try {
+                    rueda::broadcast("forgotten." + std::to_string(i), values[i], 0);
+                    break;
+                } catch (const DuplicateName&) {
+                    std::this_thread::sleep_for(std::chrono::microseconds(100));
+                }
+            }
+            RUEDA_RANK_EQUAL(values[i][299], 3.0F);
+        }
+        rueda::shutdown();
+    }));
+}
+
+}  // namespace
+}  // namespace rueda::tests

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "tests/conformance/jobs.hpp"
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
+
+namespace rueda::tests {
+
+/// Promised is about a second; this is for a machine that does much else.
+inline constexpr double kPromiseSeconds = 3;
+
+/// Of a clock that all processes of the host share.
+[[nodiscard]] inline double now_seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// A number from the environment, for longer runs: FAULT_ROUNDS, FAULT_SEED.
+[[nodiscard]] inline std::uint32_t number_from_environment(const char* name, std::uint32_t usual) {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? usual : static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
+}
+
+/// Allreduces under `name` until one fails; returns how, and checks the sums of those that do not.
+[[nodiscard]] inline Status reduce_until_failure(Client& client, const std::string& name, bool new_names,
+                                                 std::int64_t elements, bool resident) {
+    const Buffer buffer(client, DType::float32, {elements}, resident);
+    for (int i = 0;; ++i) {
+        fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), i);
+        const std::string full_name = new_names ? name + std::to_string(i) : name;
+        const Status status = client.allreduce(full_name, buffer.tensor(), buffer.tensor(), {ReduceOp::sum});
+        if (!status.is_ok()) {
+            return status;
+        }
+        check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), i, full_name);
+    }
+}
+
+}  // namespace rueda::tests

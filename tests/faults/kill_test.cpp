@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A rank is killed at some moment: every other one learns of it in time, by an error that names it, and ends cleanly.
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <iostream>
+#include <random>
+#include <thread>
+
+#include "tests/faults/faults.hpp"
+
+namespace rueda::tests {
+namespace {
+
+enum class Moment { init, negotiation, small, staged, resident, gather, idle, shutdown };
+constexpr std::array kMoments = {Moment::init,     Moment::negotiation, Moment::small, Moment::staged,
+                                 Moment::resident, Moment::gather,      Moment::idle,  Moment::shutdown};
+
+const char* name_of(Moment moment) {
+    switch (moment) {
+        case Moment::init:
+            return "init";
+        case Moment::negotiation:
+            return "negotiation";
+        case Moment::small:
+            return "small tensors";
+        case Moment::staged:
+            return "staged";
+        case Moment::resident:
+            return "resident";
+        case Moment::gather:
+            return "allgather";
+        case Moment::idle:
+            return "idle";
+        case Moment::shutdown:
+            return "shutdown";
+    }
+    return "unknown";
+}
+
+Status gather_until_failure(Client& client) {
+    const Buffer mine(client, DType::float32, {client.rank() * 10'000 + 1}, client.rank() % 2 == 0);
+    for (;;) {
+        auto started = client.start_allgather("gather", mine.tensor());
+        const Status status = started.is_ok() ? started.value()->wait() : started.status();
+        if (!status.is_ok()) {
+            return status;
+        }
+    }
+}
+
+Status work_until_failure(Client& client, Moment moment) {
+    constexpr std::int64_t kLarge = 1 << 20;
+    switch (moment) {
+        case Moment::negotiation:
+            return reduce_until_failure(client, "new.", true, 100, false);
+        case Moment::staged:
+            return reduce_until_failure(client, "staged", false, kLarge, false);
+        case Moment::resident:
+            return reduce_until_failure(client, "resident", false, kLarge, true);
+        case Moment::gather:
+            return gather_until_failure(client);
+        case Moment::idle:
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            return reduce_until_failure(client, "late", false, 10, false);
+        default:
+            return reduce_until_failure(client, "small", false, 3, false);
+    }
+}
+
+void live_until_failure(RankContext& context, const base::Config& config, Moment moment) {
+    const auto failed = [&](const Status& status) {
+        context.report("failed", fmt::format("{:.6f}", now_seconds()));
+        context.report("code", rueda::name_of(status.code()));
+        context.report("text", status.message());
+    };
+    context.report("pid", ::getpid());
+    // Who dies before that is one that never came: the others' start times out.
+    auto plane = context.open_control_plane();
+    plane.status().throw_if_failed();
+    context.phase(name_of(Moment::init));
+    auto created = RuntimeClient::create(config, std::move(plane).value());
+    if (!created.is_ok()) {
+        return failed(created.status());
+    }
+    RuntimeClient& client = *created.value();
+    context.phase(name_of(moment));
+    if (moment != Moment::shutdown) {
+        const Status status = work_until_failure(client, moment);
+        failed(status);
+        // It stays so, at once, and with the same words.
+        float value = 0;
+        const Tensor tensor{&value, DType::float32, {1}};
+        RUEDA_RANK_EQUAL(expect_failure(client.allreduce("after", tensor, tensor, {}), ErrorCode::aborted, "after"),
+                         status.message());
+    }
+    expect_ok(client.shutdown(), "shutdown");
+    context.report("ended", fmt::format("{:.6f}", now_seconds()));
+}
+
+struct Kill {
+    int size = 2;
+    int victim = 0;
+    Moment moment = Moment::small;
+    std::chrono::microseconds delay{0};
+    double at = 0;
+};
+
+/// A rank that was told nothing: it never needed the victim.
+void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
+    REQUIRE(rank.end == RankEnd::returned);
+    if (rank.values.count("text") == 0) {
+        CHECK(kill.moment == Moment::shutdown);
+        CHECK(std::stod(rank.value("ended")) - kill.at < kPromiseSeconds);
+        return;
+    }
+    CHECK(std::stod(rank.value("failed")) - kill.at < kPromiseSeconds);
+    CHECK(rank.value("code") == "Aborted");
+    if (kill.moment == Moment::init && rank.value("text").find("died") == std::string::npos) {
+        // Before there is an arena, the control plane tells.
+        CHECK(rank.value("text").find(fmt::format("rank {}", kill.victim)) != std::string::npos);
+        return;
+    }
+    CHECK(rank.value("text").find(fmt::format("rank {} (pid {}) died: no exit record: killed, or out of memory",
+                                              kill.victim, victim_pid)) == 0);
+    CHECK(std::stod(rank.value("ended")) - kill.at < kPromiseSeconds);
+}
+
+/// The longest time from the kill to an error.
+double run_kill(Kill& kill) {
+    const base::Config config = test_config();
+    const RanksResult result = run_ranks(
+        kill.size, [&](RankContext& context) { live_until_failure(context, config, kill.moment); },
+        {.as = RanksAs::processes, .deadline = std::chrono::seconds(30), .meanwhile = [&](RunningRanks& running) {
+             running.wait_for_phase(kill.victim, name_of(kill.moment));
+             std::this_thread::sleep_for(kill.delay);
+             kill.at = now_seconds();
+             running.kill_rank(kill.victim, SIGKILL);
+         }});
+    INFO(result.text());
+    const RankOutcome& dead = result.ranks[static_cast<std::size_t>(kill.victim)];
+    if (dead.end != RankEnd::killed) {  // it was faster
+        CHECK((kill.moment == Moment::init || kill.moment == Moment::shutdown));
+        return 0;
+    }
+    CHECK(dead.signal == SIGKILL);
+    CHECK(result.leaks.empty());
+    double longest = 0;
+    for (int rank = 0; rank < kill.size; ++rank) {
+        if (rank != kill.victim) {
+            const RankOutcome& survivor = result.ranks[static_cast<std::size_t>(rank)];
+            check_survivor(survivor, kill, std::stoi(dead.value("pid")));
+            const auto failed = survivor.values.find("failed");
+            longest = std::max(longest, failed == survivor.values.end() ? 0 : std::stod(failed->second) - kill.at);
+        }
+    }
+    return longest;
+}
+
+/// FAULT_ROUNDS and FAULT_SEED make it longer and different.
+TEST_CASE("a rank is killed", "[faults]") {
+    const std::uint32_t seed = number_from_environment("FAULT_SEED", 1);
+    const std::uint32_t rounds = number_from_environment("FAULT_ROUNDS", 2);
+    std::mt19937 random(seed);
+    double longest = 0;
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+        for (const Moment moment : kMoments) {
+            Kill kill;
+            kill.size = random() % 2 == 0 ? 2 : 4;
+            kill.victim = static_cast<int>(random() % static_cast<unsigned>(kill.size));
+            kill.moment = moment;
+            kill.delay = std::chrono::microseconds(random() % (moment == Moment::init ? 3'000 : 30'000));
+            INFO("seed " << seed << ", round " << round << ": rank " << kill.victim << " of " << kill.size
+                         << " is killed " << kill.delay.count() << " µs into " << name_of(moment));
+            const double seconds = run_kill(kill);
+            longest = moment == Moment::idle ? longest : std::max(longest, seconds);
+        }
+    }
+    std::cout << fmt::format("a killed rank was known to the others after at most {:.2f} s\n", longest);
+}
+
+}  // namespace
+}  // namespace rueda::tests

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A tensor that one rank does not submit: the report on the standard error, and the end of the job where one is asked
+// for.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "tests/faults/faults.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// The standard error of this process goes here while it lives.
+class CapturedErrors {
+public:
+    CapturedErrors() : saved_(::dup(STDERR_FILENO)), file_(std::tmpfile()) { ::dup2(::fileno(file_), STDERR_FILENO); }
+    ~CapturedErrors() {
+        ::dup2(saved_, STDERR_FILENO);
+        ::close(saved_);
+        std::fclose(file_);
+    }
+    CapturedErrors(const CapturedErrors&) = delete;
+    CapturedErrors& operator=(const CapturedErrors&) = delete;
+
+    [[nodiscard]] std::string text() const {
+        std::string all(static_cast<std::size_t>(::lseek(::fileno(file_), 0, SEEK_END)), '\0');
+        const ssize_t count = ::pread(::fileno(file_), all.data(), all.size(), 0);
+        all.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+        return all;
+    }
+
+private:
+    int saved_;
+    std::FILE* file_;
+};
+
+constexpr const char* kSentence =
+    "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for "
+    "remainder of ranks for more than 0.5 seconds. This may indicate that different ranks are trying to submit "
+    "different tensors or that only subset of ranks is submitting tensors, which will cause deadlock.";
+
+std::size_t occurrences(const std::string& text, const std::string& of) {
+    std::size_t count = 0;
+    for (std::size_t at = text.find(of); at != std::string::npos; at = text.find(of, at + 1)) {
+        ++count;
+    }
+    return count;
+}
+
+void expect_part(const std::string& text, const std::string& part) {
+    if (text.find(part) == std::string::npos) {
+        throw RankCheckFailed(fmt::format("'{}' is not in: {}", part, text));
+    }
+}
+
+/// Rank 2 is busy while the others wait for it; later it comes, and everything goes on.
+void one_rank_is_late(RankContext& context, RuntimeClient& client, const CapturedErrors& errors) {
+    std::vector<float> values(100);
+    const Tensor tensor{values.data(), DType::float32, {100}};
+    fill_input(tensor, ReduceOp::sum, client.rank(), 1);
+    for (int step = 0; step < 2; ++step) {  // bound by now
+        float one = 1;
+        expect_ok(client.allreduce("gradient", {&one, DType::float32, {1}}, {&one, DType::float32, {1}}, {}), "before");
+    }
+    if (client.rank() == 2) {
+        client.runtime().begin_busy("loading data");
+        context.report("pid", ::getpid());
+        context.phase("busy");
+        context.wait_for_phase(0, "reported");
+        expect_ok(client.runtime().end_busy(), "end_busy");
+    } else {
+        context.wait_for_phase(2, "busy");
+    }
+    const double begin = now_seconds();
+    const auto pending = expect_value(client.start_allreduce("gradient", tensor, tensor, {ReduceOp::sum}), "gradient");
+    if (client.rank() == 0) {
+        while (errors.text().find("loading data") == std::string::npos && now_seconds() - begin < 20) {
+            std::this_thread::sleep_for(5ms);
+        }
+        const double seconds = now_seconds() - begin;
+        RUEDA_RANK_CHECK(seconds >= 0.5);
+        RUEDA_RANK_CHECK(seconds < 0.5 + kPromiseSeconds);
+        std::this_thread::sleep_for(50ms);  // a second report in a hurry would be one too many
+        context.phase("reported");
+    }
+    expect_ok(pending->wait(), "gradient");
+    check_allreduce(tensor, {ReduceOp::sum}, client.size(), 1, "gradient");
+}
+
+TEST_CASE("a stalled tensor is reported", "[faults]") {
+    const RanksResult result =
+        run_ranks(3,
+                  [](RankContext& context) {
+                      const CapturedErrors errors;
+                      base::Config config = test_config();
+                      config.log_level = base::LogLevel::warning;
+                      config.stall_warning_seconds = 0.5;
+                      auto plane = context.open_control_plane();
+                      plane.status().throw_if_failed();
+                      auto client = RuntimeClient::create(config, std::move(plane).value());
+                      client.status().throw_if_failed();
+                      one_rank_is_late(context, *client.value(), errors);
+                      expect_ok(client.value()->shutdown(), "shutdown");
+                      const std::string text = errors.text();
+                      context.report("errors", text);
+                      RUEDA_RANK_EQUAL(occurrences(text, kSentence), context.rank() == 0 ? 1U : 0U);
+                      if (context.rank() == 0) {
+                          expect_part(text, "rank 0]");
+                          expect_part(text, "\n  tensor 'gradient': waiting for ");
+                          expect_part(text, "; ready: ranks 0, 1; missing: rank 2\n");
+                          expect_part(text, "\n  rank 2 (pid ");
+                          expect_part(text, "busy with 'loading data'; waits in no collective itself");
+                      }
+                  },
+                  {.as = RanksAs::processes});
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("a stalled job is ended", "[faults]") {
+    base::Config config = test_config();
+    config.stall_warning_seconds = 0.2;
+    config.stall_shutdown_seconds = 0.6;
+    const RanksResult result =
+        run_clients(3, config,
+                    [](RankContext& context, RuntimeClient& client) {
+                        float value = 0;
+                        const Tensor tensor{&value, DType::float32, {1}};
+                        const bool late = client.rank() == 1;
+                        if (late) {
+                            context.wait_for_phase(0, "failed");
+                        }
+                        const double begin = now_seconds();
+                        const std::string text = expect_failure(client.allreduce("gradient", tensor, tensor, {}),
+                                                                ErrorCode::aborted, "the stalled operation");
+                        const double seconds = now_seconds() - begin;
+                        context.phase("failed");
+                        expect_part(text, "tensor 'gradient' has waited for rank 1 for 0.");
+                        expect_part(text, " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.6); ready: rank");
+                        RUEDA_RANK_CHECK(late || seconds >= 0.3);  // the other may have come later
+                        RUEDA_RANK_CHECK(seconds < 0.6 + kPromiseSeconds);
+                    },
+                    {.as = RanksAs::processes});
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+}  // namespace
+}  // namespace rueda::tests

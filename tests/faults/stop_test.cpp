@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A rank that stands still is no dead rank. But once the job is aborted for another reason, nobody waits for it for
+// long.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <thread>
+
+#include "tests/faults/faults.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("a rank is stopped and goes on", "[faults]") {
+    const bool resident = GENERATE(false, true);
+    const RanksResult result = run_clients(
+        2, test_config(),
+        [&](RankContext& context, RuntimeClient& client) {
+            const Buffer buffer(client, DType::float32, {1 << 18}, resident);
+            const double begin = now_seconds();
+            context.phase("working");
+            for (int i = 0; i < 20 || now_seconds() - begin < 2; ++i) {
+                fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), i);
+                expect_ok(client.allreduce("tensor", buffer.tensor(), buffer.tensor(), {ReduceOp::sum}), "a step");
+                check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), i, "a step");
+                // Both make the same number of steps: rank 0's clock decides.
+                std::int64_t more = now_seconds() - begin < 2 ? 1 : 0;
+                const Tensor tensor{&more, DType::int64, {1}};
+                expect_ok(client.broadcast("more", tensor, 0), "more");
+                if (more == 0 && i >= 20) {
+                    break;
+                }
+            }
+        },
+        {.as = RanksAs::processes, .meanwhile = [&](RunningRanks& running) {
+             running.wait_for_phase(0, "working");
+             running.wait_for_phase(1, "working");
+             for (int i = 0; i < 3; ++i) {
+                 std::this_thread::sleep_for(20ms);
+                 running.stop_rank(1 - i % 2);
+                 std::this_thread::sleep_for(400ms);  // longer than the liveness interval
+                 running.continue_rank(1 - i % 2);
+             }
+         }});
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// Rank 1 stands still somewhere in a resident allreduce, when rank 2 dies: it may still write into rank 0's tensor.
+TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
+    const double grace = 0.3;
+    double killed_at = 0;
+    const RanksResult result =
+        run_ranks(3,
+                  [&](RankContext& context) {
+                      auto plane = context.open_control_plane();
+                      plane.status().throw_if_failed();
+                      base::Config config = test_config();
+                      config.abort_grace_seconds = grace;
+                      auto client = RuntimeClient::create(config, std::move(plane).value());
+                      client.status().throw_if_failed();
+                      context.phase("working");
+                      const Status status = reduce_until_failure(*client.value(), "tensor", false, 1 << 20, true);
+                      context.report("failed", fmt::format("{:.6f}", now_seconds()));
+                      context.report("code", rueda::name_of(status.code()));
+                      context.report("text", status.message());
+                      expect_ok(client.value()->shutdown(), "shutdown");
+                      context.phase("ended");
+                  },
+                  {.as = RanksAs::processes, .deadline = 30s, .meanwhile = [&](RunningRanks& running) {
+                       for (const int rank : {0, 1, 2}) {
+                           running.wait_for_phase(rank, "working");
+                       }
+                       std::this_thread::sleep_for(50ms);
+                       running.stop_rank(1);
+                       killed_at = now_seconds();
+                       running.kill_rank(2, SIGKILL);
+                       // The survivor does not need the stopped one to end.
+                       running.wait_for_phase(0, "ended");
+                       running.continue_rank(1);
+                   }});
+    INFO(result.text());
+    CHECK(result.leaks.empty());
+    const RankOutcome& survivor = result.ranks[0];
+    REQUIRE(survivor.end == RankEnd::returned);
+    CHECK(survivor.value("code") == "Aborted");
+    const std::string& text = survivor.value("text");
+    CHECK(text.find("rank 2 (pid ") == 0);
+    CHECK(text.find("; a rank did not leave its batch in time, so the contents of tensors in resident memory are "
+                    "undefined") != std::string::npos);
+    const double seconds = std::stod(survivor.value("failed")) - killed_at;
+    CHECK(seconds >= grace);
+    CHECK(seconds < grace + kPromiseSeconds);
+    // The stopped one finds everything over when it goes on.
+    CHECK(result.ranks[1].end == RankEnd::returned);
+    CHECK(result.ranks[1].value("code") == "Aborted");
+    CHECK(result.ranks[2].end == RankEnd::killed);
+}
+
+}  // namespace
+}  // namespace rueda::tests

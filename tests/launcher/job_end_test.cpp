@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// How the ends of ranks become one exit status, and when which signal goes to those that still run.
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+
+#include "launcher/job_ending.hpp"
+#include "launcher/rank_end.hpp"
+
+namespace rueda::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Wait statuses as the kernel forms them (wait(2)): the exit status in the second byte, or the signal in the first.
+RankEnd exited(int rank, int status) { return {rank, 100 + rank, status << 8, "", false}; }
+RankEnd killed(int rank, int signal_number) { return {rank, 100 + rank, signal_number, "", false}; }
+
+TEST_CASE("each end gets a line that names it", "[unit]") {
+    CHECK(describe(killed(1, SIGKILL)) == "rank 1 (pid 101) was killed by signal 9 (Killed)");
+    CHECK(describe(exited(0, 3)) == "rank 0 (pid 100) ended with exit status 3");
+    CHECK(describe(not_started(2, "./x", ENOEXEC)) ==
+          "rank 2 could not be started: './x': Exec format error (errno 8)");
+    CHECK(describe(exited(kLauncherRank, 1)) == "mpirun (pid 99) ended with exit status 1 before the job was over");
+    // 128 + SIGSEGV, with the bit that says "core dumped".
+    CHECK(exit_status_of({0, 1, SIGSEGV | 0x80, "", false}) == 139);
+    CHECK(exit_status_of(not_started(0, "")) == 127);
+}
+
+TEST_CASE("the first failure is the job's", "[unit]") {
+    JobOutcome outcome;
+    CHECK(outcome.exit_status() == 0);
+    outcome.add({exited(2, 0)});
+    CHECK(outcome.exit_status() == 0);
+    CHECK_FALSE(outcome.cause());
+    outcome.add({exited(3, 4), exited(1, 5)});
+    CHECK(outcome.exit_status() == 4);
+    outcome.add({killed(0, SIGKILL)});
+    CHECK(outcome.exit_status() == 4);
+    CHECK(outcome.cause()->rank == 3);
+}
+
+TEST_CASE("of failures seen together a killed rank is the cause", "[unit]") {
+    JobOutcome outcome;
+    outcome.add({exited(0, 1), killed(1, SIGKILL), killed(2, SIGTERM)});
+    CHECK(outcome.cause()->rank == 1);
+    CHECK(outcome.exit_status() == 137);
+}
+
+TEST_CASE("an interrupted job", "[unit]") {
+    JobOutcome all_well;
+    all_well.interrupt(SIGTERM);
+    all_well.add({exited(0, 0), exited(1, 0)});
+    CHECK(all_well.exit_status() == 0);
+    JobOutcome ended;
+    ended.interrupt(SIGINT);
+    ended.interrupt(SIGTERM);
+    ended.add({exited(0, 1), killed(1, SIGKILL)});
+    CHECK(ended.exit_status() == 130);
+    JobOutcome failed_before;
+    failed_before.add({exited(1, 9)});
+    failed_before.interrupt(SIGINT);
+    failed_before.add({killed(0, SIGINT)});
+    CHECK(failed_before.exit_status() == 9);
+}
+
+TEST_CASE("an mpirun that leaves early has failed even with status 0", "[unit]") {
+    JobOutcome outcome;
+    outcome.add({exited(kLauncherRank, 0)});
+    CHECK(outcome.exit_status() == 1);
+}
+
+TEST_CASE("what mpirun did to a rank is the cause only if nothing better comes", "[unit]") {
+    RankEnd echo = killed(0, SIGTERM);
+    echo.by_launcher = true;
+    JobOutcome explained;
+    explained.add({echo});
+    CHECK(explained.is_unsettled());
+    CHECK_FALSE(explained.cause());
+    explained.add({exited(1, 7)});
+    CHECK_FALSE(explained.is_unsettled());
+    CHECK(explained.exit_status() == 7);
+    JobOutcome unexplained;
+    unexplained.add({echo});
+    unexplained.add({exited(2, 0)});
+    unexplained.settle();
+    CHECK(unexplained.exit_status() == 143);
+    CHECK(unexplained.cause()->rank == 0);
+    JobOutcome together;
+    together.add({echo, exited(kLauncherRank, 7)});
+    CHECK(together.exit_status() == 7);
+    JobOutcome well;
+    well.settle();
+    CHECK(well.exit_status() == 0);
+}
+
+TEST_CASE("after a failure: grace, SIGTERM, SIGKILL, giving up", "[unit]") {
+    const JobEnding::TimePoint start{};
+    JobEnding ending(milliseconds(300));
+    CHECK_FALSE(ending.deadline());
+    CHECK_FALSE(ending.advance(start + seconds(1000)));
+    ending.rank_failed(start);
+    ending.rank_failed(start + milliseconds(200));  // a second one does not begin the time anew
+    CHECK(ending.deadline() == start + milliseconds(300));
+    CHECK_FALSE(ending.advance(start + milliseconds(299)));
+    CHECK(ending.advance(start + milliseconds(300)) == SIGTERM);
+    const auto terminated = start + milliseconds(300);
+    CHECK_FALSE(ending.advance(terminated + JobEnding::kTerminateTime - milliseconds(1)));
+    const auto killed_at = terminated + JobEnding::kTerminateTime;
+    CHECK(ending.advance(killed_at) == SIGKILL);
+    CHECK_FALSE(ending.gave_up());
+    CHECK_FALSE(ending.advance(killed_at + JobEnding::kKillTime));
+    CHECK(ending.gave_up());
+    CHECK_FALSE(ending.deadline());
+}
+
+TEST_CASE("the user's first signal is handed on, the second kills", "[unit]") {
+    const JobEnding::TimePoint start{};
+    JobEnding once(seconds(5));
+    CHECK(once.user_signal(SIGINT, start) == SIGINT);
+    CHECK_FALSE(once.advance(start + JobEnding::kInterruptTime - milliseconds(1)));
+    CHECK(once.advance(start + JobEnding::kInterruptTime) == SIGKILL);
+    JobEnding twice(seconds(5));
+    CHECK(twice.user_signal(SIGTERM, start) == SIGTERM);
+    twice.rank_failed(start);
+    CHECK(twice.user_signal(SIGINT, start + milliseconds(1)) == SIGKILL);
+    JobEnding during_grace(seconds(5));
+    during_grace.rank_failed(start);
+    CHECK(during_grace.user_signal(SIGINT, start) == SIGINT);
+    CHECK(during_grace.deadline() == start + JobEnding::kInterruptTime);
+}
+
+}  // namespace
+}  // namespace rueda::launcher

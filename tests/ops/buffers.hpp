@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "reference.hpp"
+
+namespace rueda::ops::test {
+
+inline constexpr DType kDTypes[] = {DType::uint8,   DType::int8,     DType::int32,   DType::int64,
+                                    DType::float16, DType::bfloat16, DType::float32, DType::float64};
+inline constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+
+/// Memory that begins `shift` bytes past an address aligned to 64 and ends where its allocation ends, so that
+/// AddressSanitizer sees a byte too far; with a margin of canaries on both sides where asked for.
+class Buffer {
+public:
+    Buffer(std::size_t bytes, std::size_t shift, std::size_t margin)
+        : bytes_(bytes),
+          margin_(margin),
+          begin_(64 + shift + margin),
+          memory_(static_cast<std::byte*>(::operator new (begin_ + bytes + margin, std::align_val_t{64}))) {
+        std::memset(memory_.get(), kCanary, begin_ + bytes + margin);
+    }
+    Buffer(const Bytes& content, std::size_t shift, std::size_t margin) : Buffer(content.size(), shift, margin) {
+        std::copy(content.begin(), content.end(), data());
+    }
+    std::byte* data() { return memory_.get() + begin_; }
+    bool holds(const Bytes& content) { return std::equal(data(), data() + bytes_, content.begin(), content.end()); }
+    bool canaries_alive() {
+        const auto alive = [](std::byte b) { return b == std::byte{kCanary}; };
+        return std::all_of(memory_.get(), data(), alive) &&
+               std::all_of(data() + bytes_, data() + bytes_ + margin_, alive);
+    }
+
+private:
+    static constexpr unsigned char kCanary = 0xA5;
+    struct Delete {
+        void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
+    };
+    std::size_t bytes_;
+    std::size_t margin_;
+    std::size_t begin_;
+    std::unique_ptr<std::byte, Delete> memory_;
+};
+
+/// Half of the elements are any bits at all (NaNs, infinities, subnormals, extremes), half are moderate numbers, whose
+/// sums and products stay finite and show every rounding.
+inline Bytes random_elements(DType dtype, std::size_t count, std::mt19937_64& random) {
+    Bytes bytes(count * size_of(dtype));
+    for (std::size_t i = 0; i < count; ++i) {
+        std::uint64_t bits = random();
+        if ((random() & 1) != 0) {
+            const double value = std::ldexp(static_cast<double>(static_cast<std::int64_t>(bits)), -62);
+            if (dtype == DType::float64) {
+                std::memcpy(&bits, &value, sizeof(value));
+            } else if (dtype == DType::float32) {
+                const auto narrow = static_cast<float>(value);
+                std::memcpy(&bits, &narrow, sizeof(narrow));
+            } else if (dtype == DType::float16 || dtype == DType::bfloat16) {
+                bits = encode(dtype, value);
+            } else {
+                bits = static_cast<std::uint64_t>(static_cast<std::int64_t>(value * 60.0));
+            }
+        }
+        std::memcpy(bytes.data() + i * size_of(dtype), &bits, size_of(dtype));
+    }
+    return bytes;
+}
+
+/// Runs `body` once for every SIMD target that this machine and this compiler have, with reduce() and copy() using it.
+template <class Body>
+void for_each_target(Body body) {
+    for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+        hwy::SetSupportedTargetsForTest(target);
+        body(target);
+    }
+    hwy::SetSupportedTargetsForTest(0);
+}
+
+}  // namespace rueda::ops::test

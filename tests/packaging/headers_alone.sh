@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# headers_alone.sh gcc|clang INCLUDE-FOLDER: each public header compiles by itself and twice in a row, .h as C99 and as
+# C++20, .hpp as C++20, with strict warnings as errors.
+set -euo pipefail
+case $1 in
+    gcc) cc=gcc cxx=g++ ;;
+    *) cc=clang cxx=clang++ ;;
+esac
+command -v "$cc" "$cxx" >/dev/null || { echo "$cc and $cxx are not there"; exit 77; }
+cd "$2"
+strict=(-fsyntax-only -I. -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror)
+checked=0
+failures=0
+
+compile() { # compiler language standard header
+    # The last line is there as ISO C wants a declaration, and a header of macros has none.
+    printf '#include "%s"\n#include "%s"\ntypedef int end_of_file;\n' "$4" "$4" | "$1" -x "$2" -std="$3" "${strict[@]}" - || {
+        echo "$4 does not compile by itself as $3 with $1"
+        failures=$((failures + 1))
+    }
+    checked=$((checked + 1))
+}
+
+while IFS= read -r header; do
+    [[ $header != *.h ]] || compile "$cc" c c99 "$header"
+    compile "$cxx" c++ c++20 "$header"
+done < <(find rueda -name '*.h' -o -name '*.hpp' | sort)
+echo "$checked compilations, $failures failed"
+# rueda.h alone is two: as C and as C++.
+((failures == 0 && checked >= 2))

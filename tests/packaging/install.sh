@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# install.sh BUILD WORK LIBDIR: installs into one folder and moves it to another, as packagers and users do.
+set -euo pipefail
+rm -rf "$2"
+mkdir -p "$2"
+cmake --install "$1" --prefix "$2/first"
+mv "$2/first" "$2/prefix"
+cd "$2/prefix"
+for file in "$3/librueda.so" "$3/librueda.so.$RUEDA_VERSION" "$3/cmake/Rueda/RuedaConfig.cmake" "$3/pkgconfig/rueda.pc" \
+    include/rueda/rueda.h include/rueda/rueda.hpp bin/ruedarun share/bash-completion/completions/ruedarun; do
+    [[ -e $file ]] || { echo "$file is not installed"; exit 1; }
+done
+[[ -n $(find share -name LICENSE) ]] || { echo "LICENSE is not installed"; exit 1; }
+# A file of the package that names the build folder or the first prefix works on this machine only.
+if grep -rIlF -e "$1" -e "$2/first" .; then
+    echo "the files above name folders of the build"
+    exit 1
+fi

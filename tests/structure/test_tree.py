@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The tree keeps its rules; and the rules are such that a breach is seen."""
+
+import os
+import pathlib
+import re
+import unittest
+
+import tree
+
+ROOT = pathlib.Path(os.environ["RUEDA_SOURCE"])
+
+
+def read(path: pathlib.PurePosixPath) -> str:
+    return (ROOT / path).read_text(encoding="utf-8", errors="replace")
+
+
+class Tree(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.files = tree.files(ROOT)
+
+    def test_includes_go_one_way(self):
+        code = [path for path in self.files if path.suffix in tree.CODE]
+        self.assertGreater(len(code), 20)
+        complaints = [
+            text
+            for path in code
+            for text in tree.include_complaints(path, read(path), lambda name: (ROOT / name).is_file())
+        ]
+        self.assertEqual(complaints, [])
+
+    def test_every_source_names_its_license(self):
+        without = []
+        for path in self.files:
+            text = read(path)
+            if tree.needs_spdx(path, text.partition("\n")[0]) and not tree.has_spdx(text):
+                without.append(str(path))
+        self.assertEqual(without, [], f"the first lines should say: {' and '.join(tree.SPDX)}")
+
+    def test_every_room_has_a_readme(self):
+        rooms = [room for room in tree.ROOMS if room not in ("include", "examples")]
+        without = [room for room in rooms if not (ROOT / room / "README.md").is_file()]
+        self.assertEqual(without, [])
+
+    def test_links_in_documents_lead_somewhere(self):
+        broken = []
+        for path in self.files:
+            if path.suffix == ".md":
+                for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", read(path)):
+                    if not (ROOT / path.parent / target).exists():
+                        broken.append(f"{path}: {target}")
+        self.assertEqual(broken, [])
+
+    def test_documents_show_the_programs_as_they_are(self):
+        shown = 0
+        for document in ("docs/cpp.md", "README.md"):
+            text = read(pathlib.PurePosixPath(document))
+            blocks = re.findall(r"<!-- (examples/\S+) -->\n```cpp\n(.*?)```", text, re.DOTALL)
+            for name, block in blocks:
+                with self.subTest(document=document, program=name):
+                    program = (ROOT / name).read_text(encoding="utf-8").split("\n", 2)[2]
+                    self.assertEqual(block, program)
+                shown += 1
+            self.assertEqual(len(blocks), text.count("```cpp"), f"a program in {document} that no test compiles")
+        self.assertGreaterEqual(shown, len(list(ROOT.glob("examples/snippets/*.cpp"))))
+
+
+class Rules(unittest.TestCase):
+    TREE = {"base/text.hpp", "core/runtime/runtime.hpp", "core/negotiation/log.hpp", "include/rueda/rueda.h"}
+
+    def complaints(self, path: str, text: str) -> list[str]:
+        return tree.include_complaints(pathlib.PurePosixPath(path), text, self.TREE.__contains__)
+
+    def test_downward_own_and_public_includes_are_fine(self):
+        text = (
+            '#include "base/text.hpp"\n#include "core/negotiation/log.hpp"\n#include "rueda/rueda.h"\n#include <map>\n'
+        )
+        self.assertEqual(self.complaints("core/runtime/runtime.cpp", text), [])
+
+    def test_upward_includes_are_not(self):
+        for room in ("base", "ops", "collectives", "launcher", "include/rueda", "examples/digits"):
+            with self.subTest(room=room):
+                self.assertEqual(len(self.complaints(f"{room}/a.hpp", '#include "core/runtime/runtime.hpp"\n')), 1)
+
+    def test_brackets_do_not_hide_an_upward_include(self):
+        self.assertEqual(len(self.complaints("base/a.hpp", "  #  include <core/runtime/runtime.hpp>\n")), 1)
+
+    def test_public_headers_include_nothing_private(self):
+        self.assertEqual(len(self.complaints("include/rueda/a.hpp", '#include "base/text.hpp"\n')), 1)
+
+    def test_a_room_does_not_include_its_own_upper_part(self):
+        self.assertEqual(len(self.complaints("core/negotiation/a.hpp", '#include "core/runtime/runtime.hpp"\n')), 1)
+
+    def test_relative_and_unknown_includes_are_not_fine(self):
+        self.assertEqual(len(self.complaints("core/runtime/a.cpp", '#include "../negotiation/log.hpp"\n')), 1)
+        self.assertEqual(len(self.complaints("core/runtime/a.cpp", '#include "runtime.hpp"\n')), 1)
+
+    def test_license_lines(self):
+        both = "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n# SPDX-FileCopyrightText: 2026 The Rueda authors\n"
+        self.assertTrue(tree.has_spdx(both))
+        self.assertFalse(tree.has_spdx(both.replace("Apache-2.0", "MIT")))
+        self.assertFalse(tree.has_spdx("\n" * 10 + both))
+        self.assertTrue(tree.needs_spdx(pathlib.PurePosixPath("scripts/test"), "#!/usr/bin/env bash"))
+        self.assertFalse(tree.needs_spdx(pathlib.PurePosixPath("README.md"), "# Rueda"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tests/support/explorer/explored_atomics.hpp"
+
+namespace rueda::explorer {
+
+enum class Memory : std::uint8_t {
+    /// Operations take effect at once, in the order of the schedule.
+    sequentially_consistent,
+    /// x86: a store weaker than seq_cst waits in its thread's buffer, in order, and reaches memory at any later time;
+    /// read-modify-writes, seq_cst stores and futex calls empty the buffer first; loads see their own buffer.
+    store_buffers,
+};
+
+enum class Reduction : std::uint8_t {
+    none,        ///< every interleaving
+    sleep_sets,  ///< interleavings that differ only in the order of commuting operations are completed once
+    dynamic,     ///< the same, and branches only where two operations were seen to conflict
+};
+
+struct Options {
+    Memory memory = Memory::sequentially_consistent;
+    /// Ignored (none) where `preemptions` is set: the schedules left out could be the ones within the bound.
+    Reduction reduction = Reduction::dynamic;
+    /// At most so many switches away from a thread that could have gone on. Store buffers are free.
+    std::optional<int> preemptions = std::nullopt;
+    std::uint64_t schedules = std::numeric_limits<std::uint64_t>::max();
+    /// A schedule that is longer is a failure: an endless loop, or a spin loop without pause().
+    std::size_t steps = 10'000;
+    /// True: pause() waits until a value changed that the thread has read since its last pause(). Spin loops end, and
+    /// nothing is lost if an iteration of the loop depends on nothing but these values. False: pause() does nothing,
+    /// for loops that count their turns.
+    bool pause_waits = true;
+};
+
+enum class Failure : std::uint8_t { none, check, exception, deadlock, race, too_long, not_repeatable };
+
+struct Exploration {
+    Failure failure = Failure::none;
+    /// What failed, and the schedule that led there, one line per operation. Empty for a success.
+    std::string report;
+    std::uint64_t schedules = 0;  ///< that ran to their end
+    std::uint64_t cut = 0;        ///< that turned out to repeat a completed one, and were not counted
+    std::size_t longest = 0;      ///< steps of the longest schedule
+    bool exhausted = false;       ///< everything (within the bounds on preemptions) was seen
+
+    [[nodiscard]] bool passed() const { return failure == Failure::none && exhausted; }
+};
+
+/// The part of explore() that does not depend on the type of the state.
+[[nodiscard]] Exploration explore_erased(const std::function<void()>& setup,
+                                         const std::vector<std::function<void()>>& bodies,
+                                         const std::function<void()>& check, const Options& options);
+
+/// Runs the bodies, each as a thread, under all schedules of their operations on ExploredAtomics. For each schedule a
+/// State is made and given to `setup`; after the last thread has ended, `check` looks at it. Ends at the first failure.
+///
+/// The bodies must be repeatable: no clocks, random numbers, or other threads. At a failure the threads under way are
+/// abandoned, not unwound: what their stacks own is leaked.
+template <class State>
+[[nodiscard]] Exploration explore(const std::function<void(State&)>& setup,
+                                  const std::vector<std::function<void(State&)>>& bodies,
+                                  const std::function<void(State&)>& check, const Options& options = {}) {
+    std::optional<State> state;
+    std::vector<std::function<void()>> threads;
+    threads.reserve(bodies.size());
+    for (const auto& body : bodies) {
+        threads.emplace_back([&state, &body] { body(*state); });
+    }
+    return explore_erased(
+        [&] {
+            state.emplace();
+            setup(*state);
+        },
+        threads, [&] { check(*state); }, options);
+}
+
+/// Ends the schedule as a failure. In bodies, setup and check.
+[[noreturn]] void explorer_fail(std::string_view text);
+
+}  // namespace rueda::explorer
+
+/// Catch2's REQUIRE cannot be used in bodies: it throws, and counts every schedule as an assertion.
+#define RUEDA_EXPLORER_REQUIRE(condition)                                                                       \
+    do {                                                                                                        \
+        if (!(condition)) {                                                                                     \
+            ::rueda::explorer::explorer_fail(#condition " does not hold, line " RUEDA_EXPLORER_LINE(__LINE__)); \
+        }                                                                                                       \
+    } while (false)
+#define RUEDA_EXPLORER_LINE(line) RUEDA_EXPLORER_TEXT(line)
+#define RUEDA_EXPLORER_TEXT(line) #line

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace rueda::explorer {
+
+inline constexpr std::size_t kMaxThreads = 8;
+/// Threads, then their store buffers: process kMaxThreads + t is the buffer of thread t.
+inline constexpr std::size_t kMaxProcesses = 2 * kMaxThreads;
+/// A set of processes, one bit each.
+using ProcessSet = std::uint32_t;
+
+[[nodiscard]] constexpr ProcessSet only(std::size_t process) { return ProcessSet{1} << process; }
+[[nodiscard]] constexpr bool contains(ProcessSet set, std::size_t process) { return (set & only(process)) != 0; }
+[[nodiscard]] constexpr bool is_buffer(std::size_t process) { return process >= kMaxThreads; }
+[[nodiscard]] constexpr std::size_t buffer_of(std::size_t thread) { return thread + kMaxThreads; }
+[[nodiscard]] constexpr std::size_t thread_of(std::size_t process) { return process % kMaxThreads; }
+
+enum class OperationKind : std::uint8_t {
+    load,
+    store,
+    exchange,
+    fetch_add,
+    fetch_sub,
+    fetch_and,
+    fetch_or,
+    fetch_xor,
+    compare_exchange,
+    futex_wait,
+    futex_wake_all,
+    flush,  ///< the oldest store of a buffer reaches memory
+    plain_read,
+    plain_write,
+};
+
+/// What a thread asks for. Values are the object's bytes, zero-extended.
+struct Operation {
+    OperationKind kind = OperationKind::load;
+    std::memory_order order = std::memory_order_seq_cst;
+    std::memory_order failure_order = std::memory_order_seq_cst;
+    std::uint8_t bytes = 0;
+    std::uint32_t object = 0;
+    std::uint64_t operand = 0;
+    std::uint64_t expected = 0;
+};
+
+/// What became of it.
+struct Outcome {
+    std::uint64_t before = 0;
+    std::uint64_t after = 0;
+    bool succeeded = true;    ///< compare_exchange swapped; futex_wait slept
+    bool buffered = false;    ///< a store went to the buffer; a load came from it
+    ProcessSet affected = 0;  ///< futex_wake_all: threads woken
+};
+
+/// One line of a schedule.
+struct Step {
+    std::size_t process = 0;
+    Operation operation;
+    Outcome outcome;
+};
+
+/// What a transition touches. Two transitions of different processes that share no location, or only read it, commute.
+struct Access {
+    std::uint32_t location = 0;  ///< 2 × object for its value, 2 × object + 1 for the sleepers on it
+    bool writes = false;
+};
+using Footprint = std::vector<Access>;
+
+[[nodiscard]] inline bool conflict(const Footprint& a, const Footprint& b) {
+    for (const Access& one : a) {
+        for (const Access& other : b) {
+            if (one.location == other.location && (one.writes || other.writes)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/// How much of each process's past is known somewhere.
+template <std::size_t Count>
+struct VectorClock {
+    std::array<std::uint32_t, Count> at{};
+
+    void join(const VectorClock& other) {
+        for (std::size_t i = 0; i < Count; ++i) {
+            at[i] = at[i] < other.at[i] ? other.at[i] : at[i];
+        }
+    }
+    [[nodiscard]] bool covers(std::size_t process, std::uint32_t time) const { return at[process] >= time; }
+};
+
+}  // namespace rueda::explorer

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <string>
+
+#include "tests/support/explorer/execution.hpp"
+
+namespace rueda::explorer {
+
+/// The schedule so far, one line per operation, for people. Of a long one the last lines.
+[[nodiscard]] std::string schedule_text(const Execution& execution);
+
+}  // namespace rueda::explorer

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/control_plane.hpp"
+
+namespace rueda::tests {
+
+namespace detail {
+class Board;
+struct Ways;
+}  // namespace detail
+
+enum class RanksAs : std::uint8_t { threads, processes };
+
+/// What a rank's body has in hand.
+/// Threads: the rank's own thread; phase() and report() by one thread of the rank at a time.
+class RankContext {
+public:
+    RankContext(int rank, detail::Board& board, detail::Ways& ways) : rank_(rank), board_(board), ways_(ways) {}
+    RankContext(const RankContext&) = delete;
+    RankContext& operator=(const RankContext&) = delete;
+
+    [[nodiscard]] int rank() const { return rank_; }
+    [[nodiscard]] int size() const;
+    [[nodiscard]] RanksAs as() const;
+
+    /// What the rank does from now on, in at most 95 characters; the watchdog says it of a rank that hangs.
+    void phase(std::string_view text);
+    /// To be found in the outcome of this rank. A key given again replaces the value.
+    void report(const std::string& key, const std::string& value);
+    template <class T>
+    void report(const std::string& key, const T& value) {
+        report(key, fmt::format("{}", value));
+    }
+
+    /// A new control plane of all ranks, for threads or for processes. Collective: a rank's n-th call meets the others'
+    /// n-th calls.
+    [[nodiscard]] Result<std::unique_ptr<collectives::ControlPlane>> open_control_plane();
+
+    /// Until that rank has entered the phase (or has left it again). Throws at the deadline and where the rank has
+    /// ended without it.
+    void wait_for_phase(int rank, std::string_view text) const;
+    /// Processes only. Nothing happens to a rank that has ended.
+    void kill_rank(int rank, int signal) const;
+
+private:
+    const int rank_;
+    detail::Board& board_;
+    detail::Ways& ways_;
+    int planes_ = 0;
+};
+
+/// The ranks as the test sees them while they run.
+class RunningRanks {
+public:
+    explicit RunningRanks(detail::Board& board, RanksAs as) : board_(board), as_(as) {}
+
+    [[nodiscard]] std::string phase_of(int rank) const;
+    void wait_for_phase(int rank, std::string_view text) const;
+    /// Processes only. Nothing happens to a rank that has ended.
+    void kill_rank(int rank, int signal) const;
+    /// Returns when the rank stands still.
+    void stop_rank(int rank) const;
+    void continue_rank(int rank) const { kill_rank(rank, SIGCONT); }
+
+private:
+    detail::Board& board_;
+    const RanksAs as_;
+};
+
+struct RanksOptions {
+    RanksAs as = RanksAs::threads;
+    /// For all ranks to end. After it the watchdog says which rank is in which phase, and kills: the processes, or,
+    /// with threads, the test.
+    std::chrono::milliseconds deadline = std::chrono::seconds(60);
+    /// Runs in the caller's thread while the ranks run; Catch's assertions work here.
+    std::function<void(RunningRanks&)> meanwhile = nullptr;
+};
+
+enum class RankEnd : std::uint8_t {
+    returned,
+    threw,   ///< text is what it threw
+    exited,  ///< by itself, with exit_status; not by returning
+    killed,  ///< by signal
+    hung,    ///< killed by the watchdog
+};
+
+struct RankOutcome {
+    RankEnd end = RankEnd::returned;
+    int exit_status = 0;
+    int signal = 0;
+    std::string text;
+    std::string last_phase;
+    std::map<std::string, std::string> values;
+
+    /// Throws where the rank did not report it.
+    [[nodiscard]] const std::string& value(const std::string& key) const;
+};
+
+struct RanksResult {
+    std::vector<RankOutcome> ranks;
+    /// What was left behind, one line each: processes, descriptors, files in /dev/shm and in the temporary folder.
+    std::vector<std::string> leaks;
+
+    /// All returned, and nothing was left behind.
+    [[nodiscard]] bool passed() const;
+    /// For INFO: a line for each rank and each leak.
+    [[nodiscard]] std::string text() const;
+};
+
+/// Runs `body` once for each of `size` ranks (at most 64), as threads or as forked processes, and returns when all have
+/// ended. All begin at the same moment. In their environment TMPDIR is a new folder that has to be empty at the end.
+///
+/// A body fails by an exception (RUEDA_RANK_CHECK throws one), not by Catch's assertions: those of a child reach
+/// nobody, and they are not for several threads. Processes are for a parent that has no other threads.
+[[nodiscard]] RanksResult run_ranks(int size, const std::function<void(RankContext&)>& body,
+                                    const RanksOptions& options = {});
+
+/// A body's failed expectation.
+struct RankCheckFailed : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+}  // namespace rueda::tests
+
+#define RUEDA_RANK_CHECK(condition)                                                        \
+    do {                                                                                   \
+        if (!(condition)) {                                                                \
+            throw ::rueda::tests::RankCheckFailed(                                         \
+                fmt::format("{} does not hold at {}:{}", #condition, __FILE__, __LINE__)); \
+        }                                                                                  \
+    } while (false)
+
+/// With both values in the message.
+#define RUEDA_RANK_EQUAL(found, expected)                                                                            \
+    do {                                                                                                             \
+        const auto& rueda_found = (found);                                                                           \
+        const auto& rueda_expected = (expected);                                                                     \
+        if (!(rueda_found == rueda_expected)) {                                                                      \
+            throw ::rueda::tests::RankCheckFailed(fmt::format("{} is {}, expected {} at {}:{}", #found, rueda_found, \
+                                                              rueda_expected, __FILE__, __LINE__));                  \
+        }                                                                                                            \
+    } while (false)

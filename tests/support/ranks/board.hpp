@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "collectives/control_plane.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace rueda::tests::detail {
+
+inline constexpr int kMaxRanks = 64;
+
+/// What the ranks of a run and the test know of each other: in memory that forked ranks share with the test.
+/// Threads and processes: any.
+class Board {
+public:
+    Board(int size, std::chrono::milliseconds deadline);
+    ~Board();
+    Board(const Board&) = delete;
+    Board& operator=(const Board&) = delete;
+
+    [[nodiscard]] int size() const { return size_; }
+    [[nodiscard]] std::chrono::steady_clock::time_point deadline() const { return deadline_; }
+
+    void enter_phase(int rank, std::string_view text);
+    [[nodiscard]] std::string phase_of(int rank) const;
+    [[nodiscard]] bool was_in_phase(int rank, std::string_view text) const;
+    void wait_for_phase(int rank, std::string_view text) const;
+
+    /// Ranks wait for the start, so that every process number stands here before any body runs.
+    void start();
+    void wait_for_start() const;
+    void set_process(int rank, int pid);
+    [[nodiscard]] int process_of(int rank) const;  ///< 0: a thread, or it has ended
+    /// To be called before the process is reaped: its number may then belong to another one.
+    void set_ended(int rank);
+    void send_signal(int rank, int signal) const;
+
+    /// For the watchdog: where each rank is, since when, and in which state its process is.
+    [[nodiscard]] std::string describe() const;
+
+private:
+    struct Shared;
+    void changed();
+    void check_rank(int rank) const;
+
+    const int size_;
+    const std::chrono::steady_clock::time_point deadline_;
+    Shared* shared_;
+};
+
+/// What differs between threads and processes, for RankContext.
+struct Ways {
+    RanksAs as = RanksAs::threads;
+    std::function<void(int rank, const std::string& key, const std::string& value)> report;
+    std::function<Result<std::unique_ptr<collectives::ControlPlane>>(int rank, int number)> open_control_plane;
+};
+
+/// The ends of the ranks, in their order.
+std::vector<RankOutcome> run_as_threads(const std::function<void(RankContext&)>& body, const RanksOptions& options,
+                                        Board& board);
+std::vector<RankOutcome> run_as_processes(const std::function<void(RankContext&)>& body, const RanksOptions& options,
+                                          Board& board);
+
+}  // namespace rueda::tests::detail

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// What is collective, in its smallest form: a job of one process. tests/digits has the others.
+#include <catch2/catch.hpp>
+#include <stdexcept>
+
+#include "rueda/rueda.hpp"
+#include "rueda/training/agreement.hpp"
+#include "rueda/training/checkpoint.hpp"
+#include "tests/training/folder.hpp"
+#include "tests/training/messages.hpp"
+
+namespace rueda::training {
+namespace {
+using Catch::Matchers::Contains;
+using test::message_of;
+
+struct Job {
+    Job() { init(); }
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+    ~Job() { rueda_shutdown(); }
+};
+
+TEST_CASE("an agreement passes errors on with class and text", "[training]") {
+    const Job job;
+    int runs = 0;
+    run_on_root([&] { ++runs; });
+    run_on_every_rank([&] { ++runs; });
+    CHECK(runs == 2);
+    const auto full = [] { throw ResourceExhausted("the disk is full"); };
+    CHECK(message_of<ResourceExhausted>([&] { run_on_root(full); }) == "the disk is full");
+    CHECK(message_of<ResourceExhausted>([&] { run_on_every_rank(full); }) == "the disk is full");
+    CHECK(message_of<Internal>([] { run_on_root([] { throw std::runtime_error("foreign"); }); }) == "foreign");
+    run_on_root([&] { ++runs; });
+    CHECK(runs == 3);
+}
+
+TEST_CASE("long errors are cut between characters", "[training]") {
+    const Job job;
+    std::string text(3999, 'x');
+    const std::string message = message_of<Internal>([&] { run_on_root([&] { throw Internal(text + "äö"); }); });
+    CHECK(message == text);
+}
+
+TEST_CASE("checkpoints are saved and restored together", "[training]") {
+    const Job job;
+    const test::Folder folder;
+    std::vector<float> values = {1.5F, 2.5F};
+    const std::vector<NamedTensor> tensors = {{"values", TensorView(values)}};
+    save_checkpoint(folder.file("m"), tensors, {{"epoch", "7"}});
+    values = {0.0F, 0.0F};
+    CHECK(restore_checkpoint(folder.file("m"), tensors) == Metadata{{"epoch", "7"}});
+    CHECK(values == std::vector<float>{1.5F, 2.5F});
+    save_checkpoint(folder.file("m"), tensors);
+    CHECK(restore_checkpoint(folder.file("m"), tensors).empty());
+    CHECK_THAT(message_of<InvalidArgument>([&] { (void)restore_checkpoint(folder.file("none"), tensors); }),
+               Contains("No such file"));
+    broadcast_parameters(tensors);
+    CHECK(values == std::vector<float>{1.5F, 2.5F});
+}
+
+TEST_CASE("collective calls need init", "[training]") {
+    CHECK_THAT(message_of<NotInitialized>([] { run_on_root([] {}); }), !Contains("no error"));
+}
+
+}  // namespace
+}  // namespace rueda::training

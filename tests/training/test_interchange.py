@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Checkpoints go from Python to Rueda and back without a changed bit. CHECKPOINT_COPY names the program."""
+
+import os
+import random
+import subprocess
+import tempfile
+import unittest
+
+import safetensors_reader
+
+SIZES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I8": 1, "U8": 1}
+SHAPES = [[], [1], [3], [2, 0, 5], [2, 3, 4]]
+
+
+def elements(shape):
+    product = 1
+    for extent in shape:
+        product *= extent
+    return product
+
+
+class Interchange(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.source = os.path.join(self.folder.name, "from.safetensors")
+        self.target = os.path.join(self.folder.name, "to.safetensors")
+
+    def copy(self):
+        subprocess.run([os.environ["CHECKPOINT_COPY"], self.source, self.target], check=True, timeout=60)
+
+    def test_every_dtype_and_shape_keeps_its_bits(self):
+        numbers = random.Random(1)
+        tensors = {
+            f"{dtype} {shape} ü": (dtype, shape, numbers.randbytes(elements(shape) * size))
+            for dtype, size in SIZES.items()
+            for shape in SHAPES
+        }
+        metadata = {"epoch": "3", "ключ": 'quote " and\nline'}
+        safetensors_reader.write(self.source, tensors, metadata)
+        self.copy()
+        self.assertEqual(safetensors_reader.read(self.target), (tensors, metadata))
+
+    def test_the_safetensors_package_reads_it(self):
+        try:
+            import numpy
+            from safetensors.numpy import load_file
+        except ImportError as missing:
+            self.skipTest(f"{missing}: the format is checked by the reader of this folder only")
+        values = numpy.arange(6, dtype="<f4").reshape(2, 3)
+        safetensors_reader.write(self.source, {"w": ("F32", [2, 3], values.tobytes())}, {"epoch": "1"})
+        self.copy()
+        loaded = load_file(self.target)
+        self.assertEqual(list(loaded), ["w"])
+        numpy.testing.assert_array_equal(loaded["w"], values)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
