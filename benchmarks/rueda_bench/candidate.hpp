@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rueda/types.hpp"
+
+namespace rueda::bench {
+
+enum class Operation { allreduce, broadcast, allgather };
+
+[[nodiscard]] constexpr const char* name_of(Operation operation) {
+    switch (operation) {
+        case Operation::allreduce:
+            return "allreduce";
+        case Operation::broadcast:
+            return "broadcast";
+        case Operation::allgather:
+            return "allgather";
+    }
+    return "";
+}
+
+/// One row of the table before it is measured. `bytes` is the size of one rank's input.
+struct Case {
+    Operation operation = Operation::allreduce;
+    DType dtype = DType::float32;
+    std::uint64_t bytes = 4;
+
+    [[nodiscard]] std::uint64_t count() const { return bytes / size_of(dtype); }
+};
+
+/// Who takes part in the job.
+struct Job {
+    int rank = 0;
+    int size = 1;
+};
+
+/// Something that can do the operation of a case: Rueda in one of its ways, a peer, or a bound of the machine.
+class Candidate {
+public:
+    virtual ~Candidate() = default;
+    [[nodiscard]] virtual std::string name() const = 0;
+    [[nodiscard]] virtual bool can(const Case& c) const = 0;
+    /// Allocates for one case. Collective.
+    virtual void begin(const Case& c) = 0;
+    /// Written anew before every operation.
+    [[nodiscard]] virtual std::byte* input() = 0;
+    /// The operation that is timed.
+    virtual void run() = 0;
+    [[nodiscard]] virtual const std::byte* output() = 0;
+    /// Whether output() is the operation's result. A bound moves the same bytes and has none.
+    [[nodiscard]] virtual bool has_result() const { return true; }
+    virtual void end() = 0;
+};
+
+/// All that this build has. With MPI they include raw MPI and the bounds; rows are in the order of the list.
+[[nodiscard]] std::vector<std::unique_ptr<Candidate>> make_candidates(const Job& job);
+
+/// In the file of the MPI candidates, or in its stand-in for builds without MPI.
+void add_mpi_candidates(std::vector<std::unique_ptr<Candidate>>& candidates, const Job& job);
+/// A barrier that leaves all ranks at about the same moment: MPI's where there is one, else Rueda's.
+void line_up();
+[[nodiscard]] std::string mpi_description();
+/// MPI_Init before Rueda and MPI_Finalize after it, where there is an MPI.
+void begin_mpi(int* argc, char*** argv);
+void end_mpi();
+
+}  // namespace rueda::bench

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Raw MPI, a hand-written sum in MPI's own shared memory, and the crossing bound of the machine.
+#define OMPI_SKIP_MPICXX 1  // the C interface only: the C++ one of Open MPI 4 does not compile without warnings
+#include <mpi.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <stdexcept>
+
+#include "candidate.hpp"
+#include "rueda/rueda.hpp"
+
+namespace rueda::bench {
+namespace {
+
+void check(int code, const char* call) {
+    if (code != MPI_SUCCESS) {
+        throw std::runtime_error(std::string(call) + " failed with code " + std::to_string(code));
+    }
+}
+
+MPI_Datatype type_of(DType dtype) {
+    switch (dtype) {
+        case DType::uint8:
+            return MPI_UINT8_T;
+        case DType::int8:
+            return MPI_INT8_T;
+        case DType::int32:
+            return MPI_INT32_T;
+        case DType::int64:
+            return MPI_INT64_T;
+        case DType::float32:
+            return MPI_FLOAT;
+        case DType::float64:
+            return MPI_DOUBLE;
+        case DType::float16:
+        case DType::bfloat16:
+            break;
+    }
+    return MPI_DATATYPE_NULL;
+}
+
+class MpiCandidate final : public Candidate {
+public:
+    explicit MpiCandidate(const Job& job) : job_(job) {}
+    [[nodiscard]] std::string name() const override { return "MPI"; }
+    [[nodiscard]] bool can(const Case& c) const override {
+        constexpr std::uint64_t kLargestCount = 0x7FFFFFFF;
+        return type_of(c.dtype) != MPI_DATATYPE_NULL && c.count() <= kLargestCount;
+    }
+    void begin(const Case& c) override {
+        case_ = c;
+        input_.resize(c.bytes);
+        gathered_.resize(c.operation == Operation::allgather ? c.bytes * static_cast<std::uint64_t>(job_.size) : 0);
+    }
+    [[nodiscard]] std::byte* input() override { return input_.data(); }
+    void run() override {
+        const auto count = static_cast<int>(case_.count());
+        const MPI_Datatype type = type_of(case_.dtype);
+        switch (case_.operation) {
+            case Operation::allreduce:
+                return check(MPI_Allreduce(MPI_IN_PLACE, input_.data(), count, type, MPI_SUM, MPI_COMM_WORLD),
+                             "MPI_Allreduce");
+            case Operation::broadcast:
+                return check(MPI_Bcast(input_.data(), count, type, 0, MPI_COMM_WORLD), "MPI_Bcast");
+            case Operation::allgather:
+                return check(MPI_Allgather(input_.data(), count, type, gathered_.data(), count, type, MPI_COMM_WORLD),
+                             "MPI_Allgather");
+        }
+    }
+    [[nodiscard]] const std::byte* output() override {
+        return case_.operation == Operation::allgather ? gathered_.data() : input_.data();
+    }
+    void end() override {
+        input_ = {};
+        gathered_ = {};
+    }
+
+private:
+    Job job_;
+    Case case_;
+    std::vector<std::byte> input_;
+    std::vector<std::byte> gathered_;
+};
+
+/// Buffers of all ranks in one window of shared memory, with a counter per rank to wait for each other.
+class SharedBuffers {
+public:
+    SharedBuffers(const Job& job, std::uint64_t bytes) : job_(job) {
+        constexpr std::uint64_t kLine = 64;
+        const std::uint64_t rounded = (bytes / kLine + 2) * kLine;
+        void* mine = nullptr;
+        check(
+            MPI_Win_allocate_shared(static_cast<MPI_Aint>(rounded), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &mine, &window_),
+            "MPI_Win_allocate_shared");
+        for (int rank = 0; rank < job.size; ++rank) {
+            MPI_Aint size = 0;
+            int unit = 0;
+            void* base = nullptr;
+            check(MPI_Win_shared_query(window_, rank, &size, &unit, &base), "MPI_Win_shared_query");
+            counters_.push_back(static_cast<std::atomic<std::uint64_t>*>(base));
+            data_.push_back(static_cast<std::byte*>(base) + kLine);
+        }
+        new (mine) std::atomic<std::uint64_t>(0);
+        check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+    }
+    ~SharedBuffers() { MPI_Win_free(&window_); }
+    SharedBuffers(const SharedBuffers&) = delete;
+    SharedBuffers& operator=(const SharedBuffers&) = delete;
+
+    [[nodiscard]] std::byte* of(int rank) const { return data_[static_cast<std::size_t>(rank)]; }
+    /// Everybody has come so far. Spins, as a hand-written program on a machine of its own would.
+    void meet() {
+        ++round_;
+        counters_[static_cast<std::size_t>(job_.rank)]->store(round_, std::memory_order_release);
+        for (const auto* counter : counters_) {
+            while (counter->load(std::memory_order_acquire) < round_) {
+#if defined(__x86_64__)
+                __builtin_ia32_pause();
+#endif
+            }
+        }
+    }
+    /// The part of `count` elements that is this rank's.
+    [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> share(std::uint64_t count) const {
+        constexpr std::uint64_t kUnit = 16;  // float32 of a cache line
+        const std::uint64_t units = (count + kUnit - 1) / kUnit;
+        const auto size = static_cast<std::uint64_t>(job_.size);
+        const auto rank = static_cast<std::uint64_t>(job_.rank);
+        return {std::min(units * rank / size * kUnit, count), std::min(units * (rank + 1) / size * kUnit, count)};
+    }
+
+private:
+    Job job_;
+    MPI_Win window_{};
+    std::vector<std::atomic<std::uint64_t>*> counters_;
+    std::vector<std::byte*> data_;
+    std::uint64_t round_ = 0;
+};
+
+/// What somebody would write by hand: wait for all inputs, add my share of all into all, wait for all shares.
+class SharedSum final : public Candidate {
+public:
+    explicit SharedSum(const Job& job) : job_(job) {}
+    [[nodiscard]] std::string name() const override { return "shared memory by hand"; }
+    [[nodiscard]] bool can(const Case& c) const override {
+        return c.operation == Operation::allreduce && c.dtype == DType::float32;
+    }
+    void begin(const Case& c) override {
+        case_ = c;
+        buffers_ = std::make_unique<SharedBuffers>(job_, c.bytes);
+    }
+    [[nodiscard]] std::byte* input() override { return buffers_->of(job_.rank); }
+    void run() override {
+        buffers_->meet();
+        const auto [begin, end] = buffers_->share(case_.count());
+        for (std::uint64_t block = begin; block < end; block += kBlock) {
+            add_block(block, std::min(block + kBlock, end));
+        }
+        buffers_->meet();
+    }
+    [[nodiscard]] const std::byte* output() override { return buffers_->of(job_.rank); }
+    void end() override { buffers_.reset(); }
+
+private:
+    static constexpr std::uint64_t kBlock = 2048;  // float32: the sum of a block stays in the L1 cache
+
+    void add_block(std::uint64_t begin, std::uint64_t end) {
+        float sum[kBlock];
+        const std::uint64_t count = end - begin;
+        const auto* first = reinterpret_cast<const float*>(buffers_->of(0)) + begin;
+        for (std::uint64_t i = 0; i < count; ++i) {
+            sum[i] = first[i];
+        }
+        for (int rank = 1; rank < job_.size; ++rank) {
+            const auto* other = reinterpret_cast<const float*>(buffers_->of(rank)) + begin;
+            for (std::uint64_t i = 0; i < count; ++i) {
+                sum[i] += other[i];
+            }
+        }
+        for (int rank = 0; rank < job_.size; ++rank) {
+            auto* to = reinterpret_cast<float*>(buffers_->of(rank)) + begin;
+            for (std::uint64_t i = 0; i < count; ++i) {
+                to[i] = sum[i];
+            }
+        }
+    }
+    Job job_;
+    Case case_;
+    std::unique_ptr<SharedBuffers> buffers_;
+};
+
+/// What no allreduce in shared memory can beat by much: after every rank wrote its buffer, rank p scales its share of
+/// all buffers in place. Each reads S and writes S bytes (S × ranks / ranks), most of it last written by another core.
+class CrossingBound final : public Candidate {
+public:
+    explicit CrossingBound(const Job& job) : job_(job) {}
+    [[nodiscard]] std::string name() const override { return "crossing bound"; }
+    [[nodiscard]] bool can(const Case& c) const override {
+        return c.operation == Operation::allreduce && c.dtype == DType::float32;
+    }
+    void begin(const Case& c) override {
+        case_ = c;
+        buffers_ = std::make_unique<SharedBuffers>(job_, c.bytes);
+    }
+    [[nodiscard]] std::byte* input() override { return buffers_->of(job_.rank); }
+    void run() override {
+        buffers_->meet();
+        const auto [begin, end] = buffers_->share(case_.count());
+        for (int rank = 0; rank < job_.size; ++rank) {
+            auto* values = reinterpret_cast<float*>(buffers_->of(rank));
+            for (std::uint64_t i = begin; i < end; ++i) {
+                values[i] *= 1.0625F;
+            }
+        }
+        buffers_->meet();
+    }
+    [[nodiscard]] const std::byte* output() override { return buffers_->of(job_.rank); }
+    [[nodiscard]] bool has_result() const override { return false; }
+    void end() override { buffers_.reset(); }
+
+private:
+    Job job_;
+    Case case_;
+    std::unique_ptr<SharedBuffers> buffers_;
+};
+
+/// Started by an MPI launcher: only then is an MPI of our own the whole job, and not one process of it.
+bool launched_by_mpi() {
+    return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr ||
+           std::getenv("PMIX_RANK") != nullptr;
+}
+
+bool uses_mpi() {
+    int initialized = 0;
+    check(MPI_Initialized(&initialized), "MPI_Initialized");
+    return initialized != 0;
+}
+
+}  // namespace
+
+void add_mpi_candidates(std::vector<std::unique_ptr<Candidate>>& candidates, const Job& job) {
+    if (uses_mpi()) {
+        candidates.push_back(std::make_unique<MpiCandidate>(job));
+        candidates.push_back(std::make_unique<SharedSum>(job));
+        candidates.push_back(std::make_unique<CrossingBound>(job));
+    }
+}
+
+void line_up() {
+    if (uses_mpi()) {
+        check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+    } else {
+        rueda::barrier();
+    }
+}
+
+std::string mpi_description() {
+    if (!uses_mpi()) {
+        return "none";
+    }
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    int length = 0;
+    check(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
+    const std::string all(text, static_cast<std::size_t>(length));
+    return all.substr(0, all.find_first_of(",\n"));
+}
+
+void begin_mpi(int* argc, char*** argv) {
+    int provided = 0;
+    if (launched_by_mpi()) {
+        check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+    }
+}
+
+void end_mpi() {
+    if (uses_mpi()) {
+        check(MPI_Finalize(), "MPI_Finalize");
+    }
+}
+
+}  // namespace rueda::bench

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "rueda/types.hpp"
+
+namespace rueda::bench {
+
+/// Small whole numbers, which every dtype holds exactly, also when they are added over up to 40 ranks: so every result
+/// can be compared bit by bit with what is expected.
+inline constexpr int kModulus = 7;
+
+/// What rank `rank` contributes at element `i` of iteration `iteration`.
+[[nodiscard]] inline int value_at(std::uint64_t i, int rank, std::uint64_t iteration) {
+    return static_cast<int>((i + static_cast<std::uint64_t>(rank) + iteration) % kModulus);
+}
+
+/// The bytes of a small whole number (0 … 255) in a dtype.
+class Encoding {
+public:
+    explicit Encoding(DType dtype) : bytes_(size_of(dtype)) {
+        for (int value = 0; value < kCount; ++value) {
+            encode(dtype, value, table_[static_cast<std::size_t>(value)].data());
+        }
+    }
+    void write(std::byte* element, int value) const {
+        std::memcpy(element, table_[static_cast<std::size_t>(value)].data(), bytes_);
+    }
+    [[nodiscard]] bool equals(const std::byte* element, int value) const {
+        return std::memcmp(element, table_[static_cast<std::size_t>(value)].data(), bytes_) == 0;
+    }
+
+private:
+    static constexpr int kCount = 256;
+
+    template <class T>
+    static void put(std::byte* to, T value) {
+        std::memcpy(to, &value, sizeof(value));
+    }
+    static void encode(DType dtype, int value, std::byte* to) {
+        switch (dtype) {
+            case DType::uint8:
+            case DType::int8:
+                return put(to, static_cast<std::uint8_t>(value));
+            case DType::int32:
+                return put(to, static_cast<std::int32_t>(value));
+            case DType::int64:
+                return put(to, static_cast<std::int64_t>(value));
+            case DType::float32:
+                return put(to, static_cast<float>(value));
+            case DType::float64:
+                return put(to, static_cast<double>(value));
+            case DType::bfloat16:
+                return put(to,
+                           static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
+            case DType::float16: {
+                // Exponent and the leading 10 bits of the fraction are those of the float32: whole numbers below 2048.
+                const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+                const std::uint32_t half = value == 0 ? 0 : ((bits >> 13) - ((127U - 15U) << 10));
+                return put(to, static_cast<std::uint16_t>(half));
+            }
+        }
+    }
+
+    std::size_t bytes_;
+    std::array<std::array<std::byte, 8>, kCount> table_{};
+};
+
+}  // namespace rueda::bench
