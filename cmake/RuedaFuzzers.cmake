@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# rueda_fuzzer(name SOURCES … USES …): a libFuzzer program <build>/fuzzers/<name>, built with RUEDA_BUILD_FUZZERS only.
+# Its seeds are the files of tests/fuzz/seeds/<name>/, where there are any. `scripts/test --long --stage fuzz` runs all.
+if(RUEDA_BUILD_FUZZERS)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "RUEDA_BUILD_FUZZERS needs clang's libFuzzer; the compiler is ${CMAKE_CXX_COMPILER_ID}. "
+                        "Use the preset `fuzz`, or -DCMAKE_CXX_COMPILER=clang++.")
+  endif()
+  # The rooms get the coverage counters too; only the fuzz programs get libFuzzer's main().
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_custom_target(fuzzers)
+endif()
+
+function(rueda_fuzzer name)
+  if(NOT RUEDA_BUILD_FUZZERS)
+    return()
+  endif()
+  cmake_parse_arguments(FUZZER "" "" "SOURCES;USES" ${ARGN})
+  add_executable(${name} ${FUZZER_SOURCES})
+  target_link_libraries(${name} PRIVATE ${FUZZER_USES} rueda_flags)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzzers")
+  add_dependencies(fuzzers ${name})
+endfunction()

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# `cmake --install`: two components, rueda_runtime (what a running job needs) and rueda_development (what a build needs).
+if(NOT RUEDA_INSTALL)
+  return()
+endif()
+include(CMakePackageConfigHelpers)
+set(RUEDA_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Rueda")
+
+install(
+  TARGETS rueda
+  EXPORT RuedaTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rueda_runtime NAMELINK_COMPONENT rueda_development
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(
+  DIRECTORY "${PROJECT_SOURCE_DIR}/include/rueda"
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  COMPONENT rueda_development
+  FILES_MATCHING
+  PATTERN "*.h"
+  PATTERN "*.hpp")
+
+# Plugins lie beside librueda.so, which loads them from there.
+if(TARGET rueda_mpi)
+  install(TARGETS rueda_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rueda_runtime NAMELINK_SKIP)
+endif()
+install(TARGETS ruedarun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT rueda_runtime)
+
+install(
+  EXPORT RuedaTargets
+  NAMESPACE Rueda::
+  DESTINATION ${RUEDA_PACKAGE_DIR}
+  COMPONENT rueda_development)
+configure_package_config_file(
+  "${PROJECT_SOURCE_DIR}/cmake/RuedaConfig.cmake.in" "${PROJECT_BINARY_DIR}/RuedaConfig.cmake"
+  INSTALL_DESTINATION ${RUEDA_PACKAGE_DIR}
+  NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/RuedaConfigVersion.cmake" COMPATIBILITY SameMajorVersion)
+install(
+  FILES "${PROJECT_BINARY_DIR}/RuedaConfig.cmake" "${PROJECT_BINARY_DIR}/RuedaConfigVersion.cmake"
+  DESTINATION ${RUEDA_PACKAGE_DIR}
+  COMPONENT rueda_development)
+
+# The prefix is found from where rueda.pc lies, so that a moved installation still works.
+file(RELATIVE_PATH RUEDA_PREFIX_FROM_PC "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+string(REGEX REPLACE "/$" "" RUEDA_PREFIX_FROM_PC "${RUEDA_PREFIX_FROM_PC}")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/rueda.pc.in" "${PROJECT_BINARY_DIR}/rueda.pc" @ONLY)
+install(
+  FILES "${PROJECT_BINARY_DIR}/rueda.pc"
+  DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+  COMPONENT rueda_development)
+
+set(RUEDA_DOCUMENTS LICENSE README.md CHANGELOG.md)
+list(TRANSFORM RUEDA_DOCUMENTS PREPEND "${PROJECT_SOURCE_DIR}/")
+install(FILES ${RUEDA_DOCUMENTS} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT rueda_runtime)

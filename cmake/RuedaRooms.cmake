@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# A room is a folder of the source tree (docs/design) and a static library `rueda_<name>` that tests link directly.
+# What a room may use is what it names in USES; headers of other rooms are found from the root of the tree.
+function(rueda_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;USES" ${ARGN})
+  add_library(rueda_${name} STATIC ${ROOM_SOURCES})
+  target_include_directories(rueda_${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(rueda_${name} PUBLIC ${ROOM_USES} PRIVATE rueda_flags)
+endfunction()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# shellcheck shell=bash
+# The parts of scripts/test. Needs lib/steps.sh and lib/results.sh.
+
+readonly kPython=build/python
+readonly kRooms='^(base|ops|collectives|core)$'
+
+# Files of the tree by pattern, in which a * stands for folders as well: those of git where this is a clone and git is there
+# (new ones too), else all that are not built.
+tree_files() {
+    local file pattern
+    {
+        git ls-files --cached --others --exclude-standard 2>/dev/null ||
+            find . \( -name build -o -name 'build-*' -o -name '.?*' \) -prune -o -type f -printf '%P\n'
+    } | sort -u | while IFS= read -r file; do
+        for pattern; do
+            # shellcheck disable=SC2053  # a pattern it is
+            [[ $file != $pattern || ! -f $file ]] || printf '%s\n' "$file"
+        done
+    done
+}
+
+check_format() { tree_files '*.cpp' '*.hpp' '*.h' '*.c' | xargs -r clang-format --dry-run --Werror; }
+
+check_scripts() {
+    shellcheck --external-sources --check-sourced scripts/quickstart scripts/test .ci/run scripts/long.d/* &&
+        tree_files 'tests/*.sh' | xargs -r shellcheck --external-sources
+}
+
+# Tools that Debian does not have, in a virtual environment under build/. Without a network there are none.
+python_tools() {
+    [[ -x $kPython/bin/ruff ]] && return
+    python3 -m venv "$kPython" && "$kPython/bin/pip" install --quiet --disable-pip-version-check --retries 1 -r scripts/python-tools.txt
+}
+
+check_python() {
+    "$kPython/bin/ruff" check --quiet . && "$kPython/bin/ruff" format --check --quiet .
+}
+
+static_checks() {
+    check format "form of the code (clang-format)" check_format
+    check shellcheck "scripts (shellcheck)" check_scripts
+    if [[ $dry_run == yes ]] || python_tools >"$kLogs/python-tools.log" 2>&1; then
+        check ruff "Python (ruff)" check_python
+    else
+        skip "Python (ruff)" "not packaged by Debian, and pip could not get it ($kLogs/python-tools.log)"
+    fi
+}
+
+# build_preset PRESET WHAT [configure arguments…]; without it, the tests of that preset cannot be run either.
+build_preset() {
+    local preset=$1 what=$2
+    shift 2
+    if step "$preset-configure" "$what: configure" configure "$preset" "$@" &&
+        step "$preset-build" "$what: build" build "$preset"; then
+        return 0
+    fi
+    failed_steps=$((failed_steps + 1))
+    return 1
+}
+
+gcc_build_and_tests() {
+    build_preset ci "g++" || return 0
+    # Not in parallel: many tests time things or fill the cores by themselves.
+    run_tests ci "g++: all tests" build/ci
+}
+
+# Some kernels place programs where ThreadSanitizer cannot map its shadow; without randomisation it always can. A container
+# may forbid that, and mostly needs it not.
+no_randomisation() {
+    ! setarch --addr-no-randomize true 2>/dev/null || echo setarch --addr-no-randomize
+}
+
+sanitizer_runs() {
+    export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
+    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+    if build_preset asan "clang, address and undefined behaviour"; then
+        run_tests asan "address and undefined behaviour: tests of the rooms" build/asan --label-regex "$kRooms"
+    fi
+    if build_preset tsan "clang, threads"; then
+        ctest_under=$(no_randomisation)
+        run_tests tsan "threads: tests of the rooms" build/tsan --label-regex "$kRooms"
+        ctest_under=
+    fi
+}
+
+# long_stages SECONDS STAGE…: each stage gets the same time, and leaves JUnit files build/results/<stage>*.xml.
+long_stages() {
+    local seconds=$1 stage
+    shift
+    export RUEDA_STAGE_SECONDS=$seconds
+    for stage; do
+        step "long-$stage" "$stage ($(clock "$seconds"))" "scripts/long.d/$stage" || count_failure "$stage"
+    done
+}
