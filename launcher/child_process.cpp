@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/child_process.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,9 +11,11 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <memory>
+#include <csignal>
+#include <filesystem>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "base/files.hpp"
@@ -48,7 +50,7 @@ struct PreparedChild {
     PreparedChild(const ChildSpec& child, int report)
         : spec(child), words(child.words), parent(::getpid()), report_fd(report) {
         for (const auto& [name, value] : child.environment) {
-            variables.push_back(name + "=" + value);
+            variables.push_back(fmt::format("{}={}", name, value));
         }
         argv = pointers_to(words);
         envp = pointers_to(variables);
@@ -79,7 +81,7 @@ void place_descriptor(const PreparedChild& child, int from, int to) {
     place_descriptor(child, child.spec.stdout_fd, STDOUT_FILENO);
     place_descriptor(child, child.spec.stderr_fd, STDERR_FILENO);
     ::signal(SIGPIPE, SIG_DFL);
-    ::sigprocmask(SIG_SETMASK, &child.spec.signal_mask, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &child.spec.signal_mask, nullptr);
     ::execvpe(child.spec.file.c_str(), child.argv.data(), child.envp.data());
     report_and_exit(child);
 }
@@ -142,12 +144,10 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 std::vector<pid_t> children_of_this_process() {
     std::vector<pid_t> children;
     // /proc/<pid>/task/<tid>/children would be shorter, but not every kernel is built with it.
-    const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), ::closedir);
-    if (!folder) {
-        return children;
-    }
-    while (const dirent* entry = ::readdir(folder.get())) {
-        const std::optional<pid_t> pid = base::parse_integer<pid_t>(entry->d_name);
+    std::error_code error;
+    std::filesystem::directory_iterator entry("/proc", error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+        const std::optional<pid_t> pid = base::parse_integer<pid_t>(entry->path().filename().string());
         if (pid && parent_of(*pid) == ::getpid()) {
             children.push_back(*pid);
         }

@@ -37,6 +37,11 @@ int exit_status_of(const RankEnd& end) {
     return WIFSIGNALED(end.wait_status) ? kSignalBase + WTERMSIG(end.wait_status) : WEXITSTATUS(end.wait_status);
 }
 
+std::string signal_text(int number) {
+    const char* text = ::sigdescr_np(number);
+    return text != nullptr ? text : "of a kind that has no name";
+}
+
 std::string describe(const RankEnd& end) {
     const std::string who = end.rank == kLauncherRank ? "mpirun" : fmt::format("rank {}", end.rank);
     if (!end.start_error.empty()) {
@@ -44,7 +49,7 @@ std::string describe(const RankEnd& end) {
     }
     if (WIFSIGNALED(end.wait_status)) {
         const int number = WTERMSIG(end.wait_status);
-        return fmt::format("{} (pid {}) was killed by signal {} ({}){}", who, end.pid, number, ::strsignal(number),
+        return fmt::format("{} (pid {}) was killed by signal {} ({}){}", who, end.pid, number, signal_text(number),
                            end.by_launcher ? ", by mpirun or together with its supervisor" : "");
     }
     return fmt::format("{} (pid {}) ended with exit status {}{}", who, end.pid, WEXITSTATUS(end.wait_status),

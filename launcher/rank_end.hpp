@@ -37,6 +37,9 @@ struct RankEnd {
 /// 128 + signal for a killed process, as shells do it.
 [[nodiscard]] int exit_status_of(const RankEnd& end);
 
+/// What a signal stands for, in the words of the C library and whatever the locale: "Killed".
+[[nodiscard]] std::string signal_text(int number);
+
 /// "rank 1 (pid 4711) was killed by signal 9 (Killed)"
 [[nodiscard]] std::string describe(const RankEnd& end);
 

@@ -140,7 +140,7 @@ private:
         const int signal_number = ending_.user_signal(number, Clock::now());
         outcome_.interrupt(number);
         if (signal_number == number) {
-            output_.say(fmt::format("stopped by signal {} ({}); ending the job", number, ::strsignal(number)));
+            output_.say(fmt::format("stopped by signal {} ({}); ending the job", number, signal_text(number)));
         }
         if (signal_number == SIGKILL || !ranks_have_it) {
             send(signal_number);

@@ -17,7 +17,7 @@ bool is_ignored(int signal_number) {
 
 SignalInbox::~SignalInbox() {
     if (fd_.is_open()) {
-        ::sigprocmask(SIG_SETMASK, &original_mask_, nullptr);
+        ::pthread_sigmask(SIG_SETMASK, &original_mask_, nullptr);
     }
 }
 
@@ -32,8 +32,8 @@ Status SignalInbox::open(std::initializer_list<int> signals) {
     // An ignored SIGCHLD, which a parent can leave behind, would let the kernel reap the ranks before we know their
     // end.
     ::signal(SIGCHLD, SIG_DFL);
-    if (::sigprocmask(SIG_BLOCK, &wanted, &original_mask_) != 0) {
-        return system_failure(ErrorCode::internal, "sigprocmask");
+    if (const int error = ::pthread_sigmask(SIG_BLOCK, &wanted, &original_mask_); error != 0) {
+        return system_failure(ErrorCode::internal, "pthread_sigmask", error);
     }
     fd_.reset(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!fd_.is_open()) {

@@ -53,7 +53,7 @@ Result<std::string> version_text_of(const std::string& mpirun, const Surrounding
     spec.environment = around.environment;
     spec.stdout_fd = write_end.value();
     spec.stderr_fd = write_end.value();
-    ::sigprocmask(SIG_SETMASK, nullptr, &spec.signal_mask);
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &spec.signal_mask);
     const Result<pid_t> child = start_child(spec);
     RUEDA_RETURN_IF_FAILED(child.status());
     write_end.reset();

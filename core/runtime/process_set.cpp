@@ -18,7 +18,6 @@ namespace rueda::core {
 
 using collectives::Location;
 using collectives::Operation;
-using collectives::Segment;
 using collectives::StepResult;
 
 namespace {
