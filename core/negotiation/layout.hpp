@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <string_view>
 
 #include "base/atomics.hpp"
+#include "core/negotiation/foreign.hpp"
 #include "core/negotiation/metadata.hpp"
 #include "rueda/rueda.h"
 
@@ -33,9 +35,13 @@ struct NegotiationExtent {
     std::uint32_t initial_slots = 1024;  ///< given out before idle ones are reclaimed; unnamed ones included
     std::uint32_t slots = 4096;          ///< address space for so many
     std::uint32_t mailbox_records = 64;  ///< per member; a power of two
+    std::uint32_t refusals_per_slot =
+        4;  ///< names remembered at the limit, by slots; memory only where it comes to that
 
     [[nodiscard]] std::uint32_t log_entries() const { return std::bit_ceil(2 * slots + mailbox_records * members + 1); }
     [[nodiscard]] std::uint32_t name_buckets() const { return std::bit_ceil(2 * slots); }
+    [[nodiscard]] std::uint32_t refusals() const { return slots * refusals_per_slot; }
+    [[nodiscard]] std::uint32_t refusal_buckets() const { return std::bit_ceil(2 * refusals() + 1); }
 };
 
 /// Arrivals of a slot in one word; only grows until the slot is retired.
@@ -47,6 +53,20 @@ struct ArrivalCount {
     [[nodiscard]] static constexpr std::uint64_t arrivals(std::uint64_t word) { return word & (kChangedOne - 1); }
     [[nodiscard]] static constexpr bool any_changed(std::uint64_t word) { return ((word & ~kRetired) >> 48) != 0; }
     [[nodiscard]] static constexpr bool is_retired(std::uint64_t word) { return (word & kRetired) != 0; }
+};
+
+/// The fields that a mailbox record carries for a rank that does not know its slot yet, out of shared memory.
+struct PlaceContent {
+    std::uint32_t flags = 0;
+    std::uint32_t payload_bytes = 0;
+    std::uint64_t input = 0;
+    std::uint64_t output = 0;
+    std::int64_t first_dimension = 0;
+    std::array<std::byte, kInlineBytes> payload{};
+    Metadata metadata;
+    std::uint64_t signature = 0;
+    std::int64_t announced_ns = 0;
+    std::uint64_t stamp = 0;
 };
 
 /// What a rank's announcement carries. Written by its rank before the arrival, read by all after the call.
@@ -67,23 +87,35 @@ struct alignas(base::kCacheLine) Place {
     std::uint64_t input = 0;           ///< arena offset, if resident
     std::uint64_t output = 0;          ///< arena offset, if resident
     std::int64_t first_dimension = 0;  ///< of an allgather's input
-    std::byte payload[kInlineBytes] = {};
+    std::array<std::byte, kInlineBytes> payload{};
     Metadata metadata;
     std::uint64_t signature = 0;  ///< of `metadata`; unnamed operations
 
-    /// The fields that a mailbox record carries for a rank that does not know its slot yet.
-    void copy_from(const Place& other) {
-        flags = other.flags;
-        payload_bytes = other.payload_bytes;
-        input = other.input;
-        output = other.output;
-        first_dimension = other.first_dimension;
-        std::copy(std::begin(other.payload), std::end(other.payload), std::begin(payload));
-        metadata = other.metadata;
-        signature = other.signature;
-        announced_ns.store(other.announced_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    /// Each field read once.
+    [[nodiscard]] PlaceContent content() const {
+        return {.flags = copy_once(flags),
+                .payload_bytes = copy_once(payload_bytes),
+                .input = copy_once(input),
+                .output = copy_once(output),
+                .first_dimension = copy_once(first_dimension),
+                .payload = copy_once(payload),
+                .metadata = copy_once(metadata),
+                .signature = copy_once(signature),
+                .announced_ns = announced_ns.load(std::memory_order_relaxed),
+                .stamp = stamp.load(std::memory_order_relaxed)};
+    }
+    void write(const PlaceContent& content) {
+        flags = content.flags;
+        payload_bytes = content.payload_bytes;
+        input = content.input;
+        output = content.output;
+        first_dimension = content.first_dimension;
+        payload = content.payload;
+        metadata = content.metadata;
+        signature = content.signature;
+        announced_ns.store(content.announced_ns, std::memory_order_relaxed);
         // Partner: the stall monitor, which reads the time after the stamp.
-        stamp.store(other.stamp.load(std::memory_order_relaxed), std::memory_order_release);
+        stamp.store(content.stamp, std::memory_order_release);
     }
 };
 
@@ -106,6 +138,7 @@ enum class EntryKind : std::uint32_t {
     retire = 6,        ///< `slot` is taken from its name
     refused = 7,       ///< `rank`'s full announcement `ticket` came after somebody's shutdown
     closed = 8,        ///< all members have shut down; the last entry
+    exhausted = 9,     ///< no slot was left for the name of `rank`'s full announcement `ticket`; `bytes`: how many are
 };
 
 template <class Atomics>
@@ -213,8 +246,18 @@ struct alignas(base::kCacheLine) MailboxRecord {
     std::uint32_t name_bytes = 0;
     std::uint64_t generation = 0;  ///< resolve
     std::uint64_t name_hash = 0;
+    /// Of a handled record: the log position behind the entry that answers it, 0 without one. The registrar's.
+    std::uint64_t answered_before = 0;
     char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
+};
+
+/// A name that no slot was left for, while some members know that and others are still to be told. Beside it, in
+/// NegotiationMemory::refused(): how often each member was told.
+struct Refusal {
+    std::uint64_t key[2] = {};  ///< a hash of the name
+    std::uint32_t slots = 0;    ///< that all are taken, when it was refused first; 0: a free bucket
+    std::uint32_t most = 0;     ///< as often as the member that was told most often
 };
 
 /// A member's mailbox: a ring with one producer (the member, under its enqueue lock) and one consumer (the registrar).
@@ -247,6 +290,9 @@ struct SetHeader {
     std::uint32_t clock_hand = 0;
     std::uint32_t tombstones = 0;
     std::uint32_t closed = 0;
+    std::uint32_t refusals = 0;  ///< names, of extent.refusals()
+    /// Nothing was idle when the log ended here; so nothing is while it still does.
+    std::uint64_t nothing_idle_at = ~std::uint64_t{0};
     std::uint64_t shut_down_members = 0;
 };
 
@@ -287,6 +333,10 @@ public:
     [[nodiscard]] std::uint32_t& retired_slot(std::uint32_t index) const {
         return *at<std::uint32_t>(offsets_.retired, index);
     }
+    [[nodiscard]] Refusal& refusal(std::uint32_t bucket) const { return *at<Refusal>(offsets_.refusals, bucket); }
+    [[nodiscard]] std::uint32_t& refused(std::uint32_t bucket, std::uint32_t rank) const {
+        return *at<std::uint32_t>(offsets_.refused, std::uint64_t{bucket} * extent_.members + rank);
+    }
     [[nodiscard]] MailboxHeader<Atomics>& mailbox(std::uint32_t rank) const {
         return *at<MailboxHeader<Atomics>>(offsets_.mailboxes, rank);
     }
@@ -301,7 +351,7 @@ public:
 private:
     struct Offsets {
         std::size_t log, arrivals, places, records, labels, names, free, retired, mailboxes, mailbox_records, cursors,
-            end;
+            refusals, refused, end;
     };
     [[nodiscard]] static Offsets offsets(const NegotiationExtent& extent);
 
@@ -337,6 +387,8 @@ typename NegotiationMemory<Atomics>::Offsets NegotiationMemory<Atomics>::offsets
     o.retired = table(sizeof(std::uint32_t), extent.slots);
     o.mailboxes = table(sizeof(MailboxHeader<Atomics>), extent.members);
     o.mailbox_records = table(sizeof(MailboxRecord<Atomics>), std::size_t{extent.mailbox_records} * extent.members);
+    o.refusals = table(sizeof(Refusal), extent.refusal_buckets());
+    o.refused = table(sizeof(std::uint32_t), std::size_t{extent.refusal_buckets()} * extent.members);
     o.end = (next + kPage - 1) / kPage * kPage;
     return o;
 }

@@ -60,6 +60,11 @@ public:
         return from;
     }
 
+    /// The same, from where this rank knows that nothing is free before.
+    [[nodiscard]] std::uint64_t end() const {
+        return end(std::max(memory_.cursor(rank_).position.load(std::memory_order_acquire), append_from_));
+    }
+
     [[nodiscard]] bool is_published(std::uint64_t position) const {
         return memory_.entry(position).sequence.load(std::memory_order_seq_cst) == position + 1;
     }

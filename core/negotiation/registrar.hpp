@@ -7,19 +7,25 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <new>
+#include <optional>
 #include <string_view>
 
 #include "base/status.hpp"
+#include "core/negotiation/foreign.hpp"
 #include "core/negotiation/layout.hpp"
 #include "core/negotiation/log.hpp"
+#include "core/negotiation/refusals.hpp"
 
 namespace rueda::core {
 
 /// The sequential part of the negotiation: names, slots, comparison, shutdown. Not a thread but a role: whoever posts
 /// into an idle registrar is it until nothing is left (docs/design/0001-negotiation.md, "The registrar").
 ///
-/// Threads: post() and run_if_idle() by any thread of a rank under that rank's enqueue lock. The tables in the arena
-/// are touched by one registrar at a time; `SetHeader::requests` hands them on (acq_rel).
+/// What lies in the arena was written by another process: it is copied, checked, and used from the copy.
+///
+/// Threads: all functions by any thread of a rank under that rank's enqueue lock. The tables in the arena are touched
+/// by one registrar at a time; `SetHeader::requests` hands them on (acq_rel).
 template <class Atomics>
 class Registrar {
 public:
@@ -33,39 +39,114 @@ public:
     };
 
     Registrar(Memory memory, std::uint32_t rank, Environment environment)
-        : memory_(memory), log_(memory, rank), rank_(rank), environment_(std::move(environment)) {}
+        : memory_(memory),
+          log_(memory, rank),
+          refusals_(memory),
+          rank_(rank),
+          environment_(std::move(environment)),
+          no_memory_(ErrorCode::resource_exhausted, "a rank has no memory left to say what went wrong") {}
 
     /// A free record of this rank's mailbox, or null while it is full: try again once the log has moved.
     [[nodiscard]] Record* next_record() {
         const auto& mailbox = memory_.mailbox(rank_);
         const std::uint64_t posted = mailbox.posted.load(std::memory_order_relaxed);
-        if (posted - mailbox.taken.load(std::memory_order_acquire) == memory_.extent().mailbox_records) {
-            return nullptr;
+        const std::uint64_t taken = mailbox.taken.load(std::memory_order_acquire);
+        // A record is free again when all members have read the entry that answered it: so the log has room for these.
+        std::uint64_t unread = 0;
+        for (; handed_back_ != taken; ++handed_back_) {
+            const std::uint64_t answered_before =
+                copy_once(memory_.mailbox_record(rank_, handed_back_).answered_before);
+            if (answered_before != 0 && answered_before > all_have_read()) {
+                unread = answered_before;
+                break;
+            }
         }
-        return &memory_.mailbox_record(rank_, posted);
+        const bool full = posted - handed_back_ >= memory_.extent().mailbox_records;
+        answers_wait_for_ = full ? unread : 0;
+        return full ? nullptr : &memory_.mailbox_record(rank_, posted);
     }
 
     /// Publishes the record that next_record() gave, and does what is to be done if nobody else is at it.
-    /// Returns how many entries were appended. A failure ends the Runtime.
-    Result<std::uint64_t> post() {
+    /// Returns how many entries were appended. A failure ends the Runtime. Throws nothing: the others see the record.
+    Result<std::uint64_t> post() noexcept {
         auto& mailbox = memory_.mailbox(rank_);
         mailbox.posted.store(mailbox.posted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-        appended_ = 0;
-        if (memory_.header().requests.fetch_add(1, std::memory_order_acq_rel) == 0) {
-            RUEDA_RETURN_IF_FAILED(run());
+        return request();
+    }
+
+    /// The log position that a member's cursor has to reach before this rank can go on with what it has to do: with
+    /// announcements that want a number which is still held, or with a full mailbox. 0: with nothing. Cursors move by
+    /// themselves, whatever is pending; but a rank that sleeps has to be rung for it.
+    [[nodiscard]] std::uint64_t waits_for_readers() const { return std::max(numbers_wait_for_, answers_wait_for_); }
+
+    /// Announcements are kept until they can have a number: retry() has to be called now and then.
+    [[nodiscard]] bool holds_announcements() const { return numbers_wait_for_ != 0; }
+
+    /// Goes on with the announcements that holds_announcements() speaks of, if all have read so far. As post().
+    Result<std::uint64_t> retry() noexcept {
+        if (numbers_wait_for_ == 0 || all_have_read() < numbers_wait_for_) {
+            return std::uint64_t{0};
         }
-        return appended_;
+        numbers_wait_for_ = 0;
+        return request();
     }
 
 private:
     static constexpr std::uint32_t kTombstone = 0xFFFFFFFF;  // in a name bucket; 0 is empty, else slot + 1
     static constexpr std::uint32_t kReclaimAtOnce = 16;      // slots per attempt: bounds the pause of one announcement
+    static constexpr std::uint32_t kLookAtOnce = 128;        // likewise, for slots that are not idle
 
-    /// Handles everything that was posted before the swap to 0 succeeds.
+    enum class Handled { done, waits };
+
+    /// A request to the registrar, copied out of the mailbox.
+    struct Request {
+        RequestKind kind;
+        std::uint32_t ticket;
+        std::uint32_t slot;
+        std::uint32_t name_bytes;
+        std::uint64_t generation;
+        std::uint64_t name_hash;
+        std::array<char, RUEDA_MAX_NAME + 1> text;
+        PlaceContent place;
+
+        explicit Request(const Record& record)
+            : kind(static_cast<RequestKind>(copy_once(record.kind))),
+              ticket(copy_once(record.ticket)),
+              slot(copy_once(record.slot)),
+              name_bytes(copy_once(record.name_bytes)),
+              generation(copy_once(record.generation)),
+              name_hash(copy_once(record.name_hash)) {
+            if (kind != RequestKind::announce) {
+                return;
+            }
+            if (name_bytes <= RUEDA_MAX_NAME) {
+                std::memcpy(text.data(), record.name, name_bytes);
+            }
+            place = record.place.content();
+        }
+        /// Of a plausible announcement.
+        [[nodiscard]] std::string_view name() const { return {text.data(), name_bytes}; }
+    };
+
+    Result<std::uint64_t> request() noexcept {
+        appended_ = 0;
+        if (memory_.header().requests.fetch_add(1, std::memory_order_acq_rel) == 0) {
+            try {
+                RUEDA_RETURN_IF_FAILED(run());
+            } catch (const std::bad_alloc&) {  // only where a failure is put into words
+                return no_memory_;
+            }
+        }
+        return appended_;
+    }
+
+    /// Handles everything that was posted before the swap to 0 succeeds, but what has to wait for readers: that is
+    /// taken up by the next registrar, and at the latest by this rank, with retry().
     Status run() {
         auto& requests = memory_.header().requests;
         std::uint64_t seen = 1;
         do {
+            numbers_wait_for_ = 0;
             for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
                 RUEDA_RETURN_IF_FAILED(empty_mailbox(member));
             }
@@ -76,68 +157,118 @@ private:
     Status empty_mailbox(std::uint32_t member) {
         auto& mailbox = memory_.mailbox(member);
         std::uint64_t taken = mailbox.taken.load(std::memory_order_relaxed);
-        while (taken != mailbox.posted.load(std::memory_order_acquire)) {
-            RUEDA_RETURN_IF_FAILED(handle(member, memory_.mailbox_record(member, taken)));
+        for (;;) {
+            const std::uint64_t posted = mailbox.posted.load(std::memory_order_acquire);
+            if (posted == taken) {
+                return {};
+            }
+            if (posted - taken > memory_.extent().mailbox_records) {
+                return failure(ErrorCode::internal, "rank {} says that it posted {} requests after {} were handled",
+                               member, posted, taken);
+            }
+            Record& record = memory_.mailbox_record(member, taken);
+            answered_before_ = 0;
+            Result<Handled> handled = handle(member, Request(record));
+            RUEDA_RETURN_IF_FAILED(handled.status());
+            if (handled.value() == Handled::waits) {
+                return {};  // and what is behind it, to keep the order
+            }
+            record.answered_before = answered_before_;
             mailbox.taken.store(++taken, std::memory_order_release);  // partner: next_record()
         }
-        return {};
     }
 
-    Status handle(std::uint32_t member, const Record& record) {
-        switch (static_cast<RequestKind>(record.kind)) {
+    Result<Handled> handle(std::uint32_t member, const Request& request) {
+        switch (request.kind) {
             case RequestKind::announce:
-                return announce(member, record);
+                return announce(member, request);
             case RequestKind::resolve:
-                return resolve(record.slot, record.generation);
+                RUEDA_RETURN_IF_FAILED(resolve(member, request.slot, request.generation));
+                return Handled::done;
             case RequestKind::shut_down:
                 shut_down(member);
-                return {};
+                return Handled::done;
         }
-        return failure(ErrorCode::internal, "rank {} posted a request of unknown kind {}", member, record.kind);
+        return failure(ErrorCode::internal, "rank {} posted a request of unknown kind {}", member,
+                       static_cast<std::uint32_t>(request.kind));
     }
 
     // ---- full announcements -------------------------------------------------------------------------------------
 
-    Status announce(std::uint32_t member, const Record& record) {
-        if (record.name_bytes == 0 || record.name_bytes > RUEDA_MAX_NAME || !is_plausible(record.place.metadata)) {
+    Result<Handled> announce(std::uint32_t member, const Request& request) {
+        if (request.name_bytes == 0 || request.name_bytes > RUEDA_MAX_NAME || !is_plausible(request.place.metadata)) {
             return failure(ErrorCode::internal,
                            "rank {} announced a tensor with a name of {} bytes or metadata that no "
                            "working rank writes",
-                           member, record.name_bytes);
+                           member, request.name_bytes);
         }
         if (memory_.header().shut_down_members != 0) {
-            append({EntryKind::refused, kNoSlot, member, record.ticket});
-            return {};
+            answer({EntryKind::refused, kNoSlot, member, request.ticket});
+            return Handled::done;
         }
-        const std::string_view name(record.name, record.name_bytes);
-        std::uint32_t slot = find(name, record.name_hash);
+        // Before the look for its slot: the one that may be there is for an operation after the refused one.
+        if (const auto slots = settle_refusal(request.name(), member)) {
+            answer({EntryKind::exhausted, kNoSlot, member, request.ticket, 0, *slots});
+            return Handled::done;
+        }
+        std::uint32_t slot = find(request.name(), request.name_hash);
         if (slot == kNoSlot) {
+            Result<Room> room = make_room();
+            RUEDA_RETURN_IF_FAILED(room.status());
+            if (room.value() == Room::later) {
+                return Handled::waits;
+            }
+            if (room.value() == Room::none) {
+                return refuse(member, request);
+            }
             Result<std::uint32_t> taken = take_slot();
             RUEDA_RETURN_IF_FAILED(taken.status());
             slot = taken.value();
-            open(slot, name, record);
+            open(slot, request);
         }
         SlotRecord& page = memory_.record(slot);
         const std::uint64_t bit = std::uint64_t{1} << member;
         if (page.state != static_cast<std::uint32_t>(SlotState::first_sight) || (page.arrived & bit) != 0) {
             return failure(ErrorCode::internal, "rank {} announced '{}' in full, but its slot {} is in state {}",
-                           member, name, slot, page.state);
+                           member, request.name(), slot, page.state);
         }
         page.arrived |= bit;
-        memory_.place(slot, member, 0).copy_from(record.place);
+        memory_.place(slot, member, 0).write(request.place);
         if (std::popcount(page.arrived) == static_cast<int>(memory_.extent().members)) {
-            complete_first_sight(slot);
+            RUEDA_RETURN_IF_FAILED(complete_first_sight(slot));
         }
-        return {};
+        return Handled::done;
     }
 
-    void open(std::uint32_t slot, std::string_view name, const Record& record) {
+    /// No slot is left: this operation fails on all members, each when it announces the name; all others go on.
+    Result<Handled> refuse(std::uint32_t member, const Request& request) {
+        const std::uint32_t slots = memory_.header().slot_limit;
+        if (!refusals_.add(refusal_key(request.name()), member, slots)) {
+            return failure(ErrorCode::resource_exhausted,
+                           "all {} slots for tensor names are taken by pending tensors, and {} more names were refused "
+                           "on some ranks and not yet announced on others: start fewer operations at a time, or raise "
+                           "RUEDA_SLOTS_MAX",
+                           slots, memory_.extent().refusals());
+        }
+        const std::uint64_t position = answer({EntryKind::exhausted, kNoSlot, member, request.ticket, 0, slots});
+        // Of itself this entry made nothing idle.
+        std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
+        nothing_idle_at += nothing_idle_at == position ? 1 : 0;
+        return Handled::done;
+    }
+
+    std::optional<std::uint32_t> settle_refusal(std::string_view name, std::uint32_t member) {
+        return refusals_.empty() ? std::nullopt : refusals_.settle(refusal_key(name), member);
+    }
+
+    void open(std::uint32_t slot, const Request& request) {
+        const std::string_view name = request.name();
         SlotRecord& page = memory_.record(slot);
         forget_stamps(slot);
         page.state = static_cast<std::uint32_t>(SlotState::first_sight);
         page.arrived = 0;
-        page.metadata = record.place.metadata;
-        page.name_hash = record.name_hash;
+        page.metadata = request.place.metadata;
+        page.name_hash = request.name_hash;
         page.name_bytes = static_cast<std::uint32_t>(name.size());
         std::copy(name.begin(), name.end(), page.name);
         memory_.label(slot).open(name);
@@ -161,54 +292,66 @@ private:
         memory_.label(slot).set(state);
     }
 
-    void complete_first_sight(std::uint32_t slot) {
-        SlotRecord& page = memory_.record(slot);
-        if (members_agree(slot, 0)) {
+    Status complete_first_sight(std::uint32_t slot) {
+        Result<std::optional<Metadata>> agreed = compare(slot, 0);
+        RUEDA_RETURN_IF_FAILED(agreed.status());
+        if (agreed.value()) {
             set_state(slot, SlotState::bound);
-            append_call(EntryKind::first_call, slot, page.metadata);
+            append_call(EntryKind::first_call, slot, *agreed.value());
         } else {
             retire(slot, append({EntryKind::mismatch, slot}));
         }
+        return {};
     }
 
     /// Last arriver's request: the generation is complete, and somebody's metadata changed.
-    Status resolve(std::uint32_t slot, std::uint64_t generation) {
+    Status resolve(std::uint32_t asking, std::uint32_t slot, std::uint64_t generation) {
         if (slot >= memory_.extent().slots ||
             memory_.record(slot).state != static_cast<std::uint32_t>(SlotState::bound)) {
-            return failure(ErrorCode::internal, "a rank asked to compare slot {}, which is not bound", slot);
+            return failure(ErrorCode::internal, "rank {} asked to compare slot {}, which is not bound", asking, slot);
+        }
+        const std::uint64_t arrivals =
+            ArrivalCount::arrivals(memory_.arrivals(slot).count.load(std::memory_order_acquire));
+        if (generation == 0 || arrivals != generation * memory_.extent().members) {
+            return failure(ErrorCode::internal,
+                           "rank {} asked to compare generation {} of slot {}, in which {} announcements were counted",
+                           asking, generation, slot, arrivals);
         }
         const bool named = slot >= memory_.extent().unnamed_slots;
-        if (members_agree(slot, generation)) {
-            const std::uint64_t position = append_call(named ? EntryKind::changed_call : EntryKind::call, slot,
-                                                       announced_metadata(memory_, slot, 0, generation));
-            if (named) {
-                retire(slot, position);
-            }
-            return {};
-        }
-        const std::uint64_t position = append({EntryKind::mismatch, slot});
+        Result<std::optional<Metadata>> agreed = compare(slot, generation);
+        RUEDA_RETURN_IF_FAILED(agreed.status());
+        const std::uint64_t position =
+            agreed.value() ? append_call(named ? EntryKind::changed_call : EntryKind::call, slot, *agreed.value())
+                           : append({EntryKind::mismatch, slot});
         if (named) {
             retire(slot, position);
         }
         return {};
     }
 
-    [[nodiscard]] bool members_agree(std::uint32_t slot, std::uint64_t generation) const {
-        const Metadata& first = announced_metadata(memory_, slot, 0, generation);
-        for (std::uint32_t member = 1; member < memory_.extent().members; ++member) {
-            if (!agree(first, announced_metadata(memory_, slot, member, generation))) {
-                return false;
+    /// What all members mean with a complete generation; empty if they disagree.
+    Result<std::optional<Metadata>> compare(std::uint32_t slot, std::uint64_t generation) const {
+        std::optional<Metadata> agreed;
+        bool all_agree = true;
+        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+            const Metadata metadata = announced_metadata(memory_, slot, member, generation);
+            if (!is_plausible(metadata)) {
+                return failure(ErrorCode::internal,
+                               "rank {} announced metadata that no working rank writes, in slot {}", member, slot);
             }
+            all_agree = all_agree && (!agreed || agree(*agreed, metadata));
+            agreed = agreed ? agreed : metadata;
         }
-        return true;
+        return all_agree ? agreed : std::nullopt;
     }
 
 public:
-    /// What `member` meant with its announcement of a complete generation.
-    [[nodiscard]] static const Metadata& announced_metadata(const Memory& memory, std::uint32_t slot,
-                                                            std::uint32_t member, std::uint64_t generation) {
+    /// What `member` meant with its announcement of a complete generation: a copy, to be checked.
+    [[nodiscard]] static Metadata announced_metadata(const Memory& memory, std::uint32_t slot, std::uint32_t member,
+                                                     std::uint64_t generation) {
         const Place<Atomics>& place = memory.place(slot, member, generation);
-        return (place.flags & Place<Atomics>::kMetadata) != 0 ? place.metadata : memory.record(slot).metadata;
+        return copy_once((copy_once(place.flags) & Place<Atomics>::kMetadata) != 0 ? place.metadata
+                                                                                   : memory.record(slot).metadata);
     }
 
 private:
@@ -217,6 +360,12 @@ private:
     std::uint64_t append(const typename Log<Atomics>::Entry& entry) {
         ++appended_;
         return log_.append(entry);
+    }
+    /// To one rank: its mailbox record is not used again before all members have read the entry.
+    std::uint64_t answer(const typename Log<Atomics>::Entry& entry) {
+        const std::uint64_t position = append(entry);
+        answered_before_ = position + 1;
+        return position;
     }
     std::uint64_t append_call(EntryKind kind, std::uint32_t slot, const Metadata& metadata) {
         const std::uint64_t position = append({kind, slot, 0, 0, metadata.operation, bytes_of(metadata)});
@@ -268,23 +417,64 @@ private:
 
     // ---- slots --------------------------------------------------------------------------------------------------
 
-    /// A number for a new name. If none can be had, the Runtime ends: ranks may be pending on different names, and
-    /// waiting would deadlock them.
+    enum class Room {
+        now,    ///< take_slot() finds a number
+        later,  ///< when all have read that some are free
+        none,   ///< all are pending; to wait for them would deadlock ranks that are pending on different names
+    };
+
+    /// Looks for a number for a new name.
+    Result<Room> make_room() {
+        SetHeader<Atomics>& header = memory_.header();
+        RUEDA_RETURN_IF_FAILED(check_tables());
+        RUEDA_RETURN_IF_FAILED(reuse_passed_slots());
+        if (available() <= header.slot_limit / 8 && available() > 0) {
+            reclaim(header.slot_limit < memory_.extent().slots, kLookAtOnce);
+        }
+        if (available() > 0 || grow()) {
+            return Room::now;
+        }
+        if (header.retired_count == 0) {
+            reclaim_any();
+        }
+        if (header.retired_count == 0) {
+            return Room::none;
+        }
+        // The oldest is the first that they will have read.
+        numbers_wait_for_ = memory_.record(memory_.retired_slot(header.retired_first)).retired_at + 1;
+        return Room::later;
+    }
+
+    /// When there is room.
     Result<std::uint32_t> take_slot() {
         SetHeader<Atomics>& header = memory_.header();
-        reuse_passed_slots();
-        if (available() <= header.slot_limit / 8) {
-            reclaim(header.slot_limit < memory_.extent().slots);
-        }
-        if (available() == 0) {
-            RUEDA_RETURN_IF_FAILED(grow());
-        }
         if (header.free_count > 0) {
-            return memory_.free_slot(--header.free_count);
+            const std::uint32_t slot = copy_once(memory_.free_slot(--header.free_count));
+            RUEDA_RETURN_IF_FAILED(check_named(slot));
+            return slot;
         }
         const std::uint32_t fresh = header.high_slot.load(std::memory_order_relaxed);
         header.high_slot.store(fresh + 1, std::memory_order_release);  // partner: the stall monitor
         return fresh;
+    }
+
+    /// The tables were in other hands.
+    [[nodiscard]] Status check_tables() const {
+        const SetHeader<Atomics>& header = memory_.header();
+        const std::uint32_t slots = memory_.extent().slots;
+        if (header.free_count > slots || header.retired_count > slots || header.retired_first >= slots ||
+            header.slot_limit > slots || header.high_slot.load(std::memory_order_relaxed) > slots) {
+            return failure(ErrorCode::internal, "the table of slots is damaged: {} free and {} retired, of {}",
+                           header.free_count, header.retired_count, slots);
+        }
+        return {};
+    }
+    [[nodiscard]] Status check_named(std::uint32_t slot) const {
+        if (slot < memory_.extent().unnamed_slots || slot >= memory_.extent().slots) {
+            return failure(ErrorCode::internal, "the table of slots is damaged: it has slot {}, of {}", slot,
+                           memory_.extent().slots);
+        }
+        return {};
     }
 
     [[nodiscard]] std::uint32_t available() const {
@@ -293,34 +483,44 @@ private:
         return header.free_count + (header.slot_limit > high ? header.slot_limit - high : 0);
     }
 
-    Status grow() {
+    /// False at the limit, and where the memory for more is refused.
+    bool grow() {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t wanted = std::min(2 * header.slot_limit, memory_.extent().slots);
         if (wanted == header.slot_limit) {
-            return failure(
-                ErrorCode::resource_exhausted,
-                "all {} slots for tensor names are taken, by pending tensors or until all ranks have read that they "
-                "are free; wait for some operations, or raise RUEDA_SLOTS_MAX",
-                header.slot_limit);
+            return false;
         }
         const std::uint64_t per_slot = sizeof(ArrivalWord<Atomics>) + sizeof(SlotRecord) + sizeof(SlotLabel<Atomics>) +
                                        2 * memory_.extent().members * sizeof(Place<Atomics>);
-        RUEDA_RETURN_IF_FAILED(environment_.may_grow((wanted - header.slot_limit) * per_slot));
+        try {
+            if (!environment_.may_grow((wanted - header.slot_limit) * per_slot).is_ok()) {
+                return false;
+            }
+        } catch (const std::bad_alloc&) {
+            return false;  // there is no memory even to ask
+        }
         header.slot_limit = wanted;
-        return {};
+        return true;
+    }
+
+    /// Up to where all members have read the log.
+    [[nodiscard]] std::uint64_t all_have_read() const {
+        std::uint64_t position = ~std::uint64_t{0};
+        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+            position = std::min(position, memory_.cursor(member).position.load(std::memory_order_acquire));
+        }
+        return position;
     }
 
     /// Takes numbers back whose retirement every member has read: nobody holds them any more.
-    void reuse_passed_slots() {
+    Status reuse_passed_slots() {
         SetHeader<Atomics>& header = memory_.header();
-        std::uint64_t passed = ~std::uint64_t{0};
-        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
-            passed = std::min(passed, memory_.cursor(member).position.load(std::memory_order_acquire));
-        }
+        const std::uint64_t passed = all_have_read();
         while (header.retired_count > 0) {
-            const std::uint32_t slot = memory_.retired_slot(header.retired_first);
+            const std::uint32_t slot = copy_once(memory_.retired_slot(header.retired_first));
+            RUEDA_RETURN_IF_FAILED(check_named(slot));
             if (memory_.record(slot).retired_at >= passed) {
-                return;
+                return {};
             }
             set_state(slot, SlotState::unused);
             memory_.arrivals(slot).called.store(0, std::memory_order_relaxed);
@@ -329,17 +529,29 @@ private:
             header.retired_first = (header.retired_first + 1) % memory_.extent().slots;
             --header.retired_count;
         }
+        return {};
+    }
+
+    /// Looks at all bound slots, unless it found none with nothing pending before and nothing was called since: at the
+    /// limit every new name comes here.
+    void reclaim_any() {
+        SetHeader<Atomics>& header = memory_.header();
+        if (const std::uint64_t tail = log_.end(); header.nothing_idle_at != tail) {
+            reclaim(/*only_idle=*/false, header.high_slot.load(std::memory_order_relaxed));
+            header.nothing_idle_at = tail;
+        }
     }
 
     /// Retires bound slots with nothing pending; with `only_idle`, those not called during as many log entries as
-    /// there are slots.
-    void reclaim(bool only_idle) {
+    /// there are slots. Looks at up to `most` slots, the next time from there on.
+    void reclaim(bool only_idle, std::uint32_t most) {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t first = memory_.extent().unnamed_slots;
         const std::uint32_t high = header.high_slot.load(std::memory_order_relaxed);
-        const std::uint64_t tail = log_.end(memory_.cursor(rank_).position.load(std::memory_order_relaxed));
+        const std::uint64_t tail = log_.end();
+        const std::uint32_t looks = std::min(high - first, most);
         std::uint32_t retired = 0;
-        for (std::uint32_t looked = first; looked < high && retired < kReclaimAtOnce; ++looked) {
+        for (std::uint32_t looked = 0; looked < looks && retired < kReclaimAtOnce; ++looked) {
             header.clock_hand = header.clock_hand + 1 < high ? std::max(header.clock_hand + 1, first) : first;
             const std::uint32_t slot = header.clock_hand;
             if (memory_.record(slot).state != static_cast<std::uint32_t>(SlotState::bound)) {
@@ -387,16 +599,17 @@ private:
 
     [[nodiscard]] std::uint32_t find(std::string_view name, std::uint64_t hash) const {
         for (std::uint32_t i = static_cast<std::uint32_t>(hash) & bucket_mask();; i = (i + 1) & bucket_mask()) {
-            const std::uint32_t bucket = memory_.name_bucket(i);
+            const std::uint32_t bucket = copy_once(memory_.name_bucket(i));
             if (bucket == 0) {
                 return kNoSlot;
             }
             if (bucket == kTombstone) {
                 continue;
             }
-            const SlotRecord& page = memory_.record(bucket - 1);
-            if (page.name_hash == hash && std::string_view(page.name, page.name_bytes) == name) {
-                return bucket - 1;
+            const SlotRecord& page = memory_.record((bucket - 1) % memory_.extent().slots);
+            if (page.name_hash == hash && copy_once(page.name_bytes) == name.size() &&
+                std::memcmp(page.name, name.data(), name.size()) == 0) {
+                return (bucket - 1) % memory_.extent().slots;
             }
         }
     }
@@ -438,9 +651,15 @@ private:
 
     Memory memory_;
     Log<Atomics> log_;
+    Refusals<Atomics> refusals_;
     std::uint32_t rank_;
     Environment environment_;
+    Status no_memory_;               // made while there is some
+    std::uint64_t handed_back_ = 0;  // records of this rank's mailbox, of those that were taken
+    std::uint64_t answers_wait_for_ = 0;
+    std::uint64_t numbers_wait_for_ = 0;
     std::uint64_t appended_ = 0;
+    std::uint64_t answered_before_ = 0;  // by the entry that answers the record in hand
 };
 
 }  // namespace rueda::core

@@ -31,6 +31,7 @@ constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 /// Memory of the negotiation that a job with the initial number of slots touches.
 std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
     extent.slots = extent.initial_slots;
+    extent.refusals_per_slot = 0;
     return NegotiationMemory<base::StdAtomics>::bytes(extent);
 }
 

@@ -20,16 +20,6 @@ using collectives::Location;
 using collectives::Operation;
 using collectives::StepResult;
 
-namespace {
-
-/// A value that another process may write at any time, if it does what no working rank does.
-template <class T>
-T read_once(const T& shared) {
-    return *static_cast<const volatile T*>(&shared);
-}
-
-}  // namespace
-
 ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
                        const NegotiationExtent& extent, std::unique_ptr<collectives::Communicator> communicator)
     : arena_(std::move(arena)),
@@ -43,60 +33,78 @@ ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::
       rank_(arena_->rank()),
       fusion_threshold_bytes_(config.fusion_threshold_bytes),
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
+      no_memory_to_start_(ErrorCode::resource_exhausted,
+                          "there is no memory left to start an operation; nothing was started, and it can be tried "
+                          "again"),
+      no_memory_to_say_who_(ErrorCode::aborted, "a rank has shut down, so nothing can be done together any more"),
+      no_memory_to_go_on_(fmt::format("rank {} ran out of memory in the middle of an operation", rank_)),
       table_(extent.slots, extent.unnamed_slots) {}
 
 // ---- announcing -----------------------------------------------------------------------------------------------------
 
+/// What submits may need memory for comes before anything is pending, so that a failure leaves nothing behind.
+template <class Submit>
+Status ProcessSet::all_or_nothing(Submit&& submit) const {
+    try {
+        return submit();
+    } catch (const std::bad_alloc&) {
+        return no_memory_to_start_;
+    }
+}
+
 Status ProcessSet::submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
-    RUEDA_RETURN_IF_FAILED(check_open());
-    if (name.empty()) {
-        announce_unnamed(request, completion, urgency);
+    return all_or_nothing([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_open());
+        if (name.empty()) {
+            announce_unnamed(request, completion, urgency);
+            return {};
+        }
+        TensorEntry& entry = table_.entry(name);
+        if (entry.pending.load(std::memory_order_acquire)) {
+            return duplicate(entry);
+        }
+        entry.request = request;
+        start(entry, completion, urgency);
         return {};
-    }
-    TensorEntry& entry = table_.entry(name);
-    if (entry.pending.load(std::memory_order_acquire)) {
-        return duplicate(entry);
-    }
-    entry.request = request;
-    begin_pending(entry, completion);
-    announce(entry, urgency);
-    return {};
+    });
 }
 
 Status ProcessSet::submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
-    RUEDA_RETURN_IF_FAILED(check_open());
-    if (entry.pending.load(std::memory_order_acquire)) {
-        return duplicate(entry);
-    }
-    entry.request = request;
-    begin_pending(entry, completion);
-    announce(entry, urgency);
-    return {};
+    return all_or_nothing([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_open());
+        if (entry.pending.load(std::memory_order_acquire)) {
+            return duplicate(entry);
+        }
+        entry.request = request;
+        start(entry, completion, urgency);
+        return {};
+    });
 }
 
 Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, const rueda_tensor& in,
                                     const rueda_tensor& out, const rueda_options& options, Completion& completion,
                                     Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
-    RUEDA_RETURN_IF_FAILED(check_open());
-    TensorEntry& entry = known != nullptr ? *known : table_.entry(name);
-    prefetch(entry);
-    if (entry.pending.load(std::memory_order_acquire)) {
-        return duplicate(entry);
-    }
-    if (!repeats_allreduce(entry.request, in, out, options)) {
-        Request request;
-        if (Status made = make_allreduce(in, out, options, request); !made.is_ok()) {
-            table_.forget_if_unused(entry);
-            return made;
+    return all_or_nothing([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_open());
+        TensorEntry& entry = known != nullptr ? *known : table_.entry(name);
+        prefetch(entry);
+        if (entry.pending.load(std::memory_order_acquire)) {
+            return duplicate(entry);
         }
-        entry.request = request;
-    }
-    begin_pending(entry, completion);
-    announce(entry, urgency);
-    return {};
+        if (!repeats_allreduce(entry.request, in, out, options)) {
+            Request request;
+            if (Status made = make_allreduce(in, out, options, request); !made.is_ok()) {
+                table_.forget_if_unused(entry);
+                return made;
+            }
+            entry.request = request;
+        }
+        start(entry, completion, urgency);
+        return {};
+    });
 }
 
 Status ProcessSet::duplicate(const TensorEntry& entry) const {
@@ -109,24 +117,29 @@ Status ProcessSet::duplicate(const TensorEntry& entry) const {
 Status ProcessSet::submit_group(std::span<const std::string> names, std::span<const Request> requests,
                                 Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
-    RUEDA_RETURN_IF_FAILED(check_open());
-    for (const std::string& name : names) {
-        const TensorEntry* known = table_.find(name);
-        if (known != nullptr && known->pending.load(std::memory_order_acquire)) {
-            return failure(
-                ErrorCode::duplicate_name,
-                "tensor '{}' of a group: an operation with this name is still pending on this rank; nothing of the "
-                "group was started",
-                name);
+    Status status = all_or_nothing([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_open());
+        for (const std::string& name : names) {
+            if (table_.entry(name).pending.load(std::memory_order_acquire)) {
+                return failure(
+                    ErrorCode::duplicate_name,
+                    "tensor '{}' of a group: an operation with this name is still pending on this rank; nothing of the "
+                    "group was started",
+                    name);
+            }
+        }
+        return {};
+    });
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        TensorEntry* entry = table_.find(names[i]);
+        if (status.is_ok()) {
+            entry->request = requests[i];
+            start(*entry, completion, urgency);
+        } else if (entry != nullptr) {
+            table_.forget_if_unused(*entry);
         }
     }
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-        TensorEntry& entry = table_.entry(names[i]);
-        entry.request = requests[i];
-        begin_pending(entry, completion);
-        announce(entry, urgency);
-    }
-    return {};
+    return status;
 }
 
 TensorEntry& ProcessSet::pin(std::string_view name) {
@@ -155,16 +168,32 @@ Status ProcessSet::check_open() const {
     return {};
 }
 
-Status ProcessSet::shut_down_status(std::string_view name) const {
+Status ProcessSet::shut_down_status(std::string_view name) const noexcept try {
     // The first one is the cause; those after it may have left because of it.
     static_cast<void>(memory_.header().shut_down.load(std::memory_order_acquire));
     const std::uint32_t first = memory_.header().first_shut_down.load(std::memory_order_relaxed) % extent_.members;
     const int rank = arena_->control().ranks[first].global_rank.load(std::memory_order_relaxed);
     return failure(ErrorCode::aborted, "{}rank {} has shut down, so nothing can be done together any more",
                    name.empty() ? std::string() : fmt::format("tensor '{}': ", name), rank);
+} catch (const std::bad_alloc&) {
+    return no_memory_to_say_who_;
 }
 
-void ProcessSet::begin_pending(TensorEntry& entry, Completion& completion) {
+/// The same text on every rank: `slots` comes from the log.
+Status ProcessSet::exhausted_status(std::string_view name, std::uint64_t slots) const {
+    return failure(ErrorCode::resource_exhausted,
+                   "tensor '{}': all {} slots for tensor names are taken by pending tensors{}; wait for some of them "
+                   "before starting new names, or {}",
+                   name, slots, slots < extent_.slots ? ", and there is no memory for more" : "",
+                   slots < extent_.slots ? "free memory" : "raise RUEDA_SLOTS_MAX");
+}
+
+void ProcessSet::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
+    begin_pending(entry, completion);
+    announce(entry, urgency);
+}
+
+void ProcessSet::begin_pending(TensorEntry& entry, Completion& completion) noexcept {
     entry.completion = &completion;
     entry.submitted_ns = base::coarse_monotonic_ns();
     entry.pending.store(true, std::memory_order_relaxed);
@@ -187,7 +216,7 @@ void ProcessSet::prefetch(const TensorEntry& entry) const {
     }
 }
 
-void ProcessSet::announce(TensorEntry& entry, Urgency urgency) {
+void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
     if (entry.slot == kNoSlot) {
         announce_in_full(entry);
         return;
@@ -199,19 +228,26 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) {
 }
 
 void ProcessSet::announce_unnamed(const Request& request, Completion& completion, Urgency urgency) {
-    const auto slot = static_cast<std::uint32_t>(unnamed_calls_ % extent_.unnamed_slots);
-    TensorEntry& entry = table_.unnamed(slot);
-    if (!unnamed_waiting_.empty() || entry.pending.load(std::memory_order_acquire)) {
+    if (!unnamed_waiting_.empty() || next_unnamed().pending.load(std::memory_order_acquire)) {
+        unnamed_waiting_.push_back({request, &completion, base::coarse_monotonic_ns()});  // or throws
         pending_.fetch_add(1, std::memory_order_seq_cst);
-        unnamed_waiting_.push_back({request, &completion, base::coarse_monotonic_ns()});
         deferred_.store(true, std::memory_order_seq_cst);
         return;
     }
+    start_unnamed(request, completion, urgency);
+}
+
+TensorEntry& ProcessSet::next_unnamed() {
+    return table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % extent_.unnamed_slots));
+}
+
+void ProcessSet::start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept {
+    TensorEntry& entry = next_unnamed();
     entry.request = request;
     begin_pending(entry, completion);
     entry.generation = unnamed_calls_++ / extent_.unnamed_slots + 1;
-    fill(memory_.place(slot, rank_, entry.generation), entry, entry.generation, /*with_metadata=*/true);
-    after_arrival(entry, arrive(memory_, slot, entry.generation, /*changed=*/false), urgency);
+    fill(memory_.place(entry.slot, rank_, entry.generation), entry, entry.generation, /*with_metadata=*/true);
+    after_arrival(entry, arrive(memory_, entry.slot, entry.generation, /*changed=*/false), urgency);
 }
 
 void ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, bool with_metadata) {
@@ -230,7 +266,7 @@ void ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint
         place.flags |= PlaceFlags::kPayload;
         place.payload_bytes = static_cast<std::uint32_t>(input_bytes);
         if (input_bytes > 0) {
-            std::memcpy(place.payload, request.input, input_bytes);
+            std::memcpy(place.payload.data(), request.input, input_bytes);
         }
     } else {
         if (const auto offset = arena_->resident_offset(request.input, input_bytes); offset && contributes) {
@@ -258,13 +294,13 @@ void ProcessSet::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urge
             return;
         case Arrival::last:
             if (unnamed && !signatures_agree(entry.slot, entry.generation)) {
-                resolve(entry.slot, entry.generation);
+                resolve(entry);
             } else {
                 append_call(entry, urgency);
             }
             return;
         case Arrival::last_changed:
-            resolve(entry.slot, entry.generation);
+            resolve(entry);
             return;
         case Arrival::retired:
             if (unnamed) {  // unnamed slots are closed by a shutdown only
@@ -322,18 +358,17 @@ void ProcessSet::announce_in_full(TensorEntry& entry) {
         return;
     }
     if (!unposted_.empty() || !try_post_full(entry)) {
-        unposted_.push_back(&entry);
+        unposted_.push_back(entry);
         deferred_.store(true, std::memory_order_seq_cst);
     }
 }
 
 bool ProcessSet::try_post_full(TensorEntry& entry) {
-    MailboxRecord<Atomics>* record = registrar_.next_record();
+    MailboxRecord<Atomics>* record = next_record();
     if (record == nullptr) {
         return false;
     }
-    entry.ticket = next_ticket_++;
-    in_full_[entry.ticket] = &entry;
+    entry.in_full = true;
     record->kind = static_cast<std::uint32_t>(RequestKind::announce);
     record->ticket = entry.ticket;
     record->name_bytes = static_cast<std::uint32_t>(entry.name.size());
@@ -344,22 +379,22 @@ bool ProcessSet::try_post_full(TensorEntry& entry) {
     return true;
 }
 
-void ProcessSet::resolve(std::uint32_t slot, std::uint64_t generation) {
-    const Resolve request{slot, generation};
-    if (!unposted_resolves_.empty() || !try_post_resolve(request)) {
-        unposted_resolves_.push_back(request);
+/// Of the last arriver. The entry stays pending in this generation until the registrar has answered.
+void ProcessSet::resolve(TensorEntry& entry) {
+    if (!unposted_resolves_.empty() || !try_post_resolve(entry)) {
+        unposted_resolves_.push_back(entry);
         deferred_.store(true, std::memory_order_seq_cst);
     }
 }
 
-bool ProcessSet::try_post_resolve(const Resolve& resolve) {
-    MailboxRecord<Atomics>* record = registrar_.next_record();
+bool ProcessSet::try_post_resolve(const TensorEntry& entry) {
+    MailboxRecord<Atomics>* record = next_record();
     if (record == nullptr) {
         return false;
     }
     record->kind = static_cast<std::uint32_t>(RequestKind::resolve);
-    record->slot = resolve.slot;
-    record->generation = resolve.generation;
+    record->slot = entry.slot;
+    record->generation = entry.generation;
     finish_post(registrar_.post());
     return true;
 }
@@ -372,7 +407,7 @@ bool ProcessSet::announce_shutdown() {
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
     }
-    MailboxRecord<Atomics>* record = registrar_.next_record();
+    MailboxRecord<Atomics>* record = next_record();
     if (record == nullptr) {
         return false;
     }
@@ -387,44 +422,67 @@ void ProcessSet::finish_post(const Result<std::uint64_t>& appended) {
     } else if (appended.value() > 0) {
         announced_more(Urgency::background);
     }
+    if (registrar_.holds_announcements()) {
+        deferred_.store(true, std::memory_order_seq_cst);
+        ring_readers();
+    }
+}
+
+MailboxRecord<ProcessSet::Atomics>* ProcessSet::next_record() {
+    MailboxRecord<Atomics>* record = registrar_.next_record();
+    if (record == nullptr) {
+        ring_readers();
+    }
+    return record;
+}
+
+/// Those who have not read what the registrar waits for: a rank with nothing pending reads the log a few times per
+/// second only. Once: a ring that comes while the rank's crank is taken is made up for by that.
+void ProcessSet::ring_readers() {
+    const std::uint64_t position = registrar_.waits_for_readers();
+    if (position == rung_for_) {
+        return;
+    }
+    rung_for_ = position;
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        if (member != rank_ && memory_.cursor(member).position.load(std::memory_order_relaxed) < position) {
+            auto& attention = arena_->control().ranks[member].attention;
+            attention.ring(attention.state());
+        }
+    }
 }
 
 /// What could not be posted or had to wait for its slot, in the order in which it came.
 void ProcessSet::retry_deferred() {
     const std::lock_guard lock(enqueue_mutex_);
+    finish_post(registrar_.retry());
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
     }
     // After a shutdown each would be refused by an entry of its own, and the log has room for a mailbox of those.
     const bool refused = memory_.header().shut_down.load(std::memory_order_acquire) != 0;
-    while (!unposted_.empty() && (refused || try_post_full(*unposted_.front()))) {
-        TensorEntry& entry = *unposted_.front();
+    while (!unposted_.empty() && (refused || try_post_full(unposted_.front()))) {
+        TensorEntry& entry = unposted_.front();
         unposted_.pop_front();
         if (refused) {
             complete_and_forget(entry, shut_down_status(entry.name));
         }
     }
-    while (!unnamed_waiting_.empty() &&
-           !table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % extent_.unnamed_slots))
-                .pending.load(std::memory_order_acquire)) {
-        // Out of the queue first: announce_unnamed() queues behind others.
-        std::deque<Waiting> others;
-        others.swap(unnamed_waiting_);
-        const Waiting next = others.front();
-        others.pop_front();
+    while (!unnamed_waiting_.empty() && !next_unnamed().pending.load(std::memory_order_acquire)) {
+        const Waiting next = unnamed_waiting_.front();
+        unnamed_waiting_.pop_front();
         pending_.fetch_sub(1, std::memory_order_seq_cst);
-        announce_unnamed(next.request, *next.completion, Urgency::background);
-        unnamed_waiting_.swap(others);
+        start_unnamed(next.request, *next.completion, Urgency::background);
     }
-    deferred_.store(!unposted_.empty() || !unposted_resolves_.empty() || !unnamed_waiting_.empty(),
+    deferred_.store(!unposted_.empty() || !unposted_resolves_.empty() || !unnamed_waiting_.empty() ||
+                        registrar_.holds_announcements(),
                     std::memory_order_seq_cst);
 }
 
 void ProcessSet::fail_deferred(const Status& reason) {
-    for (TensorEntry* entry : unposted_) {
-        complete(*entry, reason);
+    for (; !unposted_.empty(); unposted_.pop_front()) {
+        complete(unposted_.front(), reason);
     }
-    unposted_.clear();
     for (const Waiting& waiting : unnamed_waiting_) {
         pending_.fetch_sub(1, std::memory_order_seq_cst);
         waiting.completion->complete_one(reason);
@@ -435,6 +493,16 @@ void ProcessSet::fail_deferred(const Status& reason) {
 // ---- the crank ------------------------------------------------------------------------------------------------------
 
 Turn ProcessSet::step(bool urgent) {
+    try {
+        return take_turn(urgent);
+    } catch (const std::bad_alloc&) {
+        // The others count on this rank's share of what is called.
+        raise(ErrorCode::resource_exhausted, no_memory_to_go_on_);
+        return Turn::idle;
+    }
+}
+
+Turn ProcessSet::take_turn(bool urgent) {
     if (deferred_.load(std::memory_order_relaxed)) {
         retry_deferred();
     }
@@ -471,8 +539,11 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
                 handle_retire(entry.slot);
                 break;
             case EntryKind::refused:
+            case EntryKind::exhausted:
                 if (entry.rank == rank_) {
-                    handle_refused(entry.ticket);
+                    handle_refused(entry);
+                } else if (entry.rank < extent_.members) {
+                    wake(entry.rank);  // it is told, and may be asleep
                 }
                 break;
             case EntryKind::closed:
@@ -535,7 +606,7 @@ bool ProcessSet::run_inline(std::uint64_t position) {
         if ((place.flags & PlaceFlags::kPayload) == 0 || place.payload_bytes != bytes) {
             return false;  // run_batch() says what is wrong with it
         }
-        payloads[member] = place.payload;
+        payloads[member] = place.payload.data();
     }
     wake_others();
     ops::reduce({.dtype = dtype,
@@ -585,10 +656,16 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
 /// The others take part as soon as they look; those that sleep are woken here, once per batch: who appended did not.
 void ProcessSet::wake_others() {
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        auto& attention = arena_->control().ranks[member].attention;
-        if (const auto state = attention.state(); member != rank_ && state != base::AttentionState::awake) {
-            attention.ring(state);
+        if (member != rank_) {
+            wake(member);
         }
+    }
+}
+
+void ProcessSet::wake(std::uint32_t member) {
+    auto& attention = arena_->control().ranks[member].attention;
+    if (const auto state = attention.state(); state != base::AttentionState::awake) {
+        attention.ring(state);
     }
 }
 
@@ -605,8 +682,8 @@ TensorEntry* ProcessSet::called_entry(const Log<Atomics>::Entry& called) {
         return nullptr;
     }
     if (called.kind == EntryKind::first_call) {
-        in_full_.erase(entry->ticket);
-        table_.bind(*entry, called.slot, memory_.record(called.slot).metadata);
+        entry->in_full = false;
+        table_.bind(*entry, called.slot, entry->request.metadata);  // on which all agree
     } else {
         table_.unbind(*entry);  // its operation is pending, so the entry stays
     }
@@ -622,14 +699,14 @@ TensorEntry* ProcessSet::entry_of_slot(std::uint32_t slot) {
         return bound;
     }
     const SlotRecord& record = memory_.record(slot);
-    if (record.name_bytes == 0 || record.name_bytes > RUEDA_MAX_NAME) {
+    const std::uint32_t name_bytes = copy_once(record.name_bytes);
+    if (name_bytes == 0 || name_bytes > RUEDA_MAX_NAME) {
         return nullptr;
     }
-    TensorEntry* entry = table_.find(std::string_view(record.name, record.name_bytes));
-    return entry != nullptr && entry->slot == kNoSlot && in_full_.contains(entry->ticket) &&
-                   in_full_[entry->ticket] == entry
-               ? entry
-               : nullptr;
+    std::array<char, RUEDA_MAX_NAME> name;
+    std::memcpy(name.data(), record.name, name_bytes);
+    TensorEntry* entry = table_.find(std::string_view(name.data(), name_bytes));
+    return entry != nullptr && entry->slot == kNoSlot && entry->in_full ? entry : nullptr;
 }
 
 Status ProcessSet::add_segment(TensorEntry& entry, std::uint32_t slot) {
@@ -656,9 +733,9 @@ Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uin
     const Metadata& metadata = entry.request.metadata;
     const auto operation = static_cast<Operation>(metadata.operation);
     // Read once: what is checked is what is used.
-    const std::uint32_t flags = read_once(place.flags);
-    const std::uint32_t payload_bytes = read_once(place.payload_bytes);
-    location.first_dimension = read_once(place.first_dimension);
+    const std::uint32_t flags = copy_once(place.flags);
+    const std::uint32_t payload_bytes = copy_once(place.payload_bytes);
+    location.first_dimension = copy_once(place.first_dimension);
     std::uint64_t bytes = entry.request.count * size_of(static_cast<DType>(metadata.dtype));
     if (operation == Operation::allgather) {
         if (location.first_dimension < 0 ||
@@ -672,13 +749,13 @@ Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uin
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced a payload of {} bytes for {}",
                            entry.name, member, payload_bytes, bytes);
         }
-        location.payload = place.payload;
+        location.payload = place.payload.data();
     }
     if ((flags & PlaceFlags::kResidentInput) != 0) {
-        location.input = arena_->resident_memory(member, read_once(place.input), bytes);
+        location.input = arena_->resident_memory(member, copy_once(place.input), bytes);
     }
     if ((flags & PlaceFlags::kResidentOutput) != 0) {
-        location.output = arena_->resident_memory(member, read_once(place.output), bytes);
+        location.output = arena_->resident_memory(member, copy_once(place.output), bytes);
     }
     if (((flags & PlaceFlags::kResidentInput) != 0 && location.input == nullptr) ||
         ((flags & PlaceFlags::kResidentOutput) != 0 && location.output == nullptr)) {
@@ -758,7 +835,7 @@ void ProcessSet::handle_mismatch(std::uint32_t slot) {
     }
     const Status status = mismatch_of(entry->name, by_rank);
     if (slot >= extent_.unnamed_slots) {
-        in_full_.erase(entry->ticket);
+        entry->in_full = false;
         table_.unbind(*entry);
     }
     complete_and_forget(*entry, status);
@@ -769,7 +846,7 @@ void ProcessSet::handle_failed(std::uint32_t slot, std::uint32_t /*shut_down_ran
     if (entry == nullptr) {
         return;  // this rank announced nothing there
     }
-    in_full_.erase(entry->ticket);
+    entry->in_full = false;
     const bool was_pending = entry->pending.load(std::memory_order_relaxed);
     if (slot >= extent_.unnamed_slots) {
         table_.unbind(*entry);
@@ -785,14 +862,15 @@ void ProcessSet::handle_retire(std::uint32_t slot) {
     }
 }
 
-void ProcessSet::handle_refused(std::uint32_t ticket) {
-    const auto found = in_full_.find(ticket);
-    if (found == in_full_.end()) {
+void ProcessSet::handle_refused(const Log<Atomics>::Entry& answer) {
+    TensorEntry* entry = table_.with_ticket(answer.ticket);
+    if (entry == nullptr || !entry->in_full) {
         return;
     }
-    TensorEntry* entry = found->second;
-    in_full_.erase(found);
-    complete_and_forget(*entry, shut_down_status(entry->name));
+    const Status status = answer.kind == EntryKind::exhausted ? exhausted_status(entry->name, answer.bytes)
+                                                              : shut_down_status(entry->name);
+    entry->in_full = false;
+    complete_and_forget(*entry, status);
 }
 
 // ---- ends
@@ -823,16 +901,12 @@ void ProcessSet::fail_all(const Status& reason) {
 void ProcessSet::fail_pending(const Status& reason) {
     fail_deferred(reason);
     unposted_resolves_.clear();
-    in_full_.clear();
-    std::vector<TensorEntry*> pending;
     table_.for_each([&](TensorEntry& entry) {
+        entry.in_full = false;
         if (entry.pending.load(std::memory_order_relaxed)) {
-            pending.push_back(&entry);
+            complete(entry, reason);
         }
     });
-    for (TensorEntry* entry : pending) {
-        complete(*entry, reason);
-    }
     deferred_.store(false, std::memory_order_seq_cst);
 }
 

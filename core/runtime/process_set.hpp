@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/config.hpp"
@@ -52,8 +51,9 @@ public:
 
     // ---- announcing -----------------------------------------------------------------------------------------------
 
-    /// Announces a tensor. DuplicateName, and the reasons why nothing can be started any more, are returned; everything
-    /// later comes through `completion`. `name` empty: unnamed.
+    /// Announces a tensor. DuplicateName, ResourceExhausted where there is no memory for the name, and the reasons why
+    /// nothing can be started any more, are returned, and nothing was begun; everything later comes through
+    /// `completion`. `name` empty: unnamed.
     Status submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency);
     /// The same with the look-up already done.
     Status submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency);
@@ -107,23 +107,24 @@ private:
         std::int64_t submitted_ns;
     };
 
-    struct Resolve {
-        std::uint32_t slot;
-        std::uint64_t generation;
-    };
-
     [[nodiscard]] Status check_open() const;
-    void begin_pending(TensorEntry& entry, Completion& completion);
+    template <class Submit>
+    Status all_or_nothing(Submit&& submit) const;
+    // From begin_pending() on nothing may throw: the others are about to see the announcement.
+    void start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept;
+    void begin_pending(TensorEntry& entry, Completion& completion) noexcept;
     [[nodiscard]] Status duplicate(const TensorEntry& entry) const;
     void prefetch(const TensorEntry& entry) const;
-    void announce(TensorEntry& entry, Urgency urgency);
+    void announce(TensorEntry& entry, Urgency urgency) noexcept;
     void announce_in_full(TensorEntry& entry);
     bool try_post_full(TensorEntry& entry);
-    bool try_post_resolve(const Resolve& resolve);
+    bool try_post_resolve(const TensorEntry& entry);
     void announce_unnamed(const Request& request, Completion& completion, Urgency urgency);
+    void start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept;
+    [[nodiscard]] TensorEntry& next_unnamed();
     void after_arrival(TensorEntry& entry, Arrival arrival, Urgency urgency);
     [[nodiscard]] bool signatures_agree(std::uint32_t slot, std::uint64_t generation) const;
-    void resolve(std::uint32_t slot, std::uint64_t generation);
+    void resolve(TensorEntry& entry);
     void retry_deferred();
     void fail_deferred(const Status& reason);
     void fail_pending(const Status& reason);
@@ -131,7 +132,10 @@ private:
     void append_call(const TensorEntry& entry, Urgency urgency);
     void announced_more(Urgency urgency);
     void finish_post(const Result<std::uint64_t>& appended);
+    MailboxRecord<Atomics>* next_record();
+    void ring_readers();
 
+    Turn take_turn(bool urgent);
     Turn handle_entry(std::uint64_t position);
     Turn start_batch(std::uint64_t position, bool urgent);
     Turn run_batch(std::uint64_t begin, std::uint64_t end);
@@ -147,12 +151,14 @@ private:
     void handle_mismatch(std::uint32_t slot);
     void handle_failed(std::uint32_t slot, std::uint32_t shut_down_rank);
     void handle_retire(std::uint32_t slot);
-    void handle_refused(std::uint32_t ticket);
+    void handle_refused(const Log<Atomics>::Entry& answer);
+    void wake(std::uint32_t member);
     TensorEntry* entry_of_slot(std::uint32_t slot);
     void complete(TensorEntry& entry, const Status& status);
     void complete_and_forget(TensorEntry& entry, const Status& status);
     void raise(ErrorCode code, const std::string& text);
-    [[nodiscard]] Status shut_down_status(std::string_view name) const;
+    [[nodiscard]] Status shut_down_status(std::string_view name) const noexcept;
+    [[nodiscard]] Status exhausted_status(std::string_view name, std::uint64_t slots) const;
 
     std::shared_ptr<collectives::Arena> arena_;
     NegotiationExtent extent_;
@@ -163,21 +169,24 @@ private:
     std::uint32_t rank_;
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
+    // Made while there is memory for them.
+    Status no_memory_to_start_;
+    Status no_memory_to_say_who_;
+    std::string no_memory_to_go_on_;
 
     std::mutex enqueue_mutex_;
     TensorTable table_;
-    std::unordered_map<std::uint32_t, TensorEntry*> in_full_;  // by ticket: announced in full, no slot yet
-    std::deque<TensorEntry*> unposted_;                        // full announcements that found the mailbox full
-    std::deque<Resolve> unposted_resolves_;
+    EntryQueue unposted_;                  // full announcements that found the mailbox full
+    EntryQueue unposted_resolves_;         // the same, of entries whose generation is complete
     std::deque<Waiting> unnamed_waiting_;  // their slot is still pending
     std::uint64_t unnamed_calls_ = 0;
-    std::uint32_t next_ticket_ = 1;  // 0: an entry that was never announced in full
+    std::uint64_t rung_for_ = 0;  // a log position: ring_readers()
     bool shut_down_posted_ = false;
     std::optional<Status> failed_;
 
     std::atomic<std::uint32_t> pending_{0};
     std::atomic<bool> closed_{false};
-    std::atomic<bool> deferred_{false};  // one of the three queues above is not empty
+    std::atomic<bool> deferred_{false};  // one of the three queues above is not empty, or the registrar waits
 
     // Of whoever holds the crank. `next_` is read by announcing threads, as a hint.
     std::atomic<std::uint64_t> next_{0};

@@ -24,8 +24,19 @@ TensorEntry& TensorTable::entry(std::string_view name) {
     auto entry = std::make_unique<TensorEntry>();
     entry->name = std::string(name);
     entry->name_hash = hash_of_name(name);
+    if (free_tickets_.empty()) {
+        if (free_tickets_.capacity() <= by_ticket_.size()) {
+            free_tickets_.reserve(2 * by_ticket_.size() + 1);
+        }
+        by_ticket_.push_back(nullptr);
+        free_tickets_.push_back(static_cast<std::uint32_t>(by_ticket_.size() - 1));
+    }
     const std::string_view key = entry->name;
-    return *by_name_.emplace(key, std::move(entry)).first->second;
+    TensorEntry& made = *by_name_.emplace(key, std::move(entry)).first->second;
+    made.ticket = free_tickets_.back();
+    free_tickets_.pop_back();
+    by_ticket_[made.ticket] = &made;
+    return made;
 }
 
 TensorEntry* TensorTable::find(std::string_view name) {
@@ -51,6 +62,8 @@ void TensorTable::unbind(TensorEntry& entry) {
 void TensorTable::forget_if_unused(TensorEntry& entry) {
     if (entry.slot == kNoSlot && entry.pins == 0 && !entry.pending.load(std::memory_order_acquire) &&
         !entry.name.empty()) {
+        by_ticket_[entry.ticket] = nullptr;
+        free_tickets_.push_back(entry.ticket);
         by_name_.erase(by_name_.find(entry.name));
     }
 }

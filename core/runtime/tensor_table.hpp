@@ -33,7 +33,9 @@ struct TensorEntry {
     std::uint32_t slot = kNoSlot;  ///< bound to; kNoSlot: the next announcement is a full one
     Metadata agreed;               ///< while bound
     std::uint32_t pins = 0;        ///< TensorSlots that hold this entry
-    std::uint32_t ticket = 0;      ///< of a full announcement under way
+    std::uint32_t ticket = 0;      ///< of its full announcements; for as long as the name is known here
+    bool in_full = false;          ///< a full announcement is posted, and not answered by the log
+    TensorEntry* next = nullptr;   ///< in an EntryQueue
 
     /// Written under the enqueue lock; read by the engine after a log entry told it to.
     std::uint64_t generation = 0;
@@ -46,6 +48,25 @@ struct TensorEntry {
     std::int64_t submitted_ns = 0;
 };
 
+/// Entries in the order in which they came, each in at most one queue. Linked through the entries, so that it never
+/// needs memory: what is announced must not fail half way.
+class EntryQueue {
+public:
+    [[nodiscard]] bool empty() const { return first_ == nullptr; }
+    [[nodiscard]] TensorEntry& front() const { return *first_; }
+    void push_back(TensorEntry& entry) {
+        entry.next = nullptr;
+        (empty() ? first_ : last_->next) = &entry;
+        last_ = &entry;
+    }
+    void pop_front() { first_ = first_->next; }
+    void clear() { first_ = nullptr; }
+
+private:
+    TensorEntry* first_ = nullptr;
+    TensorEntry* last_ = nullptr;
+};
+
 /// The names of a process set, and which slot is bound to which.
 /// Threads: all functions under the set's enqueue lock, but at_slot(), which the engine calls for slots that a log
 /// entry has called (bindings of those do not change meanwhile).
@@ -53,8 +74,13 @@ class TensorTable {
 public:
     TensorTable(std::uint32_t slots, std::uint32_t unnamed_slots);
 
-    /// Finds or makes the entry of a name.
+    /// Finds or makes the entry of a name. Throws std::bad_alloc with nothing changed; no other function here needs
+    /// memory.
     TensorEntry& entry(std::string_view name);
+    /// Whose full announcement has the ticket; null for a number that nobody has.
+    [[nodiscard]] TensorEntry* with_ticket(std::uint32_t ticket) const {
+        return ticket < by_ticket_.size() ? by_ticket_[ticket] : nullptr;
+    }
     /// Only if there is one.
     [[nodiscard]] TensorEntry* find(std::string_view name);
     [[nodiscard]] TensorEntry& unnamed(std::uint32_t slot) { return *unnamed_[slot]; }
@@ -83,6 +109,8 @@ private:
     std::unordered_map<std::string_view, std::unique_ptr<TensorEntry>> by_name_;
     std::vector<std::unique_ptr<TensorEntry>> unnamed_;
     std::vector<std::atomic<TensorEntry*>> by_slot_;
+    std::vector<TensorEntry*> by_ticket_;
+    std::vector<std::uint32_t> free_tickets_;  // with room for all
 };
 
 [[nodiscard]] std::uint64_t hash_of_name(std::string_view name);

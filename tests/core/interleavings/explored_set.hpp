@@ -95,7 +95,7 @@ public:
 };
 
 /// What became of an announcement.
-enum class Ending { called, mismatch, failed, refused };
+enum class Ending { called, mismatch, failed, refused, exhausted };
 
 /// One rank's side, as ProcessSet has it, without the moving of bytes: announces, and reads the log. One thread.
 class Rank {
@@ -148,6 +148,10 @@ public:
 
     /// Handles the next entry, if there is one.
     bool turn() {
+        if (registrar_.holds_announcements()) {
+            ++waited;
+            finish(registrar_.retry());
+        }
         if (closed || !set_.log.is_published(next_)) {
             return false;
         }
@@ -178,6 +182,7 @@ public:
     std::size_t announced = 0;
     std::uint32_t resolves = 0;
     std::uint32_t sent_away = 0;  ///< arrivals that met a retired slot
+    std::uint32_t waited = 0;     ///< turns with an announcement that waited for a number
     bool closed = false;
 
 private:
@@ -256,8 +261,8 @@ private:
         RUEDA_EXPLORER_REQUIRE(record != nullptr);  // these tests' mailboxes are large enough
         return *record;
     }
-    void post() {
-        const auto posted = registrar_.post();
+    void post() { finish(registrar_.post()); }
+    static void finish(const Result<std::uint64_t>& posted) {
         if (!posted.is_ok()) {
             explorer::explorer_fail(posted.status().message());
         }
@@ -299,9 +304,10 @@ private:
                 }
                 return;
             case EntryKind::refused:
+            case EntryKind::exhausted:
                 for (std::size_t name = 0; entry.rank == rank_ && name < kNames.size(); ++name) {
                     if (tensors_[name].ticket == entry.ticket) {
-                        end(name, Ending::refused);
+                        end(name, entry.kind == EntryKind::refused ? Ending::refused : Ending::exhausted);
                     }
                 }
                 return;

@@ -107,6 +107,87 @@ TEST_CASE("numbers are used again when the cursors have passed, and nobody arriv
     CHECK(reused);
 }
 
+/// Two numbers, 20 and 21; "a" and "b" have them.
+struct Full : RanksOf<2> {
+    Full() : RanksOf({.members = 2, .unnamed_slots = 20, .initial_slots = 22, .slots = 22, .mailbox_records = 4}) {
+        bind(a);
+        bind(b);
+    }
+    [[nodiscard]] std::vector<Ending> endings_of(std::uint32_t rank, std::size_t name) const {
+        std::vector<Ending> endings;
+        for (const Rank::Event& event : ranks[rank].events) {
+            if (event.name == name) {
+                endings.push_back(event.ending);
+            }
+        }
+        return endings;
+    }
+};
+
+// Bound: two preemptions.
+TEST_CASE("idle numbers that not all have read about are waited for, and no name is refused", "[unit]") {
+    bool waited = false;
+    const auto result = explore<Full>([](Full&) {},
+                                      {[](Full& s) {
+                                           s.ranks[0].announce(c);
+                                           s.ranks[0].announce(d);
+                                           s.ranks[0].run();
+                                       },
+                                       [](Full& s) {
+                                           s.ranks[1].announce(d);
+                                           s.ranks[1].announce(c);
+                                           s.ranks[1].run();
+                                       }},
+                                      [&](Full& s) {
+                                          s.require_all_ended();
+                                          s.require_same_history();
+                                          RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::exhausted) == 0);
+                                          RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::first_call) == 4);
+                                          waited = waited || s.ranks[0].waited + s.ranks[1].waited > 0;
+                                      },
+                                      {.preemptions = 2});
+    INFO(result.report);
+    CHECK(result.passed());
+    CHECK(waited);
+}
+
+// Bound: one preemption.
+TEST_CASE("three names, two numbers: one is refused on all ranks, the others are called on all", "[unit]") {
+    bool refused = false;
+    const auto result = explore<Full>([](Full&) {},
+                                      {[](Full& s) {
+                                           s.ranks[0].announce(a);
+                                           s.ranks[0].announce(b);
+                                           s.ranks[0].announce(c);
+                                           s.ranks[0].run();
+                                           s.ranks[0].announce(c);
+                                           s.ranks[0].run();
+                                       },
+                                       [](Full& s) {
+                                           s.ranks[1].announce(c);
+                                           s.ranks[1].announce(b);
+                                           s.ranks[1].announce(a);
+                                           s.ranks[1].run();
+                                           s.ranks[1].announce(c);
+                                           s.ranks[1].run();
+                                       }},
+                                      [&](Full& s) {
+                                          s.require_all_ended();
+                                          for (const std::size_t name : {a, b, c}) {
+                                              RUEDA_EXPLORER_REQUIRE(s.endings_of(0, name) == s.endings_of(1, name));
+                                          }
+                                          RUEDA_EXPLORER_REQUIRE(s.memory.header().refusals == 0);
+                                          // Two of the three names have numbers; afterwards both are idle.
+                                          RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::exhausted) <= 2);
+                                          RUEDA_EXPLORER_REQUIRE(s.endings_of(0, c).back() == Ending::called);
+                                          refused = refused || s.count(EntryKind::exhausted) == 2;
+                                      },
+                                      {.preemptions = 1});
+    INFO(result.report);
+    CHECK(result.passed());
+    CHECK(refused);
+}
+
 struct Changing : RanksOf<2> {
     Changing() : RanksOf({.members = 2, .unnamed_slots = 0, .initial_slots = 8, .slots = 8, .mailbox_records = 4}) {
         bind(a);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,7 +43,7 @@ public:
             registrars_.push_back(std::make_unique<Registrar<Atomics>>(
                 memory(), member, Registrar<Atomics>::Environment{.may_grow = [this](std::uint64_t bytes) {
                     asked_bytes.push_back(bytes);
-                    return growth;
+                    return no_memory_to_ask ? throw std::bad_alloc() : growth;
                 }}));
         }
     }
@@ -136,6 +137,7 @@ public:
     }
 
     Status growth;  ///< the answer to "may the table grow?"
+    bool no_memory_to_ask = false;
     std::vector<std::uint64_t> asked_bytes;
 
 private:

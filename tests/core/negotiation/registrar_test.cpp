@@ -154,9 +154,19 @@ TEST_CASE("requests that no working rank posts end the Runtime with their reason
         return posted.status().message();
     };
     CHECK(message([](Members& set) { return set.resolve(0, 16, 1); }) ==
-          "a rank asked to compare slot 16, which is not bound");
+          "rank 0 asked to compare slot 16, which is not bound");
     CHECK(message([](Members& set) { return set.resolve(0, 5, 1); }) ==
-          "a rank asked to compare slot 5, which is not bound");
+          "rank 0 asked to compare slot 5, which is not bound");
+    CHECK(message([](Members& set) {
+              const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
+              static_cast<void>(set.arrive_at(2, slot, 1));
+              return set.resolve(2, slot, 1);
+          }) == "rank 2 asked to compare generation 1 of slot 4, in which 1 announcements were counted");
+    CHECK(message([](Members& set) {
+              set.registrar(1).next_record()->kind = 3;
+              set.memory().mailbox(1).posted.store(7);
+              return set.registrar(1).post();
+          }) == "rank 1 says that it posted 8 requests after 0 were handled");
     CHECK(message([](Members& set) {
               set.bind("weight", allreduce_of({3}));
               return set.announce_in_full(1, "weight", allreduce_of({3}));
@@ -177,6 +187,37 @@ TEST_CASE("requests that no working rank posts end the Runtime with their reason
               set.registrar(1).next_record()->kind = 9;
               return set.registrar(1).post();
           }) == "rank 1 posted a request of unknown kind 9");
+}
+
+/// 255 dimensions: to compare or to print them would read far behind the place.
+TEST_CASE("metadata that no working rank writes is not compared, and its rank is named") {
+    const std::string expected = "rank 1 announced metadata that no working rank writes, in slot ";
+    Metadata broken = allreduce_of({3});
+    broken.ndim = 255;
+    Members named(kThree);
+    const std::uint32_t slot = named.bind("weight", allreduce_of({3}));
+    for (std::uint32_t member = 0; member < 3; ++member) {
+        static_cast<void>(named.arrive_at(member, slot, 1, 1, &broken));
+        named.memory().place(slot, member, 1).metadata.ndim = member == 1 ? 255 : 1;
+    }
+    CHECK(named.resolve(2, slot, 1).status().message() == expected + "4");
+
+    Members unnamed(kThree);
+    for (std::uint32_t member = 0; member < 3; ++member) {
+        static_cast<void>(unnamed.arrive_at(member, 2, 1, 1, &broken));
+        unnamed.memory().place(2, member, 1).metadata.ndim = member == 1 ? 255 : 1;
+    }
+    CHECK(unnamed.resolve(2, 2, 1).status().message() == expected + "2");
+
+    // Between the announcement and the comparison at first sight, too.
+    Members first(kThree);
+    for (std::uint32_t member = 0; member < 2; ++member) {
+        REQUIRE(first.announce_in_full(member, "weight", allreduce_of({3})).is_ok());
+    }
+    first.memory().place(4, 1, 0).metadata.dtype = 99;
+    const auto posted = first.announce_in_full(2, "weight", allreduce_of({3}));
+    CHECK(posted.status().code() == ErrorCode::internal);
+    CHECK(posted.status().message() == expected + "4");
 }
 
 TEST_CASE("a mailbox fills while another rank is the registrar, who then handles all of it") {

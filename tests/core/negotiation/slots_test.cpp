@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/negotiation/refusals.hpp"
 #include "tests/core/negotiation/members.hpp"
 
 /// How numbers for names are given out, taken back and used again.
@@ -69,17 +70,190 @@ TEST_CASE("a number is not retired between its last arrival and the call in the 
     CHECK(state_of(set, 5) == SlotState::retired);
 }
 
-TEST_CASE("when every number is pending, the Runtime ends") {
+/// Takes all numbers: `member` is pending on them.
+void fill_up(Members& set, std::uint32_t member = 0) {
+    for (const char* name : {"a", "b", "c", "d"}) {
+        REQUIRE(set.announce_in_full(member, name, allreduce_of({3})).value() == 0);
+    }
+}
+
+TEST_CASE("when every number is pending, a new name is refused, and nothing else") {
+    Members set(kFixed);
+    const Metadata metadata = allreduce_of({3});
+    fill_up(set);
+    CHECK(set.announce_in_full(0, "e", metadata, 1, 4711).value() == 1);
+    const Entry refused = set.entries().back();
+    CHECK(refused.kind == EntryKind::exhausted);
+    CHECK(refused.rank == 0);
+    CHECK(refused.ticket == 4711);
+    CHECK(refused.slot == kNoSlot);
+    CHECK(refused.bytes == 8);
+    CHECK(set.registrar(0).waits_for_readers() == 0);
+    // What is pending goes on.
+    CHECK(set.announce_in_full(1, "b", metadata).value() == 1);
+    CHECK(set.entries().back().kind == EntryKind::first_call);
+    CHECK(set.entries().back().slot == 5);
+}
+
+TEST_CASE("a refused operation is refused on every member, also when there is a number again") {
+    Members set(kFixed);
+    const Metadata metadata = allreduce_of({3});
+    fill_up(set);
+    REQUIRE(set.announce_in_full(0, "e", metadata, 1, 1).value() == 1);
+    CHECK(set.header().refusals == 1);
+    for (const char* name : {"a", "b", "c", "d"}) {
+        REQUIRE(set.announce_in_full(1, name, metadata).value() == 1);
+    }
+    set.catch_up();
+    // All four are idle now. The second operation of member 0 on "e" comes before the first of member 1.
+    CHECK(set.announce_in_full(0, "e", metadata, 1, 2).value() == 4);
+    CHECK(set.entries().back().kind == EntryKind::retire);
+    CHECK(set.registrar(0).waits_for_readers() != 0);
+    set.catch_up();
+    CHECK(set.registrar(0).retry().value() == 0);
+    CHECK(set.registrar(0).waits_for_readers() == 0);
+    CHECK(set.announce_in_full(1, "e", metadata, 1, 3).value() == 1);
+    CHECK(set.entries().back().kind == EntryKind::exhausted);
+    CHECK(set.entries().back().rank == 1);
+    CHECK(set.entries().back().ticket == 3);
+    CHECK(set.header().refusals == 0);
+    CHECK(set.announce_in_full(1, "e", metadata, 1, 4).value() == 1);
+    CHECK(set.entries().back().kind == EntryKind::first_call);
+}
+
+TEST_CASE("refusals are counted per member and name, however often one of them tries") {
+    Members set(kFixed);
+    const Metadata metadata = allreduce_of({3});
+    fill_up(set);
+    const auto refused = [&](std::uint32_t member, const char* name) {
+        const bool is_refused = set.announce_in_full(member, name, metadata).value() == 1 &&
+                                set.entries().back().kind == EntryKind::exhausted &&
+                                set.entries().back().rank == member;
+        set.catch_up();
+        return is_refused;
+    };
+    for (int i = 0; i < 100; ++i) {
+        REQUIRE(refused(0, "e"));
+    }
+    CHECK(set.header().refusals == 1);
+    REQUIRE(refused(1, "f"));
+    CHECK(set.header().refusals == 2);
+    for (int i = 0; i < 100; ++i) {
+        CHECK(set.header().refusals == 2);
+        REQUIRE(refused(1, "e"));
+    }
+    CHECK(set.header().refusals == 1);
+    REQUIRE(refused(0, "f"));
+    CHECK(set.header().refusals == 0);
+}
+
+TEST_CASE("names whose refusals collide are found, whichever goes first") {
+    Members set(kFixed);
+    Refusals<Atomics> refusals(set.memory());
+    // All at home in the last bucket or the first, so that they are pushed on and round the end of the table.
+    const std::uint64_t last = set.extent().refusal_buckets() - 1;
+    const auto key = [&](std::uint64_t i) { return RefusalKey{i % 3 == 0 ? 0 : last, i}; };
+    std::uint64_t shuffled = 1;
+    for (int round = 0; round < 20; ++round) {
+        for (std::uint64_t i = 0; i < 9; ++i) {
+            REQUIRE(refusals.add(key(i), 0, 8));
+        }
+        for (std::uint64_t left = 9; left > 0; --left) {
+            std::uint64_t i = shuffled = shuffled * 6364136223846793005 + 1442695040888963407;
+            for (i = (i >> 40) % 9; !refusals.settle(key(i), 1).has_value(); i = (i + 1) % 9) {
+            }
+            CHECK(set.header().refusals == left - 1);
+            CHECK_FALSE(refusals.settle(key(i), 1).has_value());
+        }
+        for (std::uint32_t bucket = 0; bucket <= last; ++bucket) {
+            REQUIRE(set.memory().refusal(bucket).slots == 0);
+            REQUIRE(set.memory().refused(bucket, 0) == 0);
+            REQUIRE(set.memory().refused(bucket, 1) == 0);
+        }
+    }
+}
+
+TEST_CASE("more refused names than can be remembered end the Runtime") {
+    Members set(kFixed);
+    fill_up(set);
+    for (int i = 0; i < 32; ++i) {
+        REQUIRE(set.announce_in_full(0, fmt::format("more {}", i), allreduce_of({3})).value() == 1);
+        set.catch_up();
+    }
+    const auto posted = set.announce_in_full(0, "one too many", allreduce_of({3}));
+    CHECK(posted.status().code() == ErrorCode::resource_exhausted);
+    CHECK(posted.status().message() ==
+          "all 8 slots for tensor names are taken by pending tensors, and 32 more names were refused on some ranks and "
+          "not yet announced on others: start fewer operations at a time, or raise RUEDA_SLOTS_MAX");
+}
+
+TEST_CASE("a burst of new names waits for the readers of the retirements, not for other announcements") {
     Members set(kFixed);
     const Metadata metadata = allreduce_of({3});
     for (const char* name : {"a", "b", "c", "d"}) {
-        REQUIRE(set.announce_in_full(0, name, metadata).is_ok());
+        set.bind(name, metadata);
     }
-    const auto posted = set.announce_in_full(0, "e", metadata);
-    CHECK(posted.status().code() == ErrorCode::resource_exhausted);
-    CHECK(posted.status().message() ==
-          "all 8 slots for tensor names are taken, by pending tensors or until all ranks have read that they are free; "
-          "wait for some operations, or raise RUEDA_SLOTS_MAX");
+    set.catch_up(0);  // member 1 lags
+    const std::size_t before = set.entries().size();
+    for (const char* name : {"e", "f", "g"}) {
+        CHECK(set.announce_in_full(0, name, metadata).is_ok());
+    }
+    CHECK(set.entries().size() == before);
+    CHECK(set.registrar(0).holds_announcements());
+    CHECK(set.registrar(0).retry().value() == 0);  // member 1 has not read on
+    CHECK(set.registrar(0).holds_announcements());
+    set.catch_up();
+    CHECK(set.registrar(0).retry().is_ok());
+    CHECK_FALSE(set.registrar(0).holds_announcements());
+    for (const char* name : {"e", "f", "g"}) {
+        CHECK(set.announce_in_full(1, name, metadata).value() == 1);
+        CHECK(set.entries().back().kind == EntryKind::first_call);
+    }
+}
+
+TEST_CASE("who posts next goes on with what waited; a shutdown ends it") {
+    Members set(kFixed);
+    const Metadata metadata = allreduce_of({3});
+    for (const char* name : {"a", "b", "c", "d"}) {
+        set.bind(name, metadata);
+    }
+    CHECK(set.announce_in_full(0, "e", metadata, 1, 5).is_ok());
+    REQUIRE(set.registrar(0).holds_announcements());
+    const bool shuts_down = GENERATE(false, true);
+    if (shuts_down) {
+        CHECK(set.shut_down(1).value() == 0);
+        CHECK(set.registrar(1).holds_announcements());  // its own mailbox came after
+        CHECK(set.shut_down(0).is_ok());
+        CHECK(set.entries().back().kind == EntryKind::closed);
+        const std::vector<Entry> entries = set.entries();
+        CHECK(entries[entries.size() - 2].kind == EntryKind::refused);
+        CHECK(entries[entries.size() - 2].ticket == 5);
+    } else {
+        set.catch_up();
+        CHECK(set.announce_in_full(1, "e", metadata).value() == 1);
+        CHECK(set.entries().back().kind == EntryKind::first_call);
+    }
+    CHECK(set.memory().mailbox(0).taken.load() == set.memory().mailbox(0).posted.load());
+}
+
+/// The log has room for a mailbox of answers per member, and an entry that is not read must not be written over.
+TEST_CASE("a mailbox record that was answered is free when all members have read the answer") {
+    Members set(kFixed);
+    fill_up(set);
+    set.catch_up();
+    for (int i = 0; i < 8; ++i) {
+        REQUIRE(set.announce_in_full(0, fmt::format("more {}", i), allreduce_of({3})).value() == 1);
+    }
+    CHECK(set.registrar(0).next_record() == nullptr);
+    CHECK(set.registrar(0).waits_for_readers() == 1);
+    set.catch_up(0);
+    CHECK(set.registrar(0).next_record() == nullptr);
+    set.memory().cursor(1).position.store(1);
+    CHECK(set.registrar(0).next_record() != nullptr);
+    CHECK(set.registrar(0).waits_for_readers() == 0);
+    REQUIRE(set.announce_in_full(0, "one more", allreduce_of({3})).value() == 1);
+    CHECK(set.registrar(0).next_record() == nullptr);
+    CHECK(set.registrar(1).next_record() != nullptr);
 }
 
 TEST_CASE("the table doubles when nothing is idle, after the memory was asked for") {
@@ -104,13 +278,16 @@ TEST_CASE("the table doubles when nothing is idle, after the memory was asked fo
     CHECK(set.header().high_slot.load() == 17);
 }
 
-TEST_CASE("a table that the memory does not allow is refused with the memory's reason") {
+TEST_CASE("a table that the memory does not allow to grow refuses new names") {
     Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8});
     set.growth = failure(ErrorCode::resource_exhausted, "no room");
+    set.no_memory_to_ask = GENERATE(false, true);
     for (const char* name : {"a", "b", "c", "d"}) {
         REQUIRE(set.announce_in_full(0, name, allreduce_of({3})).is_ok());
     }
-    CHECK(set.announce_in_full(0, "e", allreduce_of({3})).status().message() == "no room");
+    CHECK(set.announce_in_full(0, "e", allreduce_of({3})).value() == 1);
+    CHECK(set.entries().back().kind == EntryKind::exhausted);
+    CHECK(set.entries().back().bytes == 8);
     CHECK(set.header().slot_limit == 8);
 }
 

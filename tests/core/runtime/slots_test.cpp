@@ -31,45 +31,120 @@ TEST_CASE("slots are taken back", "[threads]") {
     CHECK(result.passed());
 }
 
-/// Each rank is pending on names of its own: to wait would last for ever.
-void exhaust(RankContext&, RuntimeClient& client) {
-    constexpr std::size_t kNames = 40;
-    std::vector<float> values(kNames);
-    std::vector<PendingPointer> pending;
-    Status failure;
-    for (std::size_t i = 0; i < kNames && failure.is_ok(); ++i) {
-        const Tensor tensor{&values[i], DType::float32, {1}};
-        auto started = client.start_allreduce(fmt::format("{} of {}", i, client.rank()), tensor, tensor, {});
-        failure = started.status();
-        if (started.is_ok()) {
-            pending.push_back(std::move(started).value());
+/// Far more new names than there are slots, and few of them pending: the numbers come back in time, whoever lags.
+void bursts(RankContext&, RuntimeClient& client) {
+    constexpr std::size_t kPending = 14;
+    for (int step = 0; step < 60; ++step) {
+        std::vector<float> values(kPending);
+        std::vector<PendingPointer> pending;
+        for (std::size_t i = 0; i < kPending; ++i) {
+            values[i] = static_cast<float>(i) + static_cast<float>(client.rank());
+            const Tensor tensor{&values[i], DType::float32, {1}};
+            pending.push_back(expect_value(
+                client.start_allreduce(fmt::format("{} of step {}", i, step), tensor, tensor, {}), "a start"));
+        }
+        for (std::size_t i = 0; i < kPending; ++i) {
+            expect_ok(pending[i]->wait(), "a new name");
+            const int size = client.size();
+            RUEDA_RANK_EQUAL(values[i], static_cast<float>(i) * static_cast<float>(size) +
+                                            static_cast<float>(size * (size - 1) / 2));
         }
     }
-    const auto check = [](const std::string& text) {
-        RUEDA_RANK_CHECK(text.find("all 96 slots for tensor names are ") == 0);
-        RUEDA_RANK_CHECK(text.find("or raise RUEDA_SLOTS_MAX") != std::string::npos);
-    };
-    if (!failure.is_ok()) {  // another rank found it out before
-        check(expect_failure(failure, ErrorCode::resource_exhausted, "a start"));
+}
+
+TEST_CASE("bursts of new names near the limit", "[threads]") {
+    const RanksResult result = run_clients(GENERATE(2, 3), few_slots(), bursts);
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("bursts of new names near the limit, in processes", "[processes]") {
+    const RanksResult result = run_clients(3, few_slots(), bursts, {.as = RanksAs::processes});
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// Every rank starts the same names, its own first: more than there are slots are pending at a time. Each name ends in
+/// the same way on all ranks.
+void exhaust(RankContext& context, RuntimeClient& client) {
+    constexpr int kNames = 80;  // of each rank; more than a mailbox
+    std::string endings;
+    for (int round = 0; round < 2; ++round) {
+        std::vector<float> values(static_cast<std::size_t>(kNames * client.size()), 1);
+        std::vector<std::pair<int, PendingPointer>> pending;
+        for (int i = 0; i < kNames * client.size(); ++i) {
+            const int which = (i + kNames * client.rank()) % (kNames * client.size());
+            const Tensor tensor{&values[static_cast<std::size_t>(which)], DType::float32, {1}};
+            pending.emplace_back(
+                which,
+                expect_value(client.start_allreduce(fmt::format("name {}", which), tensor, tensor, {}), "a start"));
+        }
+        std::string outcome(values.size(), '?');
+        for (const auto& [which, one] : pending) {
+            const Status status = one->wait();
+            const float value = values[static_cast<std::size_t>(which)];
+            outcome[static_cast<std::size_t>(which)] = status.is_ok() ? 'c' : 'r';
+            RUEDA_RANK_EQUAL(value, status.is_ok() ? static_cast<float>(client.size()) : 1.0F);
+            if (!status.is_ok()) {
+                RUEDA_RANK_EQUAL(
+                    expect_failure(status, ErrorCode::resource_exhausted, "a name"),
+                    fmt::format("tensor 'name {}': all 96 slots for tensor names are taken by pending tensors; wait "
+                                "for some of them before starting new names, or raise RUEDA_SLOTS_MAX",
+                                which));
+            }
+        }
+        endings += outcome;
+        float value = 1;
+        const Tensor tensor{&value, DType::float32, {1}};
+        expect_ok(client.allreduce("later", tensor, tensor, {}), "a later operation");
+        RUEDA_RANK_EQUAL(value, static_cast<float>(client.size()));
     }
-    for (const auto& one : pending) {
-        check(expect_failure(one->wait(), ErrorCode::resource_exhausted, "a pending operation"));
+    context.report("endings", endings);
+}
+
+void check_exhausted(const RanksResult& result) {
+    INFO(result.text());
+    REQUIRE(result.passed());
+    for (const RankOutcome& rank : result.ranks) {
+        CHECK(rank.value("endings") == result.ranks.front().value("endings"));
     }
-    float value = 0;
-    const Tensor tensor{&value, DType::float32, {1}};
-    expect_failure(client.allreduce("later", tensor, tensor, {}), ErrorCode::resource_exhausted, "a later operation");
 }
 
 TEST_CASE("no slot is left", "[threads]") {
     for (int round = 0; round < 5; ++round) {
-        const RanksResult result = run_clients(2 + round % 3, few_slots(), exhaust);
-        INFO(result.text());
-        CHECK(result.passed());
+        check_exhausted(run_clients(2 + round % 3, few_slots(), exhaust));
     }
 }
 
 TEST_CASE("no slot is left, in processes", "[processes]") {
-    const RanksResult result = run_clients(3, few_slots(), exhaust, {.as = RanksAs::processes});
+    check_exhausted(run_clients(3, few_slots(), exhaust, {.as = RanksAs::processes}));
+}
+
+/// More new names than there are slots, and nobody else there: they are refused at once, not when the others come.
+void alone(RankContext& context, RuntimeClient& client) {
+    constexpr int kNames = 100;
+    std::vector<float> values(kNames, 1);
+    std::vector<PendingPointer> pending;
+    if (client.rank() == 1) {
+        context.wait_for_phase(0, "refused");
+    }
+    for (int i = 0; i < kNames; ++i) {
+        const Tensor tensor{&values[static_cast<std::size_t>(i)], DType::float32, {1}};
+        pending.push_back(
+            expect_value(client.start_allreduce(fmt::format("name {}", i), tensor, tensor, {}), "a start"));
+    }
+    for (int i = 32; i < kNames; ++i) {
+        expect_failure(pending[static_cast<std::size_t>(i)]->wait(), ErrorCode::resource_exhausted, "without a slot");
+    }
+    context.phase("refused");
+    for (int i = 0; i < 32; ++i) {
+        expect_ok(pending[static_cast<std::size_t>(i)]->wait(), "with a slot");
+    }
+    expect_ok(client.barrier(), "barrier");
+}
+
+TEST_CASE("one rank takes all slots", "[threads]") {
+    const RanksResult result = run_clients(2, few_slots(), alone);
     INFO(result.text());
     CHECK(result.passed());
 }

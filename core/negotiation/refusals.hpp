@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "core/negotiation/layout.hpp"
+
+namespace rueda::core {
+
+/// 128 bits of a name: names that share them would share their refusals.
+using RefusalKey = std::array<std::uint64_t, 2>;
+[[nodiscard]] RefusalKey refusal_key(std::string_view name);
+
+/// Names that no slot was left for. Every member's operation on such a name has to end in the same way, though the
+/// members announce it at different times: the n-th refusal of one member is the n-th of all, so a member that was
+/// refused less often than another is refused now, whether or not there is a slot by then. When all were refused
+/// equally often, the name is forgotten.
+///
+/// Does not grow: add() says when there is no room. Open addressing, linear probing, no tombstones.
+/// Threads: the registrar's.
+template <class Atomics>
+class Refusals {
+public:
+    explicit Refusals(NegotiationMemory<Atomics> memory) : memory_(memory) {}
+
+    [[nodiscard]] bool empty() const { return memory_.header().refusals == 0; }
+
+    /// If `member` has to be refused for what another member was refused: with how many slots that was. Counts it.
+    std::optional<std::uint32_t> settle(const RefusalKey& key, std::uint32_t member) {
+        const std::uint32_t bucket = find(key);
+        const Refusal& refusal = memory_.refusal(bucket);
+        if (refusal.slots == 0 || memory_.refused(bucket, member) >= refusal.most) {
+            return std::nullopt;
+        }
+        const std::uint32_t slots = refusal.slots;
+        ++memory_.refused(bucket, member);
+        forget_if_settled(bucket);
+        return slots;
+    }
+
+    /// Refuses `member`, the first to be. False: no room; nothing was changed.
+    [[nodiscard]] bool add(const RefusalKey& key, std::uint32_t member, std::uint32_t slots) {
+        const std::uint32_t bucket = find(key);
+        Refusal& refusal = memory_.refusal(bucket);
+        if (refusal.slots == 0) {
+            if (memory_.header().refusals >= memory_.extent().refusals()) {
+                return false;
+            }
+            ++memory_.header().refusals;
+            refusal = {.key = {key[0], key[1]}, .slots = slots};
+        }
+        refusal.most = ++memory_.refused(bucket, member);
+        forget_if_settled(bucket);
+        return true;
+    }
+
+private:
+    [[nodiscard]] std::uint32_t mask() const { return memory_.extent().refusal_buckets() - 1; }
+    [[nodiscard]] std::uint32_t home(const Refusal& refusal) const {
+        return static_cast<std::uint32_t>(refusal.key[0]) & mask();
+    }
+
+    /// Where the name is, or the free bucket where it would be: at least half of the buckets are free.
+    [[nodiscard]] std::uint32_t find(const RefusalKey& key) const {
+        std::uint32_t i = static_cast<std::uint32_t>(key[0]) & mask();
+        for (std::uint32_t looked = 0; looked < mask(); ++looked, i = (i + 1) & mask()) {
+            const Refusal& refusal = memory_.refusal(i);
+            if (refusal.slots == 0 || (refusal.key[0] == key[0] && refusal.key[1] == key[1])) {
+                break;
+            }
+        }
+        return i;
+    }
+
+    void forget_if_settled(std::uint32_t bucket) {
+        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+            if (memory_.refused(bucket, member) != memory_.refusal(bucket).most) {
+                return;
+            }
+        }
+        erase(bucket);
+    }
+
+    /// Moves what was pushed behind the bucket into the gap, so that every probe still ends at its name.
+    void erase(std::uint32_t gap) {
+        --memory_.header().refusals;
+        for (std::uint32_t i = (gap + 1) & mask(); memory_.refusal(i).slots != 0; i = (i + 1) & mask()) {
+            const std::uint32_t distance_from_home = (i - home(memory_.refusal(i))) & mask();
+            if (distance_from_home >= ((i - gap) & mask())) {
+                move(i, gap);
+                gap = i;
+            }
+        }
+        memory_.refusal(gap) = {};
+        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+            memory_.refused(gap, member) = 0;
+        }
+    }
+    void move(std::uint32_t from, std::uint32_t to) {
+        memory_.refusal(to) = memory_.refusal(from);
+        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+            memory_.refused(to, member) = memory_.refused(from, member);
+        }
+    }
+
+    NegotiationMemory<Atomics> memory_;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "tests/core/runtime/failing_memory.hpp"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+constexpr std::uint64_t kNever = ~std::uint64_t{0};
+constexpr std::uint64_t kFailed = kNever - 1;
+
+thread_local std::uint64_t allocations_left = kNever;  // before the one that fails
+
+void* allocate(std::size_t bytes) {
+    if (allocations_left == 0) {
+        allocations_left = kFailed;
+        throw std::bad_alloc();
+    }
+    if (allocations_left < kFailed) {
+        --allocations_left;
+    }
+    if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) {
+        return memory;
+    }
+    throw std::bad_alloc();
+}
+
+}  // namespace
+
+// Of the whole test program. The aligned and the nothrow forms stay as they are.
+void* operator new(std::size_t bytes) { return allocate(bytes); }
+void* operator new[](std::size_t bytes) { return allocate(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace rueda::tests {
+
+FailingAllocation::FailingAllocation(std::uint64_t successes) { allocations_left = successes; }
+FailingAllocation::~FailingAllocation() { allocations_left = kNever; }
+bool FailingAllocation::has_failed() const { return allocations_left == kFailed; }
+
+}  // namespace rueda::tests

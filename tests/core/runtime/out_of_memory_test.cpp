@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A start that finds no memory starts nothing, and can be tried again.
+#include <catch2/catch.hpp>
+
+#include "core/operations/requests.hpp"
+#include "tests/conformance/jobs.hpp"
+#include "tests/conformance/scenarios.hpp"
+#include "tests/core/runtime/failing_memory.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using core::Completion;
+
+core::Request allreduce_of(float* value, std::int64_t elements) {
+    const rueda_tensor tensor{value, &elements, 1, static_cast<std::int32_t>(DType::float32)};
+    rueda_options options = RUEDA_OPTIONS_INIT;
+    options.reduce_op = static_cast<std::int32_t>(ReduceOp::sum);
+    core::Request request;
+    expect_ok(core::make_allreduce(tensor, tensor, options, request), "a request");
+    return request;
+}
+
+/// Starts with every allocation of the start failing in turn, then once without a failure.
+/// Returns how many failed.
+template <class Start>
+std::uint64_t start_at_last(Start&& start) {
+    for (std::uint64_t successes = 0;; ++successes) {
+        Status status;
+        bool failed = false;
+        {
+            const FailingAllocation failing(successes);
+            status = start();
+            failed = failing.has_failed();
+        }
+        if (status.is_ok()) {
+            RUEDA_RANK_CHECK(!failed);
+            return successes;
+        }
+        RUEDA_RANK_CHECK(failed);
+        expect_failure(status, ErrorCode::resource_exhausted, "a start without memory");
+    }
+}
+
+/// Long enough not to fit into a string object.
+std::string name_of(int i) { return fmt::format("the gradient of the weights of layer {}", i); }
+
+void named(RankContext&, RuntimeClient& client) {
+    for (int round = 0; round < 2; ++round) {  // new names, and names that have a slot
+        for (int i = 0; i < 20; ++i) {
+            float value = static_cast<float>(client.rank() + i);
+            const core::Request request = allreduce_of(&value, 1);
+            Completion completion;
+            const std::string name = name_of(i);
+            const std::uint64_t failures =
+                start_at_last([&] { return client.runtime().start(name, request, completion); });
+            RUEDA_RANK_CHECK((failures > 0) == (round == 0));
+            expect_ok(client.runtime().wait(completion, -1), "the operation");
+            RUEDA_RANK_EQUAL(value, static_cast<float>(1 + 2 * i));
+        }
+    }
+}
+
+/// More than have slots, so that some have to wait in a queue of their rank.
+void unnamed(RankContext& context, RuntimeClient& client) {
+    constexpr int kOperations = 200;
+    std::vector<float> values(kOperations);
+    std::vector<std::unique_ptr<Completion>> completions;
+    std::uint64_t failures = 0;
+    if (client.rank() == 1) {
+        context.wait_for_phase(0, "waiting");
+    }
+    for (float& value : values) {
+        value = static_cast<float>(&value - values.data() + client.rank());
+        const core::Request request = allreduce_of(&value, 1);
+        completions.push_back(std::make_unique<Completion>());
+        failures += start_at_last([&] { return client.runtime().start("", request, *completions.back()); });
+    }
+    context.phase("waiting");
+    RUEDA_RANK_CHECK(client.rank() == 1 || failures > 0);
+    for (std::size_t i = 0; i < completions.size(); ++i) {
+        expect_ok(client.runtime().wait(*completions[i], -1), "the operation");
+        RUEDA_RANK_EQUAL(values[i], static_cast<float>(1 + 2 * i));
+    }
+}
+
+void group(RankContext&, RuntimeClient& client) {
+    constexpr int kMembers = 50;
+    std::vector<float> values(kMembers);
+    std::vector<core::Request> requests;
+    std::vector<std::string> names;
+    for (int i = 0; i < kMembers; ++i) {
+        values[static_cast<std::size_t>(i)] = static_cast<float>(client.rank() + i);
+        requests.push_back(allreduce_of(&values[static_cast<std::size_t>(i)], 1));
+        names.push_back(name_of(i));
+    }
+    Completion completion(kMembers);
+    const std::uint64_t failures =
+        start_at_last([&] { return client.runtime().start_group(names, requests, completion); });
+    RUEDA_RANK_CHECK(failures >= kMembers);
+    expect_ok(client.runtime().wait(completion, -1), "the group");
+    for (int i = 0; i < kMembers; ++i) {
+        RUEDA_RANK_EQUAL(values[static_cast<std::size_t>(i)], static_cast<float>(1 + 2 * i));
+    }
+}
+
+void check_passed(void (*body)(RankContext&, RuntimeClient&)) {
+    const RanksResult result = run_clients(2, test_config(), body);
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("no memory for a named operation", "[threads]") { check_passed(named); }
+TEST_CASE("no memory for an unnamed operation", "[threads]") { check_passed(unnamed); }
+TEST_CASE("no memory for a group", "[threads]") { check_passed(group); }
+
+}  // namespace
+}  // namespace rueda::tests
