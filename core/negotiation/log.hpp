@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/negotiation/foreign.hpp"
 #include "core/negotiation/layout.hpp"
 
 namespace rueda::core {
@@ -68,10 +69,15 @@ public:
     [[nodiscard]] bool is_published(std::uint64_t position) const {
         return memory_.entry(position).sequence.load(std::memory_order_seq_cst) == position + 1;
     }
-    /// Of a published position.
+    /// Of a published position: a copy, to be checked.
     [[nodiscard]] Entry read(std::uint64_t position) const {
         const LogEntry<Atomics>& place = memory_.entry(position);
-        return {static_cast<EntryKind>(place.kind), place.slot, place.rank, place.ticket, place.operation, place.bytes};
+        return {static_cast<EntryKind>(copy_once(place.kind)),
+                copy_once(place.slot),
+                copy_once(place.rank),
+                copy_once(place.ticket),
+                copy_once(place.operation),
+                copy_once(place.bytes)};
     }
 
     /// End of the batch that begins at `begin`, or kOpen.

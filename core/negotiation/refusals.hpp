@@ -20,8 +20,8 @@ using RefusalKey = std::array<std::uint64_t, 2>;
 /// refused less often than another is refused now, whether or not there is a slot by then. When all were refused
 /// equally often, the name is forgotten.
 ///
-/// Does not grow: add() says when there is no room. Open addressing, linear probing, no tombstones.
-/// Threads: the registrar's.
+/// Does not grow: add() says when there is no room. Open addressing, linear probing, no tombstones; loops are bounded
+/// by the table's size, which a damaged table would not end. Threads: the registrar's.
 template <class Atomics>
 class Refusals {
 public:
@@ -88,7 +88,9 @@ private:
     /// Moves what was pushed behind the bucket into the gap, so that every probe still ends at its name.
     void erase(std::uint32_t gap) {
         --memory_.header().refusals;
-        for (std::uint32_t i = (gap + 1) & mask(); memory_.refusal(i).slots != 0; i = (i + 1) & mask()) {
+        std::uint32_t i = (gap + 1) & mask();
+        for (std::uint32_t looked = 0; looked < mask() && memory_.refusal(i).slots != 0;
+             ++looked, i = (i + 1) & mask()) {
             const std::uint32_t distance_from_home = (i - home(memory_.refusal(i))) & mask();
             if (distance_from_home >= ((i - gap) & mask())) {
                 move(i, gap);

@@ -594,11 +594,13 @@ private:
     }
 
     // ---- names: open addressing, linear probing -------------------------------------------------------------------
+    // Loops here are bounded by the table's size, which a damaged table would not end.
 
     [[nodiscard]] std::uint32_t bucket_mask() const { return memory_.extent().name_buckets() - 1; }
 
     [[nodiscard]] std::uint32_t find(std::string_view name, std::uint64_t hash) const {
-        for (std::uint32_t i = static_cast<std::uint32_t>(hash) & bucket_mask();; i = (i + 1) & bucket_mask()) {
+        std::uint32_t i = static_cast<std::uint32_t>(hash) & bucket_mask();
+        for (std::uint32_t looked = 0; looked <= bucket_mask(); ++looked, i = (i + 1) & bucket_mask()) {
             const std::uint32_t bucket = copy_once(memory_.name_bucket(i));
             if (bucket == 0) {
                 return kNoSlot;
@@ -612,6 +614,7 @@ private:
                 return (bucket - 1) % memory_.extent().slots;
             }
         }
+        return kNoSlot;
     }
     void insert(std::uint32_t slot) {
         if (memory_.header().tombstones > memory_.extent().name_buckets() / 4) {
@@ -622,14 +625,14 @@ private:
     }
     void place_in_bucket(std::uint32_t slot) {
         std::uint32_t i = static_cast<std::uint32_t>(memory_.record(slot).name_hash) & bucket_mask();
-        while (memory_.name_bucket(i) != 0) {
+        for (std::uint32_t looked = 0; looked < bucket_mask() && memory_.name_bucket(i) != 0; ++looked) {
             i = (i + 1) & bucket_mask();
         }
         memory_.name_bucket(i) = slot + 1;
     }
     void erase(std::uint32_t slot) {
         std::uint32_t i = static_cast<std::uint32_t>(memory_.record(slot).name_hash) & bucket_mask();
-        while (memory_.name_bucket(i) != slot + 1) {
+        for (std::uint32_t looked = 0; looked < bucket_mask() && memory_.name_bucket(i) != slot + 1; ++looked) {
             i = (i + 1) & bucket_mask();
         }
         memory_.name_bucket(i) = kTombstone;
