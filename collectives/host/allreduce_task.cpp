@@ -8,8 +8,9 @@
 namespace rueda::collectives {
 namespace {
 
-/// Work of one step in resident memory: of the order of a chunk, so that abort and other waiters are looked at.
+/// Work of one step without chunks: of their order, so that abort and other waiters are looked at.
 constexpr std::uint64_t kResidentStep = 128 * 1024;
+constexpr std::uint64_t kInlineStep = 128 * 1024;
 
 /// Up to here all is exchanged whole: a wait costs 0.1–0.3 µs, copying and combining so little costs less.
 constexpr std::uint64_t kWholeBytes = 4 * 1024;
@@ -38,6 +39,8 @@ bool AllreduceTask::is_resident(std::span<const Location> locations) const {
 
 void AllreduceTask::begin(const Batch& batch) {
     batch_ = batch;
+    inline_.clear();
+    inline_done_ = 0;
     resident_.clear();
     staged_.clear();
     for (std::uint32_t i = 0; i < batch.segments.size(); ++i) {
@@ -49,7 +52,7 @@ void AllreduceTask::begin(const Batch& batch) {
         if (set_.members == 1) {
             ops::reduce(reduction_of(segment), {&segment.input, 1}, {&segment.output, 1}, segment.count);
         } else if (is_inline(locations)) {
-            reduce_inline(segment, locations);
+            inline_.push_back(i);
         } else if (is_resident(locations)) {
             resident_.add(i, segment.bytes());
         } else {
@@ -65,12 +68,18 @@ void AllreduceTask::begin(const Batch& batch) {
     if (staged_.bytes() > 0) {
         chunk_bytes_ = set_.arena->plan().cell_bytes;
         chunk_count_ = (staged_.bytes() + chunk_bytes_ - 1) / chunk_bytes_;
-        whole_ = staged_.bytes() <= std::min(kWholeBytes, chunk_bytes_);
+        static const std::uint64_t wb = getenv("WB") ? strtoull(getenv("WB"),nullptr,10) : kWholeBytes; whole_ = staged_.bytes() <= wb;
     }
     staged_chunks_ = reduced_chunks_ = fetched_chunks_ = 0;
 }
 
 StepResult AllreduceTask::step() {
+    if (inline_done_ < inline_.size()) {
+        step_inline();
+        if (inline_done_ < inline_.size() || resident_.bytes() > 0 || chunk_count_ > 0) {
+            return StepResult::advanced;
+        }
+    }
     StepResult resident = StepResult::done;
     if (resident_.bytes() > 0) {
         resident = step_resident();
@@ -90,6 +99,14 @@ StepResult AllreduceTask::step() {
 }
 
 // ---- inline -----------------------------------------------------------------------------------------------------
+
+void AllreduceTask::step_inline() {
+    for (std::uint64_t bytes = 0; inline_done_ < inline_.size() && bytes < kInlineStep; ++inline_done_) {
+        const std::uint32_t index = inline_[inline_done_];
+        reduce_inline(batch_.segments[index], batch_.locations_of(index, set_.members));
+        bytes += batch_.segments[index].bytes() * set_.members;
+    }
+}
 
 void AllreduceTask::reduce_inline(const Segment& segment, std::span<const Location> locations) const {
     Sources sources{};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "collectives/communicator.hpp"
 #include "collectives/host/host_set.hpp"
@@ -35,6 +36,7 @@ private:
     [[nodiscard]] ops::Reduction reduction_of(const Segment& segment) const;
     [[nodiscard]] bool is_inline(std::span<const Location> locations) const;
     [[nodiscard]] bool is_resident(std::span<const Location> locations) const;
+    void step_inline();
     void reduce_inline(const Segment& segment, std::span<const Location> locations) const;
 
     StepResult step_resident();
@@ -50,6 +52,9 @@ private:
 
     HostSet& set_;
     Batch batch_;
+
+    std::vector<std::uint32_t> inline_;  // segments
+    std::size_t inline_done_ = 0;
 
     SegmentMap resident_;
     Range my_resident_share_;

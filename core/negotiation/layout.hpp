@@ -23,20 +23,22 @@ namespace rueda::core {
 
 inline constexpr std::uint32_t kNoSlot = 0xFFFFFFFF;
 
-/// Tensors up to this size travel with their announcement, in sets of up to kInlineMembers ranks: every rank reads
-/// every other's lines, so the cost grows with the square of the ranks.
+/// Tensors up to this size travel on the lines of their announcement, in sets of up to kInlineMembers ranks: every rank
+/// reads every other's lines, so the cost grows with the square of the ranks. Larger ones may travel beside it
+/// (NegotiationExtent::payload_bytes).
 inline constexpr std::size_t kInlineBytes = 80;
 inline constexpr std::uint32_t kInlineMembers = 8;
 
 /// Sizes of a process set's tables.
 struct NegotiationExtent {
     std::uint32_t members = 1;
-    std::uint32_t unnamed_slots = 64;    ///< the first slots; matched by call order
-    std::uint32_t initial_slots = 1024;  ///< given out before idle ones are reclaimed; unnamed ones included
-    std::uint32_t slots = 4096;          ///< address space for so many
-    std::uint32_t mailbox_records = 64;  ///< per member; a power of two
-    std::uint32_t refusals_per_slot =
-        4;  ///< names remembered at the limit, by slots; memory only where it comes to that
+    std::uint32_t unnamed_slots = 64;     ///< the first slots; matched by call order
+    std::uint32_t initial_slots = 1024;   ///< given out before idle ones are reclaimed; unnamed ones included
+    std::uint32_t slots = 4096;           ///< address space for so many
+    std::uint32_t mailbox_records = 64;   ///< per member; a power of two
+    std::uint32_t refusals_per_slot = 4;  ///< names remembered at the limit, by slots; memory where it comes to that
+    std::uint32_t payload_slots = 0;      ///< the first so many slots have room beside their places for a payload
+    std::uint32_t payload_bytes = 0;      ///< of so many bytes, in whole cache lines
 
     [[nodiscard]] std::uint32_t log_entries() const { return std::bit_ceil(2 * slots + mailbox_records * members + 1); }
     [[nodiscard]] std::uint32_t name_buckets() const { return std::bit_ceil(2 * slots); }
@@ -76,7 +78,7 @@ struct alignas(base::kCacheLine) Place {
     enum Flags : std::uint32_t {
         kResidentInput = 1,
         kResidentOutput = 2,
-        kPayload = 4,   ///< `payload` holds the whole input
+        kPayload = 4,   ///< the whole input travels along (NegotiationMemory::payload)
         kMetadata = 8,  ///< `metadata` is what this rank means; without it, what the slot is bound to
     };
 
@@ -320,6 +322,19 @@ public:
         return *at<Place<Atomics>>(offsets_.places,
                                    (std::uint64_t{slot} * extent_.members + rank) * 2 + (generation & 1));
     }
+    /// Where the input of `bytes` bytes travels that belongs to a place; null: it is too large to travel. Two by parity
+    /// as the places are, and for the same reason enough: they are written and read with them.
+    [[nodiscard]] std::byte* payload(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation,
+                                     std::uint64_t bytes) const {
+        if (bytes <= kInlineBytes) {
+            return place(slot, rank, generation).payload.data();
+        }
+        if (slot >= extent_.payload_slots || bytes > extent_.payload_bytes) {
+            return nullptr;
+        }
+        const std::uint64_t index = (std::uint64_t{slot} * extent_.members + rank) * 2 + (generation & 1);
+        return memory_ + offsets_.payloads + index * extent_.payload_bytes;
+    }
     [[nodiscard]] SlotRecord& record(std::uint32_t slot) const { return *at<SlotRecord>(offsets_.records, slot); }
     [[nodiscard]] SlotLabel<Atomics>& label(std::uint32_t slot) const {
         return *at<SlotLabel<Atomics>>(offsets_.labels, slot);
@@ -350,8 +365,8 @@ public:
 
 private:
     struct Offsets {
-        std::size_t log, arrivals, places, records, labels, names, free, retired, mailboxes, mailbox_records, cursors,
-            refusals, refused, end;
+        std::size_t log, arrivals, places, payloads, records, labels, names, free, retired, mailboxes, mailbox_records,
+            cursors, refusals, refused, end;
     };
     [[nodiscard]] static Offsets offsets(const NegotiationExtent& extent);
 
@@ -380,6 +395,7 @@ typename NegotiationMemory<Atomics>::Offsets NegotiationMemory<Atomics>::offsets
     o.log = table(sizeof(LogEntry<Atomics>), extent.log_entries());
     o.arrivals = table(sizeof(ArrivalWord<Atomics>), extent.slots);
     o.places = table(sizeof(Place<Atomics>), std::size_t{extent.slots} * extent.members * 2);
+    o.payloads = table(extent.payload_bytes, std::size_t{extent.payload_slots} * extent.members * 2);
     o.records = table(sizeof(SlotRecord), extent.slots);
     o.labels = table(sizeof(SlotLabel<Atomics>), extent.slots);
     o.names = table(sizeof(std::uint32_t), extent.name_buckets());

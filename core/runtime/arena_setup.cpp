@@ -28,6 +28,11 @@ constexpr std::uint64_t kLargestChunk = 256 * base::kKiB;
 constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
 constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
+/// Tensors up to this size travel with their announcement, which saves one or two waits for the others; measured with
+/// two ranks, it pays up to 32 KiB. What bounds it is memory: two such places a rank for each of the first slots.
+constexpr std::uint32_t kPayloadBytes = 8 * base::kKiB;
+constexpr std::uint32_t kPayloadSlots = 256;
+
 /// Memory of the negotiation that a job with the initial number of slots touches.
 std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
     extent.slots = extent.initial_slots;
@@ -116,18 +121,26 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     extent.initial_slots = config.slots;
     extent.slots = std::max(config.slots_max, extent.unnamed_slots + 1);
     extent.initial_slots = std::clamp(extent.initial_slots, extent.unnamed_slots + 1, extent.slots);
+    if (members > 1 && members <= kInlineMembers) {
+        extent.payload_slots = std::min(kPayloadSlots, extent.initial_slots);
+        extent.payload_bytes = kPayloadBytes;
+    }
 
     collectives::ArenaPlan& plan = sizes.plan;
     plan.members = members;
     plan.cells_per_rank = config.cells_per_rank;
     plan.resident_bytes = resident_bytes;
-    plan.negotiation_bytes = NegotiationMemory<base::StdAtomics>::bytes(extent);
     // A chunk passes through the caches of its writer and of its reader together with the private memory on either
     // side, and two are under way: an eighth of the L2 keeps all that in it.
     const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : std::min(l2_bytes / 8, kLargestChunk);
     plan.cell_bytes = std::max<std::uint64_t>(wanted / base::kCacheLine, 1) * base::kCacheLine;
-    const std::uint64_t fixed = sizeof(base::ControlBlock) + touched_negotiation_bytes(extent);
-    const auto total = [&] { return fixed + plan.cell_bytes * plan.cells_per_rank * members; };
+    const auto total = [&] {
+        return sizeof(base::ControlBlock) + touched_negotiation_bytes(extent) +
+               plan.cell_bytes * plan.cells_per_rank * members;
+    };
+    if (total() > config.arena_limit_bytes) {
+        extent.payload_slots = 0;
+    }
     while (total() > config.arena_limit_bytes && config.chunk_bytes == 0 && plan.cell_bytes > kSmallestChunk) {
         plan.cell_bytes = std::max(plan.cell_bytes / 2 / base::kCacheLine * base::kCacheLine, kSmallestChunk);
     }
@@ -137,6 +150,7 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
                        "RUEDA_CHUNK_SIZE or RUEDA_CELLS",
                        members, base::format_bytes(total()), base::format_bytes(config.arena_limit_bytes));
     }
+    plan.negotiation_bytes = NegotiationMemory<base::StdAtomics>::bytes(extent);
     return sizes;
 }
 

@@ -20,6 +20,14 @@ using collectives::Location;
 using collectives::Operation;
 using collectives::StepResult;
 
+namespace {
+
+/// Resident tensors travel with their announcement up to here: beyond, combining them in place moves fewer lines than
+/// that saves time by leaving out the wait for the others' shares.
+constexpr std::uint64_t kResidentPayloadBytes = 2048;
+
+}  // namespace
+
 ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
                        const NegotiationExtent& extent, std::unique_ptr<collectives::Communicator> communicator)
     : arena_(std::move(arena)),
@@ -250,6 +258,16 @@ void ProcessSet::start_unnamed(const Request& request, Completion& completion, U
     after_arrival(entry, arrive(memory_, entry.slot, entry.generation, /*changed=*/false), urgency);
 }
 
+/// Null: the input is too large to travel with its announcement.
+std::byte* ProcessSet::payload_room(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
+                                    std::uint64_t bytes) const {
+    if (entry.slot != kNoSlot) {
+        return memory_.payload(entry.slot, rank_, generation, bytes);
+    }
+    // The place of a full announcement lies in the mailbox, and has no room beside it.
+    return bytes <= kInlineBytes ? place.payload.data() : nullptr;
+}
+
 void ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, bool with_metadata) {
     const Request& request = entry.request;
     const Metadata& metadata = request.metadata;
@@ -262,20 +280,27 @@ void ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint
     place.flags = 0;
     place.payload_bytes = 0;
     place.first_dimension = request.first_dimension;
-    if (contributes && input_bytes <= kInlineBytes && extent_.members <= kInlineMembers) {
+    const auto resident_input = arena_->resident_offset(request.input, input_bytes);
+    const auto resident_output = arena_->resident_offset(request.output, input_bytes);
+    const bool resident = resident_input.has_value() && resident_output.has_value();
+    std::byte* const payload =
+        contributes && extent_.members <= kInlineMembers && (!resident || input_bytes <= kResidentPayloadBytes)
+            ? payload_room(place, entry, generation, input_bytes)
+            : nullptr;
+    if (payload != nullptr) {
         place.flags |= PlaceFlags::kPayload;
         place.payload_bytes = static_cast<std::uint32_t>(input_bytes);
         if (input_bytes > 0) {
-            std::memcpy(place.payload.data(), request.input, input_bytes);
+            std::memcpy(payload, request.input, input_bytes);
         }
     } else {
-        if (const auto offset = arena_->resident_offset(request.input, input_bytes); offset && contributes) {
+        if (resident_input && contributes) {
             place.flags |= PlaceFlags::kResidentInput;
-            place.input = *offset;
+            place.input = *resident_input;
         }
-        if (const auto offset = arena_->resident_offset(request.output, input_bytes); offset) {
+        if (resident_output) {
             place.flags |= PlaceFlags::kResidentOutput;
-            place.output = *offset;
+            place.output = *resident_output;
         }
     }
     if (with_metadata) {
@@ -596,17 +621,16 @@ bool ProcessSet::run_inline(std::uint64_t position) {
     const Request& request = entry->request;
     const auto dtype = static_cast<DType>(request.metadata.dtype);
     const std::uint64_t bytes = request.count * size_of(dtype);
-    if (static_cast<Operation>(request.metadata.operation) != Operation::allreduce || request.count == 0 ||
-        bytes > kInlineBytes) {
+    if (static_cast<Operation>(request.metadata.operation) != Operation::allreduce || request.count == 0) {
         return false;
     }
     std::array<const std::byte*, kInlineMembers> payloads{};
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         const Place<Atomics>& place = memory_.place(called.slot, member, entry->generation);
-        if ((place.flags & PlaceFlags::kPayload) == 0 || place.payload_bytes != bytes) {
-            return false;  // run_batch() says what is wrong with it
+        payloads[member] = memory_.payload(called.slot, member, entry->generation, bytes);
+        if ((place.flags & PlaceFlags::kPayload) == 0 || place.payload_bytes != bytes || payloads[member] == nullptr) {
+            return false;  // another way; or run_batch() says what is wrong with it
         }
-        payloads[member] = place.payload.data();
     }
     wake_others();
     ops::reduce({.dtype = dtype,
@@ -745,11 +769,11 @@ Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uin
         }
     }
     if ((flags & PlaceFlags::kPayload) != 0) {
-        if (payload_bytes != bytes || bytes > kInlineBytes) {
+        location.payload = memory_.payload(slot, member, entry.generation, bytes);
+        if (payload_bytes != bytes || location.payload == nullptr) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced a payload of {} bytes for {}",
                            entry.name, member, payload_bytes, bytes);
         }
-        location.payload = place.payload.data();
     }
     if ((flags & PlaceFlags::kResidentInput) != 0) {
         location.input = arena_->resident_memory(member, copy_once(place.input), bytes);

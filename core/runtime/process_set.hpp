@@ -128,6 +128,8 @@ private:
     void retry_deferred();
     void fail_deferred(const Status& reason);
     void fail_pending(const Status& reason);
+    [[nodiscard]] std::byte* payload_room(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
+                                          std::uint64_t bytes) const;
     void fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, bool with_metadata);
     void append_call(const TensorEntry& entry, Urgency urgency);
     void announced_more(Urgency urgency);

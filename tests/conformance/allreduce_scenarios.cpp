@@ -114,7 +114,8 @@ void matrix(Client& client) {
 void blocking(Client& client) {
     for (const Residency residency : kResidencies) {
         for (int round = 0; round < 3; ++round) {
-            for (const std::size_t elements : {0U, 1U, 20U, 21U, 1000U, 5000U}) {
+            // On both sides of what travels with an announcement: on its lines, of resident tensors, of others.
+            for (const std::size_t elements : {0U, 1U, 20U, 21U, 512U, 513U, 1000U, 2048U, 2049U, 5000U}) {
                 Trial trial(client, fmt::format("blocking.{}", elements), DType::float32, elements, {ReduceOp::sum},
                             residency, round % 2 == 0, round);
                 trial.run();

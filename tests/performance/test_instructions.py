@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""An operation may not become dearer unnoticed: instructions from enqueue to completion, counted by callgrind.
+
+Two runs that differ in the number of rounds only, so that what happens once drops out. The limits are the counts of a
+release build with g++ 12 and a tenth, for other compilers and settings. Who makes an operation dearer raises its limit here, and says why.
+VALGRIND and PROGRAM name the programs.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = os.environ["PROGRAM"]
+VALGRIND = os.environ["VALGRIND"]
+TENSORS = 161
+
+# Instructions for one operation on one float32 of one rank.
+LIMITS = {"slot": 1600, "name": 1750, "asynchronous": 2150}
+
+
+def instructions(how: str, rounds: int) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        output = os.path.join(folder, "callgrind")
+        run = subprocess.run(
+            [VALGRIND, "--tool=callgrind", "--toggle-collect=measured", f"--callgrind-out-file={output}", PROGRAM, how]
+            + [str(rounds)],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        if run.returncode != 0:
+            raise AssertionError(f"exit status {run.returncode}: {run.stderr}")
+        with open(output, encoding="utf-8") as file:
+            found = re.search(r"^(?:summary|totals): (\d+)", file.read(), re.MULTILINE)
+        if found is None:
+            raise AssertionError(f"no summary in callgrind's file: {run.stderr}")
+        return int(found.group(1))
+
+
+class Instructions(unittest.TestCase):
+    def check(self, how: str, rounds: int, operations: int) -> None:
+        counted = instructions(how, rounds) - instructions(how, 0)
+        each = counted / (rounds * operations)
+        print(f"{how}: {each:.0f} instructions for an operation, limit {LIMITS[how]}")
+        self.assertGreater(each, 50, "too few to be true")
+        self.assertLessEqual(each, LIMITS[how])
+
+    def test_blocking_with_a_slot(self):
+        self.check("slot", 100, 1)
+
+    def test_blocking_by_name(self):
+        self.check("name", 100, 1)
+
+    def test_asynchronous_by_name(self):
+        self.check("asynchronous", 10, TENSORS)
+
+
+if __name__ == "__main__":
+    if not VALGRIND:
+        print("valgrind is not installed")
+        sys.exit(77)
+    unittest.main()
