@@ -48,14 +48,21 @@ public:
     }
     /// "" while the writer is in the middle of it for long.
     [[nodiscard]] std::string read() const {
+        Copy copy;
+        return std::string(read(copy));
+    }
+
+    static constexpr std::size_t kWords = kBytes / sizeof(std::uint64_t);
+    using Copy = std::array<std::uint64_t, kWords>;
+    /// The same into memory of the reader, for signal handlers: it allocates nothing and waits for nobody.
+    [[nodiscard]] std::string_view read(Copy& copy) const {
         for (int attempt = 0; attempt < 100; ++attempt) {
             const std::uint32_t before = version_.load(std::memory_order_acquire);
-            std::array<std::uint64_t, kWords> words{};
             for (std::size_t i = 0; i < kWords; ++i) {
-                words[i] = words_[i].load(std::memory_order_acquire);
+                copy[i] = words_[i].load(std::memory_order_acquire);
             }
             if (before % 2 == 0 && version_.load(std::memory_order_relaxed) == before) {
-                const char* text = reinterpret_cast<const char*>(words.data());
+                const char* text = reinterpret_cast<const char*>(copy.data());
                 return {text, static_cast<std::size_t>(std::find(text, text + kBytes, '\0') - text)};
             }
         }
@@ -63,7 +70,6 @@ public:
     }
 
 private:
-    static constexpr std::size_t kWords = kBytes / sizeof(std::uint64_t);
     std::atomic<std::uint32_t> version_{0};
     std::array<std::atomic<std::uint64_t>, kWords> words_{};
 };

@@ -20,6 +20,9 @@ constexpr std::chrono::milliseconds kSlice{100};
 /// The same while an announcement waits for room in the mailbox: the registrar that makes room rings nobody.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
+/// Of one poll: each moves about a chunk, within some tens of µs.
+constexpr int kPollTurns = 64;
+
 /// A thread that is cancelled while it holds the crank would leave it held for ever. Around what sleeps or writes: the
 /// rest of the engine has no cancellation point.
 class NoCancellation {
@@ -107,7 +110,9 @@ void Engine::raise(ErrorCode code, const std::string& text) {
     }
 }
 
-Status Engine::abort_reason() const { return control_.abort.reason(); }
+Status Engine::abort_reason() const {
+    return failed_.load(std::memory_order_seq_cst) ? failed_with_ : control_.abort.reason();
+}
 
 // ---- the crank
 // --------------------------------------------------------------------------------------------------------
@@ -163,9 +168,10 @@ void Engine::fail_after_abort() {
         late = "; a rank did not leave its batch in time, so the contents of tensors in resident memory are undefined";
     }
     quarantine_();
-    const Status reason = abort_reason();
-    set_.fail_all({reason.code(), reason.message() + late});
-    failed_.store(true, std::memory_order_seq_cst);
+    const Status reason = control_.abort.reason();
+    failed_with_ = {reason.code(), reason.message() + late};
+    set_.fail_all(failed_with_);
+    failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
     event_.notify();
 }
 
@@ -236,13 +242,32 @@ void Engine::attend() {
 }
 
 void Engine::poll() {
-    if (try_take_crank()) {
-        {
-            const base::DefaultFloatingPoint default_floating_point;
-            while (turn(/*urgent=*/false) == Turn::advanced) {
-            }
+    // A background thread that was rung comes for the crank. Turned away it would have to be rung again, at every call.
+    if (block_.attention.background_is_rung() || !try_take_crank()) {
+        return;
+    }
+    const base::AttentionState before = block_.attention.state();
+    int advanced = 0;
+    {
+        const base::DefaultFloatingPoint default_floating_point;
+        while (advanced < kPollTurns && turn(/*urgent=*/false) == Turn::advanced) {
+            ++advanced;
         }
+    }
+    // With the state written before the looks above, all that was called or comes now rings the background thread, so
+    // nothing is to be handed on; where it holds a batch back, as long as that is what it has its timer for.
+    const bool handed_on = before == base::AttentionState::asleep
+                               ? advanced < kPollTurns
+                               : before == base::AttentionState::holding_back && advanced == 0;
+    if (!handed_on || set_.has_deferred() || set_.pending() == 0) {
         leave();
+        return;
+    }
+    // It may have been rung, and turned away, meanwhile.
+    release_crank();
+    event_.notify();
+    if (turned_away_.load(std::memory_order_seq_cst)) {
+        block_.attention.ring(base::AttentionState::asleep);
     }
 }
 
@@ -324,6 +349,7 @@ void Engine::background_turns() {
         last = turn(/*urgent=*/false);
         if (last == Turn::advanced) {
             backoff.reset();
+            look_after_others_in_time();  // there may be work for seconds without a break
         } else if (last != Turn::waiting || !backoff.pause()) {
             break;
         }
@@ -357,6 +383,13 @@ void Engine::sleep_in_background(Turn last) {
     const bool unattended = state == base::AttentionState::awake && set_.pending() > 0;
     if (sleeps && !unattended && !stopping_.load(std::memory_order_seq_cst)) {
         block_.attention.sleep_as_background(ticket, timeout);
+    }
+}
+
+/// Cheap enough for every turn: the clock behind, by at most some milliseconds.
+void Engine::look_after_others_in_time() {
+    if (base::coarse_monotonic_ns() >= next_look_ns_) {
+        look_after_others();
     }
 }
 

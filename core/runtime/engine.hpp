@@ -48,7 +48,8 @@ public:
     Status wait(const Completion& completion, double timeout_seconds);
     /// After a submit without a wait: makes sure that somebody will be woken for it.
     void attend();
-    /// Does what can be done at once, for a caller that only looks.
+    /// Does what can be done at once, for about a millisecond at most, for a caller that only looks. In a loop it rings
+    /// nobody while there is nothing new to hand on.
     void poll();
     /// Waits until all members have shut down, or the job was aborted and everything pending was failed.
     Status wait_until_closed();
@@ -58,6 +59,7 @@ public:
     void end_pending(const Status& reason);
 
     [[nodiscard]] bool aborted() const { return control_.abort.raised(); }
+    /// Once everything pending was failed: with what it was failed, the state of resident memory included.
     [[nodiscard]] Status abort_reason() const;
     /// Ends the job for all ranks of the host; the first reason wins.
     void raise(ErrorCode code, const std::string& text);
@@ -83,6 +85,7 @@ private:
     void background_turns();
     void sleep_in_background(Turn last);
     void look_after_others();
+    void look_after_others_in_time();
     void report_death(const Liveness::Death& death);
 
     base::ControlBlock& control_;
@@ -106,6 +109,7 @@ private:
     std::atomic<std::uint32_t> waiters_{0};  // callers who wait for the crank: the background thread leaves it to them
     base::LocalEvent event_;                 // something completed, or the crank is free
     std::atomic<bool> failed_{false};        // everything pending was failed after an abort; of whoever holds the crank
+    Status failed_with_;                     // written once, before failed_
     std::atomic<bool> stopping_{false};
     std::thread background_;
 };

@@ -26,6 +26,7 @@ struct Faults {
     bool no_turned_away = false;           ///< the background thread does not say that it found the crank taken
     bool no_look_for_turned_away = false;  ///< attend() takes "asleep" for handed on, whoever was turned away since
     bool ring_before_release = false;
+    bool no_look_after_poll = false;  ///< poll() does not care whom it turned away
 };
 
 class Model {
@@ -80,6 +81,29 @@ public:
             }
         }
         attend();
+    }
+    void poll() {
+        if (attention_.background_is_rung() || !try_take_crank()) {
+            return;
+        }
+        const AttentionState before = attention_.state();
+        while (turn() == Turn::advanced) {
+        }
+        if (before != AttentionState::asleep || pending() == 0) {
+            leave();
+            return;
+        }
+        release_crank();
+        event_.notify();
+        if (!faults.no_look_after_poll && turned_away_.load(std::memory_order_seq_cst) != 0) {
+            attention_.ring(AttentionState::asleep);
+        }
+    }
+    /// A caller who asks in a loop whether an operation is done.
+    void poll_until_done(std::uint32_t operation) {
+        for (poll(); !is_done(operation); poll()) {
+            ExploredAtomics::pause();
+        }
     }
     /// For a caller that relies on the others of the rank.
     void look_on(std::uint32_t operation) {
@@ -375,6 +399,57 @@ TEST_CASE("two callers, one of whom may find that the other did his work", "[uni
     CHECK(result.passed());
 }
 
+/// A caller looks twice, and then no more.
+Scenario polled() {
+    return {.threads = {[](Model& model) {
+                            model.submit(0);
+                            model.attend();
+                            model.poll();
+                            model.poll();
+                            model.look_on(0);
+                            model.stop();
+                        },
+                        background, [](Model& model) { model.call(0); }}};
+}
+/// The same from the moment when the background thread has been left alone with the operation.
+Scenario polled_asleep() {
+    return {.before =
+                [](Model& model) {
+                    model.submit(0);
+                    model.attend();
+                },
+            .threads = {[](Model& model) {
+                            model.poll();
+                            model.look_on(0);
+                            model.stop();
+                        },
+                        background, [](Model& model) { model.call(0); }}};
+}
+/// He asks until one operation is done, and leaves another.
+Scenario polled_until_done() {
+    return {.before =
+                [](Model& model) {
+                    model.submit(0);
+                    model.attend();
+                },
+            .threads = {[](Model& model) {
+                            model.submit_last(1, /*blocking=*/false);
+                            model.attend();
+                            model.poll_until_done(1);
+                            model.look_on(0);
+                            model.stop();
+                        },
+                        background, [](Model& model) { model.call(0); }}};
+}
+
+TEST_CASE("a caller that only looks leaves nothing undone", "[unit]") {
+    for (const Scenario& scenario : {polled(), polled_asleep(), polled_until_done()}) {
+        const auto result = run(scenario, {.preemptions = 2});
+        INFO(result.report);
+        CHECK(result.passed());
+    }
+}
+
 TEST_CASE("every part of the hand-over is needed", "[unit]") {
     const auto deadlocks = [](const Scenario& scenario, const Faults& faults) {
         return run(scenario, {.preemptions = 2}, faults).failure == Failure::deadlock;
@@ -384,6 +459,7 @@ TEST_CASE("every part of the hand-over is needed", "[unit]") {
     CHECK(deadlocks(left_behind(), {.ring_before_release = true}));
     CHECK(deadlocks(left_behind(), {.no_turned_away = true}));
     CHECK(deadlocks(about_to_wait(), {.no_look_for_turned_away = true}));
+    CHECK(deadlocks(polled_asleep(), {.no_look_after_poll = true}));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Way {
     std::memory_order state = std::memory_order_seq_cst;
     bool looks_after_state = true;
     bool ticket_first = true;
+    bool unrung_after_ticket = true;  ///< a bell that is rung once: the sleeper's word, or before the ticket
 };
 
 struct Sleeping : ExploredSet {
@@ -28,6 +29,7 @@ struct Sleeping : ExploredSet {
         explorer::label(&weak_sequence, "weak_sequence");
         explorer::label(&weak_state, "weak_state");
         explorer::label(&weak_rings, "weak_rings");
+        explorer::label(&weak_rung, "weak_rung");
     }
     base::Attention<ExploredAtomics> attention;
     base::Attention<ExploredAtomics> other_attention;
@@ -35,6 +37,7 @@ struct Sleeping : ExploredSet {
     ExploredAtomics::Atomic<std::uint64_t> weak_sequence;
     ExploredAtomics::Atomic<std::uint32_t> weak_state;
     ExploredAtomics::Atomic<std::uint32_t> weak_rings;
+    ExploredAtomics::Atomic<std::uint32_t> weak_rung;
 };
 
 /// ProcessSet::append_call() and announced_more().
@@ -124,6 +127,84 @@ TEST_CASE("weaker ways to sleep are found as deadlocks", "[unit]") {
     CHECK(deadlocks({.state = std::memory_order_release}, Orders::store_buffers));
     CHECK(deadlocks({.looks_after_state = false}, Orders::sequentially_consistent));
     CHECK(deadlocks({.ticket_first = false}, Orders::sequentially_consistent));
+}
+
+/// Two publish, one sleeps until both have: with a bell that is rung once per look.
+Exploration sleep_with_one_ring(const Way& way, Orders memory) {
+    const auto publish = [=](Sleeping& s) {
+        s.weak_sequence.fetch_add(1, std::memory_order_seq_cst);
+        if (s.weak_rung.exchange(1, std::memory_order_seq_cst) == 0) {
+            s.weak_rings.fetch_add(1, std::memory_order_seq_cst);
+            ExploredAtomics::futex_wake_all(s.weak_rings);
+        }
+    };
+    return explore<Sleeping>([](Sleeping&) {},
+                             {publish, publish,
+                              [=](Sleeping& s) {
+                                  while (s.weak_sequence.load(std::memory_order_seq_cst) != 2) {
+                                      if (!way.unrung_after_ticket) {
+                                          s.weak_rung.store(0, way.state);
+                                      }
+                                      const std::uint32_t ticket = s.weak_rings.load(std::memory_order_seq_cst);
+                                      if (way.unrung_after_ticket) {
+                                          s.weak_rung.store(0, way.state);
+                                      }
+                                      if (s.weak_sequence.load(std::memory_order_seq_cst) != 2) {
+                                          ExploredAtomics::futex_wait(s.weak_rings, ticket);
+                                      }
+                                  }
+                              }},
+                             [](Sleeping&) {}, {.memory = memory});
+}
+
+TEST_CASE("a bell that is rung once per look: its order, and the order of its sleeper, are needed", "[unit]") {
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const auto result = sleep_with_one_ring({}, memory);
+        INFO(result.report);
+        CHECK(result.passed());
+    }
+    const auto early = sleep_with_one_ring({.unrung_after_ticket = false}, Orders::sequentially_consistent);
+    CHECK(early.failure == Failure::deadlock);
+    const auto weak = sleep_with_one_ring({.state = std::memory_order_release}, Orders::store_buffers);
+    CHECK(weak.failure == Failure::deadlock);
+}
+
+/// The background thread sleeps, whoever announces: announced_more() of its own rank, from two threads.
+TEST_CASE("a background thread is woken however many ring, by one system call", "[unit]") {
+    std::uint32_t most = 0;
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        std::vector<std::uint32_t> looks(1);
+        const auto announce = [](Sleeping& s, std::uint32_t rank) {
+            Log<ExploredAtomics>(s.memory, rank).append({EntryKind::call, 0});
+            if (const AttentionState state = s.attention.state(); state == AttentionState::asleep) {
+                s.attention.ring(state);
+            }
+        };
+        const auto result =
+            explore<Sleeping>([&](Sleeping&) { looks[0] = 0; },
+                              {[=](Sleeping& s) { announce(s, 0); }, [=](Sleeping& s) { announce(s, 1); },
+                               [&](Sleeping& s) {
+                                   for (std::uint64_t next = 0; next < 2; ++next) {
+                                       while (!s.log.is_published(next)) {
+                                           const std::uint32_t ticket = s.attention.background_ticket();
+                                           ++looks[0];
+                                           s.attention.set(AttentionState::asleep);
+                                           if (!s.log.is_published(next)) {
+                                               s.attention.sleep_as_background(ticket, std::chrono::seconds(1));
+                                           }
+                                       }
+                                   }
+                               }},
+                              [&](Sleeping& s) {
+                                  RUEDA_EXPLORER_REQUIRE(s.attention.background_rings() <= looks[0]);
+                                  most = std::max(most, s.attention.background_rings());
+                              },
+                              {.memory = memory});
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+    }
+    CHECK(most == 2);
 }
 
 /// Threads of one process, and something that one of them changes.

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A caller who asks again and again whether an operation is done.
+#include <catch2/catch.hpp>
+
+#include "base/clock.hpp"
+#include "tests/conformance/jobs.hpp"
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
+
+namespace rueda::tests {
+namespace {
+
+/// Rings of the background thread of `rank`: each was a system call of somebody.
+std::uint32_t rings_of(RuntimeClient& client, int rank) {
+    return client.runtime().control().ranks[rank].attention.background_rings();
+}
+
+/// The background thread looks by itself once per liveness interval, and may be turned away then.
+std::uint32_t timer_looks(std::int64_t since_ns, const base::Config& config) {
+    return static_cast<std::uint32_t>(static_cast<double>(base::monotonic_ns() - since_ns) / 1e9 /
+                                      config.liveness_seconds);
+}
+
+/// Every call may make progress; none is a system call by itself. The bound is for what is rung with reason.
+constexpr std::uint32_t kPolls = 20'000;
+constexpr std::uint32_t kFewRings = 100;
+
+TEST_CASE("polling while a batch is held back rings hardly anybody", "[threads]") {
+    base::Config config = test_config();
+    config.hold_seconds = 0.3;
+    const RanksResult result = run_clients(2, config, [&](RankContext& context, RuntimeClient& client) {
+        std::vector<float> values(1000);
+        const Tensor tensor{values.data(), DType::float32, {1000}};
+        fill_input(tensor, ReduceOp::sum, client.rank(), 1);
+        const auto pending = expect_value(client.start_allreduce("held", tensor, tensor, {ReduceOp::sum}), "start");
+        context.phase("announced");
+        context.wait_for_phase(1 - client.rank(), "announced");
+        const std::int64_t begin_ns = base::monotonic_ns();
+        const std::uint32_t before = rings_of(client, client.rank());
+        std::uint32_t polls = 0;
+        while (!pending->ready()) {
+            ++polls;
+        }
+        const std::uint32_t rings = rings_of(client, client.rank()) - before;
+        context.report("polls", polls);
+        context.report("rings", rings);
+        RUEDA_RANK_CHECK(rings <= kFewRings + timer_looks(begin_ns, config));
+        check_allreduce(tensor, {ReduceOp::sum}, client.size(), 1, "held");
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+    CHECK(std::stoul(result.ranks[0].value("polls")) + std::stoul(result.ranks[1].value("polls")) > kPolls);
+}
+
+/// Rank 1 is stopped once it has announced, so rank 0's batch stays under way.
+TEST_CASE("polling while another rank does not come on rings hardly anybody", "[processes]") {
+    base::Config config = test_config();
+    config.hold_seconds = 0.3;  // the batch begins when rank 1 stands still
+    const RanksResult result = run_clients(
+        2, config,
+        [&](RankContext& context, RuntimeClient& client) {
+            const Buffer buffer(client, DType::float32, {1 << 20}, /*resident=*/false);
+            fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), 1);
+            const auto pending = expect_value(
+                client.start_allreduce("staged", buffer.tensor(), buffer.tensor(), {ReduceOp::sum}), "start");
+            context.phase("announced");
+            if (client.rank() == 0) {
+                context.wait_for_phase(1, "announced");
+                const std::int64_t begin_ns = base::monotonic_ns();
+                const std::uint32_t before = rings_of(client, 0);
+                std::uint32_t polls = 0;
+                for (; base::monotonic_ns() - begin_ns < 800'000'000; ++polls) {
+                    RUEDA_RANK_CHECK(!pending->ready());
+                }
+                const std::uint32_t rings = rings_of(client, 0) - before;
+                context.report("polls", polls);
+                context.report("rings", rings);
+                context.phase("polled");
+                RUEDA_RANK_CHECK(polls > kPolls);
+                RUEDA_RANK_CHECK(rings <= kFewRings + timer_looks(begin_ns, config));
+            }
+            expect_ok(pending->wait(), "staged");
+            check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), 1, "staged");
+        },
+        {.as = RanksAs::processes, .meanwhile = [](RunningRanks& running) {
+             running.wait_for_phase(0, "announced");
+             running.wait_for_phase(1, "announced");
+             running.stop_rank(1);
+             running.wait_for_phase(0, "polled");
+             running.continue_rank(1);
+         }});
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+}  // namespace
+}  // namespace rueda::tests
