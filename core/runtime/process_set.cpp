@@ -26,6 +26,15 @@ namespace {
 /// that saves time by leaving out the wait for the others' shares.
 constexpr std::uint64_t kResidentPayloadBytes = 2048;
 
+/// A reason that ends many operations, as the end of this one. `name`: empty for what has none.
+Status about(std::string_view name, const Status& reason) {
+    try {
+        return name.empty() ? reason : failure(reason.code(), "tensor '{}': {}", name, reason.message());
+    } catch (const std::bad_alloc&) {
+        return reason;
+    }
+}
+
 }  // namespace
 
 ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
@@ -63,7 +72,7 @@ Status ProcessSet::all_or_nothing(Submit&& submit) const {
 Status ProcessSet::submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
-        RUEDA_RETURN_IF_FAILED(check_open());
+        RUEDA_RETURN_IF_FAILED(check_open(name));
         if (name.empty()) {
             announce_unnamed(request, completion, urgency);
             return {};
@@ -81,7 +90,7 @@ Status ProcessSet::submit(std::string_view name, const Request& request, Complet
 Status ProcessSet::submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
-        RUEDA_RETURN_IF_FAILED(check_open());
+        RUEDA_RETURN_IF_FAILED(check_open(entry.name));
         if (entry.pending.load(std::memory_order_acquire)) {
             return duplicate(entry);
         }
@@ -96,7 +105,7 @@ Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, c
                                     Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
-        RUEDA_RETURN_IF_FAILED(check_open());
+        RUEDA_RETURN_IF_FAILED(check_open(known != nullptr ? std::string_view(known->name) : name));
         TensorEntry& entry = known != nullptr ? *known : table_.entry(name);
         prefetch(entry);
         if (entry.pending.load(std::memory_order_acquire)) {
@@ -126,7 +135,7 @@ Status ProcessSet::submit_group(std::span<const std::string> names, std::span<co
                                 Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     Status status = all_or_nothing([&]() -> Status {
-        RUEDA_RETURN_IF_FAILED(check_open());
+        RUEDA_RETURN_IF_FAILED(check_open(names.empty() ? std::string_view() : names.front()));
         for (const std::string& name : names) {
             if (table_.entry(name).pending.load(std::memory_order_acquire)) {
                 return failure(
@@ -163,15 +172,16 @@ void ProcessSet::unpin(TensorEntry& entry) {
     table_.forget_if_unused(entry);
 }
 
-Status ProcessSet::check_open() const {
+/// `name`: what was to be started; empty for what has none.
+Status ProcessSet::check_open(std::string_view name) const {
     if (failed_.has_value()) [[unlikely]] {
-        return *failed_;
+        return about(name, *failed_);
     }
     if (shut_down_posted_) [[unlikely]] {
-        return failure(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
+        return about(name, {ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank"});
     }
     if (memory_.header().shut_down.load(std::memory_order_acquire) != 0) [[unlikely]] {
-        return shut_down_status("");
+        return shut_down_status(name);
     }
     return {};
 }
@@ -181,8 +191,8 @@ Status ProcessSet::shut_down_status(std::string_view name) const noexcept try {
     static_cast<void>(memory_.header().shut_down.load(std::memory_order_acquire));
     const std::uint32_t first = memory_.header().first_shut_down.load(std::memory_order_relaxed) % extent_.members;
     const int rank = arena_->control().ranks[first].global_rank.load(std::memory_order_relaxed);
-    return failure(ErrorCode::aborted, "{}rank {} has shut down, so nothing can be done together any more",
-                   name.empty() ? std::string() : fmt::format("tensor '{}': ", name), rank);
+    return about(name,
+                 failure(ErrorCode::aborted, "rank {} has shut down, so nothing can be done together any more", rank));
 } catch (const std::bad_alloc&) {
     return no_memory_to_say_who_;
 }
@@ -506,7 +516,7 @@ void ProcessSet::retry_deferred() {
 
 void ProcessSet::fail_deferred(const Status& reason) {
     for (; !unposted_.empty(); unposted_.pop_front()) {
-        complete(unposted_.front(), reason);
+        complete(unposted_.front(), about(unposted_.front().name, reason));
     }
     for (const Waiting& waiting : unnamed_waiting_) {
         pending_.fetch_sub(1, std::memory_order_seq_cst);
@@ -928,7 +938,7 @@ void ProcessSet::fail_pending(const Status& reason) {
     table_.for_each([&](TensorEntry& entry) {
         entry.in_full = false;
         if (entry.pending.load(std::memory_order_relaxed)) {
-            complete(entry, reason);
+            complete(entry, about(entry.name, reason));
         }
     });
     deferred_.store(false, std::memory_order_seq_cst);

@@ -107,7 +107,7 @@ private:
         std::int64_t submitted_ns;
     };
 
-    [[nodiscard]] Status check_open() const;
+    [[nodiscard]] Status check_open(std::string_view name) const;
     template <class Submit>
     Status all_or_nothing(Submit&& submit) const;
     // From begin_pending() on nothing may throw: the others are about to see the announcement.

@@ -52,42 +52,59 @@ TEST_CASE("a rank is stopped and goes on", "[faults]") {
 TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
     const double grace = 0.3;
     double killed_at = 0;
-    const RanksResult result =
-        run_ranks(3,
-                  [&](RankContext& context) {
-                      auto plane = context.open_control_plane();
-                      plane.status().throw_if_failed();
-                      base::Config config = test_config();
-                      config.abort_grace_seconds = grace;
-                      auto client = RuntimeClient::create(config, std::move(plane).value());
-                      client.status().throw_if_failed();
-                      context.phase("working");
-                      const Status status = reduce_until_failure(*client.value(), "tensor", false, 1 << 20, true);
-                      context.report("failed", fmt::format("{:.6f}", now_seconds()));
-                      context.report("code", rueda::name_of(status.code()));
-                      context.report("text", status.message());
-                      expect_ok(client.value()->shutdown(), "shutdown");
-                      context.phase("ended");
-                  },
-                  {.as = RanksAs::processes, .deadline = 30s, .meanwhile = [&](RunningRanks& running) {
-                       for (const int rank : {0, 1, 2}) {
-                           running.wait_for_phase(rank, "working");
-                       }
-                       std::this_thread::sleep_for(50ms);
-                       running.stop_rank(1);
-                       killed_at = now_seconds();
-                       running.kill_rank(2, SIGKILL);
-                       // The survivor does not need the stopped one to end.
-                       running.wait_for_phase(0, "ended");
-                       running.continue_rank(1);
-                   }});
+    const RanksResult result = run_ranks(
+        3,
+        [&](RankContext& context) {
+            auto plane = context.open_control_plane();
+            plane.status().throw_if_failed();
+            base::Config config = test_config();
+            config.abort_grace_seconds = grace;
+            auto client = RuntimeClient::create(config, std::move(plane).value());
+            client.status().throw_if_failed();
+            // Of this rank only: nobody waits for it before the end.
+            const Buffer alone(*client.value(), DType::float32, {10}, /*resident=*/true);
+            const auto unawaited =
+                expect_value(client.value()->start_allreduce("alone." + std::to_string(context.rank()), alone.tensor(),
+                                                             alone.tensor(), {}),
+                             "an operation of one rank");
+            context.phase("working");
+            const Status status = reduce_until_failure(*client.value(), "tensor", false, 1 << 20, true);
+            context.report("failed", fmt::format("{:.6f}", now_seconds()));
+            context.report("code", rueda::name_of(status.code()));
+            context.report("text", status.message());
+            const auto later = [&] {
+                return expect_failure(
+                    client.value()->start_allreduce("later", alone.tensor(), alone.tensor(), {}).status(),
+                    ErrorCode::aborted, "an operation after the abort");
+            };
+            // The same words for all: of what was under way, of what nobody waited for, and of what comes.
+            const std::string reason = status.message().substr(status.message().find("rank "));
+            RUEDA_RANK_EQUAL(status.message(), "tensor 'tensor': " + reason);
+            RUEDA_RANK_EQUAL(later(), "tensor 'later': " + reason);
+            expect_ok(client.value()->shutdown(), "shutdown");
+            RUEDA_RANK_EQUAL(later(), "tensor 'later': " + reason);
+            RUEDA_RANK_EQUAL(unawaited->wait().message(), fmt::format("tensor 'alone.{}': {}", context.rank(), reason));
+            context.phase("ended");
+        },
+        {.as = RanksAs::processes, .deadline = 30s, .meanwhile = [&](RunningRanks& running) {
+             for (const int rank : {0, 1, 2}) {
+                 running.wait_for_phase(rank, "working");
+             }
+             std::this_thread::sleep_for(50ms);
+             running.stop_rank(1);
+             killed_at = now_seconds();
+             running.kill_rank(2, SIGKILL);
+             // The survivor does not need the stopped one to end.
+             running.wait_for_phase(0, "ended");
+             running.continue_rank(1);
+         }});
     INFO(result.text());
     CHECK(result.leaks.empty());
     const RankOutcome& survivor = result.ranks[0];
     REQUIRE(survivor.end == RankEnd::returned);
     CHECK(survivor.value("code") == "Aborted");
     const std::string& text = survivor.value("text");
-    CHECK(text.find("rank 2 (pid ") == 0);
+    CHECK(text.find("tensor 'tensor': rank 2 (pid ") == 0);
     CHECK(text.find("; a rank did not leave its batch in time, so the contents of tensors in resident memory are "
                     "undefined") != std::string::npos);
     const double seconds = std::stod(survivor.value("failed")) - killed_at;

@@ -41,7 +41,10 @@ void pending_at_shutdown(RankContext&, RuntimeClient& client) {
     expect_ok(client.shutdown(), "a second shutdown");
     RUEDA_RANK_EQUAL(expect_failure(client.start_allreduce("late", tensor, tensor, {}).status(),
                                     ErrorCode::not_initialized, "after the shutdown"),
-                     std::string("rueda::shutdown() has been called on this rank"));
+                     std::string("tensor 'late': rueda::shutdown() has been called on this rank"));
+    RUEDA_RANK_EQUAL(expect_failure(client.start_group("group", {tensor, tensor}, {}).status(),
+                                    ErrorCode::not_initialized, "a group after the shutdown"),
+                     std::string("tensor 'group_1of2': rueda::shutdown() has been called on this rank"));
 }
 
 TEST_CASE("shutdown with operations pending, twice", "[threads]") {
@@ -68,13 +71,21 @@ void one_leaves_early(RankContext& context, RuntimeClient& client) {
         // Refused at once, or failed later, as it comes.
         const Status status = pending.is_ok() ? pending.value()->wait() : pending.status();
         const std::string text = expect_failure(status, ErrorCode::aborted, "after rank 1 has left");
-        RUEDA_RANK_CHECK(text == reason || text == fmt::format("tensor '{}': {}", name, reason));
+        RUEDA_RANK_EQUAL(text, *name == '\0' ? reason : fmt::format("tensor '{}': {}", name, reason));
     }
 }
 
 TEST_CASE("one rank shuts down early", "[threads]") {
     for (int round = 0; round < 20; ++round) {
         check_passed(run_clients(2 + round % 3, test_config(), one_leaves_early));
+    }
+}
+
+/// Until a caller of that rank sleeps in an operation, so that it is announced.
+void wait_until_blocked(core::Runtime& runtime, int rank) {
+    const auto& attention = runtime.control().ranks[rank].attention;
+    while (attention.state() != base::AttentionState::blocked) {
+        std::this_thread::yield();
     }
 }
 
@@ -85,8 +96,10 @@ TEST_CASE("one rank shuts down while the others wait for it", "[threads]") {
             std::vector<float> values(5000, 1);
             const Tensor tensor{values.data(), DType::float32, {5000}};
             if (client.rank() == 1) {
-                context.wait_for_phase(0, "waiting");
-                context.wait_for_phase(2, "waiting");
+                for (const int other : {0, 2}) {
+                    context.wait_for_phase(other, "waiting");
+                    wait_until_blocked(client.runtime(), other);
+                }
                 std::this_thread::sleep_for(std::chrono::milliseconds(round));
                 return;
             }
@@ -109,6 +122,33 @@ TEST_CASE("shutdown by several threads of a rank", "[threads]") {
             end.get();
         }
     }));
+}
+
+/// A thread gives memory back while another one is in a shutdown, which ends only after that.
+TEST_CASE("memory is given back during a shutdown", "[processes]") {
+    check_passed(run_public_ranks(2,
+                                  [](RankContext& context) {
+                                      rueda::init();
+                                      if (context.rank() == 1) {
+                                          float value = 1;
+                                          try {
+                                              rueda::allreduce("never", std::span(&value, 1));
+                                              RUEDA_RANK_CHECK(false);
+                                          } catch (const Aborted&) {
+                                          }
+                                          context.phase("rank 0 shuts down");
+                                          context.wait_for_phase(0, "memory given back");
+                                      } else {
+                                          void* const memory = rueda::allocate(100'000);
+                                          auto end = std::async(std::launch::async, [] { rueda::shutdown(); });
+                                          context.wait_for_phase(1, "rank 0 shuts down");
+                                          rueda::deallocate(memory);
+                                          context.phase("memory given back");
+                                          end.get();
+                                      }
+                                      rueda::shutdown();
+                                  },
+                                  {.deadline = std::chrono::seconds(20)}));
 }
 
 TEST_CASE("init again after a shutdown", "[processes]") {
