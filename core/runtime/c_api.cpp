@@ -15,6 +15,7 @@
 #include "collectives/select_control_plane.hpp"
 #include "core/operations/requests.hpp"
 #include "core/runtime/runtime.hpp"
+#include "core/runtime/termination.hpp"
 #include "rueda/rueda.h"
 
 using rueda::ErrorCode;
@@ -28,10 +29,12 @@ namespace {
 
 /// Runtimes are never destroyed: handles, slots and resident memory may outlive a shutdown.
 struct Process {
-    std::mutex mutex;  // init and shutdown; taken before anything else
-    std::vector<std::unique_ptr<Runtime>> runtimes;
-    std::atomic<Runtime*> current{nullptr};  // release by init; acquire by everybody
-    std::atomic<bool> forked{false};         // this process is a child of one that had a Runtime
+    std::mutex mutex;  // init and shutdown, as long as they take; taken before anything else
+    /// Held for a look or an addition only: memory is given back while a shutdown waits for the other ranks.
+    std::mutex runtimes_mutex;
+    std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both
+    std::atomic<Runtime*> current{nullptr};          // release by init; acquire by everybody
+    std::atomic<bool> forked{false};                 // this process is a child of one that had a Runtime
 };
 
 Process& process() {
@@ -77,6 +80,17 @@ Result<Runtime*> current_runtime() {
         return not_initialized();
     }
     return runtime;
+}
+
+/// Null: memory of no job of this process.
+Runtime* owner_of(const void* memory) {
+    const std::lock_guard lock(process().runtimes_mutex);
+    for (const auto& runtime : process().runtimes) {
+        if (runtime->owns(memory)) {
+            return runtime.get();
+        }
+    }
+    return nullptr;
 }
 
 void shut_down_at_exit() {
@@ -125,8 +139,14 @@ Status initialise(Process& state) {
         std::atexit(shut_down_at_exit);
         pthread_atfork(nullptr, nullptr, forget_in_child);
     }
-    state.runtimes.push_back(std::move(runtime).value());
-    state.current.store(state.runtimes.back().get(), std::memory_order_release);
+    {
+        const std::lock_guard lock(state.runtimes_mutex);
+        state.runtimes.push_back(std::move(runtime).value());
+    }
+    Runtime& started = *state.runtimes.back();
+    rueda::core::watch_termination(started.control(), static_cast<std::uint32_t>(started.group().local_size),
+                                   static_cast<std::uint32_t>(started.group().local_rank), started.logger());
+    state.current.store(&started, std::memory_order_release);
     return {};
 }
 
@@ -277,6 +297,7 @@ int rueda_shutdown(void) {
         Runtime* runtime = process().current.load(std::memory_order_relaxed);
         if (runtime != nullptr) {
             runtime->shutdown();
+            rueda::core::unwatch_termination();
             process().current.store(nullptr, std::memory_order_release);
         }
         return {};
@@ -473,11 +494,8 @@ int rueda_deallocate(void* memory) {
         if (memory == nullptr || process().forked.load(std::memory_order_relaxed)) {
             return {};
         }
-        const std::lock_guard lock(process().mutex);
-        for (const auto& runtime : process().runtimes) {
-            if (runtime->owns(memory)) {
-                return runtime->deallocate(memory);
-            }
+        if (Runtime* owner = owner_of(memory)) {
+            return owner->deallocate(memory);
         }
         return rueda::failure(ErrorCode::invalid_argument, "{} is not memory that rueda::allocate gave out", memory);
     });

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""A rank is killed under plain mpirun, which then ends the others by SIGTERM: Rueda says its line all the same.
+
+Called as: termination_test.py PROGRAM MPIRUN [flags of mpirun ...]
+"""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+PROGRAM = ""
+MPIRUN = []
+TIMEOUT = 60
+
+
+def run(mode, **settings):
+    """The standard error of the job, and the pid of the killed rank."""
+    kept = {name: value for name, value in os.environ.items() if name == "RUEDA_MPI_PLUGIN" or "RUEDA" not in name}
+    done = subprocess.run(
+        [*MPIRUN, "-np", "2", PROGRAM, mode],
+        env=kept | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    pid = re.search(r"^pid of rank 1: (\d+)$", done.stderr, re.MULTILINE)
+    assert pid, done.stderr
+    assert done.returncode != 0, done.stderr
+    return done.stderr, pid.group(1)
+
+
+class Termination(unittest.TestCase):
+    def expect_line(self, errors, pid):
+        line = rf"\[[^\n]*E rueda\] \[rank 0\]: rank 1 \(pid {pid}\) died: no exit record: killed, or out of memory\n"
+        self.assertEqual(len(re.findall(line, errors)), 1, errors)
+
+    def test_before_the_background_thread_has_looked(self):
+        for _ in range(3):
+            errors, pid = run("silent", RUEDA_LIVENESS_INTERVAL="10")
+            self.expect_line(errors, pid)
+
+    def test_whoever_is_first(self):
+        for interval in ("0.2", "0.01"):
+            errors, pid = run("waiting", RUEDA_LIVENESS_INTERVAL=interval)
+            self.expect_line(errors, pid)
+
+    def test_the_programs_handler_runs_too(self):
+        errors, pid = run("handler", RUEDA_LIVENESS_INTERVAL="10")
+        self.expect_line(errors, pid)
+        self.assertEqual(errors.count("the program's handler\n"), 1, errors)
+
+    def test_nothing_is_said_where_messages_are_off(self):
+        errors, _ = run("silent", RUEDA_LIVENESS_INTERVAL="10", RUEDA_LOG_LEVEL="off")
+        self.assertNotIn("rueda]", errors)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv[1]
+    MPIRUN = sys.argv[2:]
+    unittest.main(argv=sys.argv[:1])
