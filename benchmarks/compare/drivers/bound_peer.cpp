@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// The crossing bound, no library: after every rank wrote its buffer, rank p scales its share of all buffers in place.
+// Each reads S and writes S bytes, most of it last written by another core: what an allreduce in shared memory has to
+// do.
+#include <algorithm>
+#include <stdexcept>
+
+#include "harness.hpp"
+
+namespace {
+
+class Bound final : public compare::Peer {
+public:
+    explicit Bound(const compare::Place& place) : place_(place) {}
+
+    [[nodiscard]] std::vector<float*> begin(const compare::Case& c) override {
+        if (c.operation != "allreduce" || c.counts.size() != 1) {
+            throw std::runtime_error("the crossing bound is that of the allreduce of one tensor");
+        }
+        count_ = c.counts.front();
+        buffers_.clear();
+        for (std::byte* buffer : compare::shared_buffers(place_, count_ * sizeof(float))) {
+            buffers_.push_back(reinterpret_cast<float*>(buffer));
+        }
+        return {buffers_[static_cast<std::size_t>(place_.rank)]};
+    }
+    void run() override {
+        constexpr std::uint64_t kUnit = 16;  // float32 of a cache line
+        const std::uint64_t units = (count_ + kUnit - 1) / kUnit;
+        const auto rank = static_cast<std::uint64_t>(place_.rank);
+        const auto size = static_cast<std::uint64_t>(place_.size);
+        const std::uint64_t begin = std::min(units * rank / size * kUnit, count_);
+        const std::uint64_t end = std::min(units * (rank + 1) / size * kUnit, count_);
+        compare::line_up(place_);
+        for (float* values : buffers_) {
+            for (std::uint64_t i = begin; i < end; ++i) {
+                values[i] *= 1.0625F;
+            }
+        }
+        compare::line_up(place_);
+    }
+    [[nodiscard]] std::vector<const float*> outputs() override { return {}; }
+    void end() override {}
+
+private:
+    compare::Place place_;
+    std::uint64_t count_ = 0;
+    std::vector<float*> buffers_;
+};
+
+int run(int /*argc*/, char** /*argv*/) {
+    const compare::Place place = compare::place_from_conductor();
+    compare::bind_to_own_core(place);
+    Bound bound(place);
+    compare::run_plan(bound, place, compare::proportional_bytes());
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return compare::guarded("bound_peer", run, argc, argv); }

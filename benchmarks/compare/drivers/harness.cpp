@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "harness.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+namespace compare {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr int kMostRanks = 64;
+/// No operation of a plan takes so long: a rank that does not come by then has died.
+constexpr Seconds kGivesUpAfter{120};
+
+/// One rank's place on the board; on lines of its own. `arrived` is written by its rank only (release) and read by all
+/// (acquire): what a rank wrote before it lined up is seen by all who left that line-up.
+struct Seat {
+    std::atomic<std::uint64_t> arrived;
+    double value;
+    std::uint64_t wrong;
+    std::array<std::byte, 104> unused;
+};
+static_assert(sizeof(Seat) == 128 && std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// Zeroed memory, made by the conductor for one run. Only rank 0 writes `goes_on`, between two line-ups.
+struct Board {
+    std::array<Seat, kMostRanks> seats;
+    std::uint32_t goes_on;
+};
+constexpr std::uint64_t kBoardBytes = 64 * 1024;  // buffers of the bound lie behind it
+static_assert(sizeof(Board) <= kBoardBytes);
+
+const char* required(const char* variable) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr) {
+        throw std::runtime_error(std::string(variable) + " is not set: this program is started by benchmarks/compare");
+    }
+    return value;
+}
+
+[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
+
+std::span<std::byte> map_board() {
+    const char* path = required("COMPARE_BOARD");
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    struct stat status {};
+    if (file < 0 || fstat(file, &status) != 0) {
+        fail(std::string("cannot open the board ") + path);
+    }
+    const auto bytes = static_cast<std::uint64_t>(status.st_size);
+    if (bytes < kBoardBytes) {
+        throw std::runtime_error("the board has " + std::to_string(bytes) + " bytes, expected at least " +
+                                 std::to_string(kBoardBytes));
+    }
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (memory == MAP_FAILED) {
+        fail("cannot map the board");
+    }
+    return {static_cast<std::byte*>(memory), bytes};
+}
+
+/// Mapped until the process ends.
+std::span<std::byte> board_memory() {
+    static const std::span<std::byte> memory = map_board();
+    return memory;
+}
+
+Board& board() { return *reinterpret_cast<Board*>(board_memory().data()); }
+
+Seat& seat_of(int rank) { return board().seats[static_cast<std::size_t>(rank)]; }
+
+void pause_briefly() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+// Inputs are small whole numbers with a period of seven elements, which float32 adds exactly in any order: element i
+// of rank r in iteration t is (i + r + t) mod 7. Every result is a sum of such, so it has the same period.
+constexpr std::uint64_t kPeriod = 7;
+
+/// Seven values, repeated to a block that is copied and compared quickly and leaves most of the L1 cache alone.
+class Pattern {
+public:
+    /// The sum over `ranks` ranks from `first_rank` on.
+    Pattern(int first_rank, int ranks, std::uint64_t iteration) {
+        for (std::uint64_t i = 0; i < values_.size(); ++i) {
+            std::uint64_t sum = 0;
+            for (int rank = first_rank; rank < first_rank + ranks; ++rank) {
+                sum += (i + static_cast<std::uint64_t>(rank) + iteration) % kPeriod;
+            }
+            values_[i] = static_cast<float>(sum);
+        }
+    }
+    void write(float* to, std::uint64_t count) const {
+        for (std::uint64_t i = 0; i < count; i += kBlock) {
+            std::memcpy(to + i, values_.data(), std::min(kBlock, count - i) * sizeof(float));
+        }
+    }
+    /// Elements of `values` that are not those from element `first` on.
+    [[nodiscard]] std::uint64_t count_wrong(const float* values, std::uint64_t first, std::uint64_t count) const {
+        const float* expected = values_.data() + first % kPeriod;
+        std::uint64_t wrong = 0;
+        for (std::uint64_t i = 0; i < count; i += kBlock) {
+            const std::uint64_t n = std::min(kBlock, count - i);
+            if (std::memcmp(values + i, expected, n * sizeof(float)) != 0) {
+                for (std::uint64_t k = 0; k < n; ++k) {
+                    wrong += values[i + k] == expected[k] ? 0U : 1U;
+                }
+            }
+        }
+        return wrong;
+    }
+
+private:
+    static constexpr std::uint64_t kBlock = 64 * kPeriod;
+    std::array<float, kBlock + kPeriod> values_;
+};
+
+/// By the definition of the operation; `count` elements were each rank's input.
+std::uint64_t count_wrong(const std::string& operation, const float* output, std::uint64_t count, const Place& place,
+                          std::uint64_t iteration) {
+    const std::uint64_t part = count / static_cast<std::uint64_t>(place.size);
+    const std::uint64_t mine = part * static_cast<std::uint64_t>(place.rank);
+    if (operation == "allreduce") {
+        return Pattern(0, place.size, iteration).count_wrong(output, 0, count);
+    }
+    if (operation == "broadcast") {
+        return Pattern(0, 1, iteration).count_wrong(output, 0, count);
+    }
+    if (operation == "reducescatter") {
+        return Pattern(0, place.size, iteration).count_wrong(output, mine, part);
+    }
+    std::uint64_t wrong = 0;
+    for (int rank = 0; rank < place.size; ++rank) {
+        const Pattern pattern(rank, 1, iteration);
+        const auto r = static_cast<std::uint64_t>(rank);
+        if (operation == "allgather") {
+            wrong += pattern.count_wrong(output + r * count, 0, count);
+        } else if (operation == "alltoall") {
+            wrong += pattern.count_wrong(output + r * part, mine, part);
+        } else {
+            throw std::runtime_error("operation '" + operation + "' of the plan is not known");
+        }
+    }
+    return wrong;
+}
+
+/// A line of the plan. `has_result`: the bound moves the bytes and computes nothing.
+struct Task {
+    Case c;
+    Seconds seconds{0};
+    std::uint64_t fewest = 0;
+    std::uint64_t most = 0;
+    bool has_result = true;
+};
+
+/// `label operation seconds fewest most has_result count count …` a line; `standing` is no operation but what the peer
+/// costs when nothing is to be done, for so many seconds each.
+std::vector<Task> read_plan(const std::string& path) {
+    std::ifstream file(path);
+    std::vector<Task> tasks;
+    for (std::string line; std::getline(file, line);) {
+        std::istringstream words(line);
+        Task task;
+        double seconds = 0;
+        if (!(words >> task.c.label >> task.c.operation >> seconds >> task.fewest >> task.most >> task.has_result)) {
+            throw std::runtime_error("the plan '" + path + "' has a line that is not one: " + line);
+        }
+        task.seconds = Seconds(seconds);
+        for (std::uint64_t count = 0; words >> count;) {
+            task.c.counts.push_back(count);
+        }
+        tasks.push_back(std::move(task));
+    }
+    if (tasks.empty()) {
+        throw std::runtime_error("the plan '" + path + "' cannot be read or is empty");
+    }
+    return tasks;
+}
+
+class Timing {
+public:
+    Timing(Peer& peer, const Task& task, const Place& place) : peer_(peer), task_(task), place_(place) {}
+
+    void run() {
+        constexpr std::uint64_t kWarmUp = 5;
+        inputs_ = peer_.begin(task_.c);
+        for (std::uint64_t i = 0; i < kWarmUp; ++i) {
+            iterate(i);
+        }
+        times_.clear();
+        const auto end = Clock::now() + task_.seconds;
+        std::uint64_t done = 0;
+        do {
+            iterate(kWarmUp + done++);
+            if (place_.rank == 0) {
+                board().goes_on = done < task_.fewest || (done < task_.most && Clock::now() < end) ? 1 : 0;
+            }
+            line_up(place_);
+        } while (board().goes_on != 0);
+        peer_.end();
+        print();
+    }
+
+private:
+    void iterate(std::uint64_t iteration) {
+        const Pattern pattern(place_.rank, 1, iteration);
+        for (std::size_t i = 0; i < inputs_.size(); ++i) {
+            pattern.write(inputs_[i], task_.c.counts[i]);
+        }
+        line_up(place_);
+        const auto begin = Clock::now();
+        peer_.run();
+        const std::chrono::duration<double, std::micro> time = Clock::now() - begin;
+        Seat& seat = seat_of(place_.rank);
+        seat.value = time.count();
+        if (task_.has_result) {
+            check(seat, iteration);
+        }
+        line_up(place_);
+        collect();
+    }
+    void check(Seat& seat, std::uint64_t iteration) {
+        const std::vector<const float*> outputs = peer_.outputs();
+        for (std::size_t i = 0; i < outputs.size(); ++i) {
+            seat.wrong += count_wrong(task_.c.operation, outputs[i], task_.c.counts[i], place_, iteration);
+        }
+    }
+    /// Seats are written again only after the next line-up, to which rank 0 has to come.
+    void collect() {
+        if (place_.rank != 0) {
+            return;
+        }
+        double slowest = 0;
+        for (int rank = 0; rank < place_.size; ++rank) {
+            slowest = std::max(slowest, seat_of(rank).value);
+            wrong_ += std::exchange(seat_of(rank).wrong, 0);
+        }
+        times_.push_back(slowest);
+    }
+    [[nodiscard]] double quantile(double q) const {
+        return times_[static_cast<std::size_t>(q * static_cast<double>(times_.size() - 1) + 0.5)];
+    }
+    void print() {
+        if (place_.rank != 0) {
+            return;
+        }
+        std::sort(times_.begin(), times_.end());
+        std::printf(
+            "{\"case\": \"%s\", \"iterations\": %zu, \"min\": %.3f, \"p10\": %.3f, \"median\": %.3f, \"p90\": %.3f, "
+            "\"max\": %.3f, \"wrong\": %llu}\n",
+            task_.c.label.c_str(), times_.size(), quantile(0), quantile(0.1), quantile(0.5), quantile(0.9), quantile(1),
+            static_cast<unsigned long long>(wrong_));
+        std::fflush(stdout);
+    }
+
+    Peer& peer_;
+    const Task& task_;
+    const Place& place_;
+    std::vector<float*> inputs_;
+    std::vector<double> times_;  // rank 0 only
+    std::uint64_t wrong_ = 0;
+};
+
+/// CPU time of all threads of this process so far.
+Seconds cpu_time() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
+    return Seconds(seconds(usage.ru_utime) + seconds(usage.ru_stime));
+}
+
+/// The largest value of all ranks but the first `left_out`, on rank 0.
+double largest(double mine, const Place& place, int left_out) {
+    seat_of(place.rank).value = mine;
+    line_up(place);
+    double most = 0;
+    for (int rank = left_out; rank < place.size; ++rank) {
+        most = std::max(most, seat_of(rank).value);
+    }
+    line_up(place);
+    return most;
+}
+
+double percent_while(Seconds seconds, const std::function<void()>& body) {
+    const Seconds before = cpu_time();
+    body();
+    return 100 * (cpu_time() - before) / seconds;
+}
+
+void measure_standing(Peer& peer, const Task& task, const Place& place, std::uint64_t bytes_before) {
+    const std::uint64_t now = proportional_bytes();
+    const double memory = largest(static_cast<double>(now - std::min(now, bytes_before)) / (1 << 20), place, 0);
+    const std::vector<float*> inputs = peer.begin({task.c.label, "allreduce", {1}});
+    *inputs.front() = 0;
+    peer.run();  // connections, names and threads that come with the first operation
+    line_up(place);
+    const double idle =
+        largest(percent_while(task.seconds, [&] { std::this_thread::sleep_for(task.seconds); }), place, 0);
+    const double waiting = largest(percent_while(task.seconds,
+                                                 [&] {
+                                                     if (place.rank == 0) {
+                                                         std::this_thread::sleep_for(task.seconds);
+                                                     }
+                                                     peer.run();
+                                                 }),
+                                   place, 1);
+    peer.end();
+    if (place.rank == 0) {
+        std::printf(
+            "{\"case\": \"%s\", \"init_mebibytes\": %.2f, \"idle_cpu_percent\": %.3f, \"waiting_cpu_percent\": %.3f}\n",
+            task.c.label.c_str(), memory, idle, waiting);
+        std::fflush(stdout);
+    }
+}
+
+}  // namespace
+
+std::uint64_t proportional_bytes() {
+    std::ifstream file("/proc/self/smaps_rollup");
+    for (std::string word; file >> word;) {
+        if (word == "Pss:") {
+            std::uint64_t kilobytes = 0;
+            file >> kilobytes;
+            return kilobytes * 1024;
+        }
+    }
+    return 0;
+}
+
+void run_plan(Peer& peer, const Place& place, std::uint64_t bytes_before) {
+    if (place.size > kMostRanks) {
+        throw std::runtime_error(std::to_string(place.size) + " ranks, but the board has room for " +
+                                 std::to_string(kMostRanks));
+    }
+    for (const Task& task : read_plan(required("COMPARE_PLAN"))) {
+        if (task.c.operation == "standing") {
+            measure_standing(peer, task, place, bytes_before);
+        } else {
+            Timing(peer, task, place).run();
+        }
+    }
+}
+
+Place place_from_conductor() { return {std::atoi(required("COMPARE_RANK")), std::atoi(required("COMPARE_SIZE"))}; }
+
+void bind_to_own_core(const Place& place) {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < place.size) {
+        return;
+    }
+    int core = -1;
+    for (int seen = -1; seen < place.rank; seen += CPU_ISSET(core, &allowed) ? 1 : 0) {
+        ++core;
+    }
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(core, &own);
+    static_cast<void>(sched_setaffinity(0, sizeof(own), &own));  // unbound it is only slower
+}
+
+std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes) {
+    constexpr std::uint64_t kPage = 4096;
+    const std::uint64_t rounded = (bytes / kPage + 1) * kPage;
+    const auto size = static_cast<std::uint64_t>(place.size);
+    if (board_memory().size() < kBoardBytes + rounded * size) {
+        throw std::runtime_error("the board has " + std::to_string(board_memory().size()) + " bytes, but " +
+                                 std::to_string(size) + " buffers of " + std::to_string(bytes) + " are asked for");
+    }
+    std::vector<std::byte*> buffers;
+    for (std::uint64_t rank = 0; rank < size; ++rank) {
+        buffers.push_back(board_memory().data() + kBoardBytes + rounded * rank);
+    }
+    return buffers;
+}
+
+void line_up(const Place& place) {
+    // Longer than a line-up of ranks that all run, shorter than what one that does not run is away.
+    constexpr int kSpins = 2000;
+    static const int spins = std::thread::hardware_concurrency() < static_cast<unsigned>(place.size) ? 0 : kSpins;
+    static std::uint64_t round = 0;
+    ++round;
+    seat_of(place.rank).arrived.store(round, std::memory_order_release);
+    const auto began = Clock::now();
+    for (int rank = 0; rank < place.size; ++rank) {
+        const std::atomic<std::uint64_t>& arrived = seat_of(rank).arrived;
+        for (std::uint64_t tries = 0; arrived.load(std::memory_order_acquire) < round; ++tries) {
+            if (tries < static_cast<std::uint64_t>(spins)) {
+                pause_briefly();
+                continue;
+            }
+            sched_yield();
+            if (tries % 1024 == 1023 && Clock::now() - began > kGivesUpAfter) {
+                throw std::runtime_error("rank " + std::to_string(rank) + " has not lined up for 120 s");
+            }
+        }
+    }
+}
+
+int guarded(std::string_view program, int (*body)(int, char**), int argc, char** argv) {
+    try {
+        return body(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(), error.what());
+    }
+    return 1;
+}
+
+}  // namespace compare
+
+// For Python, through ctypes. A callback that fails ends its process.
+extern "C" {
+
+struct compare_callbacks {
+    void (*begin)(const char* operation, std::uint64_t tensors, const std::uint64_t* counts, float** inputs);
+    void (*run)();
+    void (*outputs)(const float** outputs);
+    void (*end)();
+};
+
+std::uint64_t compare_proportional_bytes() { return compare::proportional_bytes(); }
+int compare_run_plan(const compare_callbacks* callbacks, int rank, int size, std::uint64_t bytes_before);
+
+}  // extern "C"
+
+namespace compare {
+namespace {
+
+class CallbackPeer final : public Peer {
+public:
+    explicit CallbackPeer(const compare_callbacks& callbacks) : callbacks_(callbacks) {}
+    [[nodiscard]] std::vector<float*> begin(const Case& c) override {
+        tensors_ = c.counts.size();
+        std::vector<float*> inputs(tensors_);
+        callbacks_.begin(c.operation.c_str(), tensors_, c.counts.data(), inputs.data());
+        return inputs;
+    }
+    void run() override { callbacks_.run(); }
+    [[nodiscard]] std::vector<const float*> outputs() override {
+        std::vector<const float*> outputs(tensors_);
+        callbacks_.outputs(outputs.data());
+        return outputs;
+    }
+    void end() override { callbacks_.end(); }
+
+private:
+    compare_callbacks callbacks_;
+    std::size_t tensors_ = 0;
+};
+
+}  // namespace
+}  // namespace compare
+
+int compare_run_plan(const compare_callbacks* callbacks, int rank, int size, std::uint64_t bytes_before) {
+    try {
+        compare::CallbackPeer peer(*callbacks);
+        compare::run_plan(peer, {rank, size}, bytes_before);
+        return 0;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "compare: %s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Rueda: `staged`, tensors in private memory, or `resident`, tensors in the arena. One tensor: blocking, by its slot. A
+// set of tensors: all enqueued by name, as a trainer does, then waited for.
+#include <memory>
+#include <stdexcept>
+
+#include "harness.hpp"
+#include "rueda/rueda.hpp"
+
+namespace {
+
+enum class Memory { staged, resident };
+
+struct Release {
+    Memory memory;
+    void operator()(float* data) const {
+        if (memory == Memory::resident) {
+            rueda_deallocate(data);
+        } else {
+            std::free(data);
+        }
+    }
+};
+using Buffer = std::unique_ptr<float, Release>;
+
+Buffer allocate(Memory memory, std::uint64_t count) {
+    constexpr std::uint64_t kAlignment = 64;
+    const std::uint64_t bytes = (count * sizeof(float) / kAlignment + 1) * kAlignment;
+    void* data = memory == Memory::resident ? rueda::allocate(bytes) : std::aligned_alloc(kAlignment, bytes);
+    return {static_cast<float*>(data), Release{memory}};
+}
+
+class RuedaPeer final : public compare::Peer {
+public:
+    explicit RuedaPeer(Memory memory) : memory_(memory) {}
+
+    [[nodiscard]] std::vector<float*> begin(const compare::Case& c) override {
+        operation_ = c.operation;
+        std::vector<float*> pointers;
+        for (const std::uint64_t count : c.counts) {
+            buffers_.push_back(allocate(memory_, count));
+            pointers.push_back(buffers_.back().get());
+            views_.emplace_back(pointers.back(), rueda::DType::float32, rueda::Shape{static_cast<std::int64_t>(count)});
+            names_.push_back(c.label + "." + std::to_string(names_.size()));
+        }
+        slot_ = std::make_unique<rueda::TensorSlot>(names_.front());
+        handles_.reserve(names_.size());
+        return pointers;
+    }
+    void run() override {
+        if (views_.size() > 1) {
+            run_set();
+        } else if (operation_ == "allreduce") {
+            rueda::allreduce(*slot_, views_.front(), {.op = rueda::ReduceOp::sum});
+        } else if (operation_ == "broadcast") {
+            rueda::broadcast(*slot_, views_.front(), 0);
+        } else if (operation_ == "allgather") {
+            gathered_ = rueda::allgather(*slot_, views_.front());
+        } else {
+            throw std::runtime_error("Rueda has no " + operation_ + " here");
+        }
+    }
+    [[nodiscard]] std::vector<const float*> outputs() override {
+        if (operation_ == "allgather") {
+            return {static_cast<const float*>(gathered_.output().data())};
+        }
+        std::vector<const float*> pointers;
+        for (const Buffer& buffer : buffers_) {
+            pointers.push_back(buffer.get());
+        }
+        return pointers;
+    }
+    void end() override {
+        gathered_ = rueda::Handle();
+        slot_.reset();
+        views_.clear();
+        names_.clear();
+        buffers_.clear();
+    }
+
+private:
+    void run_set() {
+        for (std::size_t i = 0; i < views_.size(); ++i) {
+            handles_.push_back(rueda::allreduce_async(names_[i], views_[i], {.op = rueda::ReduceOp::sum}));
+        }
+        for (const rueda::Handle& handle : handles_) {
+            handle.wait();
+        }
+        handles_.clear();
+    }
+
+    Memory memory_;
+    std::string operation_;
+    std::vector<Buffer> buffers_;
+    std::vector<rueda::TensorView> views_;
+    std::vector<std::string> names_;
+    std::unique_ptr<rueda::TensorSlot> slot_;
+    std::vector<rueda::Handle> handles_;
+    rueda::Handle gathered_;
+};
+
+int run(int argc, char** argv) {
+    const std::string memory = argc > 1 ? argv[1] : "staged";
+    if (memory != "staged" && memory != "resident") {
+        throw std::runtime_error("'" + memory + "' is not where tensors can lie: staged, resident");
+    }
+    const std::uint64_t before = compare::proportional_bytes();
+    rueda::init();
+    {
+        RuedaPeer peer(memory == "resident" ? Memory::resident : Memory::staged);
+        compare::run_plan(peer, {rueda::rank(), rueda::size()}, before);
+    }
+    rueda::shutdown();
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return compare::guarded("rueda_peer", run, argc, argv); }

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""What is measured: the cases, and the targets that Rueda's times are held against."""
+
+from dataclasses import dataclass
+
+OPERATIONS = ("allreduce", "broadcast", "allgather", "reducescatter", "alltoall")
+# Those of Rueda's public interface. Add the others here, and to drivers/rueda_peer.cpp, when it has them.
+RUEDA_OPERATIONS = ("allreduce", "broadcast", "allgather")
+SIZES = ("4", "64", "1K", "4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M")
+FLOAT_BYTES = 4
+KIBI, MEBI = 1024, 1024**2
+
+
+class UsageError(Exception):
+    """A wrong argument: one line, exit status 2."""
+
+
+def parse_size(text: str) -> int:
+    factors = {"K": KIBI, "M": MEBI, "G": 1024**3}
+    digits, factor = (text[:-1], factors[text[-1].upper()]) if text[-1:].upper() in factors else (text, 1)
+    if not digits.isdecimal() or int(digits) == 0 or int(digits) * factor % FLOAT_BYTES:
+        raise UsageError(f"size '{text}' is not a number of bytes that holds whole float32: write 4, 64K or 16M")
+    return int(digits) * factor
+
+
+def size_text(size: int) -> str:
+    for unit, name in ((1024**3, "GiB"), (MEBI, "MiB"), (KIBI, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B" if size < MEBI else f"{size / MEBI:.1f} MiB"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operation on one tensor, or (`set_name`) the allreduce of all gradients of a model."""
+
+    operation: str
+    counts: tuple[int, ...]  # elements of one rank's input, per tensor
+    set_name: str = ""
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.counts) * FLOAT_BYTES
+
+    @property
+    def label(self) -> str:
+        return f"{self.operation}/{self.set_name or self.bytes}"
+
+    def possible(self, ranks: int) -> bool:
+        """Whether each rank's part of a scattered tensor is a whole number of elements, and at least one."""
+        return self.operation not in ("reducescatter", "alltoall") or all(n % ranks == 0 for n in self.counts)
+
+    def bus_factor(self, ranks: int) -> float:
+        """Bytes that cross between ranks, per rank and byte of input."""
+        factors = {
+            "allreduce": 2 * (ranks - 1) / ranks,
+            "broadcast": 1.0,
+            "allgather": ranks - 1.0,
+            "reducescatter": (ranks - 1) / ranks,
+            "alltoall": (ranks - 1) / ranks,
+        }
+        return factors[self.operation]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Rueda in `memory` is to be `ratio` times as fast as the fastest of `against` (families; empty: all of them)."""
+
+    ratio: float
+    against: tuple[str, ...] = ()
+
+
+_MPI = ("openmpi", "mpich", "impi")
+# Of an allreduce of up to so many bytes, on as many cores as ranks; between two entries the upper one holds.
+_ALLREDUCE = {
+    "staged": ((4, 1 / 0.7), (4 * KIBI - 1, None), (64 * KIBI, 2), (MEBI, 1.1), (4 * MEBI, 1.5), (1 << 62, 1.8)),
+    "resident": ((4, 1 / 0.7), (16 * KIBI - 1, None), (64 * KIBI - 1, 3), (256 * KIBI - 1, 3.5), (4 * MEBI - 1, 1.8), (1 << 62, 3.5)),
+}  # fmt: skip
+_EXCHANGE = {"staged": 1.2, "resident": 2.0}  # broadcast and allgather from 1 MiB on
+_SETS = {
+    "staged": (Target(3, ("horovod",)), Target(1.3, _MPI)),
+    "resident": (Target(6, ("horovod",)), Target(2.5, _MPI)),
+}
+
+
+def targets(case: Case, ranks: int, cores: int, memory: str) -> tuple[Target, ...]:
+    """What is wanted of Rueda in this case (docs/performance.md); empty where nothing is."""
+    if ranks > cores:
+        wanted = case.operation == "allreduce" and not case.set_name and memory == "staged"
+        return (Target(1.3, ("openmpi",)),) if wanted else ()
+    if case.set_name:
+        return _SETS[memory] if case.set_name == "resnet50" else ()
+    if case.operation == "allreduce":
+        ratio = next(ratio for up_to, ratio in _ALLREDUCE[memory] if case.bytes <= up_to)
+        return (Target(ratio),) if ratio else ()
+    if case.operation in ("broadcast", "allgather") and case.bytes >= MEBI:
+        return (Target(_EXCHANGE[memory]),)
+    return ()

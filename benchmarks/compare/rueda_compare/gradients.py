@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Sets of gradients: how many elements each tensor of a model has, in the order in which training finishes them.
+
+Generated from the architectures, so nothing is fetched. Backward propagation comes from the loss to the input, so the
+tensors are listed from the last layer to the first."""
+
+from collections.abc import Iterator
+from math import prod
+
+
+def _resnet50() -> Iterator[tuple[int, ...]]:
+    """He et al., arXiv:1512.03385, table 1, 50 layers, 1,000 classes: convolutions without bias, each followed by a
+    batch normalisation (scale and shift)."""
+
+    def convolution(inputs: int, outputs: int, kernel: int) -> Iterator[tuple[int, ...]]:
+        yield (outputs, inputs, kernel, kernel)
+        yield (outputs,)
+        yield (outputs,)
+
+    yield from convolution(3, 64, 7)
+    channels = 64
+    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for block in range(blocks):
+            yield from convolution(channels, width, 1)
+            yield from convolution(width, width, 3)
+            yield from convolution(width, 4 * width, 1)
+            if block == 0:  # the shortcut changes the number of channels
+                yield from convolution(channels, 4 * width, 1)
+            channels = 4 * width
+    yield (1000, channels)
+    yield (1000,)
+
+
+def _bert_large() -> Iterator[tuple[int, ...]]:
+    """Devlin et al., arXiv:1810.04805: 24 layers of width 1,024, vocabulary of 30,522, with the pooler."""
+    width, inner = 1024, 4096
+
+    def linear(inputs: int, outputs: int) -> Iterator[tuple[int, ...]]:
+        yield (outputs, inputs)
+        yield (outputs,)
+
+    def normalisation() -> Iterator[tuple[int, ...]]:
+        yield (width,)
+        yield (width,)
+
+    for rows in (30522, 512, 2):  # words, positions, sentence A or B
+        yield (rows, width)
+    yield from normalisation()
+    for _ in range(24):
+        for _ in ("query", "key", "value", "output"):
+            yield from linear(width, width)
+        yield from normalisation()
+        yield from linear(width, inner)
+        yield from linear(inner, width)
+        yield from normalisation()
+    yield from linear(width, width)
+
+
+def _recommender() -> Iterator[tuple[int, ...]]:
+    """Many tiny tensors: 300 features, each with a small embedding table, a gate and a scale, between two small
+    perceptrons as in DLRM (Naumov et al., arXiv:1906.00091)."""
+
+    def perceptron(*widths: int) -> Iterator[tuple[int, ...]]:
+        for inputs, outputs in zip(widths, widths[1:]):
+            yield (outputs, inputs)
+            yield (outputs,)
+
+    yield from perceptron(13, 512, 256, 16)
+    for feature in range(300):
+        yield (4 + feature % 61, 16)
+        yield (16,)
+        yield (1,)
+    yield from perceptron(316, 512, 256, 1)
+
+
+_SHAPES = {"resnet50": _resnet50, "bert-large": _bert_large, "recommender": _recommender}
+NAMES = tuple(_SHAPES)
+
+
+def counts(name: str) -> list[int]:
+    """Elements of each tensor, last layer first."""
+    return [prod(shape) for shape in _SHAPES[name]()][::-1]

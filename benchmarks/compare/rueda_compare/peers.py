@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Who is compared: how each is found, compiled, configured as its experts would, and started."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from .cases import OPERATIONS, RUEDA_OPERATIONS, Case, UsageError
+
+ROOT = Path(__file__).resolve().parents[3]
+DRIVERS = Path(__file__).resolve().parents[1] / "drivers"
+WORK = ROOT / "build" / "compare"  # peers that --install gets, and what is compiled for them
+_HEADER = DRIVERS / "harness.hpp"
+
+
+class Missing(Exception):
+    """A peer cannot be measured on this machine; the text says why."""
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class Process:
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to configure a peer. All are tried first, and each case is measured with its fastest."""
+
+    name: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+_DEFAULT = (Setting("default"),)
+
+
+class Family:
+    """A library. Its `ways` are measured one by one; the first does single tensors and sets, the others sets only."""
+
+    name: str
+    ways: tuple[str, ...] = ("",)
+    operations: tuple[str, ...] = OPERATIONS
+    settings: tuple[Setting, ...] = _DEFAULT
+    all_ways_do_all = False
+
+    def version(self) -> str:
+        """Also finds out whether the peer is here: raises Missing."""
+        raise NotImplementedError
+
+    def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
+        raise NotImplementedError
+
+    def can(self, way: str, case: Case) -> bool:
+        return case.operation in self.operations and (
+            bool(case.set_name) or self.all_ways_do_all or way == self.ways[0]
+        )
+
+    def standing_setting(self) -> Setting:
+        """What memory and CPU use are measured with."""
+        return self.settings[0]
+
+
+def _output(*argv: str | Path, env: Mapping[str, str] | None = None) -> str:
+    """Standard output of a short command; Missing where it fails."""
+    try:
+        return subprocess.run(
+            argv, check=True, capture_output=True, text=True, timeout=300, env={**os.environ, **(env or {})}
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        lines = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        raise Missing(f"{Path(argv[0]).name} failed: {lines[-1][:160] if lines else error}") from None
+
+
+def _compiled(
+    result: Path, compiler: Sequence[str | Path], *sources: Path, env: Mapping[str, str] | None = None
+) -> Path:
+    """`result`, compiled where it is older than what it is made of."""
+    if not result.exists() or any(source.stat().st_mtime > result.stat().st_mtime for source in (*sources, _HEADER)):
+        result.parent.mkdir(parents=True, exist_ok=True)
+        _output(*compiler, "-std=c++20", "-O3", "-fPIC", *sources, "-o", result, env=env)
+    return result
+
+
+def _harness() -> Path:
+    """Needs no MPI, so it is the same for all."""
+    return _compiled(WORK / "bin" / "harness.o", ("c++", "-c"), DRIVERS / "harness.cpp")
+
+
+class Rueda(Family):
+    name = "rueda"
+    ways: tuple[str, ...] = ("staged", "resident")
+    operations: tuple[str, ...] = RUEDA_OPERATIONS
+    all_ways_do_all = True
+
+    def __init__(self, build: Path | None) -> None:
+        found = (
+            [build] if build else sorted((ROOT / "build").glob("*/bin/compare_rueda"), key=lambda p: -p.stat().st_mtime)
+        )
+        self.bin = (build / "bin" if build else found[0].parent) if found else ROOT / "build" / "bench" / "bin"
+        self.mpirun = shutil.which("mpirun")
+
+    def version(self) -> str:
+        program = self.bin / "compare_rueda"
+        if not program.exists():
+            raise Missing(
+                f"no {program}: build it with `cmake --workflow --preset bench`, or name a build with --build"
+            )
+        return _output(self.bin / "ruedarun", "--version").strip().removeprefix("ruedarun ")
+
+    def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
+        program = (str(self.bin / "compare_rueda"), way)
+        if self.mpirun and setting.name != "without MPI":
+            return [Process((self.mpirun, *open_mpi_flags(ranks), *program), open_mpi_environment())]
+        return [Process((str(self.bin / "ruedarun"), "--no-mpi", "-np", str(ranks), *program))]
+
+    def standing_setting(self) -> Setting:
+        return Setting("without MPI")  # whose memory is not Rueda's
+
+
+class Bound(Rueda):
+    name = "bound"
+    ways = ("",)
+    operations = ("allreduce",)
+
+    def version(self) -> str:
+        if not (self.bin / "compare_bound").exists():
+            raise Missing(f"no {self.bin / 'compare_bound'}: build it with `cmake --workflow --preset bench`")
+        return "crossing bound"
+
+    def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
+        program = (str(self.bin / "compare_bound"),)
+        return [Process(program, {"COMPARE_RANK": str(rank), "COMPARE_SIZE": str(ranks)}) for rank in range(ranks)]
+
+    def can(self, way: str, case: Case) -> bool:
+        return case.operation == "allreduce" and not case.set_name
+
+
+def open_mpi_flags(ranks: int, *, bind: bool = True) -> tuple[str, ...]:
+    crowded = ranks > cores()
+    binding = "core" if bind and not crowded else "none"
+    return ("-np", str(ranks), "--bind-to", binding, *(("--oversubscribe",) if crowded else ()))
+
+
+def open_mpi_environment() -> dict[str, str]:
+    # As root, in a container, mpirun asks for these two.
+    return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
+
+
+class _Mpi(Family):
+    ways = ("each", "nonblocking", "packed")
+    prefix: Path | None = None  # of the MPI; None: what PATH has
+    compiler_env: Mapping[str, str] = {}
+    get_it = ""
+
+    def tool(self, name: str) -> str:
+        found = str(self.prefix / "bin" / name) if self.prefix else shutil.which(name)
+        if not found or not Path(found).exists():
+            raise Missing(f"no {name}: {self.get_it}")
+        return found
+
+    @cached_property
+    def program(self) -> Path:
+        compiler = self.tool("mpicxx")
+        path = f"{Path(compiler).parent}:{os.environ['PATH']}"
+        env = {"PATH": path, **self.compiler_env}
+        sources = (DRIVERS / "mpi_peer.cpp", _harness())
+        return _compiled(WORK / "bin" / f"mpi_peer-{self.name}", [compiler], *sources, env=env)
+
+
+class OpenMpi(_Mpi):
+    name = "openmpi"
+    get_it = "install Open MPI (Debian: openmpi-bin, libopenmpi-dev)"
+    settings = (
+        Setting("default"),
+        # In a container the single copy (process_vm_readv) may be forbidden or slow.
+        Setting("no single copy", ("--mca", "btl_vader_single_copy_mechanism", "none")),
+        Setting(
+            "large eager", ("--mca", "btl_vader_eager_limit", "65536", "--mca", "btl_vader_max_send_size", "131072")
+        ),
+    )
+
+    def version(self) -> str:
+        text = _output(self.tool("mpirun"), "--version").partition("\n")[0]
+        if "Open MPI" not in text and "OpenRTE" not in text:
+            raise Missing(f"mpirun is not Open MPI's: {text[:80]}")
+        assert self.program
+        return text.split()[-1]
+
+    def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
+        flags = open_mpi_flags(ranks)
+        crowded = ("--mca", "mpi_yield_when_idle", "1") if ranks > cores() else ()
+        argv = (self.tool("mpirun"), *flags, *crowded, *setting.args, str(self.program), way)
+        return [Process(argv, {**open_mpi_environment(), **setting.env})]
+
+
+class Mpich(_Mpi):
+    name = "mpich"
+    prefix = WORK / "mpich"
+    get_it = "get it with `compare --install mpich`"
+    settings = (
+        Setting("default"),
+        Setting(
+            "release_gather",
+            env={
+                "MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM": "release_gather",
+                "MPIR_CVAR_BCAST_POSIX_INTRA_ALGORITHM": "release_gather",
+            },
+        ),
+    )
+
+    def version(self) -> str:
+        assert self.program
+        return _output(self.tool("mpichversion")).splitlines()[0].split()[-1]
+
+    def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
+        crowded = ranks > cores()
+        binding = () if crowded else ("-bind-to", "core")
+        env = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"} if crowded else {}
+        argv = (self.tool("mpiexec"), "-n", str(ranks), *binding, str(self.program), way)
+        return [Process(argv, {**env, **setting.env})]
+
+
+class IntelMpi(_Mpi):
+    name = "impi"
+    prefix = WORK / "impi"
+    compiler_env = {"I_MPI_ROOT": str(WORK / "impi")}
+    get_it = "get it with `compare --install impi`"
+    settings = (Setting("default"), Setting("point to point", env={"I_MPI_COLL_INTRANODE": "pt2pt"}))
+
+    def environment(self) -> dict[str, str]:
+        assert self.prefix
+        return {**self.compiler_env, "LD_LIBRARY_PATH": str(self.prefix / "lib"), "I_MPI_FABRICS": "shm"}
+
+    def version(self) -> str:
+        assert self.program
+        return (
+            _output(self.tool("mpiexec"), "--version", env=self.environment())
+            .split("Version")[-1]
+            .split("\n")[0]
+            .strip()
+        )
+
+    def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
+        env = self.environment()
+        if ranks > cores():
+            env.update({"I_MPI_THREAD_YIELD": "2", "I_MPI_PIN": "off", "I_MPI_SPIN_COUNT": "1"})
+        argv = (self.tool("mpiexec"), "-n", str(ranks), str(self.program), way)
+        return [Process(argv, {**env, **setting.env})]
+
+
+class _Python(Family):
+    """A peer that is reached through PyTorch: drivers/torch_peer.py in a Python that has it."""
+
+    probe = ""
+
+    @cached_property
+    def harness(self) -> Path:
+        return _compiled(WORK / "bin" / "libharness.so", ("c++", "-shared"), _harness())
+
+    @cached_property
+    def found(self) -> tuple[str, str]:
+        """The Python, and what the probe printed there."""
+        reasons = []
+        for python in dict.fromkeys([str(WORK / "horovod" / "bin" / "python"), sys.executable, "/usr/bin/python3"]):
+            try:
+                return python, _output(python, "-c", self.probe).strip().splitlines()[-1]
+            except Missing as error:
+                reasons.append(str(error))
+        raise Missing(reasons[-1])
+
+    def version(self) -> str:
+        assert self.harness
+        return self.found[1]
+
+    def command(self) -> tuple[str, ...]:
+        return (self.found[0], str(DRIVERS / "torch_peer.py"), self.name, str(self.harness))
+
+
+class Gloo(_Python):
+    name = "gloo"
+    operations = ("allreduce", "broadcast", "allgather")
+    probe = "import torch, torch.distributed as d; assert d.is_available(); print('of PyTorch', torch.__version__)"
+
+    def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
+        common = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "COMPARE_SIZE": str(ranks)}
+        return [Process(self.command(), {**common, "COMPARE_RANK": str(rank)}) for rank in range(ranks)]
+
+
+class Horovod(_Python):
+    name = "horovod"
+    probe = "import horovod, horovod.torch as h; assert h.mpi_built(); print(horovod.__version__)"
+    settings = (
+        Setting("default", env={"HOROVOD_CYCLE_TIME": "1"}),
+        Setting("cycle 0.1 ms", env={"HOROVOD_CYCLE_TIME": "0.1"}),
+        Setting("no fusion", env={"HOROVOD_CYCLE_TIME": "1", "HOROVOD_FUSION_THRESHOLD": "0"}),
+        Setting("no fusion, cycle 0.1 ms", env={"HOROVOD_CYCLE_TIME": "0.1", "HOROVOD_FUSION_THRESHOLD": "0"}),
+    )
+
+    def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
+        mpirun = shutil.which("mpirun")
+        if not mpirun:
+            raise Missing("no mpirun, with which it was built")
+        # Unbound, as its documentation has it: the background thread needs a core of its own.
+        yields = ("--mca", "mpi_yield_when_idle", "1") if ranks >= cores() else ()
+        argv = (mpirun, *open_mpi_flags(ranks, bind=False), *yields, *setting.args, *self.command())
+        return [Process(argv, {**open_mpi_environment(), "OMP_NUM_THREADS": "1", **setting.env})]
+
+
+FAMILIES = ("rueda", "openmpi", "mpich", "impi", "gloo", "horovod", "bound")
+
+
+def family(name: str, build: Path | None) -> Family:
+    builders: dict[str, Callable[[], Family]] = {
+        "rueda": lambda: Rueda(build),
+        "openmpi": OpenMpi,
+        "mpich": Mpich,
+        "impi": IntelMpi,
+        "gloo": Gloo,
+        "horovod": Horovod,
+        "bound": lambda: Bound(build),
+    }
+    if name not in builders:
+        raise UsageError(f"peer '{name}' is not known; expected one of {', '.join(FAMILIES)}")
+    return builders[name]()
+
+
+_WHEELS = {"mpich": ("mpich",), "impi": ("impi-devel", "impi-rt"), "horovod": ("horovod==0.28.1",)}
+_HOROVOD_BUILD = {
+    "HOROVOD_WITH_PYTORCH": "1",
+    "HOROVOD_WITH_MPI": "1",
+    "HOROVOD_WITHOUT_GLOO": "1",
+    "HOROVOD_WITHOUT_TENSORFLOW": "1",
+    "HOROVOD_WITHOUT_MXNET": "1",
+}
+
+
+def install(name: str) -> None:
+    """A virtual environment build/compare/NAME with the peer. Horovod is built from source, beside the PyTorch of the
+    system (Debian: python3-torch, libtorch-dev; it does not build against one newer than 2.0)."""
+    if name not in _WHEELS:
+        raise UsageError(f"'{name}' cannot be installed from here; expected one of {', '.join(_WHEELS)}")
+    folder = WORK / name
+    own = name == "horovod"
+    python = "/usr/bin/python3" if own else sys.executable
+    build = ("--no-build-isolation", "--no-binary", "horovod") if own else ()
+    for argv in (
+        (python, "-m", "venv", *(("--system-site-packages",) if own else ()), str(folder)),
+        (str(folder / "bin" / "pip"), "install", "--disable-pip-version-check", *build, *_WHEELS[name]),
+    ):
+        try:
+            subprocess.run(argv, check=True, env={**os.environ, **(_HOROVOD_BUILD if own else {})})
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Missing(f"{name} could not be installed: {error}") from None

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The report as pictures, each as PNG and SVG. Needs matplotlib."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .cases import size_text
+from .summary import Record
+
+# Rueda in one colour, its peers in others that are told apart also without colour (Okabe and Ito), the bound in grey.
+_STYLES: dict[str, dict[str, Any]] = {
+    "rueda staged": {"color": "#D55E00", "marker": "o", "linestyle": "--", "linewidth": 2},
+    "rueda resident": {"color": "#D55E00", "marker": "o", "linewidth": 2},
+    "openmpi each": {"color": "#0072B2", "marker": "s"},
+    "mpich each": {"color": "#009E73", "marker": "^"},
+    "impi each": {"color": "#56B4E9", "marker": "v"},
+    "gloo": {"color": "#CC79A7", "marker": "x"},
+    "horovod": {"color": "#000000", "marker": "+"},
+    "bound": {"color": "#888888", "linestyle": ":"},
+}
+_NAMES = {"bound": "crossing bound", "openmpi each": "Open MPI", "mpich each": "MPICH", "impi each": "Intel MPI"}
+
+
+def _name(runner: str) -> str:
+    return _NAMES.get(runner, runner.capitalize())
+
+
+def _size_axis(axis: Any, rows: Sequence[Record]) -> None:
+    sizes = sorted({entry["bytes"] for entry in rows})
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(sizes, [size_text(size) for size in sizes], rotation=45, ha="right")
+    axis.minorticks_off()
+    axis.grid(True, alpha=0.3)
+
+
+def _curves(plt: Any, rows: Sequence[Record], title: str) -> Any:
+    figure, (times, rates) = plt.subplots(1, 2, figsize=(12, 4.8), layout="constrained")
+    for runner in dict.fromkeys(entry["runner"] for entry in rows):
+        mine = sorted((e for e in rows if e["runner"] == runner), key=lambda e: e["bytes"])
+        sizes = [entry["bytes"] for entry in mine]
+        style = {"label": _name(runner), "markersize": 4, **_STYLES.get(runner, {})}
+        times.plot(sizes, [entry["microseconds"]["median"] for entry in mine], **style)
+        rates.plot(sizes, [entry["bus_gigabytes_per_second"] for entry in mine], **style)
+    for axis, label in ((times, "µs"), (rates, "GB/s that cross between ranks, per rank")):
+        _size_axis(axis, rows)
+        axis.set_yscale("log")
+        axis.set_ylabel(label)
+    times.legend(fontsize="small")
+    figure.suptitle(title)
+    return figure
+
+
+def _ratios(plt: Any, comparisons: Sequence[Record], title: str) -> Any:
+    figure, axis = plt.subplots(figsize=(7, 4.8), layout="constrained")
+    for memory in dict.fromkeys(entry["memory"] for entry in comparisons):
+        mine = sorted((e for e in comparisons if e["memory"] == memory), key=lambda e: e["bytes"])
+        sizes = [entry["bytes"] for entry in mine]
+        style = _STYLES[f"rueda {memory}"]
+        axis.plot(sizes, [entry["ratio"] for entry in mine], label=memory, **style)
+        axis.fill_between(sizes, [e["low"] for e in mine], [e["high"] for e in mine], color=style["color"], alpha=0.12)
+        wanted = [entry for entry in mine if entry["target"]]
+        axis.plot([e["bytes"] for e in wanted], [e["target"] for e in wanted], "_", color="#444444", markersize=12)
+    axis.axhline(1, color="#888888", linewidth=1)
+    _size_axis(axis, comparisons)
+    axis.set_ylabel("times as fast as the fastest peer (dash: target)")
+    axis.legend()
+    figure.suptitle(title)
+    return figure
+
+
+def _bars(plt: Any, rows: Sequence[Record], title: str) -> Any:
+    figure, axis = plt.subplots(figsize=(8, 0.4 * len(rows) + 1.4), layout="constrained")
+    ordered = sorted(rows, key=lambda entry: -entry["microseconds"]["median"])
+    values = [entry["microseconds"]["median"] / 1000 for entry in ordered]
+    colours = ["#D55E00" if entry["family"] == "rueda" else "#9DB4C0" for entry in ordered]
+    bars = axis.barh([entry["runner"] for entry in ordered], values, color=colours)
+    axis.bar_label(bars, [f"{value:.3g}" for value in values], padding=3)
+    axis.set_xlabel("ms until all are reduced")
+    axis.margins(x=0.12)
+    figure.suptitle(title)
+    return figure
+
+
+def draw(report: Record, folder: Path) -> list[Path]:
+    """Writes the pictures; raises ImportError without matplotlib."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figures: dict[str, Any] = {}
+    singles = [entry for entry in report["rows"] if not entry["set"]]
+    for ranks, operation in dict.fromkeys((entry["ranks"], entry["operation"]) for entry in singles):
+        title, name = f"{operation}, {ranks} ranks", f"{operation}-{ranks}-ranks"
+        rows = [e for e in singles if (e["ranks"], e["operation"]) == (ranks, operation)]
+        figures[name] = _curves(plt, rows, title)
+        comparisons = [
+            e for e in report["comparison"] if (e["ranks"], e["operation"], e["set"]) == (ranks, operation, "")
+        ]
+        if comparisons:
+            figures[f"{name}-ratio"] = _ratios(plt, comparisons, title)
+    sets = [entry for entry in report["rows"] if entry["set"]]
+    for ranks, set_name in dict.fromkeys((entry["ranks"], entry["set"]) for entry in sets):
+        rows = [e for e in sets if (e["ranks"], e["set"]) == (ranks, set_name)]
+        title = f"{set_name}: {rows[0]['tensors']} gradients, {size_text(rows[0]['bytes'])}, {ranks} ranks"
+        figures[f"{set_name}-{ranks}-ranks"] = _bars(plt, rows, title)
+    paths = []
+    for name, figure in figures.items():
+        for suffix in ("png", "svg"):
+            paths.append(folder / f"{name}.{suffix}")
+            figure.savefig(paths[-1], dpi=120)
+        plt.close(figure)
+    return paths

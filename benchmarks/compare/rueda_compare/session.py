@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""One run of one peer, and the rounds of all of them."""
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .cases import MEBI, Case
+from .peers import Family, Missing, Process, Setting
+
+_BOARD_BYTES = 64 * 1024  # as in drivers/harness.cpp
+_STARTING_SECONDS = 90  # Python, PyTorch and a launcher on a busy machine
+
+
+class PeerFailed(Exception):
+    """A run of a peer did not end well; the text says how."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Time for one case in one round."""
+
+    seconds: float
+    fewest: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Runner:
+    """One peer in one of its ways: a row."""
+
+    family: Family
+    way: str
+
+    @property
+    def name(self) -> str:
+        return " ".join(part for part in (self.family.name, self.way) if part)
+
+
+@dataclass
+class Measured:
+    """What the rounds of one runner gave for one case."""
+
+    ranks: int
+    case: Case
+    runner: Runner
+    setting: Setting
+    rounds: list[dict[str, float]] = field(default_factory=list)
+
+
+def _plan_line(case: Case, effort: Effort, has_result: bool) -> str:
+    words = [case.label, case.operation, effort.seconds, effort.fewest, effort.most, int(has_result), *case.counts]
+    return " ".join(map(str, words))
+
+
+def _end(children: list[subprocess.Popen[str]]) -> None:
+    for child in children:
+        if child.poll() is None:
+            child.terminate()
+    for child in children:
+        try:
+            child.wait(10)
+        except subprocess.TimeoutExpired:
+            child.kill()
+
+
+def _reason(errors: str, status: int) -> str:
+    """The line of the driver where there is one, else the last that something said."""
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    named = [line for line in lines if "peer" in line.partition(":")[0] or line.startswith("compare:")]
+    return f"{(named or lines or ['nothing was said'])[-1][:200]} (status {status})"
+
+
+def _wait(children: list[subprocess.Popen[str]], folder: Path, limit: float) -> None:
+    """Returns when all have ended well; ends the others where one has not, or where time is over."""
+    deadline = time.monotonic() + limit
+    try:
+        while True:
+            states = [child.poll() for child in children]
+            bad = next((index for index, state in enumerate(states) if state not in (None, 0)), None)
+            if bad is not None:
+                raise PeerFailed(_reason((folder / f"err{bad}").read_text(errors="replace"), states[bad] or 0))
+            if all(state == 0 for state in states):
+                return
+            if time.monotonic() > deadline:
+                raise PeerFailed(f"did not end within {limit:.0f} s")
+            time.sleep(0.02)
+    finally:
+        _end(children)
+
+
+def run_processes(processes: list[Process], plan: str, shared_bytes: int, limit: float) -> dict[str, dict[str, float]]:
+    """Starts them with a board and a plan; the results by the label of the case."""
+    board = os.memfd_create("compare")
+    try:
+        os.ftruncate(board, _BOARD_BYTES + shared_bytes)
+        with tempfile.TemporaryDirectory(prefix="rueda-compare-") as name:
+            folder = Path(name)
+            (folder / "plan").write_text(plan + "\n")
+            common = {
+                **os.environ,
+                "COMPARE_BOARD": f"/proc/{os.getpid()}/fd/{board}",
+                "COMPARE_PLAN": str(folder / "plan"),
+                "COMPARE_MEETING": str(folder / "meeting"),
+            }
+            children: list[subprocess.Popen[str]] = []
+            try:
+                for index, process in enumerate(processes):
+                    with open(folder / f"out{index}", "w") as out, open(folder / f"err{index}", "w") as err:
+                        env = {**common, **process.env}
+                        children.append(subprocess.Popen(process.argv, stdout=out, stderr=err, env=env, text=True))
+            except OSError as error:
+                _end(children)
+                raise PeerFailed(str(error)) from None
+            _wait(children, folder, limit)
+            outputs = [(folder / f"out{index}").read_text(errors="replace") for index in range(len(children))]
+            lines = "".join(outputs).splitlines()
+            results = [json.loads(line) for line in lines if line.startswith('{"case"')]
+            return {str(result.pop("case")): result for result in results}
+    finally:
+        os.close(board)
+
+
+def run(
+    runner: Runner, setting: Setting, ranks: int, cases: Iterable[Case], effort: Effort
+) -> dict[str, dict[str, float]]:
+    """One start of the peer, with all of `cases`. Raises PeerFailed."""
+    cases = list(cases)
+    is_bound = runner.family.name == "bound"
+    plan = "\n".join(_plan_line(case, effort, not is_bound) for case in cases)
+    shared = ranks * (max(case.bytes for case in cases) + 8192) if is_bound else 0
+    # Writing, checking and the slowest peers: some nanoseconds a byte, times what is done at least.
+    least = sum(case.bytes for case in cases) * 40e-9 * ranks * (effort.fewest + 5)
+    limit = _STARTING_SECONDS + 4 * len(cases) * effort.seconds + least
+    try:
+        processes = runner.family.processes(runner.way, ranks, setting)
+    except Missing as error:
+        raise PeerFailed(str(error)) from None
+    results = run_processes(processes, plan, shared, limit)
+    lacking = [case.label for case in cases if case.label not in results]
+    if lacking:
+        raise PeerFailed(f"gave no result for {', '.join(lacking[:3])}")
+    return results
+
+
+def run_standing(runner: Runner, ranks: int, seconds: float) -> dict[str, float]:
+    """Memory after init, CPU of an idle and of a waiting rank."""
+    plan = f"standing standing {seconds} 1 1 1"
+    processes = runner.family.processes(runner.way, ranks, runner.family.standing_setting())
+    return run_processes(processes, plan, 0, _STARTING_SECONDS + 3 * seconds)["standing"]
+
+
+class Session:
+    """All runs, in turns. A runner that fails is left out of its cases from then on, and is reported."""
+
+    def __init__(
+        self, effort: Effort, rounds: int, say: Callable[[str], None], progress: Callable[[str], None]
+    ) -> None:
+        self.effort = effort
+        self.rounds = rounds
+        self.say = say
+        self.progress = progress
+        self.failures: list[dict[str, str | int]] = []
+
+    def _effort(self, cases: list[Case]) -> Effort:
+        """A set of 100 MiB and more takes so long that few times must do."""
+        large = max(case.bytes for case in cases) >= 100 * MEBI
+        return Effort(
+            self.effort.seconds * (4 if large else 1),
+            min(self.effort.fewest, 3) if large else self.effort.fewest,
+            self.effort.most,
+        )
+
+    def _attempt(
+        self, runner: Runner, setting: Setting, ranks: int, cases: list[Case], effort: Effort
+    ) -> dict[str, dict[str, float]]:
+        try:
+            return run(runner, setting, ranks, cases, effort)
+        except PeerFailed as error:
+            what = f"{runner.name} ({setting.name}), {ranks} ranks, {cases[0].operation}"
+            self.failures.append({"runner": runner.name, "setting": setting.name, "ranks": ranks, "reason": str(error)})
+            self.say(f"failed: {what}: {error}")
+            return {}
+
+    def _best_settings(self, runner: Runner, ranks: int, cases: list[Case]) -> dict[Case, Setting]:
+        """The fastest setting of each case, in one short run of each; cases with none are left out."""
+        settings = runner.family.settings
+        if len(settings) == 1 or self.rounds == 1:
+            return {case: settings[0] for case in cases}
+        short = Effort(self.effort.seconds / 4, 3, self.effort.most)
+        medians: dict[Case, dict[int, float]] = {case: {} for case in cases}
+        for index, setting in enumerate(settings):
+            self.progress(f"{ranks} ranks, {cases[0].label.partition('/')[0]}: trying {runner.name}, {setting.name}")
+            results = self._attempt(runner, setting, ranks, cases, short)
+            for case in cases:
+                if case.label in results:
+                    medians[case][index] = results[case.label]["median"]
+        return {case: settings[min(tried, key=tried.__getitem__)] for case, tried in medians.items() if tried}
+
+    def measure(self, runners: list[Runner], ranks: int, cases: list[Case]) -> list[Measured]:
+        """The runners alternate: each does all its cases once a round."""
+        effort = self._effort(cases)
+        chosen: dict[Runner, dict[Case, Setting]] = {}
+        for runner in runners:
+            able = [case for case in cases if runner.family.can(runner.way, case) and case.possible(ranks)]
+            if able:
+                chosen[runner] = self._best_settings(runner, ranks, able)
+        measured = {
+            (runner, case): Measured(ranks, case, runner, setting)
+            for runner, settings in chosen.items()
+            for case, setting in settings.items()
+        }
+        for number in range(self.rounds):
+            for runner, settings in list(chosen.items()):
+                self.progress(
+                    f"{ranks} ranks, {cases[0].label.partition('/')[0]}: round {number + 1} of {self.rounds}, {runner.name}"
+                )
+                for name in dict.fromkeys(setting.name for setting in settings.values()):
+                    mine = [case for case, setting in settings.items() if setting.name == name]
+                    results = self._attempt(runner, settings[mine[0]], ranks, mine, effort)
+                    if not results:
+                        chosen.pop(runner, None)
+                    for case in mine:
+                        if case.label in results:
+                            measured[runner, case].rounds.append(results[case.label])
+        return [entry for entry in measured.values() if entry.rounds]

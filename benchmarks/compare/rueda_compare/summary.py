@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""From the rounds to the figures: medians, ratios to the fastest peer, and the table."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from .cases import Case, Target, size_text, targets
+from .session import Measured
+
+Record = dict[str, Any]
+
+
+def row(measured: Measured) -> Record:
+    """The figures of one runner in one case. Times are in microseconds; `median` is the median of the rounds' medians,
+    `low` and `high` are the fastest and the slowest round."""
+    case, rounds = measured.case, measured.rounds
+    medians = [entry["median"] for entry in rounds]
+    middle = median(medians)
+    gigabytes = case.bytes / middle * 1e-3
+    return {
+        "ranks": measured.ranks,
+        "operation": case.operation,
+        "set": case.set_name,
+        "bytes": case.bytes,
+        "tensors": len(case.counts),
+        "family": measured.runner.family.name,
+        "way": measured.runner.way,
+        "runner": measured.runner.name,
+        "setting": measured.setting.name,
+        "iterations": sum(int(entry["iterations"]) for entry in rounds),
+        "microseconds": {
+            "median": middle,
+            "low": min(medians),
+            "high": max(medians),
+            "p10": median(entry["p10"] for entry in rounds),
+            "p90": median(entry["p90"] for entry in rounds),
+        },
+        "round_medians": medians,
+        "algorithm_gigabytes_per_second": gigabytes,
+        "bus_gigabytes_per_second": gigabytes * case.bus_factor(measured.ranks),
+        "wrong_elements": sum(int(entry["wrong"]) for entry in rounds),
+    }
+
+
+def fastest(rows: Iterable[Record], families: Sequence[str] = ()) -> Record | None:
+    """Among the peers, or those of the named families: neither Rueda itself nor the bound."""
+    peers = [
+        entry
+        for entry in rows
+        if entry["family"] not in ("rueda", "bound") and (not families or entry["family"] in families)
+    ]
+    return min(peers, key=lambda entry: entry["microseconds"]["median"], default=None)
+
+
+def ratio(mine: Record, peer: Record) -> dict[str, float]:
+    """How many times as fast as the peer: median to median, and the span of the rounds taken pair by pair."""
+    pairs = [theirs / ours for theirs, ours in zip(peer["round_medians"], mine["round_medians"])]
+    middle = peer["microseconds"]["median"] / mine["microseconds"]["median"]
+    return {"ratio": middle, "low": min(*pairs, middle), "high": max(*pairs, middle)}
+
+
+def _comparison(mine: Record, peer: Record, target: Target | None) -> Record:
+    record = {
+        "ranks": mine["ranks"],
+        "operation": mine["operation"],
+        "set": mine["set"],
+        "bytes": mine["bytes"],
+        "memory": mine["way"],
+        "microseconds": mine["microseconds"]["median"],
+        "peer": peer["runner"],
+        "peer_microseconds": peer["microseconds"]["median"],
+        **ratio(mine, peer),
+        "target": target.ratio if target else None,
+        "against": list(target.against) if target else [],
+    }
+    return record | {"met": record["ratio"] >= target.ratio if target else None}
+
+
+def compare(rows: Sequence[Record], cases: Mapping[tuple[str, str, int], Case], cores: int) -> list[Record]:
+    """Rueda's rows against the fastest peer, and against each target's own peers."""
+    comparisons = []
+    for mine in (entry for entry in rows if entry["family"] == "rueda"):
+        same = [e for e in rows if _key(e) == _key(mine)]
+        wanted = targets(cases[mine["operation"], mine["set"], mine["bytes"]], mine["ranks"], cores, mine["way"])
+        for target in wanted or (None,):
+            peer = fastest(same, target.against if target else ())
+            if peer:
+                comparisons.append(_comparison(mine, peer, target))
+    return comparisons
+
+
+def _key(entry: Record) -> tuple[Any, ...]:
+    return (entry["ranks"], entry["operation"], entry["set"], entry["bytes"])
+
+
+def microseconds_text(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.2f}"
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
+    return ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *lines)]
+
+
+def _what(entry: Record) -> str:
+    return entry["set"] or size_text(entry["bytes"])
+
+
+def _times_table(rows: Sequence[Record]) -> list[str]:
+    """A line per case, a column per runner, µs."""
+    runners = list(dict.fromkeys(entry["runner"] for entry in rows))
+    by_case: dict[tuple[Any, ...], dict[str, Record]] = {}
+    for entry in rows:
+        by_case.setdefault(_key(entry), {})[entry["runner"]] = entry
+    lines = []
+    for found in by_case.values():
+        times = [microseconds_text(found[r]["microseconds"]["median"]) if r in found else "" for r in runners]
+        lines.append([_what(next(iter(found.values()))), *times])
+    return _table(["", *runners], lines)
+
+
+def _verdict(entry: Record) -> str:
+    if entry["target"] is None:
+        return ""
+    against = f" {'/'.join(entry['against'])}" if entry["against"] else ""
+    return f"≥ {entry['target']:.2g}×{against}: {'met' if entry['met'] else '**missed**'}"
+
+
+def _ratio_table(comparisons: Sequence[Record]) -> list[str]:
+    return _table(
+        ["", "Rueda", "µs", "fastest peer", "µs", "ratio", "rounds", "target"],
+        (
+            [
+                _what(entry),
+                entry["memory"],
+                microseconds_text(entry["microseconds"]),
+                entry["peer"],
+                microseconds_text(entry["peer_microseconds"]),
+                f"{entry['ratio']:.2f}×",
+                f"{entry['low']:.2f}–{entry['high']:.2f}",
+                _verdict(entry),
+            ]
+            for entry in comparisons
+        ),
+    )
+
+
+def _standing_table(standing: Sequence[Record]) -> list[str]:
+    return _table(
+        ["", "ranks", "MiB a rank after init", "% CPU idle", "% CPU waiting"],
+        (
+            [
+                entry["runner"],
+                str(entry["ranks"]),
+                f"{entry['init_mebibytes']:.1f}",
+                f"{entry['idle_cpu_percent']:.2f}",
+                f"{entry['waiting_cpu_percent']:.2f}",
+            ]
+            for entry in standing
+        ),
+    )
+
+
+def markdown(report: Record) -> str:
+    """The whole report as a page."""
+    machine = report["machine"]
+    lines = [
+        "# Rueda beside its peers",
+        "",
+        f"{report['date']}, commit {report['commit']}, {machine['cores']} cores of {machine['cpu']}, Linux "
+        f"{machine['kernel']}; float32, {report['rounds']} rounds in turns, medians, µs.",
+        "",
+        f"`{report['command']}`",
+        "",
+        *_table(
+            ["peer", "version"],
+            ([name, peer.get("version") or f"skipped: {peer['skipped']}"] for name, peer in report["peers"].items()),
+        ),
+    ]
+    places = list(dict.fromkeys((entry["ranks"], entry["operation"], bool(entry["set"])) for entry in report["rows"]))
+    for ranks, operation, is_set in places:
+        what = "gradients, all under way at once" if is_set else operation
+
+        def here(entries: Sequence[Record], place: tuple[int, str, bool] = (ranks, operation, is_set)) -> list[Record]:
+            return [e for e in entries if (e["ranks"], e["operation"], bool(e["set"])) == place]
+
+        lines += ["", f"## {what[0].upper() + what[1:]}, {ranks} ranks", "", *_times_table(here(report["rows"]))]
+        comparisons = here(report["comparison"])
+        if comparisons:
+            lines += ["", *_ratio_table(comparisons)]
+    if report["standing"]:
+        lines += ["", "## Standing", "", *_standing_table(report["standing"])]
+    if report["failures"]:
+        lines += ["", "## Failures", ""]
+        lines += [
+            f"- {entry['runner']} ({entry['setting']}), {entry['ranks']} ranks: {entry['reason']}"
+            for entry in report["failures"]
+        ]
+    return "\n".join(lines) + "\n"
