@@ -207,16 +207,16 @@ public:
     Timing(Peer& peer, const Task& task, const Place& place) : peer_(peer), task_(task), place_(place) {}
 
     void run() {
-        constexpr std::uint64_t kWarmUp = 5;
+        const std::uint64_t warm_up = std::min<std::uint64_t>(5, task_.fewest);  // names, connections, caches
         inputs_ = peer_.begin(task_.c);
-        for (std::uint64_t i = 0; i < kWarmUp; ++i) {
+        for (std::uint64_t i = 0; i < warm_up; ++i) {
             iterate(i);
         }
         times_.clear();
         const auto end = Clock::now() + task_.seconds;
         std::uint64_t done = 0;
         do {
-            iterate(kWarmUp + done++);
+            iterate(warm_up + done++);
             if (place_.rank == 0) {
                 board().goes_on = done < task_.fewest || (done < task_.most && Clock::now() < end) ? 1 : 0;
             }

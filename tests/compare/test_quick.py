@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""benchmarks/compare as it is used, with Rueda and Open MPI, and with what it cannot do."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+COMMAND = Path(__file__).resolve().parents[2] / "benchmarks" / "compare" / "compare"
+
+
+def compare(*arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-B", str(COMMAND), *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False)
+
+
+class Quick(unittest.TestCase):
+    def test_rueda_and_open_mpi(self):
+        peers = "rueda,openmpi" if shutil.which("mpicxx") and shutil.which("mpirun") else "rueda"
+        with tempfile.TemporaryDirectory() as folder:
+            result = compare(
+                *("--quick", "--ranks", "2", "--sizes", "4,8K", "--seconds", "0.01", "--gradients", "recommender"),
+                *("--operations", "allreduce,broadcast,allgather", "--peers", f"{peers},bound"),
+                *("--build", os.environ["RUEDA_BUILD"], "--output", folder),
+            )
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            report = json.loads(Path(folder, "report.json").read_text())
+            page = Path(folder, "report.md").read_text()
+        self.check_rows(report["rows"], peers)
+        self.assertEqual(report["failures"], [])
+        self.assertEqual(result.stderr, "", "no progress where there is no terminal")
+        if "openmpi" in peers:
+            self.assertEqual(len([e for e in report["comparison"] if e["operation"] == "broadcast"]), 2 * 2)
+            self.assertRegex(page, r"\| 8 KiB \| staged \| [\d.,]+ \| openmpi each \| [\d.,]+ \| [\d.]+× \|.*≥ 2×")
+        for title in ("## Allreduce, 2 ranks", "## Allgather, 2 ranks", "## Gradients, all under way at once, 2 ranks"):
+            self.assertIn(title, page)
+
+    def check_rows(self, rows, peers):
+        kinds = {(row["runner"], row["operation"], row["set"], row["bytes"]) for row in rows}
+        self.assertEqual(len(kinds), len(rows))
+        for runner in ("rueda staged", "rueda resident", *(["openmpi each"] if "openmpi" in peers else [])):
+            for operation in ("allreduce", "broadcast", "allgather"):
+                for size in (4, 8192):
+                    self.assertIn((runner, operation, "", size), kinds)
+        self.assertIn(("bound", "allreduce", "", 8192), kinds)
+        for row in rows:
+            self.assertEqual(row["wrong_elements"], 0, row)
+            self.assertGreaterEqual(row["iterations"], 5)
+            times = row["microseconds"]
+            self.assertTrue(0 < times["p10"] <= times["median"] <= times["p90"], row)
+        self.assertEqual({row["tensors"] for row in rows if row["set"]}, {912})
+
+
+class Refused(unittest.TestCase):
+    def refused(self, words: str, *arguments: str):
+        result = compare(*arguments)
+        self.assertEqual(result.returncode, 2, result.stdout)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertIn(words, result.stderr)
+
+    def test_wrong_arguments(self):
+        self.refused("peer 'gluu' is not known", "--peers", "gluu", "--dry-run")
+        self.refused("size '3'", "--sizes", "3", "--dry-run")
+        self.refused("--ranks 'two'", "--ranks", "two", "--dry-run")
+        self.refused("--output FOLDER is needed")
+        self.refused("is not a folder", "--output", str(COMMAND))
+
+    def test_a_dry_run_runs_nothing(self):
+        result = compare("--dry-run", "--peers", "rueda", "--build", os.environ["RUEDA_BUILD"], "--ranks", "2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("2 ranks, rueda resident: allreduce/4, ", result.stdout)
+        self.assertIn("compare_rueda resident", result.stdout)
+
+    def test_a_peer_that_is_missing_is_skipped_with_the_reason(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = compare("--dry-run", "--peers", "rueda,bound", "--build", folder)
+        self.assertIn("skipped: rueda: no ", result.stdout)
+        self.assertIn("none of the peers is here", result.stderr)
+        self.assertEqual(result.returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
