@@ -62,6 +62,7 @@ def _ratios(plt: Any, comparisons: Sequence[Record], title: str) -> Any:
         axis.fill_between(sizes, [e["low"] for e in mine], [e["high"] for e in mine], color=style["color"], alpha=0.12)
         wanted = [entry for entry in mine if entry["target"]]
         axis.plot([e["bytes"] for e in wanted], [e["target"] for e in wanted], "_", color="#444444", markersize=12)
+    axis.set_yscale("log")
     axis.axhline(1, color="#888888", linewidth=1)
     _size_axis(axis, comparisons)
     axis.set_ylabel("times as fast as the fastest peer (dash: target)")
