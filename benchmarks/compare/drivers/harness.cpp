@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +22,7 @@
 #include <functional>
 #include <sstream>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -53,14 +55,14 @@ constexpr std::uint64_t kBoardBytes = 64 * 1024;  // buffers of the bound lie be
 static_assert(sizeof(Board) <= kBoardBytes);
 
 const char* required(const char* variable) {
-    const char* value = std::getenv(variable);
+    const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): nothing here sets a variable
     if (value == nullptr) {
         throw std::runtime_error(std::string(variable) + " is not set: this program is started by benchmarks/compare");
     }
     return value;
 }
 
-[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
+[[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
 std::span<std::byte> map_board() {
     const char* path = required("COMPARE_BOARD");
@@ -188,7 +190,8 @@ std::vector<Task> read_plan(const std::string& path) {
         Task task;
         double seconds = 0;
         if (!(words >> task.c.label >> task.c.operation >> seconds >> task.fewest >> task.most >> task.has_result)) {
-            throw std::runtime_error("the plan '" + path + "' has a line that is not one: " + line);
+            line.insert(0, "the plan '" + path + "' has a line that is not one: ");
+            throw std::runtime_error(line);
         }
         task.seconds = Seconds(seconds);
         for (std::uint64_t count = 0; words >> count;) {
@@ -263,7 +266,7 @@ private:
         times_.push_back(slowest);
     }
     [[nodiscard]] double quantile(double q) const {
-        return times_[static_cast<std::size_t>(q * static_cast<double>(times_.size() - 1) + 0.5)];
+        return times_[static_cast<std::size_t>(std::lround(q * static_cast<double>(times_.size() - 1)))];
     }
     void print() {
         if (place_.rank != 0) {
@@ -376,8 +379,8 @@ void bind_to_own_core(const Place& place) {
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < place.size) {
         return;
     }
-    int core = -1;
-    for (int seen = -1; seen < place.rank; seen += CPU_ISSET(core, &allowed) ? 1 : 0) {
+    std::size_t core = 0;  // the rank-th of those that are allowed
+    for (int before = place.rank; !CPU_ISSET(core, &allowed) || before-- > 0;) {
         ++core;
     }
     cpu_set_t own;
