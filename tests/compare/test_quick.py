@@ -25,7 +25,7 @@ class Quick(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             result = compare(
                 *("--quick", "--ranks", "2", "--sizes", "4,8K", "--seconds", "0.01", "--gradients", "recommender"),
-                *("--operations", "allreduce,broadcast,allgather", "--peers", f"{peers},bound"),
+                *("--operations", "allreduce,broadcast,allgather", "--peers", f"{peers},bound", "--idle", "0.2"),
                 *("--build", os.environ["RUEDA_BUILD"], "--output", folder),
             )
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
@@ -33,6 +33,9 @@ class Quick(unittest.TestCase):
             page = Path(folder, "report.md").read_text()
         self.check_rows(report["rows"], peers)
         self.assertEqual(report["failures"], [])
+        standing = {entry["runner"]: entry for entry in report["standing"]}
+        self.assertEqual(list(standing), peers.split(","))
+        self.assertTrue(0 < standing["rueda"]["init_mebibytes"] < 64, standing)
         self.assertEqual(result.stderr, "", "no progress where there is no terminal")
         if "openmpi" in peers:
             self.assertEqual(len([e for e in report["comparison"] if e["operation"] == "broadcast"]), 2 * 2)

@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -229,6 +230,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def main() -> int:
     options = _parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is ended
     try:
         if options.install:
             for name in options.install.split(","):

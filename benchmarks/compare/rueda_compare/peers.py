@@ -226,7 +226,8 @@ class Mpich(_Mpi):
     def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
         crowded = ranks > cores()
         binding = () if crowded else ("-bind-to", "core")
-        env = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1"} if crowded else {}
+        yields = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "1", "MPIR_CVAR_POSIX_POLL_FREQUENCY": "1"}
+        env = yields if crowded else {}
         argv = (self.tool("mpiexec"), "-n", str(ranks), *binding, str(self.program), way)
         return [Process(argv, {**env, **setting.env})]
 

@@ -15,7 +15,8 @@ from .cases import MEBI, Case
 from .peers import Family, Missing, Process, Setting
 
 _BOARD_BYTES = 64 * 1024  # as in drivers/harness.cpp
-_STARTING_SECONDS = 90  # Python, PyTorch and a launcher on a busy machine
+_RESULT = '{"case"'
+_STARTING_SECONDS = 180  # Python, PyTorch and a launcher on a busy machine
 
 
 class PeerFailed(Exception):
@@ -120,8 +121,9 @@ def run_processes(processes: list[Process], plan: str, shared_bytes: int, limit:
                 raise PeerFailed(str(error)) from None
             _wait(children, folder, limit)
             outputs = [(folder / f"out{index}").read_text(errors="replace") for index in range(len(children))]
-            lines = "".join(outputs).splitlines()
-            results = [json.loads(line) for line in lines if line.startswith('{"case"')]
+            # ruedarun says before each line whose it is.
+            lines = [line[line.index(_RESULT) :] for line in "".join(outputs).splitlines() if _RESULT in line]
+            results = [json.loads(line) for line in lines]
             return {str(result.pop("case")): result for result in results}
     finally:
         os.close(board)
@@ -153,7 +155,10 @@ def run_standing(runner: Runner, ranks: int, seconds: float) -> dict[str, float]
     """Memory after init, CPU of an idle and of a waiting rank."""
     plan = f"standing standing {seconds} 1 1 1"
     processes = runner.family.processes(runner.way, ranks, runner.family.standing_setting())
-    return run_processes(processes, plan, 0, _STARTING_SECONDS + 3 * seconds)["standing"]
+    results = run_processes(processes, plan, 0, _STARTING_SECONDS + 3 * seconds)
+    if "standing" not in results:
+        raise PeerFailed("gave no result")
+    return results["standing"]
 
 
 class Session:
