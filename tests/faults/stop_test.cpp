@@ -21,7 +21,7 @@ TEST_CASE("a rank is stopped and goes on", "[faults]") {
             const Buffer buffer(client, DType::float32, {1 << 18}, resident);
             const double begin = now_seconds();
             context.phase("working");
-            for (int i = 0; i < 20 || now_seconds() - begin < 2; ++i) {
+            for (int i = 0;; ++i) {
                 fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), i);
                 expect_ok(client.allreduce("tensor", buffer.tensor(), buffer.tensor(), {ReduceOp::sum}), "a step");
                 check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), i, "a step");

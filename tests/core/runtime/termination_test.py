@@ -22,8 +22,7 @@ def run(mode, **settings):
     done = subprocess.run(
         [*MPIRUN, "-np", "2", PROGRAM, mode],
         env=kept | settings,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=TIMEOUT,
         check=False,
