@@ -31,7 +31,9 @@ BatchWatch::BatchWatch(const base::Config& config, base::ControlBlock& control,
 
 std::optional<std::string> BatchWatch::tick(std::int64_t now_ns) {
     const std::uint64_t position = memory_.cursor(own_).position.load(std::memory_order_acquire);
-    if (!enabled_ || !log_.is_published(position) || !is_call(log_.read(position).kind)) {
+    // Not read(): another thread of this rank may take it past the entry, which is then written over.
+    const auto entry = enabled_ ? log_.peek(position) : std::nullopt;
+    if (!entry || !is_call(entry->kind)) {
         since_ns_ = 0;
         return std::nullopt;
     }
@@ -58,8 +60,9 @@ bool BatchWatch::is_reporter(std::int64_t now_ns) const {
 }
 
 std::string BatchWatch::describe(std::int64_t now_ns) const {
-    const std::uint32_t slot = log_.read(position_).slot;
-    std::string name = "an unnamed tensor";
+    const auto entry = log_.peek(position_);
+    const std::uint32_t slot = entry ? entry->slot : kNoSlot;
+    std::string name = entry ? "an unnamed tensor" : "a tensor";
     if (slot < memory_.extent().slots && slot >= memory_.extent().unnamed_slots) {
         name = fmt::format("tensor '{}'", memory_.label(slot).name(memory_.label(slot).state()));
     }

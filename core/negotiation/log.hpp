@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "core/negotiation/foreign.hpp"
 #include "core/negotiation/layout.hpp"
@@ -39,8 +41,9 @@ public:
     std::uint64_t append(const Entry& entry, std::uint64_t begins_batch_at = kNowhere) {
         const std::uint64_t position = claim();
         LogEntry<Atomics>& place = memory_.entry(position);
-        place.kind = static_cast<std::uint32_t>(entry.kind);
-        place.slot = entry.slot;
+        // Partner: peek(), which may still look at what was here a ring ago. release: who sees these sees the claim.
+        std::atomic_ref(place.kind).store(static_cast<std::uint32_t>(entry.kind), std::memory_order_release);
+        std::atomic_ref(place.slot).store(entry.slot, std::memory_order_release);
         place.rank = entry.rank;
         place.ticket = entry.ticket;
         place.operation = entry.operation;
@@ -78,6 +81,21 @@ public:
                 copy_once(place.ticket),
                 copy_once(place.operation),
                 copy_once(place.bytes)};
+    }
+
+    /// Kind and slot of the entry at any position, for threads whose rank may be past it, and which nobody waits for;
+    /// empty unless it is published and was not written over meanwhile.
+    [[nodiscard]] std::optional<Entry> peek(std::uint64_t position) const {
+        LogEntry<Atomics>& place = memory_.entry(position);
+        if (!is_published(position)) {
+            return std::nullopt;
+        }
+        // acquire: who sees a later entry's kind or slot sees its claim at the second look. Partner: append().
+        const Entry entry{
+            static_cast<EntryKind>(std::atomic_ref(place.kind).load(std::memory_order_acquire)),
+            std::atomic_ref(place.slot).load(std::memory_order_acquire),
+        };
+        return is_published(position) ? std::optional(entry) : std::nullopt;
     }
 
     /// End of the batch that begins at `begin`, or kOpen.

@@ -33,6 +33,21 @@ TEST_CASE("entries come back as they were appended, in order") {
     CHECK(refused.ticket == 77);
 }
 
+TEST_CASE("a look at an entry finds it from its publication until it is written over") {
+    Members set(kSmall);
+    Log<Atomics> log(set.memory());
+    CHECK_FALSE(log.peek(0).has_value());
+    log.append({EntryKind::mismatch, 3});
+    REQUIRE(log.peek(0).has_value());
+    CHECK(log.peek(0)->kind == EntryKind::mismatch);
+    CHECK(log.peek(0)->slot == 3);
+    for (int i = 0; i < 16; ++i) {
+        log.append({EntryKind::call, 4});
+    }
+    CHECK_FALSE(log.peek(0).has_value());
+    CHECK(log.peek(16)->slot == 4);
+}
+
 TEST_CASE("the first end of a batch wins, and what earlier rounds of the ring left there counts as open") {
     Members set(kSmall);
     Log<Atomics> log(set.memory());
