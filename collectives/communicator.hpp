@@ -16,7 +16,7 @@ struct Location {
     std::byte* input = nullptr;          ///< null: private memory of that member
     std::byte* output = nullptr;         ///< likewise
     const std::byte* payload = nullptr;  ///< the whole input, where it travelled with the announcement
-    std::int64_t first_dimension = 0;    ///< allgather: rows of that member
+    std::int64_t first_dimension = 0;    ///< allgather, alltoall, reducescatter: rows of that member's input
 };
 
 /// One tensor's part of a batch: this rank's own memory, and what is to be done with it.
@@ -26,9 +26,9 @@ struct Segment {
     double prescale = 1.0;
     double postscale = 1.0;
     std::uint32_t root = 0;            ///< broadcast: index in the set
-    std::uint64_t count = 0;           ///< elements; of an allgather: of one row
+    std::uint64_t count = 0;           ///< elements; of an allgather, alltoall or reducescatter: of one row
     const std::byte* input = nullptr;  ///< broadcast: read on the root only
-    std::byte* output = nullptr;       ///< allgather: room for the rows of all members
+    std::byte* output = nullptr;       ///< allgather: room for the rows of all members; alltoall: for all for me
 
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(dtype); }
 };
@@ -38,6 +38,8 @@ struct Batch {
     Operation operation = Operation::allreduce;
     std::span<const Segment> segments;
     std::span<const Location> locations;  ///< segment by segment, member by member
+    /// alltoall: how many rows each member has for each, by the first; every member's sum is its first dimension.
+    std::span<const std::int64_t> splits;
 
     [[nodiscard]] std::span<const Location> locations_of(std::size_t segment, std::size_t members) const {
         return locations.subspan(segment * members, members);

@@ -12,9 +12,9 @@ enum class Operation : std::uint8_t {
     broadcast = 1,
     allgather = 2,
     barrier = 3,
-    join = 4,           ///< has its place in the protocol; the operation comes later
-    alltoall = 5,       ///< likewise
-    reducescatter = 6,  ///< likewise
+    join = 4,  ///< has its place in the protocol; the operation comes later
+    alltoall = 5,
+    reducescatter = 6,
 };
 
 [[nodiscard]] constexpr const char* name_of(Operation operation) noexcept {

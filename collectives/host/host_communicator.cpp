@@ -11,6 +11,10 @@ Task& HostCommunicator::start(const Batch& batch) {
         allreduce_.begin(batch);
         return allreduce_;
     }
+    if (batch.operation == Operation::reducescatter || batch.operation == Operation::alltoall) {
+        scatter_.begin(batch);
+        return scatter_;
+    }
     RUEDA_ASSERT(batch.operation == Operation::broadcast || batch.operation == Operation::allgather);
     exchange_.begin(batch);
     return exchange_;

@@ -10,6 +10,7 @@
 #include "collectives/host/arena.hpp"
 #include "collectives/host/exchange_task.hpp"
 #include "collectives/host/host_set.hpp"
+#include "collectives/host/scatter_task.hpp"
 
 namespace rueda::collectives {
 
@@ -18,7 +19,7 @@ namespace rueda::collectives {
 class HostCommunicator final : public Communicator {
 public:
     explicit HostCommunicator(std::shared_ptr<Arena> arena)
-        : set_(std::move(arena)), allreduce_(set_), exchange_(set_) {}
+        : set_(std::move(arena)), allreduce_(set_), exchange_(set_), scatter_(set_) {}
 
     [[nodiscard]] Task& start(const Batch& batch) override;
 
@@ -26,6 +27,7 @@ private:
     HostSet set_;
     AllreduceTask allreduce_;
     ExchangeTask exchange_;
+    ScatterTask scatter_;
 };
 
 }  // namespace rueda::collectives

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/control_block.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/host/host_set.hpp"
+#include "collectives/host/segment_map.hpp"
+
+namespace rueda::collectives {
+
+/// Reducescatter and alltoall: every member's input has a part for each member, and nobody needs another one's. Of a
+/// reducescatter a member combines the parts that are its own into its output; of an alltoall it copies them there one
+/// after the other. One segment per batch.
+///
+/// An input that travelled with the announcement or lies in the arena is read in place; of a private one, the parts for
+/// the others go through its rank's cells. A chunk is a piece of equal length of every part, so that all members have
+/// work in each: a cell holds a piece for every other member. Per rank and S bytes of input, for m members: copies
+/// S(m−1)/m out (if private) and reads its own part of all inputs; nothing is fetched back.
+class ScatterTask final : public Task {
+public:
+    explicit ScatterTask(HostSet& set) : set_(set) {}
+
+    void begin(const Batch& batch);
+    StepResult step() override;
+
+private:
+    using Parts = std::array<Range, base::kMaxLocalRanks>;
+
+    void plan_reducescatter();
+    void plan_alltoall();
+    [[nodiscard]] std::uint64_t piece_bytes() const;
+    /// The piece of a part that belongs to chunk `index`.
+    [[nodiscard]] Range piece(Range part, std::uint64_t index) const;
+    [[nodiscard]] bool is_staged(std::uint32_t member) const;
+    /// Where the piece that `from` has for `to` lies in a cell of `from`.
+    [[nodiscard]] std::byte* in_cell(std::uint32_t from, std::uint32_t to, std::uint64_t index) const;
+
+    [[nodiscard]] bool may_stage() const;
+    void stage(std::uint64_t index);
+    [[nodiscard]] bool may_take() const;
+    void take(std::uint64_t index);
+    void reduce(std::uint64_t index);
+    void copy(std::uint64_t index);
+    [[nodiscard]] const std::byte* source(std::uint32_t member, std::uint64_t index) const;
+    void publish_taken();
+
+    HostSet& set_;
+    Batch batch_;
+    Parts to_{};    // in my input: the part for each member
+    Parts from_{};  // in each member's input: the part for me
+    std::uint64_t piece_bytes_ = 0;
+    std::uint64_t chunk_count_ = 0;
+    std::uint64_t staged_chunks_ = 0;
+    std::uint64_t taken_chunks_ = 0;
+    bool somebody_stages_ = false;
+    bool others_read_my_input_ = false;
+};
+
+}  // namespace rueda::collectives

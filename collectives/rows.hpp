@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace rueda::collectives {
+
+/// Rows [begin, begin + count) of a tensor: pieces along its first dimension.
+struct Rows {
+    std::int64_t begin = 0;
+    std::int64_t count = 0;
+};
+
+/// Which of `rows` rows of a reducescatter are `member`'s: as even as can be, and the first members get one more.
+[[nodiscard]] constexpr Rows rows_of_member(std::int64_t rows, std::uint32_t member, std::uint32_t members) {
+    const std::int64_t least = rows / members;
+    const std::int64_t more = rows % members;
+    return {member * least + std::min<std::int64_t>(member, more), least + (member < more ? 1 : 0)};
+}
+
+}  // namespace rueda::collectives
