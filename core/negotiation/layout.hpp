@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/atomics.hpp"
+#include "base/control_block.hpp"
 #include "core/negotiation/foreign.hpp"
 #include "core/negotiation/metadata.hpp"
 #include "rueda/rueda.h"
@@ -88,7 +89,7 @@ struct alignas(base::kCacheLine) Place {
     std::uint32_t payload_bytes = 0;
     std::uint64_t input = 0;           ///< arena offset, if resident
     std::uint64_t output = 0;          ///< arena offset, if resident
-    std::int64_t first_dimension = 0;  ///< of an allgather's input
+    std::int64_t first_dimension = 0;  ///< of the input of an allgather, alltoall or reducescatter
     std::array<std::byte, kInlineBytes> payload{};
     Metadata metadata;
     std::uint64_t signature = 0;  ///< of `metadata`; unnamed operations
@@ -252,6 +253,7 @@ struct alignas(base::kCacheLine) MailboxRecord {
     std::uint64_t answered_before = 0;
     char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
+    std::int64_t splits[base::kMaxLocalRanks] = {};  ///< of an alltoall: one per member
 };
 
 /// A name that no slot was left for, while some members know that and others are still to be told. Beside it, in
@@ -303,6 +305,10 @@ template <class Atomics>
 class NegotiationMemory {
 public:
     [[nodiscard]] static std::size_t bytes(const NegotiationExtent& extent) { return offsets(extent).end; }
+    /// Of these, the table of splits.
+    [[nodiscard]] static std::size_t splits_bytes(const NegotiationExtent& extent) {
+        return splits_row_bytes(extent) * extent.slots * extent.members * 2;
+    }
 
     /// Lays out zeroed memory; once, before any other rank attaches.
     static void initialise(std::byte* memory, const NegotiationExtent& extent);
@@ -335,6 +341,12 @@ public:
         const std::uint64_t index = (std::uint64_t{slot} * extent_.members + rank) * 2 + (generation & 1);
         return memory_ + offsets_.payloads + index * extent_.payload_bytes;
     }
+    /// Beside the place, for alltoalls only, and under its rules: written by its rank before the arrival, read by all
+    /// after the call, two by parity. One number per member.
+    [[nodiscard]] std::int64_t* splits(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
+        const std::uint64_t index = (std::uint64_t{slot} * extent_.members + rank) * 2 + (generation & 1);
+        return at<std::int64_t>(offsets_.splits, index * splits_row_bytes(extent_) / sizeof(std::int64_t));
+    }
     [[nodiscard]] SlotRecord& record(std::uint32_t slot) const { return *at<SlotRecord>(offsets_.records, slot); }
     [[nodiscard]] SlotLabel<Atomics>& label(std::uint32_t slot) const {
         return *at<SlotLabel<Atomics>>(offsets_.labels, slot);
@@ -366,8 +378,12 @@ public:
 private:
     struct Offsets {
         std::size_t log, arrivals, places, payloads, records, labels, names, free, retired, mailboxes, mailbox_records,
-            cursors, refusals, refused, end;
+            cursors, refusals, refused, splits, end;
     };
+    /// A rank's splits lie on lines of their own.
+    [[nodiscard]] static std::size_t splits_row_bytes(const NegotiationExtent& extent) {
+        return (extent.members * sizeof(std::int64_t) + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
+    }
     [[nodiscard]] static Offsets offsets(const NegotiationExtent& extent);
 
     template <class T>
@@ -405,6 +421,7 @@ typename NegotiationMemory<Atomics>::Offsets NegotiationMemory<Atomics>::offsets
     o.mailbox_records = table(sizeof(MailboxRecord<Atomics>), std::size_t{extent.mailbox_records} * extent.members);
     o.refusals = table(sizeof(Refusal), extent.refusal_buckets());
     o.refused = table(sizeof(std::uint32_t), std::size_t{extent.refusal_buckets()} * extent.members);
+    o.splits = table(1, splits_bytes(extent));
     o.end = (next + kPage - 1) / kPage * kPage;
     return o;
 }

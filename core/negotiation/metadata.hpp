@@ -15,8 +15,8 @@
 namespace rueda::core {
 
 /// Everything about an operation on a tensor that the members of a process set must agree on. Lies in the arena, so
-/// fixed-width. What may differ between ranks by right (an allgather's first dimension) is not in here: its extent is
-/// kAnyExtent.
+/// fixed-width. What may differ between ranks by right (the first dimension of an allgather or alltoall) is not in
+/// here: its extent is kAnyExtent.
 struct Metadata {
     static constexpr std::int64_t kAnyExtent = -1;
 
@@ -39,7 +39,7 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
 /// A hash of all fields, for unnamed operations.
 [[nodiscard]] std::uint64_t signature_of(const Metadata& metadata);
 
-/// Bytes of the tensor; of an allgather, of one row.
+/// Bytes of the tensor; where the first dimension is any, of one row.
 [[nodiscard]] std::uint64_t bytes_of(const Metadata& metadata);
 
 /// False for bytes that no working rank writes: unknown enumerators, too many dimensions, negative extents.

@@ -2,12 +2,18 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/operations/requests.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "base/text.hpp"
 #include "collectives/operation.hpp"
+#include "collectives/rows.hpp"
 
 namespace rueda::core {
 namespace {
@@ -116,9 +122,7 @@ Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_
     return {};
 }
 
-}  // namespace
-
-Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options, Request& request) {
+Status take_reduction(const rueda_options& options, Metadata& metadata) {
     if (options.reduce_op == RUEDA_ADASUM) {
         return failure(ErrorCode::unsupported,
                        "adasum comes in a later version of Rueda; use average, sum, min, max or product");
@@ -127,9 +131,93 @@ Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rue
         return failure(ErrorCode::invalid_argument, "the reduce operation is {}; expected 0 to 5 (rueda_reduce_op)",
                        options.reduce_op);
     }
-    request.metadata.reduce_op = static_cast<std::uint8_t>(options.reduce_op);
-    request.metadata.prescale = options.prescale;
-    request.metadata.postscale = options.postscale;
+    metadata.reduce_op = static_cast<std::uint8_t>(options.reduce_op);
+    metadata.prescale = options.prescale;
+    metadata.postscale = options.postscale;
+    return {};
+}
+
+/// The input of an operation that takes it apart, or puts it together, by rows. `does` says so in the error.
+Status make_of_rows(Operation operation, const char* does, const rueda_tensor& in, const rueda_options& options,
+                    Request& request) {
+    RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
+    RUEDA_RETURN_IF_FAILED(check_process_set(options));
+    if (in.ndim == 0) {
+        return failure(ErrorCode::invalid_argument,
+                       "{} first dimension, and the input is a scalar (0 dimensions); give it the shape [1]", does);
+    }
+    std::uint64_t all = 0;
+    RUEDA_RETURN_IF_FAILED(count_elements(in, 0, "input", all));
+    RUEDA_RETURN_IF_FAILED(check_memory_of(in, all, "input"));
+    RUEDA_RETURN_IF_FAILED(count_elements(in, 1, "input", request.count));
+    describe(operation, in, request.metadata);
+    request.input = static_cast<const std::byte*>(in.data);
+    request.first_dimension = in.shape[0];
+    return {};
+}
+
+std::string shape_text(std::span<const std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+/// The output that a caller gives for a reducescatter: this rank's rows, beside the input or at their place in it.
+Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int rank, int size, Request& request) {
+    RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
+    if (in.dtype != out.dtype) {
+        return failure(ErrorCode::invalid_argument, "the input is {} and the output is {}; they must be the same",
+                       name_of(static_cast<DType>(in.dtype)), name_of(static_cast<DType>(out.dtype)));
+    }
+    const collectives::Rows rows =
+        collectives::rows_of_member(in.shape[0], static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size));
+    std::vector<std::int64_t> expected(in.shape, in.shape + in.ndim);
+    expected.front() = rows.count;
+    const std::span<const std::int64_t> found(out.shape, static_cast<std::size_t>(out.ndim));
+    if (!std::equal(expected.begin(), expected.end(), found.begin(), found.end())) {
+        return failure(ErrorCode::invalid_argument,
+                       "the output's shape is {}; expected {}: of the input's {} rows, rank {} of {} gets {}",
+                       shape_text(found), shape_text(expected), in.shape[0], rank, size, rows.count);
+    }
+    const std::uint64_t row_bytes = request.count * size_of(static_cast<DType>(in.dtype));
+    const std::uint64_t bytes = static_cast<std::uint64_t>(rows.count) * row_bytes;
+    RUEDA_RETURN_IF_FAILED(check_memory_of(out, bytes, "output"));
+    const auto input = reinterpret_cast<std::uintptr_t>(in.data);
+    const auto output = reinterpret_cast<std::uintptr_t>(out.data);
+    const bool overlap = input < output + bytes && output < input + static_cast<std::uint64_t>(in.shape[0]) * row_bytes;
+    if (overlap && output != input + static_cast<std::uint64_t>(rows.begin) * row_bytes) {
+        return failure(ErrorCode::invalid_argument,
+                       "input and output overlap; the output must be the place of this rank's rows in the input (from "
+                       "row {} on), or not overlap the input at all",
+                       rows.begin);
+    }
+    request.output = static_cast<std::byte*>(out.data);
+    return {};
+}
+
+Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t rows, Request& request) {
+    if (splits.size() != static_cast<std::size_t>(size)) {
+        return failure(ErrorCode::invalid_argument,
+                       "there are {} splits; expected {}, the number of rows for each rank", splits.size(), size);
+    }
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < splits.size(); ++i) {
+        if (splits[i] < 0) {
+            return failure(ErrorCode::invalid_argument, "the number of rows for rank {} is {}; it must not be negative",
+                           i, splits[i]);
+        }
+        if (__builtin_add_overflow(sum, splits[i], &sum)) {
+            return failure(ErrorCode::invalid_argument, "the sum of the splits does not fit in 64 bits");
+        }
+    }
+    if (sum != rows) {
+        return failure(ErrorCode::invalid_argument,
+                       "the sum of the splits is {}; expected {}, the first dimension of the input", sum, rows);
+    }
+    request.splits.assign(splits.begin(), splits.end());
+    return {};
+}
+
+}  // namespace
+
+Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options, Request& request) {
+    RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
     return make_same_shape(Operation::allreduce, in, out, options, /*reads_input=*/true, request);
 }
 
@@ -163,22 +251,36 @@ Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root,
 }
 
 Status make_allgather(const rueda_tensor& in, const rueda_options& options, Request& request) {
-    RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
-    RUEDA_RETURN_IF_FAILED(check_process_set(options));
-    if (in.ndim == 0) {
-        return failure(
-            ErrorCode::invalid_argument,
-            "an allgather joins tensors along their first dimension, and the input is a scalar (0 dimensions); give it "
-            "the shape [1]");
-    }
-    std::uint64_t all = 0;
-    RUEDA_RETURN_IF_FAILED(count_elements(in, 0, "input", all));
-    RUEDA_RETURN_IF_FAILED(check_memory_of(in, all, "input"));
-    RUEDA_RETURN_IF_FAILED(count_elements(in, 1, "input", request.count));
-    describe(Operation::allgather, in, request.metadata);
+    RUEDA_RETURN_IF_FAILED(
+        make_of_rows(Operation::allgather, "an allgather joins tensors along their", in, options, request));
     request.metadata.shape[0] = Metadata::kAnyExtent;
-    request.input = static_cast<const std::byte*>(in.data);
-    request.first_dimension = in.shape[0];
+    return {};
+}
+
+Status make_reducescatter(const rueda_tensor& in, const rueda_tensor* out, int rank, int size,
+                          const rueda_options& options, Request& request) {
+    RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
+    RUEDA_RETURN_IF_FAILED(
+        make_of_rows(Operation::reducescatter, "a reducescatter splits tensors along their", in, options, request));
+    return out != nullptr ? take_output_of_rows(in, *out, rank, size, request) : Status();
+}
+
+Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count, int size,
+                     const rueda_options& options, Request& request) {
+    RUEDA_RETURN_IF_FAILED(
+        make_of_rows(Operation::alltoall, "an alltoall splits tensors along their", in, options, request));
+    request.metadata.shape[0] = Metadata::kAnyExtent;
+    const std::int64_t rows = request.first_dimension;
+    if (splits != nullptr) {
+        return take_splits({splits, split_count}, size, rows, request);
+    }
+    if (rows % size != 0) {
+        return failure(ErrorCode::invalid_argument,
+                       "the first dimension of the input is {}, which {} ranks cannot share evenly: give splits, the "
+                       "number of rows for each rank",
+                       rows, size);
+    }
+    request.splits.assign(static_cast<std::size_t>(size), rows / size);
     return {};
 }
 

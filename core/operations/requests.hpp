@@ -2,6 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "base/status.hpp"
 #include "core/runtime/tensor_table.hpp"
 #include "rueda/rueda.h"
@@ -21,6 +24,12 @@ namespace rueda::core {
 [[nodiscard]] Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, int size,
                                     const rueda_options& options, Request& request);
 [[nodiscard]] Status make_allgather(const rueda_tensor& in, const rueda_options& options, Request& request);
+/// `out` null: Rueda makes the output.
+[[nodiscard]] Status make_reducescatter(const rueda_tensor& in, const rueda_tensor* out, int rank, int size,
+                                        const rueda_options& options, Request& request);
+/// `splits` null: the same number of rows for every rank.
+[[nodiscard]] Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
+                                   int size, const rueda_options& options, Request& request);
 [[nodiscard]] Status make_barrier(const rueda_options& options, Request& request);
 
 /// The options that hold: those given, the defaults for none, and for an older caller's shorter struct what it has,

@@ -37,7 +37,8 @@ constexpr std::uint32_t kPayloadSlots = 256;
 std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
     extent.slots = extent.initial_slots;
     extent.refusals_per_slot = 0;
-    return NegotiationMemory<base::StdAtomics>::bytes(extent);
+    using Memory = NegotiationMemory<base::StdAtomics>;
+    return Memory::bytes(extent) - Memory::splits_bytes(extent);  // those only alltoalls touch, a line or more a slot
 }
 
 /// Address space for resident tensors of a rank: all of the machine's memory, or what a limit of address space leaves.
@@ -133,7 +134,9 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     // A chunk passes through the caches of its writer and of its reader together with the private memory on either
     // side, and two are under way: an eighth of the L2 keeps all that in it.
     const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : std::min(l2_bytes / 8, kLargestChunk);
-    plan.cell_bytes = std::max<std::uint64_t>(wanted / base::kCacheLine, 1) * base::kCacheLine;
+    // At the least, an element of 8 bytes for every member: of a reducescatter a cell holds a piece for each.
+    const std::uint64_t least_lines = (8 * std::uint64_t{members} + base::kCacheLine - 1) / base::kCacheLine;
+    plan.cell_bytes = std::max(wanted / base::kCacheLine, least_lines) * base::kCacheLine;
     const auto total = [&] {
         return sizeof(base::ControlBlock) + touched_negotiation_bytes(extent) +
                plan.cell_bytes * plan.cells_per_rank * members;

@@ -250,6 +250,15 @@ Status run(const char* name, const rueda_options* given, Make&& make) {
     return call.runtime->run(name == nullptr ? "" : name, request, completion);
 }
 
+/// For who asks for a result.
+Status check_completed(const rueda_handle* handle) {
+    if (handle == nullptr || !handle->done()) {
+        return {ErrorCode::invalid_argument,
+                "the operation has not completed: wait for it before asking for its output"};
+    }
+    return handle->status();
+}
+
 Status start_group(const char* name, std::size_t count, const rueda_tensor* in, const rueda_tensor* out,
                    const rueda_options* given, rueda_handle** handle) {
     Call call;
@@ -428,6 +437,54 @@ int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_
     });
 }
 
+int rueda_reducescatter_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                              const rueda_options* options, rueda_handle** handle) {
+    return guarded([&] {
+        return start(name, options, handle, [&](Runtime& runtime, const rueda_options& o, Request& request) {
+            return rueda::core::make_reducescatter(*in, out, runtime.group().rank, runtime.group().size, o, request);
+        });
+    });
+}
+
+int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                        const rueda_options* options) {
+    return guarded([&]() -> Status {
+        if (out == nullptr) {
+            return {ErrorCode::invalid_argument,
+                    "the output of rueda_reducescatter is NULL, and there is no handle to hold one: give the output's "
+                    "memory, or call rueda_reducescatter_async"};
+        }
+        return run(name, options, [&](Runtime& runtime, const rueda_options& o, Request& request) {
+            return rueda::core::make_reducescatter(*in, out, runtime.group().rank, runtime.group().size, o, request);
+        });
+    });
+}
+
+int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
+                         const rueda_options* options, rueda_handle** handle) {
+    return guarded([&] {
+        return start(name, options, handle, [&](Runtime& runtime, const rueda_options& o, Request& request) {
+            return rueda::core::make_alltoall(*in, splits, split_count, runtime.group().size, o, request);
+        });
+    });
+}
+
+int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
+                   const rueda_options* options, rueda_handle** handle) {
+    rueda_handle* started = nullptr;
+    const int status = rueda_alltoall_async(name, in, splits, split_count, options, &started);
+    if (status != RUEDA_OK) {
+        return status;
+    }
+    const int ended = rueda_wait(started, -1);
+    if (ended != RUEDA_OK) {
+        rueda_handle_release(started);
+        return ended;
+    }
+    *handle = started;
+    return RUEDA_OK;
+}
+
 int rueda_barrier(const rueda_options* options) {
     return guarded([&] {
         return run("", options, [](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
@@ -457,17 +514,27 @@ int rueda_poll(rueda_handle* handle, int* completed) {
 
 int rueda_handle_output(rueda_handle* handle, rueda_tensor* output) {
     return guarded([&]() -> Status {
-        if (handle == nullptr || !handle->done()) {
-            return {ErrorCode::invalid_argument,
-                    "the operation has not completed: wait for it before asking for its output"};
-        }
-        RUEDA_RETURN_IF_FAILED(handle->status());
+        RUEDA_RETURN_IF_FAILED(check_completed(handle));
         if (handle->output == nullptr) {
-            return {ErrorCode::invalid_argument, "only an allgather has an output of its own"};
+            return {ErrorCode::invalid_argument,
+                    "this operation has no output of its own; an allgather, an alltoall, and a reducescatter without "
+                    "an output have one"};
         }
         *output = {handle->output.get(), handle->output_shape.data(),
                    static_cast<std::int32_t>(handle->output_shape.size()),
                    static_cast<std::int32_t>(handle->output_dtype)};
+        return {};
+    });
+}
+
+int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_completed(handle));
+        if (handle->received_splits.empty()) {
+            return {ErrorCode::invalid_argument, "this operation received no splits; only an alltoall does"};
+        }
+        *splits = handle->received_splits.data();
+        *count = handle->received_splits.size();
         return {};
     });
 }

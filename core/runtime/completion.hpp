@@ -44,13 +44,15 @@ public:
     /// Of a done operation.
     [[nodiscard]] const Status& status() const { return status_; }
 
-    // The result of an allgather, made by the engine before it completes the operation.
+    // The result of an operation that makes its own (allgather, alltoall, a reducescatter without output), by the
+    // engine before it completes the operation.
     struct Free {
         void operator()(std::byte* memory) const { std::free(memory); }
     };
     std::unique_ptr<std::byte, Free> output;
     std::vector<std::int64_t> output_shape;
     DType output_dtype = DType::uint8;
+    std::vector<std::int64_t> received_splits;  ///< alltoall: rows that came from each member
 
 private:
     std::atomic<std::uint32_t> remaining_;

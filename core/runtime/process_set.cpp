@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/runtime/process_set.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
@@ -10,6 +11,7 @@
 #include "base/clock.hpp"
 #include "base/memory_limits.hpp"
 #include "base/text.hpp"
+#include "collectives/rows.hpp"
 #include "core/fusion/batch_end.hpp"
 #include "core/operations/requests.hpp"
 #include "ops/reduce.hpp"
@@ -32,6 +34,19 @@ Status about(std::string_view name, const Status& reason) {
         return name.empty() ? reason : failure(reason.code(), "tensor '{}': {}", name, reason.message());
     } catch (const std::bad_alloc&) {
         return reason;
+    }
+}
+
+/// Whose input is announced by its first dimension, which may differ between ranks or steps, and the size of a row.
+bool is_by_rows(Operation operation) {
+    return operation == Operation::allgather || operation == Operation::alltoall ||
+           operation == Operation::reducescatter;
+}
+
+/// Before the arrival, like the place. Other operations than alltoalls have none.
+void fill_splits(std::int64_t* splits, const Request& request) {
+    if (!request.splits.empty()) [[unlikely]] {
+        std::copy(request.splits.begin(), request.splits.end(), splits);
     }
 }
 
@@ -242,6 +257,7 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
     const bool changed = !agree(entry.agreed, entry.request.metadata);
     ++entry.generation;
     fill(memory_.place(entry.slot, rank_, entry.generation), entry, entry.generation, changed);
+    fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
     after_arrival(entry, arrive(memory_, entry.slot, entry.generation, changed), urgency);
 }
 
@@ -265,6 +281,7 @@ void ProcessSet::start_unnamed(const Request& request, Completion& completion, U
     begin_pending(entry, completion);
     entry.generation = unnamed_calls_++ / extent_.unnamed_slots + 1;
     fill(memory_.place(entry.slot, rank_, entry.generation), entry, entry.generation, /*with_metadata=*/true);
+    fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
     after_arrival(entry, arrive(memory_, entry.slot, entry.generation, /*changed=*/false), urgency);
 }
 
@@ -282,8 +299,7 @@ void ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint
     const Request& request = entry.request;
     const Metadata& metadata = request.metadata;
     const auto operation = static_cast<Operation>(metadata.operation);
-    const std::uint64_t rows =
-        operation == Operation::allgather ? static_cast<std::uint64_t>(request.first_dimension) : 1;
+    const std::uint64_t rows = is_by_rows(operation) ? static_cast<std::uint64_t>(request.first_dimension) : 1;
     const std::uint64_t input_bytes = request.count * rows * size_of(static_cast<DType>(metadata.dtype));
     const bool contributes = operation != Operation::broadcast || metadata.root == static_cast<std::int32_t>(rank_);
 
@@ -410,6 +426,7 @@ bool ProcessSet::try_post_full(TensorEntry& entry) {
     record->name_hash = entry.name_hash;
     std::memcpy(record->name, entry.name.data(), entry.name.size());
     fill(record->place, entry, 0, /*with_metadata=*/true);
+    fill_splits(record->splits, entry.request);
     finish_post(registrar_.post());
     return true;
 }
@@ -680,7 +697,7 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
         finish_batch();
         return Turn::advanced;
     }
-    task_ = &communicator_->start({operation, segments_, locations_});
+    task_ = &communicator_->start({operation, segments_, locations_, splits_});
     if (task_->step() == StepResult::done) {
         finish_batch();
     }
@@ -757,7 +774,7 @@ Status ProcessSet::add_segment(TensorEntry& entry, std::uint32_t slot) {
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         RUEDA_RETURN_IF_FAILED(locate(entry, slot, member, locations_.emplace_back()));
     }
-    return static_cast<Operation>(metadata.operation) == Operation::allgather ? prepare_allgather(entry) : Status();
+    return is_by_rows(static_cast<Operation>(metadata.operation)) ? prepare_output(entry, slot) : Status();
 }
 
 /// What a member announced, checked: it comes from another process.
@@ -771,7 +788,7 @@ Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uin
     const std::uint32_t payload_bytes = copy_once(place.payload_bytes);
     location.first_dimension = copy_once(place.first_dimension);
     std::uint64_t bytes = entry.request.count * size_of(static_cast<DType>(metadata.dtype));
-    if (operation == Operation::allgather) {
+    if (is_by_rows(operation)) {
         if (location.first_dimension < 0 ||
             __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(location.first_dimension), &bytes)) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced a first dimension of {}", entry.name,
@@ -799,6 +816,64 @@ Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uin
     return {};
 }
 
+/// Of the operations by rows: where the result goes. A batch holds one of them.
+Status ProcessSet::prepare_output(TensorEntry& entry, std::uint32_t slot) {
+    switch (static_cast<Operation>(entry.request.metadata.operation)) {
+        case Operation::alltoall:
+            return prepare_alltoall(entry, slot);
+        case Operation::reducescatter:
+            return prepare_reducescatter(entry);
+        default:
+            return prepare_allgather(entry);
+    }
+}
+
+/// All members have agreed on the first dimension, but what they announced is in memory that others can write to.
+Status ProcessSet::prepare_reducescatter(TensorEntry& entry) {
+    const std::int64_t rows = entry.request.first_dimension;
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        if (const std::int64_t found = locations_[member].first_dimension; found != rows) {
+            return failure(ErrorCode::internal, "tensor '{}': rank {} announced {} rows for a reducescatter of {}",
+                           entry.name, member, found, rows);
+        }
+    }
+    return entry.request.output != nullptr
+               ? Status()
+               : allocate_output(entry, collectives::rows_of_member(rows, rank_, extent_.members).count);
+}
+
+/// What the members announced, copied once and checked: it comes from other processes.
+Status ProcessSet::prepare_alltoall(TensorEntry& entry, std::uint32_t slot) {
+    splits_.clear();
+    std::vector<std::int64_t>& received = entry.completion->received_splits;
+    received.clear();
+    std::int64_t rows = 0;
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        const std::int64_t* announced = memory_.splits(slot, member, entry.generation);
+        std::int64_t left = locations_[member].first_dimension;
+        for (std::uint32_t to = 0; to < extent_.members; ++to) {
+            const std::int64_t split = copy_once(announced[to]);
+            if (split < 0 || split > left) {
+                left = -1;
+                break;
+            }
+            left -= split;
+            splits_.push_back(split);
+        }
+        if (left != 0) {
+            return failure(ErrorCode::internal,
+                           "tensor '{}': rank {} announced splits that are not those of its {} rows", entry.name,
+                           member, locations_[member].first_dimension);
+        }
+        received.push_back(splits_[std::size_t{member} * extent_.members + rank_]);
+        if (__builtin_add_overflow(rows, received.back(), &rows)) {
+            return failure(ErrorCode::resource_exhausted, "tensor '{}': the received first dimensions overflow",
+                           entry.name);
+        }
+    }
+    return allocate_output(entry, rows);
+}
+
 Status ProcessSet::prepare_allgather(TensorEntry& entry) {
     std::int64_t rows = 0;
     for (const Location& location : std::span(locations_).last(extent_.members)) {
@@ -807,17 +882,23 @@ Status ProcessSet::prepare_allgather(TensorEntry& entry) {
                            entry.name);
         }
     }
+    return allocate_output(entry, rows);
+}
+
+/// A result of `rows` rows, which belongs to the completion.
+Status ProcessSet::allocate_output(TensorEntry& entry, std::int64_t rows) {
     const Metadata& metadata = entry.request.metadata;
     std::uint64_t bytes = 0;
     constexpr std::uint64_t kAlignment = base::kCacheLine;
     if (__builtin_mul_overflow(static_cast<std::uint64_t>(rows), segments_.back().bytes(), &bytes) ||
         bytes > ~std::uint64_t{0} - kAlignment) {
-        return failure(ErrorCode::resource_exhausted, "tensor '{}': {} gathered rows overflow", entry.name, rows);
+        return failure(ErrorCode::resource_exhausted, "tensor '{}': the {} rows of the result overflow", entry.name,
+                       rows);
     }
     const std::uint64_t allocation = (bytes / kAlignment + 1) * kAlignment;
     auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, allocation));
     if (memory == nullptr) {
-        return failure(ErrorCode::resource_exhausted, "tensor '{}': no memory for a gathered result of {}", entry.name,
+        return failure(ErrorCode::resource_exhausted, "tensor '{}': no memory for a result of {}", entry.name,
                        base::format_bytes(bytes));
     }
     Completion& completion = *entry.completion;

@@ -147,7 +147,11 @@ private:
     Status add_segment(TensorEntry& entry, std::uint32_t slot);
     Status locate(const TensorEntry& entry, std::uint32_t slot, std::uint32_t member,
                   collectives::Location& location) const;
+    Status prepare_output(TensorEntry& entry, std::uint32_t slot);
     Status prepare_allgather(TensorEntry& entry);
+    Status prepare_reducescatter(TensorEntry& entry);
+    Status prepare_alltoall(TensorEntry& entry, std::uint32_t slot);
+    Status allocate_output(TensorEntry& entry, std::int64_t rows);
     void finish_batch();
     void advance_to(std::uint64_t position);
     void handle_mismatch(std::uint32_t slot);
@@ -198,6 +202,7 @@ private:
     std::int64_t hold_until_ns_ = 0;
     std::vector<collectives::Segment> segments_;
     std::vector<collectives::Location> locations_;
+    std::vector<std::int64_t> splits_;  // of the alltoall under way
     std::vector<TensorEntry*> batch_entries_;
 };
 

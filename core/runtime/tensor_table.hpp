@@ -20,8 +20,9 @@ struct Request {
     Metadata metadata;
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
-    std::uint64_t count = 0;           ///< elements; of an allgather: of one row
-    std::int64_t first_dimension = 0;  ///< allgather: rows of this rank
+    std::uint64_t count = 0;           ///< elements; of an allgather, alltoall or reducescatter: of one row
+    std::int64_t first_dimension = 0;  ///< of these: rows of this rank's input
+    std::vector<std::int64_t> splits;  ///< alltoall: how many of them are for each member
 };
 
 /// A name as this rank knows it, with the operation that is pending on it: at most one.

@@ -85,10 +85,10 @@ typedef struct rueda_handle rueda_handle;
 /** Options of an operation. Start from RUEDA_OPTIONS_INIT. */
 typedef struct rueda_options {
     size_t struct_size;
-    double prescale;     /**< each rank's input is multiplied by this first */
-    double postscale;    /**< the result is multiplied by this last */
+    double prescale;     /**< each rank's input is multiplied by this first; likewise */
+    double postscale;    /**< the result is multiplied by this last; likewise */
     rueda_slot* slot;    /**< where set, it stands for the name, and the `name` argument is ignored */
-    int32_t reduce_op;   /**< enum rueda_reduce_op; allreduce only */
+    int32_t reduce_op;   /**< enum rueda_reduce_op; allreduce and reducescatter */
     int32_t process_set; /**< 0 is the world, the only one of this version */
 } rueda_options;
 
@@ -158,6 +158,28 @@ RUEDA_API int rueda_broadcast(const char* name, const rueda_tensor* in, const ru
 RUEDA_API int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_options* options,
                                     rueda_handle** handle);
 
+/** The reduction of the ranks' tensors, as rueda_allreduce makes it, divided along the first dimension: every rank gets
+ * its rows. Same shape and dtype on every rank. Where the rows cannot be shared evenly, the first ranks get one more;
+ * there may be none. `out` has the shape of this rank's rows, and is their place in `in` or does not overlap it. With
+ * `out` NULL the result belongs to the handle: rueda_handle_output. */
+RUEDA_API int rueda_reducescatter_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                                        const rueda_options* options, rueda_handle** handle);
+/** `out` must not be NULL here. */
+RUEDA_API int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                                  const rueda_options* options);
+
+/** The first splits[0] rows of `in` go to rank 0, the next splits[1] rows to rank 1, and so on; what comes from the
+ * ranks lies in the result in their order. `splits` are `split_count` numbers, one for each rank, none negative, whose
+ * sum is the first dimension; they are read during the call only, and may be others on every rank and at every step.
+ * NULL: all ranks get the same number of rows, and the first dimension must be divisible by the number of ranks. The
+ * other dimensions and the dtype must agree. The result belongs to the handle: rueda_handle_output, and
+ * rueda_handle_received_splits. */
+RUEDA_API int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
+                                   const rueda_options* options, rueda_handle** handle);
+/** Blocks. `handle` is written only where all went well, and must be released. */
+RUEDA_API int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
+                             const rueda_options* options, rueda_handle** handle);
+
 /** Returns when every rank has called it. */
 RUEDA_API int rueda_barrier(const rueda_options* options);
 
@@ -166,8 +188,11 @@ RUEDA_API int rueda_barrier(const rueda_options* options);
 RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
 /** Writes 1 if the operation has completed (well or not), else 0. Does not block. */
 RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
-/** The result of a completed allgather; data and shape are valid until the handle is released. */
+/** The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter without `out`.
+ * Data and shape are valid until the handle is released. */
 RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
+/** Of a completed alltoall: how many rows came from each rank. Valid until the handle is released. */
+RUEDA_API int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);
 /** Gives the handle back. A pending operation goes on, and still owns its input and output. NULL is allowed. */
 RUEDA_API void rueda_handle_release(rueda_handle* handle);
 

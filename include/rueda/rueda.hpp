@@ -125,6 +125,7 @@ struct ProcessSet {
 };
 inline ProcessSet world() { return {}; }
 
+/// Of an allreduce or a reducescatter.
 struct AllreduceOptions {
     ReduceOp op = ReduceOp::average;
     double prescale = 1.0;
@@ -216,12 +217,21 @@ public:
         }
         return completed != 0;
     }
-    /// The result of a completed allgather; valid while this handle lives.
+    /// The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter without an
+    /// output. Valid while this handle lives.
     [[nodiscard]] TensorView output() const {
         rueda_tensor tensor{};
         detail::check(rueda_handle_output(handle_, &tensor));
         return {tensor.data, static_cast<DType>(tensor.dtype),
                 Shape(std::span(tensor.shape, static_cast<std::size_t>(tensor.ndim)))};
+    }
+
+    /// Of a completed alltoall: how many rows came from each rank. Valid while this handle lives.
+    [[nodiscard]] std::span<const std::int64_t> received_splits() const {
+        const std::int64_t* splits = nullptr;
+        std::size_t count = 0;
+        detail::check(rueda_handle_received_splits(handle_, &splits, &count));
+        return {splits, count};
     }
 
 private:
@@ -303,6 +313,77 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
 /// Blocking; the result is output() of the handle that comes back.
 [[nodiscard]] inline Handle allgather(const TensorName& name, const TensorView& in, const Options& options = {}) {
     Handle handle = allgather_async(name, in, options);
+    handle.wait();
+    return handle;
+}
+
+using ReducescatterOptions = AllreduceOptions;
+
+/// Starts a reducescatter of `in`: `out` becomes this rank's rows of the reduction. See rueda_reducescatter_async.
+[[nodiscard]] inline Handle reducescatter_async(const TensorName& name, const TensorView& in, const TensorView& out,
+                                                const ReducescatterOptions& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    const rueda_tensor c_out = out.c_tensor();
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_reducescatter_async(name.c_name(), &c_in, &c_out, &c, &handle));
+    return Handle(handle);
+}
+/// Into memory of Rueda; the result is Handle::output().
+[[nodiscard]] inline Handle reducescatter_async(const TensorName& name, const TensorView& in,
+                                                const ReducescatterOptions& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_reducescatter_async(name.c_name(), &c_in, nullptr, &c, &handle));
+    return Handle(handle);
+}
+/// Blocking.
+inline void reducescatter(const TensorName& name, const TensorView& in, const TensorView& out,
+                          const ReducescatterOptions& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    const rueda_tensor c_out = out.c_tensor();
+    detail::check(rueda_reducescatter(name.c_name(), &c_in, &c_out, &c));
+}
+/// Blocking; the result is output() of the handle that comes back.
+[[nodiscard]] inline Handle reducescatter(const TensorName& name, const TensorView& in,
+                                          const ReducescatterOptions& options = {}) {
+    Handle handle = reducescatter_async(name, in, options);
+    handle.wait();
+    return handle;
+}
+
+/// Starts an alltoall: the first splits[0] rows of `in` go to rank 0, the next splits[1] to rank 1, and so on. The
+/// result is Handle::output(), what came from each rank Handle::received_splits(). See rueda_alltoall_async.
+[[nodiscard]] inline Handle alltoall_async(const TensorName& name, const TensorView& in,
+                                           std::span<const std::int64_t> splits, const Options& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    rueda_handle* handle = nullptr;
+    // Null would mean equal splits: no splits at all are splits that are missing.
+    const std::int64_t none = 0;
+    detail::check(
+        rueda_alltoall_async(name.c_name(), &c_in, splits.empty() ? &none : splits.data(), splits.size(), &c, &handle));
+    return Handle(handle);
+}
+/// The same number of rows for every rank.
+[[nodiscard]] inline Handle alltoall_async(const TensorName& name, const TensorView& in, const Options& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_alltoall_async(name.c_name(), &c_in, nullptr, 0, &c, &handle));
+    return Handle(handle);
+}
+/// Blocking; the result is output() and received_splits() of the handle that comes back.
+[[nodiscard]] inline Handle alltoall(const TensorName& name, const TensorView& in, std::span<const std::int64_t> splits,
+                                     const Options& options = {}) {
+    Handle handle = alltoall_async(name, in, splits, options);
+    handle.wait();
+    return handle;
+}
+[[nodiscard]] inline Handle alltoall(const TensorName& name, const TensorView& in, const Options& options = {}) {
+    Handle handle = alltoall_async(name, in, options);
     handle.wait();
     return handle;
 }
