@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,8 +47,10 @@ public:
     virtual Status wait(double timeout_seconds) = 0;
     Status wait() { return wait(-1); }
     virtual bool ready() = 0;
-    /// Of a done allgather; valid while this lives.
+    /// Of a done operation that makes its own; valid while this lives.
     virtual Tensor output() = 0;
+    /// Of a done alltoall.
+    virtual std::vector<std::int64_t> received_splits() = 0;
 };
 using PendingPointer = std::unique_ptr<Pending>;
 
@@ -70,10 +73,18 @@ public:
                                                const Reduce& reduce) = 0;
     virtual Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
     virtual Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in) = 0;
+    /// `out` null: the output is the operation's.
+    virtual Result<PendingPointer> start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
+                                                       const Reduce& reduce) = 0;
+    /// Without splits: the same number of rows for every rank.
+    virtual Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in,
+                                                  const std::optional<std::vector<std::int64_t>>& splits) = 0;
 
     // The blocking forms, which are not start and wait: they close a batch at once.
     virtual Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) = 0;
     virtual Status broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
+    virtual Status reducescatter(const std::string& name, const Tensor& in, const Tensor& out,
+                                 const Reduce& reduce) = 0;
     virtual Status barrier() = 0;
 
     virtual Result<void*> allocate(std::size_t bytes) = 0;

@@ -53,6 +53,20 @@ Start gathers(std::vector<std::int64_t> shape) {
     };
 }
 
+Start reduce_scatters(std::vector<std::int64_t> shape, Reduce reduce = {}) {
+    return [=](Client& client, const std::string& name, std::byte* memory) {
+        return client.start_reducescatter(name, {memory, DType::float32, shape}, nullptr, reduce);
+    };
+}
+/// Splits differ by right: rank r keeps `rows` rows.
+Start exchanges(DType dtype, std::int64_t rows, std::int64_t row) {
+    return [=](Client& client, const std::string& name, std::byte* memory) {
+        std::vector<std::int64_t> splits(static_cast<std::size_t>(client.size()), 0);
+        splits[static_cast<std::size_t>(client.rank())] = rows;
+        return client.start_alltoall(name, {memory, dtype, {rows, row}}, splits);
+    };
+}
+
 std::vector<Disagreement> disagreements() {
     const Start usual = reduces(DType::float32, {4});
     return {
@@ -64,6 +78,15 @@ std::vector<Disagreement> disagreements() {
         {"the operation", "allreduce", "broadcast", usual, broadcasts_from(0)},
         {"the operation", "allgather", "allreduce", gathers({4}), usual},
         {"the reduce operation", "sum", "max", usual, reduces(DType::float32, {4}, {ReduceOp::max})},
+        {"the shape", "[4, 2]", "[5, 2]", reduce_scatters({4, 2}), reduce_scatters({5, 2})},
+        {"the shape", "[100, 3]", "[100, 2]", reduce_scatters({100, 3}), reduce_scatters({100, 2})},
+        {"the operation", "allreduce", "reducescatter", usual, reduce_scatters({4})},
+        {"the reduce operation", "sum", "product", reduce_scatters({4}), reduce_scatters({4}, {ReduceOp::product})},
+        {"the prescale factor", "1", "2", reduce_scatters({4}), reduce_scatters({4}, {ReduceOp::sum, 2})},
+        {"the postscale factor", "1", "3", reduce_scatters({4}), reduce_scatters({4}, {ReduceOp::sum, 1, 3})},
+        {"the shape", "[any, 3]", "[any, 2]", exchanges(DType::float32, 4, 3), exchanges(DType::float32, 5, 2)},
+        {"the dtype", "float32", "float16", exchanges(DType::float32, 50, 3), exchanges(DType::float16, 4, 3)},
+        {"the operation", "alltoall", "allgather", exchanges(DType::float32, 4, 3), gathers({4, 3})},
         {"the root rank", "0", "1", broadcasts_from(0), broadcasts_from(1)},
         {"the prescale factor", "1", "0.5", usual, reduces(DType::float32, {4}, {ReduceOp::sum, 0.5})},
         {"the postscale factor", "1", "0.25", usual, reduces(DType::float32, {4}, {ReduceOp::sum, 1, 0.25})},
@@ -234,6 +257,62 @@ void timeouts(Client& client) {
     }
 }
 
+std::vector<std::int64_t> splits_of(int size, std::int64_t first, std::int64_t others) {
+    std::vector<std::int64_t> splits(static_cast<std::size_t>(size), others);
+    splits.front() = first;
+    return splits;
+}
+
+void refused_rows(Client& client) {
+    const int size = client.size();
+    const std::int64_t rows = std::int64_t{2} * size;
+    std::vector<float> values(static_cast<std::size_t>(4 * rows));
+    const Tensor tensor{values.data(), DType::float32, {rows, 1}};
+    const auto message = [](const Status& status, const std::string& what) {
+        return expect_failure(status, ErrorCode::invalid_argument, what);
+    };
+    const auto scattered = [&](const Tensor& out) {
+        return client.start_reducescatter("refused", tensor, &out, {}).status();
+    };
+    RUEDA_RANK_EQUAL(message(scattered({values.data() + rows, DType::float32, {3, 1}}), "an output of other rows"),
+                     fmt::format("the output's shape is [3, 1]; expected [2, 1]: of the input's {} rows, rank {} of {} "
+                                 "gets 2",
+                                 rows, client.rank(), size));
+    message(scattered({values.data() + rows, DType::float32, {2}}), "an output of another shape");
+    message(scattered({values.data() + rows, DType::int32, {2, 1}}), "an output of another dtype");
+    message(scattered({nullptr, DType::float32, {2, 1}}), "an output without memory");
+    message(scattered({values.data() + std::ptrdiff_t{2} * client.rank() + 1, DType::float32, {2, 1}}), "an overlap");
+    message(client.start_reducescatter("refused", {values.data(), DType::float32, {}}, nullptr, {}).status(),
+            "a reducescatter of a scalar");
+    expect_failure(client.start_reducescatter("refused", tensor, nullptr, {ReduceOp::adasum}).status(),
+                   ErrorCode::unsupported, "a reducescatter by adasum");
+
+    const auto exchanged = [&](const std::optional<std::vector<std::int64_t>>& splits) {
+        return message(client.start_alltoall("refused", tensor, splits).status(), "splits");
+    };
+    RUEDA_RANK_EQUAL(exchanged(splits_of(size + 1, 0, 2)),
+                     fmt::format("there are {} splits; expected {}, the number of rows for each rank", size + 1, size));
+    RUEDA_RANK_EQUAL(exchanged(std::vector<std::int64_t>{}),
+                     fmt::format("there are 0 splits; expected {}, the number of rows for each rank", size));
+    RUEDA_RANK_EQUAL(exchanged(splits_of(size, -1, 2)),
+                     std::string("the number of rows for rank 0 is -1; it must not be negative"));
+    RUEDA_RANK_EQUAL(
+        exchanged(splits_of(size, 3, 2)),
+        fmt::format("the sum of the splits is {}; expected {}, the first dimension of the input", rows + 1, rows));
+    message(client.start_alltoall("refused", {values.data(), DType::float32, {}}, std::nullopt).status(),
+            "an alltoall of a scalar");
+    if (size > 1) {
+        exchanged(std::vector<std::int64_t>(static_cast<std::size_t>(size), INT64_MAX));
+        RUEDA_RANK_EQUAL(
+            message(
+                client.start_alltoall("refused", {values.data(), DType::float32, {rows + 1}}, std::nullopt).status(),
+                "rows that cannot be shared"),
+            fmt::format("the first dimension of the input is {}, which {} ranks cannot share evenly: give splits, the "
+                        "number of rows for each rank",
+                        rows + 1, size));
+    }
+}
+
 void refused_arguments(Client& client) {
     std::array<float, 8> values{};
     const Tensor tensor{values.data(), DType::float32, {4}};
@@ -252,6 +331,7 @@ void refused_arguments(Client& client) {
                    "a negative root");
     expect_failure(client.start_allgather("refused", {values.data(), DType::float32, {}}).status(),
                    ErrorCode::invalid_argument, "an allgather of a scalar");
+    refused_rows(client);
     // Nothing of that was started.
     agree_once(client, "refused", 1);
 }

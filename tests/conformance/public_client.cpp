@@ -39,6 +39,10 @@ public:
         const TensorView view = handle_.output();
         return {view.data(), view.dtype(), {view.shape().extents().begin(), view.shape().extents().end()}};
     }
+    std::vector<std::int64_t> received_splits() override {
+        const auto splits = handle_.received_splits();
+        return {splits.begin(), splits.end()};
+    }
 
 private:
     Handle handle_;
@@ -83,12 +87,31 @@ Result<PendingPointer> PublicClient::start_allgather(const std::string& name, co
     return started([&] { return allgather_async(name, view_of(in)); });
 }
 
+Result<PendingPointer> PublicClient::start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
+                                                         const Reduce& reduce) {
+    return started([&] {
+        return out != nullptr ? reducescatter_async(name, view_of(in), view_of(*out), options_of(reduce))
+                              : reducescatter_async(name, view_of(in), options_of(reduce));
+    });
+}
+
+Result<PendingPointer> PublicClient::start_alltoall(const std::string& name, const Tensor& in,
+                                                    const std::optional<std::vector<std::int64_t>>& splits) {
+    return started([&] {
+        return splits.has_value() ? alltoall_async(name, view_of(in), *splits) : alltoall_async(name, view_of(in));
+    });
+}
+
 Status PublicClient::allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) {
     return status_of([&] { rueda::allreduce(name, view_of(in), view_of(out), options_of(reduce)); });
 }
 
 Status PublicClient::broadcast(const std::string& name, const Tensor& tensor, int root) {
     return status_of([&] { rueda::broadcast(name, view_of(tensor), root); });
+}
+
+Status PublicClient::reducescatter(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) {
+    return status_of([&] { rueda::reducescatter(name, view_of(in), view_of(out), options_of(reduce)); });
 }
 
 Status PublicClient::barrier() {

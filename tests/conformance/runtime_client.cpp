@@ -21,6 +21,7 @@ public:
     Status wait(double timeout_seconds) override { return runtime_.wait(completion_, timeout_seconds); }
     bool ready() override { return runtime_.poll(completion_); }
     Tensor output() override { return {completion_.output.get(), completion_.output_dtype, completion_.output_shape}; }
+    std::vector<std::int64_t> received_splits() override { return completion_.received_splits; }
     /// Of an operation that was refused at once.
     void never_started() {
         while (!completion_.done()) {
@@ -108,6 +109,25 @@ Result<PendingPointer> RuntimeClient::start_allgather(const std::string& name, c
     return start(name, request);
 }
 
+Result<PendingPointer> RuntimeClient::start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
+                                                          const Reduce& reduce) {
+    const rueda_tensor output = out != nullptr ? c_tensor(*out) : rueda_tensor{};
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_reducescatter(c_tensor(in), out != nullptr ? &output : nullptr, rank(), size(),
+                                                    c_options(reduce), request));
+    return start(name, request);
+}
+
+Result<PendingPointer> RuntimeClient::start_alltoall(const std::string& name, const Tensor& in,
+                                                     const std::optional<std::vector<std::int64_t>>& splits) {
+    const std::int64_t none = 0;  // no splits at all are not equal splits
+    const std::int64_t* given = !splits.has_value() ? nullptr : splits->empty() ? &none : splits->data();
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_alltoall(c_tensor(in), given, splits.has_value() ? splits->size() : 0, size(),
+                                               default_options(), request));
+    return start(name, request);
+}
+
 Status RuntimeClient::allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) {
     Request request;
     RUEDA_RETURN_IF_FAILED(core::make_allreduce(c_tensor(in), c_tensor(out), c_options(reduce), request));
@@ -119,6 +139,15 @@ Status RuntimeClient::broadcast(const std::string& name, const Tensor& tensor, i
     const rueda_tensor c = c_tensor(tensor);
     Request request;
     RUEDA_RETURN_IF_FAILED(core::make_broadcast(c, c, root, size(), default_options(), request));
+    Completion completion;
+    return runtime_->run(name, request, completion);
+}
+
+Status RuntimeClient::reducescatter(const std::string& name, const Tensor& in, const Tensor& out,
+                                    const Reduce& reduce) {
+    const rueda_tensor output = c_tensor(out);
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_reducescatter(c_tensor(in), &output, rank(), size(), c_options(reduce), request));
     Completion completion;
     return runtime_->run(name, request, completion);
 }

@@ -197,9 +197,14 @@ void fill_input(const Tensor& tensor, ReduceOp op, int rank, int salt) {
 }
 
 void check_allreduce(const Tensor& result, const Reduce& reduce, int size, int salt, const std::string& what) {
+    check_reduction(result, 0, reduce, size, salt, what);
+}
+
+void check_reduction(const Tensor& result, std::size_t first, const Reduce& reduce, int size, int salt,
+                     const std::string& what) {
     std::vector<double> expected;
     for (std::size_t i = 0; i < std::min(result.elements(), kPeriod); ++i) {
-        expected.push_back(expected_value(result.dtype, reduce, size, i, salt));
+        expected.push_back(expected_value(result.dtype, reduce, size, first + i, salt));
     }
     for (std::size_t i = 0; i < result.elements(); ++i) {
         const double found = element(result, i);
@@ -211,14 +216,14 @@ void check_allreduce(const Tensor& result, const Reduce& reduce, int size, int s
     }
 }
 
-void check_copy(const Tensor& result, std::size_t first, std::size_t count, int rank, int salt,
-                const std::string& what) {
+void check_copy(const Tensor& result, std::size_t first, std::size_t count, int rank, int salt, const std::string& what,
+                std::size_t from) {
     for (std::size_t i = 0; i < count; ++i) {
         const double found = element(result, first + i);
-        const auto expected = static_cast<double>(input_value(result.dtype, ReduceOp::sum, rank, i, salt));
+        const auto expected = static_cast<double>(input_value(result.dtype, ReduceOp::sum, rank, from + i, salt));
         if (found != expected) {
             throw RankCheckFailed(
-                fmt::format("{}: element {} of rank {} is {}, expected {}", what, i, rank, found, expected));
+                fmt::format("{}: element {} of rank {} is {}, expected {}", what, from + i, rank, found, expected));
         }
     }
 }

@@ -27,9 +27,13 @@ void fill_input(const Tensor& tensor, ReduceOp op, int rank, int salt);
 /// Throws RankCheckFailed where an element is not what the definition of the operation gives for the inputs of
 /// fill_input: computed one by one in whole numbers and double.
 void check_allreduce(const Tensor& result, const Reduce& reduce, int size, int salt, const std::string& what);
-/// What fill_input gave rank `rank`, bit for bit; `first` is its first element's index in `result`.
-void check_copy(const Tensor& result, std::size_t first, std::size_t count, int rank, int salt,
-                const std::string& what);
+/// The same of a piece: element 0 of `result` is element `first` of the inputs.
+void check_reduction(const Tensor& result, std::size_t first, const Reduce& reduce, int size, int salt,
+                     const std::string& what);
+/// What fill_input gave rank `rank`, bit for bit; `first` is its first element's index in `result`, `from` the one in
+/// the input.
+void check_copy(const Tensor& result, std::size_t first, std::size_t count, int rank, int salt, const std::string& what,
+                std::size_t from = 0);
 
 /// Memory for a tensor with a margin behind it that must keep its pattern.
 class Buffer {

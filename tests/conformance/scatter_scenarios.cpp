@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace rueda::tests {
+namespace {
+
+constexpr std::array kOps = {ReduceOp::average, ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+
+/// Where a reducescatter's output lies.
+enum class Output { beside, in_place, of_rueda };
+constexpr std::array kOutputs = {Output::beside, Output::in_place, Output::of_rueda};
+
+std::size_t unsigned_of(std::int64_t value) { return static_cast<std::size_t>(value); }
+
+/// Deals the rows out one by one: who comes early gets one more.
+std::vector<std::int64_t> dealt(std::int64_t rows, int size) {
+    std::vector<std::int64_t> each(static_cast<std::size_t>(size), 0);
+    for (std::int64_t row = 0; row < rows; ++row) {
+        ++each[unsigned_of(row % size)];
+    }
+    return each;
+}
+
+/// One reducescatter with its memory, from the start to the check.
+class Trial {
+public:
+    Trial(Client& client, const std::string& name, DType dtype, std::int64_t rows, std::int64_t row,
+          const Reduce& reduce, Residency residency, Output output, int salt)
+        : client_(client),
+          name_(name),
+          reduce_(reduce),
+          salt_(salt),
+          row_(row),
+          output_(output),
+          what_(fmt::format("'{}' {} {} of [{}, {}], {}, {}", name, rueda::name_of(reduce.op), rueda::name_of(dtype),
+                            rows, row, name_of(residency),
+                            output == Output::beside     ? "beside"
+                            : output == Output::in_place ? "in place"
+                                                         : "of Rueda")),
+          input_(client, dtype, {rows, row}, is_resident(residency, client.rank(), 0)) {
+        const std::vector<std::int64_t> each = dealt(rows, client.size());
+        my_rows_ = each[unsigned_of(client.rank())];
+        for (int rank = 0; rank < client.rank(); ++rank) {
+            first_row_ += each[unsigned_of(rank)];
+        }
+        if (output == Output::beside) {
+            beside_.emplace_back(client, dtype, std::vector{my_rows_, row}, is_resident(residency, client.rank(), 1));
+        }
+        fill_input(input_.tensor(), reduce.op, client.rank(), salt);
+    }
+
+    void start() {
+        const Tensor out = given_output();
+        pending_ = expect_value(
+            client_.start_reducescatter(name_, input_.tensor(), output_ == Output::of_rueda ? nullptr : &out, reduce_),
+            what_);
+    }
+    void run() { expect_ok(client_.reducescatter(name_, input_.tensor(), given_output(), reduce_), what_); }
+    void finish() {
+        if (pending_ != nullptr) {
+            expect_ok(pending_->wait(), what_);
+        }
+        const Tensor result = output_ == Output::of_rueda ? pending_->output() : given_output();
+        RUEDA_RANK_EQUAL(fmt::format("{}", fmt::join(result.shape, ",")), fmt::format("{},{}", my_rows_, row_));
+        RUEDA_RANK_CHECK(result.dtype == input_.tensor().dtype);
+        check_reduction(result, unsigned_of(first_row_ * row_), reduce_, client_.size(), salt_, what_);
+        check_input();
+        input_.check_margin(what_);
+        for (const Buffer& buffer : beside_) {
+            buffer.check_margin(what_);
+        }
+    }
+
+private:
+    [[nodiscard]] Tensor given_output() const {
+        const Tensor& in = input_.tensor();
+        auto* const own = static_cast<std::byte*>(in.data) + unsigned_of(first_row_ * row_) * size_of(in.dtype);
+        return {beside_.empty() ? own : beside_.front().tensor().data, in.dtype, {my_rows_, row_}};
+    }
+    /// It is only read, but for this rank's rows where they are the output.
+    void check_input() const {
+        const Tensor& in = input_.tensor();
+        for (std::size_t i = 0; i < in.elements(); ++i) {
+            const bool own = i >= unsigned_of(first_row_ * row_) && i < unsigned_of((first_row_ + my_rows_) * row_);
+            const auto given = input_value(in.dtype, reduce_.op, client_.rank(), i, salt_);
+            if (!(own && output_ == Output::in_place) && element(in, i) != static_cast<double>(given)) {
+                throw RankCheckFailed(fmt::format("{}: element {} of the input has changed", what_, i));
+            }
+        }
+    }
+
+    Client& client_;
+    std::string name_;
+    Reduce reduce_;
+    int salt_;
+    std::int64_t row_;
+    Output output_;
+    std::string what_;
+    Buffer input_;
+    std::vector<Buffer> beside_;
+    std::int64_t my_rows_ = 0;
+    std::int64_t first_row_ = 0;
+    PendingPointer pending_;
+};
+
+/// Rows and the length of a row: none, fewer rows than ranks, around the inline limit (80 bytes), uneven, and several
+/// of the tiny chunks of the tests.
+struct Extents {
+    std::int64_t rows;
+    std::int64_t row;
+};
+constexpr std::array kExtents = {Extents{0, 3}, Extents{5, 0},  Extents{1, 1},  Extents{3, 2},   Extents{10, 1},
+                                 Extents{7, 3}, Extents{21, 1}, Extents{40, 7}, Extents{1001, 1}};
+
+void reducescatters(Client& client) {
+    int salt = 0;
+    for (const Residency residency : kResidencies) {
+        for (const Output output : kOutputs) {
+            std::vector<std::unique_ptr<Trial>> trials;
+            for (const ReduceOp op : kOps) {
+                for (std::int32_t dtype = 0; dtype < kDTypeCount; ++dtype) {
+                    const Extents extents = kExtents[static_cast<std::size_t>(++salt) % kExtents.size()];
+                    const std::string name = fmt::format("scatter.{}.{}", rueda::name_of(op), dtype);
+                    trials.push_back(std::make_unique<Trial>(client, name, static_cast<DType>(dtype), extents.rows,
+                                                             extents.row, Reduce{op}, residency, output, salt));
+                    trials.back()->start();
+                }
+            }
+            for (const auto& trial : trials) {
+                trial->finish();
+            }
+        }
+    }
+}
+
+/// The same names again, so that they are bound to slots; blocking, where the output is the caller's.
+void repeated_reducescatters(Client& client) {
+    constexpr std::array kFactors = {Reduce{ReduceOp::sum, 0.5, 3.0}, Reduce{ReduceOp::average, 2.0, 1.0},
+                                     Reduce{ReduceOp::max, 0.5, 2.0}};
+    int salt = 0;
+    for (int round = 0; round < 2; ++round) {
+        for (const Residency residency : kResidencies) {
+            for (const Extents& extents : kExtents) {
+                for (const Output output : kOutputs) {
+                    const Reduce& reduce = kFactors[static_cast<std::size_t>(++salt) % kFactors.size()];
+                    const DType dtype = extents.row % 2 == 0 ? DType::bfloat16 : DType::float32;
+                    Trial trial(client, fmt::format("scatter.again.{}.{}.{}", extents.rows, extents.row, salt % 3),
+                                dtype, extents.rows, extents.row, reduce, residency, output, salt);
+                    if (output == Output::of_rueda) {
+                        trial.start();
+                    } else {
+                        trial.run();
+                    }
+                    trial.finish();
+                }
+            }
+        }
+    }
+}
+
+void large_reducescatters(Client& client) {
+    int salt = 0;
+    for (const Residency residency : kResidencies) {
+        const Output output = kOutputs[static_cast<std::size_t>(++salt) % kOutputs.size()];
+        Trial trial(client, "scatter.large", DType::float32, 1003, 257, {ReduceOp::average}, residency, output, salt);
+        trial.start();
+        trial.finish();
+    }
+}
+
+/// Rows that `from` has for `to` in round `round`: none at all, only its own, only to one, and some that are zero.
+std::int64_t split_of(int from, int to, int size, int round) {
+    switch (round) {
+        case 0:
+            return 0;
+        case 1:
+            return from == to ? 4 : 0;
+        case 2:
+            return to == size - 1 ? 3 : 0;
+        case 3:
+            return from == 0 ? 100 * (to + 1) : 0;
+        case 4:
+            return (from + 1) % size == to ? 130 : 1;
+        default:
+            return (from * 3 + to * 5 + round) % 4;
+    }
+}
+
+/// Checks what this rank has got by `split(from, to)`.
+template <class Split>
+void check_alltoall(Client& client, Pending& pending, DType dtype, std::int64_t row, int salt, const std::string& what,
+                    Split&& split) {
+    const Tensor output = pending.output();
+    std::vector<std::int64_t> received;
+    std::int64_t rows = 0;
+    for (int from = 0; from < client.size(); ++from) {
+        std::int64_t skipped = 0;
+        for (int to = 0; to < client.rank(); ++to) {
+            skipped += split(from, to);
+        }
+        received.push_back(split(from, client.rank()));
+        check_copy(output, unsigned_of(rows * row), unsigned_of(received.back() * row), from, salt, what,
+                   unsigned_of(skipped * row));
+        rows += received.back();
+    }
+    RUEDA_RANK_EQUAL(fmt::format("{}", fmt::join(output.shape, ",")), fmt::format("{},{}", rows, row));
+    RUEDA_RANK_EQUAL(fmt::format("{}", fmt::join(pending.received_splits(), ",")),
+                     fmt::format("{}", fmt::join(received, ",")));
+    RUEDA_RANK_CHECK(output.dtype == dtype);
+}
+
+/// The splits change from round to round under the same names.
+void alltoalls(Client& client) {
+    const int size = client.size();
+    int salt = 0;
+    for (const Residency residency : kResidencies) {
+        for (int round = 0; round < 8; ++round) {
+            for (const std::int64_t row : {0, 1, 20, 300}) {
+                ++salt;
+                const auto split = [&](int from, int to) { return split_of(from, to, size, round); };
+                std::vector<std::int64_t> splits;
+                std::int64_t rows = 0;
+                for (int to = 0; to < size; ++to) {
+                    splits.push_back(split(client.rank(), to));
+                    rows += splits.back();
+                }
+                const DType dtype = row == 1 ? DType::int64 : row == 20 ? DType::float16 : DType::int8;
+                const Buffer mine(client, dtype, {rows, row}, is_resident(residency, client.rank(), salt));
+                fill_input(mine.tensor(), ReduceOp::sum, client.rank(), salt);
+                const std::string what =
+                    fmt::format("alltoall of rows of {}, round {}, {}", row, round, name_of(residency));
+                const auto pending =
+                    expect_value(client.start_alltoall(fmt::format("alltoall.{}", row), mine.tensor(), splits), what);
+                // They are read during the call only.
+                std::fill(splits.begin(), splits.end(), -1);
+                expect_ok(pending->wait(), what);
+                check_alltoall(client, *pending, dtype, row, salt, what, split);
+                mine.check_margin(what);
+            }
+        }
+    }
+}
+
+void even_alltoalls(Client& client) {
+    int salt = 100;
+    for (const Residency residency : kResidencies) {
+        for (const std::int64_t each : {0, 1, 7, 300}) {
+            ++salt;
+            const Buffer mine(client, DType::float64, {each * client.size(), 5},
+                              is_resident(residency, client.rank(), salt));
+            fill_input(mine.tensor(), ReduceOp::sum, client.rank(), salt);
+            const std::string what = fmt::format("alltoall of {} rows for each, {}", each, name_of(residency));
+            const auto pending =
+                expect_value(client.start_alltoall("alltoall.even", mine.tensor(), std::nullopt), what);
+            expect_ok(pending->wait(), what);
+            check_alltoall(client, *pending, DType::float64, 5, salt, what, [&](int, int) { return each; });
+        }
+    }
+}
+
+/// Several under way, in another order on every rank and between other operations, and again without names.
+void among_others(Client& client) {
+    constexpr int kOperations = 24;
+    const int size = client.size();
+    for (int round = 0; round < 4; ++round) {
+        const bool named = round % 2 == 0;
+        std::vector<std::unique_ptr<Buffer>> buffers(kOperations);
+        std::vector<PendingPointer> pending(kOperations);
+        const auto rows = [&](int i) { return std::int64_t{i} * 9 + round; };
+        for (int position = 0; position < kOperations; ++position) {
+            const int i = named ? (position * 5 + client.rank()) % kOperations : position;  // 5: no factor of 24
+            const auto index = static_cast<std::size_t>(i);
+            const std::string name = named ? fmt::format("among.{}", i) : std::string();
+            // Of an alltoall, all go to the next rank.
+            buffers[index] =
+                std::make_unique<Buffer>(client, DType::float32, std::vector{rows(i), std::int64_t{3}}, i % 5 == 0);
+            const Tensor& tensor = buffers[index]->tensor();
+            fill_input(tensor, ReduceOp::sum, client.rank(), i);
+            std::vector<std::int64_t> splits(static_cast<std::size_t>(size), 0);
+            splits[static_cast<std::size_t>((client.rank() + 1) % size)] = rows(i);
+            pending[index] =
+                expect_value(i % 3 == 0   ? client.start_allreduce(name, tensor, tensor, {ReduceOp::sum})
+                             : i % 3 == 1 ? client.start_reducescatter(name, tensor, nullptr, {ReduceOp::sum})
+                                          : client.start_alltoall(name, tensor, splits),
+                             "one among others");
+        }
+        for (int i = 0; i < kOperations; ++i) {
+            const auto index = static_cast<std::size_t>(i);
+            const std::string what = fmt::format("operation {} among others, round {}", i, round);
+            expect_ok(pending[index]->wait(), what);
+            if (i % 3 == 0) {
+                check_allreduce(buffers[index]->tensor(), {ReduceOp::sum}, size, i, what);
+            } else if (i % 3 == 1) {
+                const std::vector<std::int64_t> each = dealt(rows(i), size);
+                std::int64_t first = 0;
+                for (int rank = 0; rank < client.rank(); ++rank) {
+                    first += each[unsigned_of(rank)];
+                }
+                check_reduction(pending[index]->output(), unsigned_of(first * 3), {ReduceOp::sum}, size, i, what);
+            } else {
+                check_alltoall(client, *pending[index], DType::float32, 3, i, what,
+                               [&](int from, int to) { return (from + 1) % size == to ? rows(i) : 0; });
+            }
+        }
+        expect_ok(client.barrier(), "a barrier between rounds");
+    }
+}
+
+constexpr std::array kScenarios = {
+    Scenario{"reducescatter: every operation and dtype", reducescatters},
+    Scenario{"reducescatter: again, with factors", repeated_reducescatters},
+    Scenario{"reducescatter: a mebibyte", large_reducescatters},
+    Scenario{"alltoall: different splits", alltoalls},
+    Scenario{"alltoall: equal splits", even_alltoalls},
+    Scenario{"reducescatter and alltoall among others", among_others},
+};
+
+}  // namespace
+
+std::span<const Scenario> scatter_scenarios() { return kScenarios; }
+
+}  // namespace rueda::tests
