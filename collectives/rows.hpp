@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/assert.hpp"
+
 namespace rueda::collectives {
 
 /// Rows [begin, begin + count) of a tensor: pieces along its first dimension.
@@ -15,6 +17,7 @@ struct Rows {
 
 /// Which of `rows` rows of a reducescatter are `member`'s: as even as can be, and the first members get one more.
 [[nodiscard]] constexpr Rows rows_of_member(std::int64_t rows, std::uint32_t member, std::uint32_t members) {
+    RUEDA_ASSERT(members > 0);
     const std::int64_t least = rows / members;
     const std::int64_t more = rows % members;
     return {member * least + std::min<std::int64_t>(member, more), least + (member < more ? 1 : 0)};

@@ -33,7 +33,7 @@ Result<const MpiPlugin*> load(const std::string& file) {
     // RTLD_GLOBAL makes the libraries that the plugin needs global too. Never closed: MPI cannot be unloaded.
     void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) {
-        const char* const text = ::dlerror();
+        const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): the text is the thread's own
         return failure(ErrorCode::unsupported, "the MPI plugin '{}' cannot be loaded: {}: {}", file,
                        text == nullptr ? "no reason given" : text, kHowToGetIt);
     }

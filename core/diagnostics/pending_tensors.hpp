@@ -19,6 +19,7 @@ struct PendingTensor {
         std::uint32_t use = 0;  ///< how often the slot was given a name
         std::uint64_t generation = 0;
 
+        // NOLINTNEXTLINE(modernize-use-nullptr): takes the 0 that the compiler compares with for a pointer
         [[nodiscard]] auto operator<=>(const Id&) const = default;
     };
 

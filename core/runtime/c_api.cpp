@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/environment.hpp"
 #include "collectives/select_control_plane.hpp"
 #include "core/operations/requests.hpp"
@@ -250,6 +251,11 @@ Status run(const char* name, const rueda_options* given, Make&& make) {
     return call.runtime->run(name == nullptr ? "" : name, request, completion);
 }
 
+Status no_handle() {
+    return {ErrorCode::invalid_argument,
+            "the handle is NULL; expected one that an _async form gave: was that operation refused?"};
+}
+
 /// For who asks for a result.
 Status check_completed(const rueda_handle* handle) {
     if (handle == nullptr || !handle->done()) {
@@ -263,6 +269,7 @@ Status start_group(const char* name, std::size_t count, const rueda_tensor* in, 
                    const rueda_options* given, rueda_handle** handle) {
     Call call;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    RUEDA_ASSERT(call.options != nullptr);  // begin() has set it
     if (name == nullptr || *name == '\0' || call.options->slot != nullptr) {
         return {ErrorCode::invalid_argument, "a group needs a name (and no slot): its members are named after it"};
     }
@@ -498,6 +505,9 @@ int rueda_wait(rueda_handle* handle, double timeout_seconds) {
         if (process().forked.load(std::memory_order_relaxed)) {
             return not_initialized();
         }
+        if (handle == nullptr) {
+            return no_handle();
+        }
         return handle->runtime->wait(*handle, timeout_seconds);
     });
 }
@@ -506,6 +516,9 @@ int rueda_poll(rueda_handle* handle, int* completed) {
     return guarded([&]() -> Status {
         if (process().forked.load(std::memory_order_relaxed)) {
             return not_initialized();
+        }
+        if (handle == nullptr) {
+            return no_handle();
         }
         *completed = handle->runtime->poll(*handle) ? 1 : 0;
         return {};

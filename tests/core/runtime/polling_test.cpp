@@ -2,8 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // A caller who asks again and again whether an operation is done.
 #include <catch2/catch.hpp>
+#include <string>
 
 #include "base/clock.hpp"
+#include "rueda/rueda.h"
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/conformance/values.hpp"
@@ -92,6 +94,14 @@ TEST_CASE("polling while another rank does not come on rings hardly anybody", "[
          }});
     INFO(result.text());
     CHECK(result.passed());
+}
+
+TEST_CASE("no handle is refused", "[threads]") {
+    int completed = 7;
+    CHECK(rueda_wait(nullptr, -1) == RUEDA_INVALID_ARGUMENT);
+    CHECK(std::string(rueda_last_error()).find("the handle is NULL") == 0);
+    CHECK(rueda_poll(nullptr, &completed) == RUEDA_INVALID_ARGUMENT);
+    CHECK(completed == 7);
 }
 
 }  // namespace
