@@ -158,17 +158,10 @@ Range AllreduceTask::chunk(std::uint64_t index) const {
     return {index * chunk_bytes_, std::min((index + 1) * chunk_bytes_, staged_.bytes())};
 }
 
-/// The cell held the chunk that is so many cells back: everybody must have read it.
-bool AllreduceTask::cell_is_free(std::uint64_t index) const {
-    const std::uint64_t number = set_.chunks + index;
-    const std::uint32_t cells = set_.arena->plan().cells_per_rank;
-    return number < cells || set_.all_reached(&Progress::fetched, number + 1 - cells);
-}
-
 /// One action, the one that others wait for most: stay one chunk ahead with staging, then combine, then fetch.
 StepResult AllreduceTask::step_staged() {
     const std::uint64_t before = set_.chunks;
-    const bool may_stage = staged_chunks_ < chunk_count_ && cell_is_free(staged_chunks_);
+    const bool may_stage = staged_chunks_ < chunk_count_ && set_.cell_is_free(before + staged_chunks_);
     if (may_stage && staged_chunks_ < reduced_chunks_ + 2) {
         stage(staged_chunks_++);
         set_.publish(set_.mine().staged, before + staged_chunks_);

@@ -44,7 +44,6 @@ private:
 
     StepResult step_staged();
     [[nodiscard]] Range chunk(std::uint64_t index) const;
-    [[nodiscard]] bool cell_is_free(std::uint64_t index) const;
     void stage(std::uint64_t index);
     void reduce_share(std::uint64_t index);
     void reduce_whole(std::uint64_t index);

@@ -112,9 +112,7 @@ bool ExchangeTask::may_stage() const {
     if (staged_chunks_ == chunk_count_) {
         return false;
     }
-    const std::uint64_t number = set_.chunks + staged_chunks_;
-    const std::uint32_t cells = set_.arena->plan().cells_per_rank;
-    return !needs_cells(set_.rank) || number < cells || set_.all_reached(&Progress::fetched, number + 1 - cells);
+    return !needs_cells(set_.rank) || set_.cell_is_free(set_.chunks + staged_chunks_);
 }
 
 void ExchangeTask::stage(std::uint64_t index) {

@@ -52,6 +52,12 @@ struct HostSet {
         }
         return true;
     }
+    /// May the cell of chunk `number` be written? It held the chunk that is so many cells back: everybody must have
+    /// read that.
+    [[nodiscard]] bool cell_is_free(std::uint64_t number) const {
+        const std::uint32_t cells = arena->plan().cells_per_rank;
+        return number < cells || all_reached(&Progress::fetched, number + 1 - cells);
+    }
     [[nodiscard]] bool reached(std::uint32_t member, std::atomic<std::uint64_t> Progress::*counter,
                                std::uint64_t value) const {
         return (of(member).*counter).load(std::memory_order_seq_cst) >= value;

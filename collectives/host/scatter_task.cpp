@@ -122,13 +122,8 @@ StepResult ScatterTask::step() {
 
 /// One chunk ahead: more would drive what the others read out of the caches.
 bool ScatterTask::may_stage() const {
-    if (staged_chunks_ == chunk_count_) {
-        return false;
-    }
-    const std::uint64_t number = set_.chunks + staged_chunks_;
-    const std::uint32_t cells = set_.arena->plan().cells_per_rank;
-    return staged_chunks_ < taken_chunks_ + 2 &&
-           (number < cells || set_.all_reached(&Progress::fetched, number + 1 - cells));
+    return staged_chunks_ < chunk_count_ && staged_chunks_ < taken_chunks_ + 2 &&
+           set_.cell_is_free(set_.chunks + staged_chunks_);
 }
 
 void ScatterTask::stage(std::uint64_t index) {
