@@ -306,11 +306,13 @@ void ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint
     place.flags = 0;
     place.payload_bytes = 0;
     place.first_dimension = request.first_dimension;
-    const auto resident_input = arena_->resident_offset(request.input, input_bytes);
-    const auto resident_output = arena_->resident_offset(request.output, input_bytes);
-    const bool resident = resident_input.has_value() && resident_output.has_value();
+    // Asked for larger tensors only: the smallest travel wherever they lie.
+    const auto is_resident = [&] {
+        return arena_->resident_offset(request.input, input_bytes).has_value() &&
+               arena_->resident_offset(request.output, input_bytes).has_value();
+    };
     std::byte* const payload =
-        contributes && extent_.members <= kInlineMembers && (!resident || input_bytes <= kResidentPayloadBytes)
+        contributes && extent_.members <= kInlineMembers && (input_bytes <= kResidentPayloadBytes || !is_resident())
             ? payload_room(place, entry, generation, input_bytes)
             : nullptr;
     if (payload != nullptr) {
@@ -320,13 +322,13 @@ void ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint
             std::memcpy(payload, request.input, input_bytes);
         }
     } else {
-        if (resident_input && contributes) {
+        if (const auto offset = arena_->resident_offset(request.input, input_bytes); offset && contributes) {
             place.flags |= PlaceFlags::kResidentInput;
-            place.input = *resident_input;
+            place.input = *offset;
         }
-        if (resident_output) {
+        if (const auto offset = arena_->resident_offset(request.output, input_bytes); offset) {
             place.flags |= PlaceFlags::kResidentOutput;
-            place.output = *resident_output;
+            place.output = *offset;
         }
     }
     if (with_metadata) {
