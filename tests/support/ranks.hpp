@@ -56,6 +56,9 @@ public:
     void wait_for_phase(int rank, std::string_view text) const;
     /// Processes only. Nothing happens to a rank that has ended.
     void kill_rank(int rank, int signal) const;
+    /// Another rank. Returns when it stands still, with all its threads.
+    void stop_rank(int rank) const;
+    void continue_rank(int rank) const { kill_rank(rank, SIGCONT); }
 
 private:
     const int rank_;
@@ -73,7 +76,7 @@ public:
     void wait_for_phase(int rank, std::string_view text) const;
     /// Processes only. Nothing happens to a rank that has ended.
     void kill_rank(int rank, int signal) const;
-    /// Returns when the rank stands still.
+    /// Returns when the rank stands still, with all its threads.
     void stop_rank(int rank) const;
     void continue_rank(int rank) const { kill_rank(rank, SIGCONT); }
 

@@ -3,7 +3,9 @@
 #include "tests/support/ranks.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <thread>
 
 #include "tests/support/ranks/board.hpp"
@@ -19,8 +21,8 @@ void signal_rank(const detail::Board& board, RanksAs as, int rank, int signal) {
     board.send_signal(rank, signal);
 }
 
-[[nodiscard]] bool stands_still(int pid) {
-    std::ifstream status(fmt::format("/proc/{}/status", pid));
+[[nodiscard]] bool thread_stands_still(const std::filesystem::path& folder) {
+    std::ifstream status(folder / "status");
     std::string line;
     while (std::getline(status, line)) {
         if (line.rfind("State:\t", 0) == 0) {
@@ -28,6 +30,26 @@ void signal_rank(const detail::Board& board, RanksAs as, int rank, int signal) {
         }
     }
     return true;  // it has ended
+}
+
+/// All its threads: they stop one after the other.
+[[nodiscard]] bool stands_still(int pid) {
+    std::error_code ended;
+    for (std::filesystem::directory_iterator task(fmt::format("/proc/{}/task", pid), ended), end; !ended && task != end;
+         task.increment(ended)) {
+        if (!thread_stands_still(task->path())) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void stop(const detail::Board& board, RanksAs as, int rank) {
+    const int pid = board.process_of(rank);
+    signal_rank(board, as, rank, SIGSTOP);
+    while (pid > 0 && !stands_still(pid)) {
+        std::this_thread::yield();
+    }
 }
 
 [[nodiscard]] std::string text_of(const RankOutcome& outcome) {
@@ -54,6 +76,7 @@ void RankContext::phase(std::string_view text) { board_.enter_phase(rank_, text)
 void RankContext::report(const std::string& key, const std::string& value) { ways_.report(rank_, key, value); }
 void RankContext::wait_for_phase(int rank, std::string_view text) const { board_.wait_for_phase(rank, text); }
 void RankContext::kill_rank(int rank, int signal) const { signal_rank(board_, ways_.as, rank, signal); }
+void RankContext::stop_rank(int rank) const { stop(board_, ways_.as, rank); }
 
 Result<std::unique_ptr<collectives::ControlPlane>> RankContext::open_control_plane() {
     return ways_.open_control_plane(rank_, planes_++);
@@ -63,13 +86,7 @@ std::string RunningRanks::phase_of(int rank) const { return board_.phase_of(rank
 void RunningRanks::wait_for_phase(int rank, std::string_view text) const { board_.wait_for_phase(rank, text); }
 void RunningRanks::kill_rank(int rank, int signal) const { signal_rank(board_, as_, rank, signal); }
 
-void RunningRanks::stop_rank(int rank) const {
-    const int pid = board_.process_of(rank);
-    kill_rank(rank, SIGSTOP);
-    while (pid > 0 && !stands_still(pid)) {
-        std::this_thread::yield();
-    }
-}
+void RunningRanks::stop_rank(int rank) const { stop(board_, as_, rank); }
 
 const std::string& RankOutcome::value(const std::string& key) const {
     const auto found = values.find(key);
