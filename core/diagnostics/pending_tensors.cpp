@@ -3,6 +3,7 @@
 #include "core/diagnostics/pending_tensors.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 namespace rueda::core {
@@ -26,36 +27,53 @@ std::optional<PendingTensor> read_places(const Memory& memory, const PendingTens
     return tensor.ready_mask == 0 ? std::nullopt : std::optional(tensor);
 }
 
-/// The generation that some have arrived in and others not, by the slot's arrivals.
-std::optional<std::uint64_t> incomplete_generation(const Memory& memory, std::uint64_t word) {
-    const std::uint64_t arrivals = ArrivalCount::arrivals(word);
-    const std::uint32_t members = memory.extent().members;
-    if (ArrivalCount::is_retired(word) || arrivals % members == 0) {
-        return std::nullopt;
+/// Some members have arrived and others not, by the slot's arrivals.
+bool is_incomplete(const Memory& memory, std::uint64_t word) {
+    return !ArrivalCount::is_retired(word) && ArrivalCount::arrivals(word) % memory.extent().members != 0;
+}
+
+/// The last generation that anybody has announced: what went directly is not among the arrivals. 0: none, or the first.
+std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
+    std::uint64_t stamp = 1;
+    for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
+        for (std::uint64_t parity = 0; parity < 2; ++parity) {
+            stamp = std::max(stamp, memory.place(slot, member, parity).stamp.load(std::memory_order_acquire));
+        }
     }
-    return arrivals / members + 1;
+    return stamp - 1;
+}
+
+/// Whose last direct announcement was in the slot: it may be pending there.
+bool went_directly(const Memory& memory, std::uint32_t slot) {
+    for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
+        if (memory.cursor(member).direct.load(std::memory_order_acquire) == slot + 1) {
+            return true;
+        }
+    }
+    return false;
 }
 
 std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t slot) {
     const auto& count = memory.arrivals(slot).count;
     const std::uint64_t word = count.load(std::memory_order_acquire);
-    const std::optional<std::uint64_t> generation = incomplete_generation(memory, word);
-    if (!generation) {
+    if (!is_incomplete(memory, word)) {
         return std::nullopt;
     }
-    std::optional<PendingTensor> tensor = read_places(memory, {slot, 0, *generation});
+    const std::uint64_t generation = ArrivalCount::arrivals(word) / memory.extent().members + 1;
+    std::optional<PendingTensor> tensor = read_places(memory, {slot, 0, generation});
     if (!tensor || count.load(std::memory_order_acquire) != word) {
         return std::nullopt;
     }
-    tensor->call = (*generation - 1) * memory.extent().unnamed_slots + slot + 1;
+    tensor->call = (generation - 1) * memory.extent().unnamed_slots + slot + 1;
     return tensor;
 }
 
 std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t slot) {
     const auto& count = memory.arrivals(slot).count;
     const std::uint64_t first_look = count.load(std::memory_order_acquire);
+    const bool direct = went_directly(memory, slot);
     if (ArrivalCount::is_retired(first_look) ||
-        (first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0)) {
+        (first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0 && !direct)) {
         return std::nullopt;  // the usual case: all have arrived, and the label need not be looked at
     }
     const Label& label = memory.label(slot);
@@ -63,7 +81,8 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     const std::uint64_t word = count.load(std::memory_order_acquire);
     std::optional<std::uint64_t> generation;
     if (state.state == SlotState::bound) {
-        generation = incomplete_generation(memory, word);
+        const std::uint64_t newest = newest_generation(memory, slot);
+        generation = newest > 0 && (direct || is_incomplete(memory, word)) ? std::optional(newest) : std::nullopt;
     } else if (state.state == SlotState::first_sight && !ArrivalCount::is_retired(word)) {
         generation = 0;
     }
@@ -75,8 +94,11 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
         return std::nullopt;
     }
     tensor->name = label.name(state);
-    const bool moved = tensor->name.empty() || label.state() != state || count.load(std::memory_order_acquire) != word;
-    return moved ? std::nullopt : tensor;
+    const bool moved = tensor->name.empty() || label.state() != state ||
+                       count.load(std::memory_order_acquire) != word ||
+                       (*generation > 0 && newest_generation(memory, slot) != *generation);
+    const bool all_ready = std::popcount(tensor->ready_mask) == static_cast<int>(memory.extent().members);
+    return moved || all_ready ? std::nullopt : tensor;
 }
 
 }  // namespace

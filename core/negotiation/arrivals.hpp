@@ -15,17 +15,17 @@ enum class Arrival {
     retired,       ///< not counted; the slot was taken from its name: announce in full
 };
 
-/// Counts the calling rank's announcement of `generation` (≥ 1) of `slot`; its place must be written.
+/// Counts the calling rank's announcement, the `counted`th (≥ 1) of `slot` that is; its place must be written.
 /// acq_rel: the last arriver sees the places of all. Partners: the other members' arrivals.
 template <class Atomics>
-[[nodiscard]] Arrival arrive(const NegotiationMemory<Atomics>& memory, std::uint32_t slot, std::uint64_t generation,
+[[nodiscard]] Arrival arrive(const NegotiationMemory<Atomics>& memory, std::uint32_t slot, std::uint64_t counted,
                              bool changed) {
     const std::uint64_t one = ArrivalCount::kOne + (changed ? ArrivalCount::kChangedOne : 0);
     const std::uint64_t word = memory.arrivals(slot).count.fetch_add(one, std::memory_order_acq_rel) + one;
     if (ArrivalCount::is_retired(word)) {
         return Arrival::retired;
     }
-    if (ArrivalCount::arrivals(word) != generation * memory.extent().members) {
+    if (ArrivalCount::arrivals(word) != counted * memory.extent().members) {
         return Arrival::counted;
     }
     return ArrivalCount::any_changed(word) ? Arrival::last_changed : Arrival::last;

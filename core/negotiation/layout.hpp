@@ -72,8 +72,8 @@ struct PlaceContent {
     std::uint64_t stamp = 0;
 };
 
-/// What a rank's announcement carries. Written by its rank before the arrival, read by all after the call.
-/// The stall monitor reads `stamp` and `announced_ns` at any time.
+/// What a rank's announcement carries. Written by its rank before the arrival, read by all after the call; direct
+/// announcements are read by who sees their stamp. The stall monitor reads `stamp` and `announced_ns` at any time.
 template <class Atomics>
 struct alignas(base::kCacheLine) Place {
     enum Flags : std::uint32_t {
@@ -81,6 +81,7 @@ struct alignas(base::kCacheLine) Place {
         kResidentOutput = 2,
         kPayload = 4,   ///< the whole input travels along (NegotiationMemory::payload)
         kMetadata = 8,  ///< `metadata` is what this rank means; without it, what the slot is bound to
+        kDirect = 16,   ///< not counted among the arrivals; look_at_direct()
     };
 
     typename Atomics::template Atomic<std::uint64_t> stamp{0};  ///< generation + 1 of the last announcement here
@@ -248,6 +249,7 @@ struct alignas(base::kCacheLine) MailboxRecord {
     std::uint32_t slot = kNoSlot;  ///< resolve
     std::uint32_t name_bytes = 0;
     std::uint64_t generation = 0;  ///< resolve
+    std::uint64_t counted = 0;     ///< resolve: the how-manieth that is counted among the arrivals
     std::uint64_t name_hash = 0;
     /// Of a handled record: the log position behind the entry that answers it, 0 without one. The registrar's.
     std::uint64_t answered_before = 0;
@@ -274,6 +276,8 @@ struct MailboxHeader {
 template <class Atomics>
 struct alignas(base::kCacheLine) Cursor {
     typename Atomics::template Atomic<std::uint64_t> position{0};
+    /// Slot + 1 of the member's last direct announcement, for the stall monitor: no arrival tells of it. 0: none.
+    typename Atomics::template Atomic<std::uint32_t> direct{0};
 };
 
 template <class Atomics>

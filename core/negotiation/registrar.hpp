@@ -105,6 +105,7 @@ private:
         std::uint32_t slot;
         std::uint32_t name_bytes;
         std::uint64_t generation;
+        std::uint64_t counted;
         std::uint64_t name_hash;
         std::array<char, RUEDA_MAX_NAME + 1> text;
         PlaceContent place;
@@ -116,6 +117,7 @@ private:
               slot(copy_once(record.slot)),
               name_bytes(copy_once(record.name_bytes)),
               generation(copy_once(record.generation)),
+              counted(copy_once(record.counted)),
               name_hash(copy_once(record.name_hash)) {
             if (kind != RequestKind::announce) {
                 return;
@@ -190,7 +192,7 @@ private:
             case RequestKind::announce:
                 return announce(member, request);
             case RequestKind::resolve:
-                RUEDA_RETURN_IF_FAILED(resolve(member, request.slot, request.generation));
+                RUEDA_RETURN_IF_FAILED(resolve(member, request));
                 return Handled::done;
             case RequestKind::shut_down:
                 shut_down(member);
@@ -315,20 +317,21 @@ private:
     }
 
     /// Last arriver's request: the generation is complete, and somebody's metadata changed.
-    Status resolve(std::uint32_t asking, std::uint32_t slot, std::uint64_t generation) {
+    Status resolve(std::uint32_t asking, const Request& request) {
+        const std::uint32_t slot = request.slot;
         if (slot >= memory_.extent().slots ||
             memory_.record(slot).state != static_cast<std::uint32_t>(SlotState::bound)) {
             return failure(ErrorCode::internal, "rank {} asked to compare slot {}, which is not bound", asking, slot);
         }
         const std::uint64_t arrivals =
             ArrivalCount::arrivals(memory_.arrivals(slot).count.load(std::memory_order_acquire));
-        if (generation == 0 || arrivals != generation * memory_.extent().members) {
+        if (request.counted == 0 || arrivals != request.counted * memory_.extent().members) {
             return failure(ErrorCode::internal,
                            "rank {} asked to compare generation {} of slot {}, in which {} announcements were counted",
-                           asking, generation, slot, arrivals);
+                           asking, request.generation, slot, arrivals);
         }
         const bool named = slot >= memory_.extent().unnamed_slots;
-        Result<std::optional<Metadata>> agreed = compare(slot, generation);
+        Result<std::optional<Metadata>> agreed = compare(slot, request.generation);
         RUEDA_RETURN_IF_FAILED(agreed.status());
         const std::uint64_t position =
             agreed.value() ? append_call(named ? EntryKind::changed_call : EntryKind::call, slot, *agreed.value())

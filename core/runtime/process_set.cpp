@@ -240,7 +240,11 @@ void ProcessSet::prefetch(const TensorEntry& entry) const {
         return;
     }
     const std::uint64_t generation = entry.generation + 1;
-    __builtin_prefetch(&memory_.arrivals(entry.slot), 1);
+    // What goes directly has no use for it, and would take it from the others' caches. As the last time, it is likely.
+    const bool directly = (memory_.place(entry.slot, rank_, entry.generation).flags & PlaceFlags::kDirect) != 0;
+    if (!directly) {
+        __builtin_prefetch(&memory_.arrivals(entry.slot), 1);
+    }
     __builtin_prefetch(&memory_.place(entry.slot, rank_, generation), 1);
     if (extent_.members <= kInlineMembers) {
         for (std::uint32_t member = 0; member < extent_.members; ++member) {
@@ -256,9 +260,23 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
     }
     const bool changed = !agree(entry.agreed, entry.request.metadata);
     ++entry.generation;
-    fill(memory_.place(entry.slot, rank_, entry.generation), entry, entry.generation, changed);
+    Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
+    const bool travels = fill(place, entry, entry.generation, changed);
+    if (travels && !changed && may_go_direct(entry, urgency)) {
+        announce_directly(entry, place);
+        return;
+    }
     fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
-    after_arrival(entry, arrive(memory_, entry.slot, entry.generation, changed), urgency);
+    // Others may have announced directly what travels here: then this is a word to them.
+    publish(place, entry, entry.generation, travels ? std::memory_order_seq_cst : std::memory_order_release);
+    if (travels) {
+        ring_direct_waiters(entry);
+    }
+    count_arrival(entry, changed, urgency);
+}
+
+void ProcessSet::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
+    after_arrival(entry, arrive(memory_, entry.slot, ++entry.counted, changed), urgency);
 }
 
 void ProcessSet::announce_unnamed(const Request& request, Completion& completion, Urgency urgency) {
@@ -280,9 +298,11 @@ void ProcessSet::start_unnamed(const Request& request, Completion& completion, U
     entry.request = request;
     begin_pending(entry, completion);
     entry.generation = unnamed_calls_++ / extent_.unnamed_slots + 1;
-    fill(memory_.place(entry.slot, rank_, entry.generation), entry, entry.generation, /*with_metadata=*/true);
+    Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
+    fill(place, entry, entry.generation, /*with_metadata=*/true);
     fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
-    after_arrival(entry, arrive(memory_, entry.slot, entry.generation, /*changed=*/false), urgency);
+    publish(place, entry, entry.generation, std::memory_order_release);
+    count_arrival(entry, /*changed=*/false, urgency);
 }
 
 /// Null: the input is too large to travel with its announcement.
@@ -295,7 +315,8 @@ std::byte* ProcessSet::payload_room(Place<Atomics>& place, const TensorEntry& en
     return bytes <= kInlineBytes ? place.payload.data() : nullptr;
 }
 
-void ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, bool with_metadata) {
+/// All but the stamp. Returns whether what this rank contributes travels along.
+bool ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, bool with_metadata) {
     const Request& request = entry.request;
     const Metadata& metadata = request.metadata;
     const auto operation = static_cast<Operation>(metadata.operation);
@@ -336,8 +357,14 @@ void ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint
         place.metadata = metadata;
         place.signature = signature_of(metadata);
     }
+    return payload != nullptr;
+}
+
+/// Partners: the stall monitor; with seq_cst, the members that announced directly and may be asleep.
+void ProcessSet::publish(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
+                         std::memory_order order) {
     place.announced_ns.store(entry.submitted_ns, std::memory_order_relaxed);
-    place.stamp.store(generation + 1, std::memory_order_release);  // partner: the stall monitor
+    place.stamp.store(generation + 1, order);
 }
 
 void ProcessSet::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urgency) {
@@ -387,7 +414,7 @@ void ProcessSet::append_call(const TensorEntry& entry, Urgency urgency) {
     auto& arrivals = memory_.arrivals(entry.slot);
     arrivals.last_called.store(position, std::memory_order_relaxed);
     // Partner: the registrar, which may retire the slot from here on.
-    arrivals.called.store(entry.generation * extent_.members, std::memory_order_release);
+    arrivals.called.store(entry.counted * extent_.members, std::memory_order_release);
     announced_more(urgency);
 }
 
@@ -428,6 +455,7 @@ bool ProcessSet::try_post_full(TensorEntry& entry) {
     record->name_hash = entry.name_hash;
     std::memcpy(record->name, entry.name.data(), entry.name.size());
     fill(record->place, entry, 0, /*with_metadata=*/true);
+    publish(record->place, entry, 0, std::memory_order_release);
     fill_splits(record->splits, entry.request);
     finish_post(registrar_.post());
     return true;
@@ -449,6 +477,7 @@ bool ProcessSet::try_post_resolve(const TensorEntry& entry) {
     record->kind = static_cast<std::uint32_t>(RequestKind::resolve);
     record->slot = entry.slot;
     record->generation = entry.generation;
+    record->counted = entry.counted;
     finish_post(registrar_.post());
     return true;
 }
@@ -467,6 +496,7 @@ bool ProcessSet::announce_shutdown() {
     }
     record->kind = static_cast<std::uint32_t>(RequestKind::shut_down);
     finish_post(registrar_.post());
+    announced_more(Urgency::background);  // the log tells nothing to who waits for a direct announcement of this rank
     return true;
 }
 
@@ -498,6 +528,10 @@ void ProcessSet::ring_readers() {
         return;
     }
     rung_for_ = position;
+    ring_behind(position);
+}
+
+void ProcessSet::ring_behind(std::uint64_t position) {
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         if (member != rank_ && memory_.cursor(member).position.load(std::memory_order_relaxed) < position) {
             auto& attention = arena_->control().ranks[member].attention;
@@ -560,6 +594,9 @@ Turn ProcessSet::take_turn(bool urgent) {
     if (deferred_.load(std::memory_order_relaxed)) {
         retry_deferred();
     }
+    if (direct_.load(std::memory_order_seq_cst) != nullptr && turn_direct() != Direct::waiting) {
+        return Turn::advanced;
+    }
     if (task_ != nullptr) {
         const StepResult result = task_->step();
         if (result == StepResult::done) {
@@ -579,6 +616,12 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
     const auto entry = log_.read(position);
     if (entry.kind == EntryKind::mismatch || entry.kind == EntryKind::failed) {
         wake_others();  // it ends an operation of theirs, too
+    }
+    if (entry.kind == EntryKind::retire && direct_holds_retirement(position, entry.slot)) {
+        return Turn::idle;
+    }
+    if (entry.kind == EntryKind::closed && direct_.load(std::memory_order_acquire) != nullptr) {
+        turn_direct();  // who shut down may have announced before
     }
     {
         const std::lock_guard lock(enqueue_mutex_);
@@ -963,6 +1006,9 @@ void ProcessSet::handle_failed(std::uint32_t slot, std::uint32_t /*shut_down_ran
     if (entry == nullptr) {
         return;  // this rank announced nothing there
     }
+    if (direct_.load(std::memory_order_acquire) == entry) {
+        direct_.store(nullptr, std::memory_order_relaxed);  // others counted theirs, so nobody completes it directly
+    }
     entry->in_full = false;
     const bool was_pending = entry->pending.load(std::memory_order_relaxed);
     if (slot >= extent_.unnamed_slots) {
@@ -1018,6 +1064,7 @@ void ProcessSet::fail_all(const Status& reason) {
 void ProcessSet::fail_pending(const Status& reason) {
     fail_deferred(reason);
     unposted_resolves_.clear();
+    direct_.store(nullptr, std::memory_order_relaxed);
     table_.for_each([&](TensorEntry& entry) {
         entry.in_full = false;
         if (entry.pending.load(std::memory_order_relaxed)) {

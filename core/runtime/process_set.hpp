@@ -14,6 +14,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/host/arena.hpp"
 #include "core/negotiation/arrivals.hpp"
+#include "core/negotiation/direct.hpp"
 #include "core/negotiation/log.hpp"
 #include "core/negotiation/registrar.hpp"
 #include "core/runtime/completion.hpp"
@@ -116,6 +117,7 @@ private:
     [[nodiscard]] Status duplicate(const TensorEntry& entry) const;
     void prefetch(const TensorEntry& entry) const;
     void announce(TensorEntry& entry, Urgency urgency) noexcept;
+    void count_arrival(TensorEntry& entry, bool changed, Urgency urgency);
     void announce_in_full(TensorEntry& entry);
     bool try_post_full(TensorEntry& entry);
     bool try_post_resolve(const TensorEntry& entry);
@@ -130,12 +132,22 @@ private:
     void fail_pending(const Status& reason);
     [[nodiscard]] std::byte* payload_room(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                                           std::uint64_t bytes) const;
-    void fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, bool with_metadata);
+    bool fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, bool with_metadata);
+    void publish(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, std::memory_order order);
     void append_call(const TensorEntry& entry, Urgency urgency);
     void announced_more(Urgency urgency);
     void finish_post(const Result<std::uint64_t>& appended);
     MailboxRecord<Atomics>* next_record();
     void ring_readers();
+
+    // Direct announcements: direct.cpp.
+    [[nodiscard]] bool may_go_direct(const TensorEntry& entry, Urgency urgency) const;
+    void announce_directly(TensorEntry& entry, Place<Atomics>& place);
+    void ring_direct_waiters(const TensorEntry& entry);
+    Direct turn_direct(std::uint64_t retired_at = kNotRetired);
+    void withdraw_direct(TensorEntry& entry);
+    void finish_direct(TensorEntry& entry);
+    [[nodiscard]] bool direct_holds_retirement(std::uint64_t position, std::uint32_t slot);
 
     Turn take_turn(bool urgent);
     Turn handle_entry(std::uint64_t position);
@@ -143,6 +155,7 @@ private:
     Turn run_batch(std::uint64_t begin, std::uint64_t end);
     bool run_inline(std::uint64_t position);
     void wake_others();
+    void ring_behind(std::uint64_t position);
     TensorEntry* called_entry(const Log<Atomics>::Entry& entry);
     Status add_segment(TensorEntry& entry, std::uint32_t slot);
     Status locate(const TensorEntry& entry, std::uint32_t slot, std::uint32_t member,
@@ -193,12 +206,16 @@ private:
     std::atomic<std::uint32_t> pending_{0};
     std::atomic<bool> closed_{false};
     std::atomic<bool> deferred_{false};  // one of the three queues above is not empty, or the registrar waits
+    // The operation that was announced directly, one at a time. Written by who announces, under the enqueue lock; read
+    // by who holds the crank, and takes it out before he completes it. seq_cst: announce_directly().
+    std::atomic<TensorEntry*> direct_{nullptr};
 
     // Of whoever holds the crank. `next_` is read by announcing threads, as a hint.
     std::atomic<std::uint64_t> next_{0};
     collectives::Task* task_ = nullptr;
     std::uint64_t task_end_ = 0;
     std::uint64_t open_since_position_ = ~std::uint64_t{0};
+    std::uint64_t rung_for_retirement_ = ~std::uint64_t{0};  // a log position: direct_holds_retirement()
     std::int64_t hold_until_ns_ = 0;
     std::vector<collectives::Segment> segments_;
     std::vector<collectives::Location> locations_;

@@ -48,6 +48,7 @@ void TensorTable::bind(TensorEntry& entry, std::uint32_t slot, const Metadata& a
     entry.slot = slot;
     entry.agreed = agreed;
     entry.generation = 0;
+    entry.counted = 0;
     by_slot_[slot].store(&entry, std::memory_order_release);
 }
 

@@ -38,8 +38,10 @@ struct TensorEntry {
     bool in_full = false;          ///< a full announcement is posted, and not answered by the log
     TensorEntry* next = nullptr;   ///< in an EntryQueue
 
-    /// Written under the enqueue lock; read by the engine after a log entry told it to.
+    /// Written under the enqueue lock; read by the engine after a log entry, or `direct_`, told it to.
     std::uint64_t generation = 0;
+    /// Of the generations so far, those that are counted among the arrivals: the others went directly.
+    std::uint64_t counted = 0;
 
     /// An operation is pending: from submit (enqueue lock) to completion (engine). Partner of the engine's release: the
     /// next submit's acquire.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <thread>
 
 #include "tests/conformance/scenarios.hpp"
 #include "tests/conformance/values.hpp"
@@ -211,9 +213,31 @@ void grouped(Client& client) {
     }
 }
 
+/// The same names blocking on some ranks and not on others, and each time other ones; at times somebody is late, so
+/// that the others are asleep when he comes.
+void mixed_ways(Client& client) {
+    constexpr std::array<std::size_t, 5> kElements = {1, 12, 300, 1500, 5000};
+    for (int round = 0; round < 200; ++round) {
+        const std::size_t elements = kElements[static_cast<std::size_t>(round) % kElements.size()];
+        Trial trial(client, fmt::format("mixed.{}.{}", elements, round / 5 % 2), DType::float32, elements,
+                    {ReduceOp::sum}, kResidencies[round / 7 % 3], round % 2 == 0, round);
+        const bool blocks = (round * 5 + client.rank() * 3 + round / 11) % 4 != 0;
+        if (round % 25 == 7 && client.rank() == round / 25 % client.size()) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+        if (blocks) {
+            trial.run();
+        } else {
+            trial.start();
+        }
+        trial.finish();
+    }
+}
+
 constexpr std::array kScenarios = {
     Scenario{"allreduce: every operation, dtype and size", matrix},
     Scenario{"allreduce: blocking", blocking},
+    Scenario{"allreduce: blocking on some ranks", mixed_ways},
     Scenario{"allreduce: a mebibyte", large},
     Scenario{"allreduce: factors", scaled},
     Scenario{"allreduce: averages of integers", integer_averages},

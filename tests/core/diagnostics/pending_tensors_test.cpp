@@ -54,6 +54,45 @@ TEST_CASE("of a bound name, the generation that is incomplete is pending") {
     }
 }
 
+TEST_CASE("what was announced directly is pending until all have, before and after what is counted") {
+    Members set(kThree);
+    const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
+    const std::uint32_t other = set.bind("other", allreduce_of({3}));
+    for (std::uint64_t generation = 1; generation <= 6; ++generation) {
+        const auto at_ns = 100 * static_cast<std::int64_t>(generation);
+        if (generation % 3 == 0) {  // rank 0 counts, and then the others do, too
+            set.announce_directly(0, slot, generation, at_ns);
+            REQUIRE(arrive(set.memory(), slot, generation / 3, /*changed=*/false) == Arrival::counted);
+        } else {
+            set.announce_directly(0, slot, generation, at_ns);
+        }
+        const auto pending = pending_tensors(set.memory());
+        REQUIRE(pending.size() == 1);
+        CHECK(pending[0].id == PendingTensor::Id{slot, 1, generation});
+        CHECK(pending[0].name == "weight");
+        CHECK(pending[0].since_ns == at_ns);
+        CHECK(pending[0].ready_mask == 0b001);
+        set.announce_directly(2, slot, generation, at_ns + 5);
+        REQUIRE(pending_tensors(set.memory()).size() == 1);
+        CHECK(pending_tensors(set.memory())[0].ready_mask == 0b101);
+        set.announce_directly(1, slot, generation, at_ns + 6);
+        if (generation % 3 == 0) {
+            REQUIRE(arrive(set.memory(), slot, generation / 3, /*changed=*/false) == Arrival::counted);
+            REQUIRE(arrive(set.memory(), slot, generation / 3, /*changed=*/false) == Arrival::last);
+        }
+        CHECK(pending_tensors(set.memory()).empty());
+    }
+    // The last direct announcement of the others may have been elsewhere.
+    for (std::uint32_t member = 0; member < 3; ++member) {
+        set.announce_directly(member, other, 1, 600);
+    }
+    CHECK(pending_tensors(set.memory()).empty());
+    set.announce_directly(1, slot, 7, 700);
+    REQUIRE(pending_tensors(set.memory()).size() == 1);
+    CHECK(pending_tensors(set.memory())[0].id == PendingTensor::Id{slot, 1, 7});
+    CHECK(pending_tensors(set.memory())[0].ready_mask == 0b010);
+}
+
 TEST_CASE("unnamed calls are counted from 1 on") {
     Members set(kThree);
     const Metadata metadata = allreduce_of({1});

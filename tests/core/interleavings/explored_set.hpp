@@ -8,9 +8,11 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/negotiation/arrivals.hpp"
+#include "core/negotiation/direct.hpp"
 #include "core/negotiation/log.hpp"
 #include "core/negotiation/registrar.hpp"
 #include "tests/support/explorer/explorer.hpp"
@@ -118,26 +120,10 @@ public:
 
     /// False: not begun, because somebody has shut down.
     bool announce(std::size_t name, const Metadata& metadata = vector_of(3)) {
-        Tensor& tensor = tensors_[name];
-        RUEDA_EXPLORER_REQUIRE(!tensor.pending);
-        if (shut_down_posted_ || set_.memory.header().shut_down.load(std::memory_order_acquire) != 0) {
-            return false;
-        }
-        tensor.pending = true;
-        tensor.metadata = metadata;
-        content(name, rank_, tensor.operations).write(value_of(name, rank_, tensor.operations));
-        ++tensor.operations;
-        ++announced;
-        if (tensor.slot == kNoSlot) {
-            announce_in_full(name);
-            return true;
-        }
-        const bool changed = !agree(tensor.agreed, metadata);
-        ++tensor.generation;
-        fill(set_.memory.place(tensor.slot, rank_, tensor.generation), tensor, tensor.generation, changed);
-        after_arrival(name, arrive(set_.memory, tensor.slot, tensor.generation, changed));
-        return true;
+        return announce(name, metadata, /*directly=*/false);
     }
+    /// Directly, if the name has its slot.
+    bool announce_directly(std::size_t name) { return announce(name, vector_of(3), /*directly=*/true); }
 
     void shut_down() {
         shut_down_posted_ = true;
@@ -152,10 +138,18 @@ public:
             ++waited;
             finish(registrar_.retry());
         }
+        if (direct_ != kNone && turn_direct() != Direct::waiting) {
+            return true;
+        }
         if (closed || !set_.log.is_published(next_)) {
             return false;
         }
-        handle(set_.log.read(next_));
+        const Entry entry = set_.log.read(next_);
+        if (entry.kind == EntryKind::retire && direct_ != kNone && tensors_[direct_].slot == entry.slot &&
+            turn_direct(next_) == Direct::waiting) {
+            return false;
+        }
+        handle(entry);
         ++next_;
         set_.memory.cursor(rank_).position.store(next_, std::memory_order_release);
         return true;
@@ -182,6 +176,8 @@ public:
     std::size_t announced = 0;
     std::uint32_t resolves = 0;
     std::uint32_t sent_away = 0;  ///< arrivals that met a retired slot
+    std::uint32_t direct = 0;     ///< operations that needed no call
+    std::uint32_t withdrawn = 0;  ///< direct announcements that were counted after all
     std::uint32_t waited = 0;     ///< turns with an announcement that waited for a number
     bool closed = false;
 
@@ -189,12 +185,41 @@ private:
     struct Tensor {
         std::uint32_t slot = kNoSlot;
         std::uint64_t generation = 0;
+        std::uint64_t counted = 0;
         std::uint32_t ticket = 0;  ///< announced in full, not answered
         std::uint32_t operations = 0;
         bool pending = false;
         Metadata metadata;
         Metadata agreed;
     };
+
+    bool announce(std::size_t name, const Metadata& metadata, bool directly) {
+        Tensor& tensor = tensors_[name];
+        RUEDA_EXPLORER_REQUIRE(!tensor.pending);
+        if (shut_down_posted_ || set_.memory.header().shut_down.load(std::memory_order_acquire) != 0) {
+            return false;
+        }
+        tensor.pending = true;
+        tensor.metadata = metadata;
+        content(name, rank_, tensor.operations).write(value_of(name, rank_, tensor.operations));
+        ++tensor.operations;
+        ++announced;
+        if (tensor.slot == kNoSlot) {
+            announce_in_full(name);
+            return true;
+        }
+        const bool changed = !agree(tensor.agreed, metadata);
+        ++tensor.generation;
+        Place<ExploredAtomics>& place = set_.memory.place(tensor.slot, rank_, tensor.generation);
+        if (directly && !changed && direct_ == kNone) {
+            direct_ = name;
+            fill(place, tensor, tensor.generation, false, Place<ExploredAtomics>::kDirect);
+            return true;
+        }
+        fill(place, tensor, tensor.generation, changed);
+        after_arrival(name, arrive(set_.memory, tensor.slot, ++tensor.counted, changed));
+        return true;
+    }
 
     [[nodiscard]] static std::uint32_t value_of(std::size_t name, std::uint32_t rank, std::uint32_t operation) {
         return static_cast<std::uint32_t>(name + 1) * 10000 + rank * 100 + operation;
@@ -203,11 +228,27 @@ private:
         return set_.content[name][rank][operation & 1];
     }
 
-    static void fill(Place<ExploredAtomics>& place, const Tensor& tensor, std::uint64_t generation,
-                     bool with_metadata) {
-        place.flags = with_metadata ? Place<ExploredAtomics>::kMetadata : 0U;
+    static void fill(Place<ExploredAtomics>& place, const Tensor& tensor, std::uint64_t generation, bool with_metadata,
+                     std::uint32_t flags = 0) {
+        place.flags = flags | (with_metadata ? Place<ExploredAtomics>::kMetadata : 0U);
         place.metadata = tensor.metadata;
-        place.stamp.store(generation + 1, std::memory_order_release);
+        place.stamp.store(generation + 1, std::memory_order_seq_cst);
+    }
+
+    Direct turn_direct(std::uint64_t retired_at = kNotRetired) {
+        const std::size_t name = direct_;
+        Tensor& tensor = tensors_[name];
+        const Direct found = look_at_direct(set_.memory, tensor.slot, rank_, tensor.generation, retired_at);
+        if (found == Direct::complete) {
+            direct_ = kNone;
+            ++direct;
+            call(name);
+        } else if (found == Direct::withdrawn) {
+            direct_ = kNone;
+            ++withdrawn;
+            after_arrival(name, arrive(set_.memory, tensor.slot, ++tensor.counted, /*changed=*/false));
+        }
+        return found;
     }
 
     void after_arrival(std::size_t name, Arrival arrival) {
@@ -219,7 +260,7 @@ private:
                 const std::uint64_t position = log_.append({EntryKind::call, tensor.slot});
                 auto& arrivals = set_.memory.arrivals(tensor.slot);
                 arrivals.last_called.store(position, std::memory_order_relaxed);
-                arrivals.called.store(tensor.generation * set_.memory.extent().members, std::memory_order_release);
+                arrivals.called.store(tensor.counted * set_.memory.extent().members, std::memory_order_release);
                 return;
             }
             case Arrival::last_changed: {
@@ -228,6 +269,7 @@ private:
                 record.kind = static_cast<std::uint32_t>(RequestKind::resolve);
                 record.slot = tensor.slot;
                 record.generation = tensor.generation;
+                record.counted = tensor.counted;
                 post();
                 return;
             }
@@ -278,6 +320,7 @@ private:
                 Tensor& tensor = tensors_[name];
                 tensor.slot = entry.slot;
                 tensor.generation = 0;
+                tensor.counted = 0;
                 tensor.ticket = 0;
                 tensor.agreed = set_.memory.record(entry.slot).metadata;
                 call(name);
@@ -312,6 +355,9 @@ private:
                 }
                 return;
             case EntryKind::closed:
+                if (direct_ != kNone && turn_direct() == Direct::waiting) {
+                    end(std::exchange(direct_, kNone), Ending::failed);
+                }
                 closed = true;
                 return;
         }
@@ -321,6 +367,7 @@ private:
         const std::size_t bound = find_bound(slot);
         const std::size_t name = bound != kNone ? bound : announced_in(slot);
         tensors_[name].slot = kNoSlot;
+        direct_ = direct_ == name ? kNone : direct_;
         if (tensors_[name].pending) {
             end(name, ending);
         }
@@ -376,6 +423,7 @@ private:
     std::array<Tensor, kNames.size()> tensors_;
     std::uint64_t next_ = 0;
     std::uint32_t tickets_ = 0;
+    std::size_t direct_ = kNone;  ///< the name that was announced directly
     bool shut_down_posted_ = false;
 };
 

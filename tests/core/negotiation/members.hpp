@@ -77,12 +77,17 @@ public:
         write(memory().place(slot, member, generation), generation, at_ns, metadata);
         return arrive(memory(), slot, generation, metadata != nullptr && slot >= extent().unnamed_slots);
     }
+    void announce_directly(std::uint32_t member, std::uint32_t slot, std::uint64_t generation, std::int64_t at_ns) {
+        memory().cursor(member).direct.store(slot + 1);
+        write(memory().place(slot, member, generation), generation, at_ns, nullptr);
+    }
     Result<std::uint64_t> resolve(std::uint32_t member, std::uint32_t slot, std::uint64_t generation) {
         MailboxRecord<Atomics>* record = registrar(member).next_record();
         REQUIRE(record != nullptr);
         record->kind = static_cast<std::uint32_t>(RequestKind::resolve);
         record->slot = slot;
         record->generation = generation;
+        record->counted = generation;  // nothing of these members goes directly
         return registrar(member).post();
     }
     Result<std::uint64_t> shut_down(std::uint32_t member) {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Direct announcements (docs/design/0001-negotiation.md): blocking operations whose inputs travel along.
+#include <array>
+#include <cstring>
+
+#include "core/runtime/process_set.hpp"
+#include "ops/reduce.hpp"
+
+namespace rueda::core {
+
+using collectives::Operation;
+
+/// Of an announcement whose input travels along and whose metadata is as agreed. Under the enqueue lock. Only where a
+/// caller is about to look at the others' places by himself: nobody else would.
+bool ProcessSet::may_go_direct(const TensorEntry& entry, Urgency urgency) const {
+    return urgency == Urgency::blocking &&
+           static_cast<Operation>(entry.request.metadata.operation) == Operation::allreduce &&
+           entry.request.count > 0 && direct_.load(std::memory_order_relaxed) == nullptr;
+}
+
+void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place) {
+    place.flags |= PlaceFlags::kDirect;
+    if (auto& last = memory_.cursor(rank_).direct; last.load(std::memory_order_relaxed) != entry.slot + 1) {
+        last.store(entry.slot + 1, std::memory_order_release);  // partner: the stall monitor
+    }
+    // Before the stamp: who holds the crank may be asleep as blocked, and finds it when he is rung below. seq_cst, as
+    // he says that he sleeps and then looks.
+    direct_.store(&entry, std::memory_order_seq_cst);
+    publish(place, entry, entry.generation, std::memory_order_seq_cst);
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        auto& attention = arena_->control().ranks[member].attention;
+        if (attention.state() == base::AttentionState::blocked) {
+            attention.ring(base::AttentionState::blocked);
+        }
+    }
+}
+
+/// After this rank has announced what it counts: members that announced the same directly have to count theirs.
+void ProcessSet::ring_direct_waiters(const TensorEntry& entry) {
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        auto& attention = arena_->control().ranks[member].attention;
+        if (member == rank_ || attention.state() != base::AttentionState::blocked) {
+            continue;
+        }
+        const Place<Atomics>& place = memory_.place(entry.slot, member, entry.generation);
+        if (place.stamp.load(std::memory_order_acquire) == entry.generation + 1 &&
+            (copy_once(place.flags) & PlaceFlags::kDirect) != 0) {
+            attention.ring(base::AttentionState::blocked);
+        }
+    }
+}
+
+/// Looks whether the operation that was announced directly can go on; there is one.
+Direct ProcessSet::turn_direct(std::uint64_t retired_at) {
+    TensorEntry& entry = *direct_.load(std::memory_order_relaxed);  // the caller has seen that there is one
+    const Direct found = look_at_direct(memory_, entry.slot, rank_, entry.generation, retired_at);
+    if (found == Direct::complete) {
+        finish_direct(entry);
+    } else if (found == Direct::withdrawn) {
+        withdraw_direct(entry);
+    }
+    return found;
+}
+
+/// Everybody counts this generation after all, or has left: the log says how it ends. Where the slot is retired, the
+/// arrival says so.
+void ProcessSet::withdraw_direct(TensorEntry& entry) {
+    const std::lock_guard lock(enqueue_mutex_);
+    direct_.store(nullptr, std::memory_order_relaxed);
+    count_arrival(entry, /*changed=*/false, Urgency::background);
+}
+
+void ProcessSet::finish_direct(TensorEntry& entry) {
+    const Request& request = entry.request;
+    const auto dtype = static_cast<DType>(request.metadata.dtype);
+    const std::uint64_t bytes = request.count * size_of(dtype);
+    std::array<const std::byte*, kInlineMembers> payloads{};
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        const Place<Atomics>& place = memory_.place(entry.slot, member, entry.generation);
+        payloads[member] = memory_.payload(entry.slot, member, entry.generation, bytes);
+        const std::uint32_t announced = copy_once(place.payload_bytes);
+        if (announced != bytes || payloads[member] == nullptr) {
+            direct_.store(nullptr, std::memory_order_relaxed);
+            raise(ErrorCode::internal, fmt::format("tensor '{}': rank {} announced a payload of {} bytes for {}",
+                                                   entry.name, member, announced, bytes));
+            return;
+        }
+    }
+    ops::reduce({.dtype = dtype,
+                 .op = static_cast<ReduceOp>(request.metadata.reduce_op),
+                 .prescale = request.metadata.prescale,
+                 .postscale = request.metadata.postscale,
+                 .divisor = static_cast<int>(extent_.members)},
+                {payloads.data(), extent_.members}, {&request.output, 1}, request.count);
+    if (rank_ == 0) {
+        // The log does not show that the slot is in use: a hint to who looks for slots that are not.
+        auto& last_called = memory_.arrivals(entry.slot).last_called;
+        if (const std::uint64_t next = next_.load(std::memory_order_relaxed);
+            last_called.load(std::memory_order_relaxed) < next) {
+            last_called.store(next, std::memory_order_relaxed);
+        }
+    }
+    direct_.store(nullptr, std::memory_order_relaxed);
+    complete(entry, {});
+}
+
+/// The slot of the operation that was announced directly is taken from its name, at `position`. The operation is as
+/// good as before for who has announced it directly already, but some may have read this entry before they did, and
+/// announce it in full. Until it is known which, the slot must not be used again, so this rank does not read on: at the
+/// latest when all others have come to `position`, it is. True: still to be waited for.
+bool ProcessSet::direct_holds_retirement(std::uint64_t position, std::uint32_t slot) {
+    TensorEntry* entry = direct_.load(std::memory_order_acquire);
+    if (entry == nullptr || entry->slot != slot || turn_direct(position) != Direct::waiting) {
+        return false;
+    }
+    if (rung_for_retirement_ != position) {
+        rung_for_retirement_ = position;
+        ring_behind(position + 1);  // they may be asleep with nothing pending
+    }
+    return true;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <catch2/catch.hpp>
+
+#include "base/attention.hpp"
+#include "tests/core/interleavings/explored_set.hpp"
+
+/// Direct announcements, which nothing counts: all members complete them, or none does, whatever else happens.
+namespace rueda::core::test {
+namespace {
+
+using base::AttentionState;
+
+enum : std::size_t { a, b, c, d };
+
+template <std::uint32_t members>
+struct Bound : RanksOf<members> {
+    Bound()
+        : RanksOf<members>(
+              {.members = members, .unnamed_slots = 0, .initial_slots = 4, .slots = 4, .mailbox_records = 4}) {
+        this->bind(a);
+    }
+};
+
+/// Does what both ranks do, and then reads the log to its end.
+template <class Set, class Body>
+auto then_leave(std::uint32_t rank, Body&& body) {
+    return [=](Set& s) {
+        body(s.ranks[rank]);
+        s.ranks[rank].run();
+        s.ranks[rank].shut_down();
+        s.ranks[rank].run_until_closed();
+    };
+}
+
+template <class Set>
+void require_all_called(const Set& s) {
+    s.require_all_ended();
+    for (const Rank& rank : s.ranks) {
+        for (const Rank::Event& event : rank.events) {
+            RUEDA_EXPLORER_REQUIRE(event.ending == Ending::called);
+        }
+    }
+}
+
+TEST_CASE("all announce directly: no call, and the inputs of the same operation", "[unit]") {
+    const auto twice = [](Rank& rank) {
+        rank.announce_directly(a);
+        rank.run();
+        rank.announce_directly(a);
+    };
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const auto result =
+            explore<Bound<2>>([](Bound<2>&) {},
+                              {[=](Bound<2>& s) {
+                                   twice(s.ranks[0]);
+                                   s.ranks[0].run();
+                               },
+                               [=](Bound<2>& s) {
+                                   twice(s.ranks[1]);
+                                   s.ranks[1].run();
+                               }},
+                              [](Bound<2>& s) {
+                                  require_all_called(s);
+                                  RUEDA_EXPLORER_REQUIRE(s.ranks[0].direct == 2 && s.ranks[1].direct == 2);
+                                  RUEDA_EXPLORER_REQUIRE(s.entries().size() == 1);  // of the name's first operation
+                              },
+                              {.memory = memory});
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+    }
+}
+
+TEST_CASE("one announces directly, the other counts: one call, on both", "[unit]") {
+    const auto result = explore<Bound<2>>([](Bound<2>&) {},
+                                          {[](Bound<2>& s) {
+                                               s.ranks[0].announce_directly(a);
+                                               s.ranks[0].run();
+                                               s.ranks[0].announce_directly(a);
+                                               s.ranks[0].run();
+                                           },
+                                           [](Bound<2>& s) {
+                                               s.ranks[1].announce(a);
+                                               s.ranks[1].run();
+                                               s.ranks[1].announce_directly(a);
+                                               s.ranks[1].run();
+                                           }},
+                                          [](Bound<2>& s) {
+                                              require_all_called(s);
+                                              s.require_same_history();
+                                              RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::call) == 1);
+                                              RUEDA_EXPLORER_REQUIRE(s.ranks[0].withdrawn == 1);
+                                              RUEDA_EXPLORER_REQUIRE(s.ranks[0].direct == 1 && s.ranks[1].direct == 1);
+                                          });
+    INFO(result.report);
+    CHECK(result.passed());
+    REQUIRE(result.exhausted);
+}
+
+TEST_CASE("one announces directly, the other with changed metadata: a mismatch, on both", "[unit]") {
+    const auto result =
+        explore<Bound<2>>([](Bound<2>&) {},
+                          {[](Bound<2>& s) {
+                               s.ranks[0].announce_directly(a);
+                               s.ranks[0].run();
+                           },
+                           [](Bound<2>& s) {
+                               s.ranks[1].announce(a, vector_of(4));
+                               s.ranks[1].run();
+                           }},
+                          [](Bound<2>& s) {
+                              s.require_all_ended();
+                              s.require_same_history();
+                              RUEDA_EXPLORER_REQUIRE(s.ranks[0].events.back().ending == Ending::mismatch);
+                          });
+    INFO(result.report);
+    CHECK(result.passed());
+    REQUIRE(result.exhausted);
+}
+
+// Bound: two preemptions.
+TEST_CASE("of three, one counts: all do", "[unit]") {
+    const auto directly = [](std::uint32_t rank) {
+        return [=](Bound<3>& s) {
+            s.ranks[rank].announce_directly(a);
+            s.ranks[rank].run();
+        };
+    };
+    const auto result = explore<Bound<3>>([](Bound<3>&) {},
+                                          {directly(0), directly(1),
+                                           [](Bound<3>& s) {
+                                               s.ranks[2].announce(a);
+                                               s.ranks[2].run();
+                                           }},
+                                          [](Bound<3>& s) {
+                                              require_all_called(s);
+                                              s.require_same_history();
+                                              RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::call) == 1);
+                                          },
+                                          {.preemptions = 2});
+    INFO(result.report);
+    CHECK(result.passed());
+}
+
+/// Numbers 20 to 23 are for names, and cannot become more. With "a" bound, three are left: the next name takes back
+/// idle ones first, and "a" is idle as far as arrivals tell.
+template <std::uint32_t members>
+struct Reclaiming : RanksOf<members> {
+    Reclaiming()
+        : RanksOf<members>(
+              {.members = members, .unnamed_slots = 20, .initial_slots = 24, .slots = 24, .mailbox_records = 4}) {
+        this->bind(a);
+    }
+};
+
+// Bound: two preemptions.
+TEST_CASE("a slot is taken back under a direct announcement: completed by all, or announced in full by all", "[unit]") {
+    bool completed = false;
+    bool withdrawn = false;
+    const auto result = explore<Reclaiming<2>>([](Reclaiming<2>&) {},
+                                               {then_leave<Reclaiming<2>>(0,
+                                                                          [](Rank& rank) {
+                                                                              rank.announce_directly(a);
+                                                                              rank.announce(c);
+                                                                          }),
+                                                then_leave<Reclaiming<2>>(1,
+                                                                          [](Rank& rank) {
+                                                                              rank.announce(c);
+                                                                              rank.turn();
+                                                                              rank.announce_directly(a);
+                                                                          })},
+                                               [&](Reclaiming<2>& s) {
+                                                   require_all_called(s);
+                                                   RUEDA_EXPLORER_REQUIRE(s.ranks[0].direct == s.ranks[1].direct);
+                                                   RUEDA_EXPLORER_REQUIRE(s.ranks[0].events.size() == 3);
+                                                   (s.ranks[0].direct > 0 ? completed : withdrawn) = true;
+                                               },
+                                               {.preemptions = 2});
+    INFO(result.report);
+    CHECK(result.passed());
+    CHECK(completed);
+    CHECK(withdrawn);
+}
+
+// Bound: one preemption.
+TEST_CASE("of three, one reads the retirement before it announces", "[unit]") {
+    bool completed = false;
+    bool withdrawn = false;
+    const auto first_directly = [](Rank& rank) {
+        rank.announce_directly(a);
+        rank.announce(c);
+    };
+    const auto result = explore<Reclaiming<3>>(
+        [](Reclaiming<3>&) {},
+        {then_leave<Reclaiming<3>>(0, first_directly), then_leave<Reclaiming<3>>(1, first_directly),
+         then_leave<Reclaiming<3>>(2,
+                                   [](Rank& rank) {
+                                       rank.announce(c);
+                                       rank.turn();
+                                       rank.announce_directly(a);
+                                   })},
+        [&](Reclaiming<3>& s) {
+            require_all_called(s);
+            for (const Rank& rank : s.ranks) {
+                RUEDA_EXPLORER_REQUIRE(rank.direct == s.ranks[0].direct);
+                RUEDA_EXPLORER_REQUIRE(rank.events.size() == 3);
+            }
+            (s.ranks[0].direct > 0 ? completed : withdrawn) = true;
+        },
+        {.preemptions = 1});
+    INFO(result.report);
+    CHECK(result.passed());
+    CHECK(completed);
+    CHECK(withdrawn);
+}
+
+TEST_CASE("a shutdown against a direct announcement: called on both, or on none", "[unit]") {
+    bool called = false;
+    bool failed = false;
+    // The other one leaves without announcing, or while its own direct announcement is pending on another thread.
+    for (const bool both : {false, true}) {
+        const auto result = explore<Bound<2>>([](Bound<2>&) {},
+                                              {[](Bound<2>& s) {
+                                                   s.ranks[0].announce_directly(a);
+                                                   s.ranks[0].run();
+                                                   s.ranks[0].shut_down();
+                                                   s.ranks[0].run_until_closed();
+                                               },
+                                               [=](Bound<2>& s) {
+                                                   if (both) {
+                                                       s.ranks[1].announce_directly(a);
+                                                   }
+                                                   s.ranks[1].shut_down();
+                                                   s.ranks[1].run_until_closed();
+                                               }},
+                                              [&](Bound<2>& s) {
+                                                  s.require_all_ended();
+                                                  RUEDA_EXPLORER_REQUIRE(s.ranks[0].direct == s.ranks[1].direct);
+                                                  (s.ranks[0].direct > 0 ? called : failed) = true;
+                                              });
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+    }
+    CHECK(called);
+    CHECK(failed);
+}
+
+struct Sleeping : ExploredSet {
+    Sleeping() : ExploredSet({.members = 2, .unnamed_slots = 0, .slots = 1, .mailbox_records = 1}) {}
+    base::Attention<ExploredAtomics> attention;
+
+    static constexpr std::uint64_t kGeneration = 1;
+    void announce(std::uint32_t rank, std::uint32_t flags) const {
+        Place<ExploredAtomics>& place = memory.place(0, rank, kGeneration);
+        place.flags = flags;
+        place.stamp.store(kGeneration + 1, std::memory_order_seq_cst);
+    }
+};
+
+/// ProcessSet::announce_directly() and ring_direct_waiters(), against Engine::sleep_as_caller().
+TEST_CASE("who sleeps on a direct announcement is rung by whoever announces", "[unit]") {
+    constexpr std::uint32_t kDirect = Place<ExploredAtomics>::kDirect;
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        for (const std::uint32_t flags : {kDirect, 0U}) {
+            const auto result = explore<Sleeping>(
+                [](Sleeping&) {},
+                {[=](Sleeping& s) {
+                     s.announce(1, flags);
+                     const Place<ExploredAtomics>& place = s.memory.place(0, 0, Sleeping::kGeneration);
+                     if (s.attention.state() == AttentionState::blocked &&
+                         (flags == kDirect ||
+                          place.stamp.load(std::memory_order_acquire) == Sleeping::kGeneration + 1)) {
+                         s.attention.ring(AttentionState::blocked);
+                     }
+                 },
+                 [](Sleeping& s) {
+                     s.announce(0, kDirect);
+                     const auto waiting = [&] {
+                         return look_at_direct(s.memory, 0, 0, Sleeping::kGeneration) == Direct::waiting;
+                     };
+                     while (waiting()) {
+                         const std::uint32_t ticket = s.attention.caller_ticket();
+                         s.attention.set(AttentionState::blocked);
+                         if (waiting()) {
+                             s.attention.sleep_as_caller(ticket, std::chrono::seconds(1));
+                         }
+                         s.attention.set(AttentionState::awake);
+                     }
+                 }},
+                [=](Sleeping& s) {
+                    RUEDA_EXPLORER_REQUIRE(look_at_direct(s.memory, 0, 0, Sleeping::kGeneration) ==
+                                           (flags == kDirect ? Direct::complete : Direct::withdrawn));
+                },
+                {.memory = memory});
+            INFO(result.report);
+            CHECK(result.passed());
+            REQUIRE(result.exhausted);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace rueda::core::test
