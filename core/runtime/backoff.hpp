@@ -43,11 +43,17 @@ public:
     /// False when it is time to sleep.
     [[nodiscard]] bool pause() {
         constexpr std::uint32_t kTurnsPerLook = 16;  // a look at the clock costs as much as some turns
-        if (turns_ == 0) {
-            begin_ns_ = base::monotonic_ns();
+        if (turns_++ == 0) {
             yielding_ = policy_.spin_ns == 0;
         }
-        if (++turns_ % kTurnsPerLook == 0) {
+        // A line that is on its way arrives within some turns; a pause takes as long as that on recent processors.
+        if (turns_ < kTurnsPerLook && !yielding_) {
+            return true;
+        }
+        if (turns_ == kTurnsPerLook) {
+            begin_ns_ = base::monotonic_ns();
+        }
+        if (turns_ % kTurnsPerLook == 0) {
             const std::int64_t waited_ns = base::monotonic_ns() - begin_ns_;
             yielding_ = waited_ns >= policy_.spin_ns;
             if (waited_ns >= policy_.spin_ns + policy_.yield_ns) {

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Direct announcements (docs/design/0001-negotiation.md): blocking operations whose inputs travel along.
 #include <array>
-#include <cstring>
+#include <utility>
 
 #include "core/runtime/process_set.hpp"
 #include "ops/reduce.hpp"
@@ -14,19 +14,24 @@ using collectives::Operation;
 /// Of an announcement whose input travels along and whose metadata is as agreed. Under the enqueue lock. Only where a
 /// caller is about to look at the others' places by himself: nobody else would.
 bool ProcessSet::may_go_direct(const TensorEntry& entry, Urgency urgency) const {
-    return urgency == Urgency::blocking &&
+    return urgency != Urgency::background &&
            static_cast<Operation>(entry.request.metadata.operation) == Operation::allreduce &&
            entry.request.count > 0 && direct_.load(std::memory_order_relaxed) == nullptr;
 }
 
-void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place) {
+void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency) {
     place.flags |= PlaceFlags::kDirect;
     if (auto& last = memory_.cursor(rank_).direct; last.load(std::memory_order_relaxed) != entry.slot + 1) {
         last.store(entry.slot + 1, std::memory_order_release);  // partner: the stall monitor
     }
-    // Before the stamp: who holds the crank may be asleep as blocked, and finds it when he is rung below. seq_cst, as
-    // he says that he sleeps and then looks.
-    direct_.store(&entry, std::memory_order_seq_cst);
+    if (urgency == Urgency::driving) {
+        at_once_ = &entry;
+        direct_.store(&entry, std::memory_order_relaxed);  // for this thread, or handed on with the crank
+    } else {
+        // Before the stamp: who holds the crank may be asleep as blocked, and finds it when he is rung below. seq_cst,
+        // as he says that he sleeps and then looks.
+        direct_.store(&entry, std::memory_order_seq_cst);
+    }
     publish(place, entry, entry.generation, std::memory_order_seq_cst);
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         auto& attention = arena_->control().ranks[member].attention;
@@ -34,6 +39,25 @@ void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place) {
             attention.ring(base::AttentionState::blocked);
         }
     }
+}
+
+bool ProcessSet::finish_at_once(int looks) {
+    TensorEntry* entry = std::exchange(at_once_, nullptr);
+    if (entry == nullptr) {
+        return false;
+    }
+    // With something to read in the log, the engine has to be driven, or this rank would never read it.
+    Direct found = log_.is_published(next_.load(std::memory_order_relaxed)) ? Direct::withdrawn : Direct::waiting;
+    for (int look = 0; look < looks && found == Direct::waiting; ++look) {
+        found = look_at_direct(memory_, entry->slot, rank_, entry->generation);
+    }
+    if (found == Direct::complete && reduce_direct(*entry)) {
+        direct_.store(nullptr, std::memory_order_relaxed);
+        entry->pending.store(false, std::memory_order_release);  // partner: the next submit of this name
+        return true;
+    }
+    pending_.fetch_add(1, std::memory_order_seq_cst);
+    return false;
 }
 
 /// After this rank has announced what it counts: members that announced the same directly have to count theirs.
@@ -72,19 +96,26 @@ void ProcessSet::withdraw_direct(TensorEntry& entry) {
 }
 
 void ProcessSet::finish_direct(TensorEntry& entry) {
+    if (reduce_direct(entry)) {
+        direct_.store(nullptr, std::memory_order_relaxed);
+        complete(entry, {});
+    }
+}
+
+/// False: what a member announced is not what it agreed to, and the job ends.
+bool ProcessSet::reduce_direct(const TensorEntry& entry) {
     const Request& request = entry.request;
     const auto dtype = static_cast<DType>(request.metadata.dtype);
     const std::uint64_t bytes = request.count * size_of(dtype);
-    std::array<const std::byte*, kInlineMembers> payloads{};
+    std::array<const std::byte*, kInlineMembers> payloads;
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        const Place<Atomics>& place = memory_.place(entry.slot, member, entry.generation);
         payloads[member] = memory_.payload(entry.slot, member, entry.generation, bytes);
-        const std::uint32_t announced = copy_once(place.payload_bytes);
-        if (announced != bytes || payloads[member] == nullptr) {
-            direct_.store(nullptr, std::memory_order_relaxed);
+        const Place<Atomics>& place = memory_.place(entry.slot, member, entry.generation);
+        if (const std::uint32_t announced = copy_once(place.payload_bytes);
+            announced != bytes || payloads[member] == nullptr) [[unlikely]] {
             raise(ErrorCode::internal, fmt::format("tensor '{}': rank {} announced a payload of {} bytes for {}",
                                                    entry.name, member, announced, bytes));
-            return;
+            return false;
         }
     }
     ops::reduce({.dtype = dtype,
@@ -101,8 +132,7 @@ void ProcessSet::finish_direct(TensorEntry& entry) {
             last_called.store(next, std::memory_order_relaxed);
         }
     }
-    direct_.store(nullptr, std::memory_order_relaxed);
-    complete(entry, {});
+    return true;
 }
 
 /// The slot of the operation that was announced directly is taken from its name, at `position`. The operation is as

@@ -276,6 +276,19 @@ Status Engine::wait(const Completion& completion, double timeout_seconds) {
     return completion.status();
 }
 
+/// After a submit; the crank is held. True: finished at once, and `completion` is as it was.
+bool Engine::finish_or_drive(const Completion& completion) {
+    constexpr int kLooks = 200;  // a few µs: as long as a peer takes that comes at about the same time
+    {
+        const base::DefaultFloatingPoint default_floating_point;
+        if (set_.finish_at_once(caller_policy_.spin_ns > 0 ? kLooks : 1)) {
+            return true;
+        }
+    }
+    drive([&] { return completion.done(); }, std::nullopt);
+    return false;
+}
+
 Status Engine::wait_until_closed() {
     return wait_for([&] { return set_.closed() || failed_.load(std::memory_order_seq_cst); }, -1);
 }

@@ -46,6 +46,19 @@ public:
     /// Drives the engine, or waits for who does, until `completion` is done. Timeout: `timeout_seconds` have passed
     /// (negative: none), and nothing else has changed.
     Status wait(const Completion& completion, double timeout_seconds);
+    /// Submits an allreduce and drives the engine, or waits for who does, until it is done. `submit` is called with the
+    /// urgency that it should have.
+    template <class Submit>
+    Status run(Submit&& submit, const Completion& completion) {
+        if (!try_take_crank()) {
+            RUEDA_RETURN_IF_FAILED(submit(Urgency::blocking));
+            return wait(completion, -1);
+        }
+        Status submitted = submit(Urgency::driving);
+        const bool finished = submitted.is_ok() && finish_or_drive(completion);
+        leave();
+        return submitted.is_ok() && !finished ? completion.status() : submitted;
+    }
     /// After a submit without a wait: makes sure that somebody will be woken for it.
     void attend();
     /// Does what can be done at once, for about a millisecond at most, for a caller that only looks. In a loop it rings
@@ -71,6 +84,7 @@ private:
     void release_crank();
     template <class Done>
     void drive(Done&& done, std::optional<Clock::time_point> deadline);
+    [[nodiscard]] bool finish_or_drive(const Completion& completion);
     template <class Done>
     Status wait_for(Done&& done, double timeout_seconds);
     [[nodiscard]] Turn turn(bool urgent);

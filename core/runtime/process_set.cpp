@@ -96,7 +96,7 @@ Status ProcessSet::submit(std::string_view name, const Request& request, Complet
         if (entry.pending.load(std::memory_order_acquire)) {
             return duplicate(entry);
         }
-        entry.request = request;
+        entry.ask_for(request);
         start(entry, completion, urgency);
         return {};
     });
@@ -109,7 +109,7 @@ Status ProcessSet::submit(TensorEntry& entry, const Request& request, Completion
         if (entry.pending.load(std::memory_order_acquire)) {
             return duplicate(entry);
         }
-        entry.request = request;
+        entry.ask_for(request);
         start(entry, completion, urgency);
         return {};
     });
@@ -132,7 +132,7 @@ Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, c
                 table_.forget_if_unused(entry);
                 return made;
             }
-            entry.request = request;
+            entry.ask_for(request);
         }
         start(entry, completion, urgency);
         return {};
@@ -165,7 +165,7 @@ Status ProcessSet::submit_group(std::span<const std::string> names, std::span<co
     for (std::size_t i = 0; i < names.size(); ++i) {
         TensorEntry* entry = table_.find(names[i]);
         if (status.is_ok()) {
-            entry->request = requests[i];
+            entry->ask_for(requests[i]);
             start(*entry, completion, urgency);
         } else if (entry != nullptr) {
             table_.forget_if_unused(*entry);
@@ -223,14 +223,20 @@ Status ProcessSet::exhausted_status(std::string_view name, std::uint64_t slots) 
 
 void ProcessSet::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
     begin_pending(entry, completion);
+    // Who holds the crank may count afterwards, as nobody else completes anything meanwhile.
+    if (urgency != Urgency::driving) {
+        pending_.fetch_add(1, std::memory_order_seq_cst);
+    }
     announce(entry, urgency);
+    if (urgency == Urgency::driving && at_once_ == nullptr) {
+        pending_.fetch_add(1, std::memory_order_seq_cst);
+    }
 }
 
 void ProcessSet::begin_pending(TensorEntry& entry, Completion& completion) noexcept {
     entry.completion = &completion;
     entry.submitted_ns = base::coarse_monotonic_ns();
     entry.pending.store(true, std::memory_order_relaxed);
-    pending_.fetch_add(1, std::memory_order_seq_cst);
 }
 
 /// The lines that an announcement writes, and those of the others that will be read, were last in other cores: asking
@@ -246,7 +252,7 @@ void ProcessSet::prefetch(const TensorEntry& entry) const {
         __builtin_prefetch(&memory_.arrivals(entry.slot), 1);
     }
     __builtin_prefetch(&memory_.place(entry.slot, rank_, generation), 1);
-    if (extent_.members <= kInlineMembers) {
+    if (!directly && extent_.members <= kInlineMembers) {
         for (std::uint32_t member = 0; member < extent_.members; ++member) {
             __builtin_prefetch(&memory_.place(entry.slot, member, generation), 0);
         }
@@ -258,12 +264,13 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
         announce_in_full(entry);
         return;
     }
-    const bool changed = !agree(entry.agreed, entry.request.metadata);
+    entry.known_to_agree = entry.known_to_agree || agree(entry.agreed, entry.request.metadata);
+    const bool changed = !entry.known_to_agree;
     ++entry.generation;
     Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
     const bool travels = fill(place, entry, entry.generation, changed);
     if (travels && !changed && may_go_direct(entry, urgency)) {
-        announce_directly(entry, place);
+        announce_directly(entry, place, urgency);
         return;
     }
     fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
@@ -295,8 +302,9 @@ TensorEntry& ProcessSet::next_unnamed() {
 
 void ProcessSet::start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept {
     TensorEntry& entry = next_unnamed();
-    entry.request = request;
+    entry.ask_for(request);
     begin_pending(entry, completion);
+    pending_.fetch_add(1, std::memory_order_seq_cst);
     entry.generation = unnamed_calls_++ / extent_.unnamed_slots + 1;
     Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
     fill(place, entry, entry.generation, /*with_metadata=*/true);
@@ -407,7 +415,7 @@ void ProcessSet::append_call(const TensorEntry& entry, Urgency urgency) {
     const Metadata& metadata = entry.request.metadata;
     // With a caller about to drive the engine, the entry need not stay open for others, if a batch begins here.
     const std::uint64_t begins_batch_at =
-        urgency == Urgency::blocking ? next_.load(std::memory_order_relaxed) : Log<Atomics>::kNowhere;
+        urgency != Urgency::background ? next_.load(std::memory_order_relaxed) : Log<Atomics>::kNowhere;
     const std::uint64_t position = log_.append({EntryKind::call, entry.slot, 0, 0, metadata.operation,
                                                 entry.request.count * size_of(static_cast<DType>(metadata.dtype))},
                                                begins_batch_at);

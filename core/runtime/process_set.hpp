@@ -34,6 +34,7 @@ enum class Turn {
 enum class Urgency {
     background,  ///< nobody waits yet
     blocking,    ///< the caller is about to drive the engine himself
+    driving,     ///< he holds the crank already, and calls finish_at_once() next; submit_allreduce() only
 };
 
 /// One process set as one rank sees it: announcements on one side, the log on the other, and the batch in between.
@@ -72,6 +73,11 @@ public:
 
     /// Says that this rank will announce nothing more. False while its mailbox is full: turn the crank and try again.
     bool announce_shutdown();
+
+    /// After a submit with Urgency::driving, by the same thread: looks so many times whether the operation can be
+    /// completed, as one that was announced directly can be without anybody's notice. False: it is pending like any
+    /// other; drive the engine.
+    [[nodiscard]] bool finish_at_once(int looks);
 
     /// Operations submitted and not completed. seq_cst: partner of the engine's leaving (Engine::leave).
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
@@ -142,7 +148,8 @@ private:
 
     // Direct announcements: direct.cpp.
     [[nodiscard]] bool may_go_direct(const TensorEntry& entry, Urgency urgency) const;
-    void announce_directly(TensorEntry& entry, Place<Atomics>& place);
+    void announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
+    [[nodiscard]] bool reduce_direct(const TensorEntry& entry);
     void ring_direct_waiters(const TensorEntry& entry);
     Direct turn_direct(std::uint64_t retired_at = kNotRetired);
     void withdraw_direct(TensorEntry& entry);
@@ -212,6 +219,7 @@ private:
 
     // Of whoever holds the crank. `next_` is read by announcing threads, as a hint.
     std::atomic<std::uint64_t> next_{0};
+    TensorEntry* at_once_ = nullptr;  // announced directly by who holds the crank, and not among pending() yet
     collectives::Task* task_ = nullptr;
     std::uint64_t task_end_ = 0;
     std::uint64_t open_since_position_ = ~std::uint64_t{0};

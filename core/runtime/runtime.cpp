@@ -137,8 +137,9 @@ Status Runtime::start_allreduce(TensorEntry* entry, std::string_view name, const
 
 Status Runtime::run_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in,
                               const rueda_tensor& out, const rueda_options& options, Completion& completion) {
-    RUEDA_RETURN_IF_FAILED(set_.submit_allreduce(entry, name, in, out, options, completion, Urgency::blocking));
-    return engine_.wait(completion, -1);
+    return engine_.run(
+        [&](Urgency urgency) { return set_.submit_allreduce(entry, name, in, out, options, completion, urgency); },
+        completion);
 }
 
 Status Runtime::start_group(std::span<const std::string> names, std::span<const Request> requests,

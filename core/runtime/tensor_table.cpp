@@ -47,6 +47,7 @@ TensorEntry* TensorTable::find(std::string_view name) {
 void TensorTable::bind(TensorEntry& entry, std::uint32_t slot, const Metadata& agreed) {
     entry.slot = slot;
     entry.agreed = agreed;
+    entry.known_to_agree = false;
     entry.generation = 0;
     entry.counted = 0;
     by_slot_[slot].store(&entry, std::memory_order_release);

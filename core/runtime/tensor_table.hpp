@@ -35,6 +35,7 @@ struct TensorEntry {
     Metadata agreed;               ///< while bound
     std::uint32_t pins = 0;        ///< TensorSlots that hold this entry
     std::uint32_t ticket = 0;      ///< of its full announcements; for as long as the name is known here
+    bool known_to_agree = false;   ///< the metadata of `request` with `agreed`: it was compared, and is the same since
     bool in_full = false;          ///< a full announcement is posted, and not answered by the log
     TensorEntry* next = nullptr;   ///< in an EntryQueue
 
@@ -47,6 +48,10 @@ struct TensorEntry {
     /// next submit's acquire.
     std::atomic<bool> pending{false};
     Request request;
+    void ask_for(const Request& wanted) {
+        request = wanted;
+        known_to_agree = false;
+    }
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
 };
