@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Direct announcements (docs/design/0001-negotiation.md): blocking operations whose inputs travel along.
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "core/runtime/process_set.hpp"
@@ -14,8 +15,8 @@ using collectives::Operation;
 /// Of an announcement whose input travels along and whose metadata is as agreed. Under the enqueue lock. Only where a
 /// caller is about to look at the others' places by himself: nobody else would.
 bool ProcessSet::may_go_direct(const TensorEntry& entry, Urgency urgency) const {
-    return urgency != Urgency::background &&
-           static_cast<Operation>(entry.request.metadata.operation) == Operation::allreduce &&
+    const auto operation = static_cast<Operation>(entry.request.metadata.operation);
+    return urgency != Urgency::background && (operation == Operation::allreduce || operation == Operation::broadcast) &&
            entry.request.count > 0 && direct_.load(std::memory_order_relaxed) == nullptr;
 }
 
@@ -51,7 +52,7 @@ bool ProcessSet::finish_at_once(int looks) {
     for (int look = 0; look < looks && found == Direct::waiting; ++look) {
         found = look_at_direct(memory_, entry->slot, rank_, entry->generation);
     }
-    if (found == Direct::complete && reduce_direct(*entry)) {
+    if (found == Direct::complete && execute_direct(*entry)) {
         direct_.store(nullptr, std::memory_order_relaxed);
         entry->pending.store(false, std::memory_order_release);  // partner: the next submit of this name
         return true;
@@ -96,19 +97,24 @@ void ProcessSet::withdraw_direct(TensorEntry& entry) {
 }
 
 void ProcessSet::finish_direct(TensorEntry& entry) {
-    if (reduce_direct(entry)) {
+    if (execute_direct(entry)) {
         direct_.store(nullptr, std::memory_order_relaxed);
         complete(entry, {});
     }
 }
 
 /// False: what a member announced is not what it agreed to, and the job ends.
-bool ProcessSet::reduce_direct(const TensorEntry& entry) {
+bool ProcessSet::execute_direct(const TensorEntry& entry) {
     const Request& request = entry.request;
     const auto dtype = static_cast<DType>(request.metadata.dtype);
     const std::uint64_t bytes = request.count * size_of(dtype);
+    const bool reduces = static_cast<Operation>(request.metadata.operation) == Operation::allreduce;
+    const auto root = static_cast<std::uint32_t>(request.metadata.root);
     std::array<const std::byte*, kInlineMembers> payloads;
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        if (!reduces && member != root) {
+            continue;
+        }
         payloads[member] = memory_.payload(entry.slot, member, entry.generation, bytes);
         const Place<Atomics>& place = memory_.place(entry.slot, member, entry.generation);
         if (const std::uint32_t announced = copy_once(place.payload_bytes);
@@ -118,12 +124,16 @@ bool ProcessSet::reduce_direct(const TensorEntry& entry) {
             return false;
         }
     }
-    ops::reduce({.dtype = dtype,
-                 .op = static_cast<ReduceOp>(request.metadata.reduce_op),
-                 .prescale = request.metadata.prescale,
-                 .postscale = request.metadata.postscale,
-                 .divisor = static_cast<int>(extent_.members)},
-                {payloads.data(), extent_.members}, {&request.output, 1}, request.count);
+    if (reduces) {
+        ops::reduce({.dtype = dtype,
+                     .op = static_cast<ReduceOp>(request.metadata.reduce_op),
+                     .prescale = request.metadata.prescale,
+                     .postscale = request.metadata.postscale,
+                     .divisor = static_cast<int>(extent_.members)},
+                    {payloads.data(), extent_.members}, {&request.output, 1}, request.count);
+    } else if (rank_ != root || request.input != request.output) {
+        std::memcpy(request.output, payloads[root], bytes);
+    }
     if (rank_ == 0) {
         // The log does not show that the slot is in use: a hint to who looks for slots that are not.
         auto& last_called = memory_.arrivals(entry.slot).last_called;

@@ -46,7 +46,7 @@ public:
     /// Drives the engine, or waits for who does, until `completion` is done. Timeout: `timeout_seconds` have passed
     /// (negative: none), and nothing else has changed.
     Status wait(const Completion& completion, double timeout_seconds);
-    /// Submits an allreduce and drives the engine, or waits for who does, until it is done. `submit` is called with the
+    /// Submits an operation and drives the engine, or waits for who does, until it is done. `submit` is called with the
     /// urgency that it should have.
     template <class Submit>
     Status run(Submit&& submit, const Completion& completion) {

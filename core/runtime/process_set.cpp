@@ -323,7 +323,7 @@ std::byte* ProcessSet::payload_room(Place<Atomics>& place, const TensorEntry& en
     return bytes <= kInlineBytes ? place.payload.data() : nullptr;
 }
 
-/// All but the stamp. Returns whether what this rank contributes travels along.
+/// All but the stamp. Returns whether inputs like this rank's travel along.
 bool ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, bool with_metadata) {
     const Request& request = entry.request;
     const Metadata& metadata = request.metadata;
@@ -337,14 +337,14 @@ bool ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint
     place.first_dimension = request.first_dimension;
     // Asked for larger tensors only: the smallest travel wherever they lie.
     const auto is_resident = [&] {
-        return arena_->resident_offset(request.input, input_bytes).has_value() &&
+        return (!contributes || arena_->resident_offset(request.input, input_bytes).has_value()) &&
                arena_->resident_offset(request.output, input_bytes).has_value();
     };
     std::byte* const payload =
-        contributes && extent_.members <= kInlineMembers && (input_bytes <= kResidentPayloadBytes || !is_resident())
+        extent_.members <= kInlineMembers && (input_bytes <= kResidentPayloadBytes || !is_resident())
             ? payload_room(place, entry, generation, input_bytes)
             : nullptr;
-    if (payload != nullptr) {
+    if (payload != nullptr && contributes) {
         place.flags |= PlaceFlags::kPayload;
         place.payload_bytes = static_cast<std::uint32_t>(input_bytes);
         if (input_bytes > 0) {

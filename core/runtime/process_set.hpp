@@ -34,7 +34,7 @@ enum class Turn {
 enum class Urgency {
     background,  ///< nobody waits yet
     blocking,    ///< the caller is about to drive the engine himself
-    driving,     ///< he holds the crank already, and calls finish_at_once() next; submit_allreduce() only
+    driving,     ///< he holds the crank already, and calls finish_at_once() next
 };
 
 /// One process set as one rank sees it: announcements on one side, the log on the other, and the batch in between.
@@ -149,7 +149,7 @@ private:
     // Direct announcements: direct.cpp.
     [[nodiscard]] bool may_go_direct(const TensorEntry& entry, Urgency urgency) const;
     void announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
-    [[nodiscard]] bool reduce_direct(const TensorEntry& entry);
+    [[nodiscard]] bool execute_direct(const TensorEntry& entry);
     void ring_direct_waiters(const TensorEntry& entry);
     Direct turn_direct(std::uint64_t retired_at = kNotRetired);
     void withdraw_direct(TensorEntry& entry);

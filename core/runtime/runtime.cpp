@@ -150,13 +150,11 @@ Status Runtime::start_group(std::span<const std::string> names, std::span<const 
 }
 
 Status Runtime::run(std::string_view name, const Request& request, Completion& completion) {
-    RUEDA_RETURN_IF_FAILED(set_.submit(name, request, completion, Urgency::blocking));
-    return engine_.wait(completion, -1);
+    return engine_.run([&](Urgency urgency) { return set_.submit(name, request, completion, urgency); }, completion);
 }
 
 Status Runtime::run(TensorEntry& entry, const Request& request, Completion& completion) {
-    RUEDA_RETURN_IF_FAILED(set_.submit(entry, request, completion, Urgency::blocking));
-    return engine_.wait(completion, -1);
+    return engine_.run([&](Urgency urgency) { return set_.submit(entry, request, completion, urgency); }, completion);
 }
 
 bool Runtime::poll(const Completion& completion) {

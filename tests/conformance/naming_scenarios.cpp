@@ -202,6 +202,29 @@ void one_handle_many_waiters(Client& client) {
     }
 }
 
+/// The same broadcasts blocking on some ranks and not on others, each time other ones, and the root late at times.
+void mixed_broadcasts(Client& client) {
+    for (int round = 0; round < 120; ++round) {
+        const auto elements = static_cast<std::size_t>(round % 4 == 0 ? 1 : 150 * (round % 4));
+        const int root = round / 4 % 3 == 0 ? client.size() - 1 : 0;
+        Buffer buffer(client, DType::float32, {static_cast<std::int64_t>(elements)}, (round + client.rank()) % 5 == 0);
+        if (client.rank() == root) {
+            fill_input(buffer.tensor(), ReduceOp::sum, root, round);
+            if (round % 20 == 7) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            }
+        }
+        const std::string name = fmt::format("mixed.broadcast.{}.{}", root, elements);
+        if ((round + client.rank() * 2 + round / 9) % 3 != 0) {
+            expect_ok(client.broadcast(name, buffer.tensor(), root), name);
+        } else {
+            expect_ok(expect_value(client.start_broadcast(name, buffer.tensor(), root), name)->wait(), name);
+        }
+        check_copy(buffer.tensor(), 0, elements, root, round, name);
+        buffer.check_margin(name);
+    }
+}
+
 /// Nobody waits: the background thread alone has to get it done.
 void polling(Client& client) {
     for (int round = 0; round < 20; ++round) {
@@ -218,6 +241,7 @@ void polling(Client& client) {
 }
 
 constexpr std::array kScenarios = {
+    Scenario{"names: broadcasts that block on some ranks", mixed_broadcasts},
     Scenario{"names: another order on every rank", different_orders},
     Scenario{"names: changing shapes", changing_shapes},
     Scenario{"names: changing operations", changing_operations},
