@@ -286,6 +286,9 @@ bool Engine::finish_or_drive(const Completion& completion) {
         }
     }
     drive([&] { return completion.done(); }, std::nullopt);
+    // What is announced directly never comes to the log by itself, and a loop of such calls keeps the background thread
+    // from the crank; but others may wait until this rank has read what is there.
+    set_.read_notices();
     return false;
 }
 

@@ -620,6 +620,15 @@ Turn ProcessSet::take_turn(bool urgent) {
     return is_call(kind) ? start_batch(position, urgent) : handle_entry(position);
 }
 
+void ProcessSet::read_notices() {
+    const auto next_is_notice = [this] {
+        const std::uint64_t position = next_.load(std::memory_order_relaxed);
+        return task_ == nullptr && !closed() && log_.is_published(position) && !is_call(log_.read(position).kind);
+    };
+    while (next_is_notice() && step(/*urgent=*/false) == Turn::advanced) {
+    }
+}
+
 Turn ProcessSet::handle_entry(std::uint64_t position) {
     const auto entry = log_.read(position);
     if (entry.kind == EntryKind::mismatch || entry.kind == EntryKind::failed) {
@@ -642,7 +651,9 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
                 break;
             case EntryKind::retire:
                 handle_retire(entry.slot);
-                break;
+                advance_to(position + 1);
+                announced_more(Urgency::background);  // who waits for this rank to have read it: direct.cpp
+                return Turn::advanced;
             case EntryKind::refused:
             case EntryKind::exhausted:
                 if (entry.rank == rank_) {

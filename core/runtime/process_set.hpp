@@ -86,6 +86,8 @@ public:
 
     /// Does what can be done now. With `urgent`, an open batch is closed at once.
     Turn step(bool urgent);
+    /// Reads on in the log up to the next call: for who would leave the crank without having looked.
+    void read_notices();
     [[nodiscard]] bool has_work() const {
         return task_ != nullptr || has_deferred() || log_.is_published(next_.load(std::memory_order_relaxed));
     }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
@@ -60,6 +61,40 @@ TEST_CASE("bursts of new names near the limit", "[threads]") {
 
 TEST_CASE("bursts of new names near the limit, in processes", "[processes]") {
     const RanksResult result = run_clients(3, few_slots(), bursts, {.as = RanksAs::processes});
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// The same beside a thread that blocks on one small name again and again: its announcements are not counted, so its
+/// slot looks idle and is taken back under it, and it must not keep the rank from reading that others want numbers.
+void bursts_beside_a_loop(RankContext& context, RuntimeClient& client) {
+    std::string failure;
+    std::jthread loop([&] {
+        try {
+            for (int i = 0; i < 4000; ++i) {
+                float value = static_cast<float>(i % 100 + client.rank());
+                const Tensor tensor{&value, DType::float32, {1}};
+                expect_ok(client.allreduce("loop", tensor, tensor, {}), "the loop");
+                const int size = client.size();
+                RUEDA_RANK_EQUAL(value, static_cast<float>(size * (i % 100) + size * (size - 1) / 2));
+            }
+        } catch (const std::exception& error) {
+            failure = error.what();
+        }
+    });
+    bursts(context, client);
+    loop.join();
+    RUEDA_RANK_EQUAL(failure, std::string());
+}
+
+TEST_CASE("bursts of new names beside a loop of small allreduces", "[threads]") {
+    const RanksResult result = run_clients(GENERATE(2, 3), few_slots(), bursts_beside_a_loop);
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("bursts of new names beside a loop of small allreduces, in processes", "[processes]") {
+    const RanksResult result = run_clients(2, few_slots(), bursts_beside_a_loop, {.as = RanksAs::processes});
     INFO(result.text());
     CHECK(result.passed());
 }
