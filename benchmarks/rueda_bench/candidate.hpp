@@ -12,7 +12,7 @@
 
 namespace rueda::bench {
 
-enum class Operation { allreduce, broadcast, allgather };
+enum class Operation { allreduce, broadcast, allgather, reducescatter, alltoall };
 
 [[nodiscard]] constexpr const char* name_of(Operation operation) {
     switch (operation) {
@@ -22,6 +22,10 @@ enum class Operation { allreduce, broadcast, allgather };
             return "broadcast";
         case Operation::allgather:
             return "allgather";
+        case Operation::reducescatter:
+            return "reducescatter";
+        case Operation::alltoall:
+            return "alltoall";
     }
     return "";
 }
@@ -33,6 +37,21 @@ struct Case {
     std::uint64_t bytes = 4;
 
     [[nodiscard]] std::uint64_t count() const { return bytes / size_of(dtype); }
+    /// Elements of one rank's output. Of a reducescatter and an alltoall every rank has the same share of the input.
+    [[nodiscard]] std::uint64_t output_count(int size) const {
+        const auto ranks = static_cast<std::uint64_t>(size);
+        return operation == Operation::allgather       ? count() * ranks
+               : operation == Operation::reducescatter ? count() / ranks
+                                                       : count();
+    }
+    [[nodiscard]] bool is_even(int size) const {
+        return (operation != Operation::reducescatter && operation != Operation::alltoall) ||
+               count() % static_cast<std::uint64_t>(size) == 0;
+    }
+    /// The result is not where the input was.
+    [[nodiscard]] bool has_output() const {
+        return operation != Operation::allreduce && operation != Operation::broadcast;
+    }
 };
 
 /// Who takes part in the job.

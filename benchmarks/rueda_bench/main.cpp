@@ -48,8 +48,10 @@ std::vector<Case> cases_of(const Options& options) {
         for (const std::string& dtype : options.dtypes) {
             for (const std::string& size : options.sizes) {
                 Case c;
-                c.operation =
-                    named(operation, {Operation::allreduce, Operation::broadcast, Operation::allgather}, "operation");
+                c.operation = named(operation,
+                                    {Operation::allreduce, Operation::broadcast, Operation::allgather,
+                                     Operation::reducescatter, Operation::alltoall},
+                                    "operation");
                 c.dtype = named(dtype,
                                 {DType::uint8, DType::int8, DType::int32, DType::int64, DType::float16, DType::bfloat16,
                                  DType::float32, DType::float64},
@@ -81,7 +83,7 @@ void print_rows(const std::vector<Row>& rows, const Job& job) {
     const double peer = peer_median(rows);
     for (const Row& row : rows) {
         const std::string ratio = peer > 0 ? fmt::format("{:6.2f}x", peer / row.quantile(0.5)) : "";
-        fmt::print("{:<10} {:<9} {:>11}  {:<24} {:>11.2f} {:>11.2f} {:>11.2f} {:>9.2f} {:>8} {:>7}{}\n",
+        fmt::print("{:<13} {:<9} {:>11}  {:<24} {:>11.2f} {:>11.2f} {:>11.2f} {:>9.2f} {:>8} {:>7}{}\n",
                    name_of(row.c.operation), name_of(row.c.dtype), row.c.bytes, row.candidate, row.quantile(0.1),
                    row.quantile(0.5), row.quantile(0.9), row.bus_gigabytes_per_second(job.size), ratio,
                    row.microseconds.size(), row.wrong > 0 ? fmt::format("  {} WRONG", row.wrong) : "");
@@ -136,12 +138,16 @@ int run(const Options& options, const Job& job, std::uint64_t bytes_before) {
                        options.idle_seconds, report["standing"]["idle_cpu_percent"].get<double>(),
                        report["standing"]["waiting_cpu_percent"].get<double>());
         }
-        fmt::print("{:<10} {:<9} {:>11}  {:<24} {:>11} {:>11} {:>11} {:>9} {:>8} {:>7}\n", "operation", "dtype",
+        fmt::print("{:<13} {:<9} {:>11}  {:<24} {:>11} {:>11} {:>11} {:>9} {:>8} {:>7}\n", "operation", "dtype",
                    "bytes", "way", "p10 us", "median us", "p90 us", "bus GB/s", "to MPI", "times");
     }
     std::uint64_t wrong = 0;
     for (const Case& c : cases) {
         const std::vector<Row> rows = measure(c, candidates, job, options.plan);
+        if (rows.empty() && job.rank == 0) {
+            fmt::print("{:<13} {:<9} {:>11}  left out: {} ranks cannot share {} elements evenly\n",
+                       name_of(c.operation), name_of(c.dtype), c.bytes, job.size, c.count());
+        }
         for (const Row& row : rows) {
             wrong += row.wrong;
             report["rows"].push_back(json_of(row, job));
@@ -174,7 +180,8 @@ int main(int argc, char** argv) {
         "Every rank rewrites its input before each operation; an iteration's time is that of its slowest rank; all "
         "results\n"
         "are compared with what is expected. Exit status: 0 all right, 1 a wrong result or a failure, 2 wrong usage.");
-    app.add_option("--operations", options.operations, "allreduce, broadcast, allgather")->capture_default_str();
+    app.add_option("--operations", options.operations, "allreduce, broadcast, allgather, reducescatter, alltoall")
+        ->capture_default_str();
     app.add_option("--sizes", options.sizes, "bytes of one rank's input: 4 64K 1M")->capture_default_str();
     app.add_option("--dtypes", options.dtypes, "uint8 … float64")->capture_default_str();
     app.add_option("--seconds", options.plan.seconds_per_case, "time for each case")

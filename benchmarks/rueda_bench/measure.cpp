@@ -22,7 +22,14 @@ void write_input(std::byte* input, const Case& c, const Encoding& encoding, int 
 
 /// Element i of the output, by the definition of the operation.
 int expected(const Case& c, const Job& job, std::uint64_t i, std::uint64_t iteration) {
+    const std::uint64_t part = c.count() / static_cast<std::uint64_t>(job.size);
+    const auto mine = static_cast<std::uint64_t>(job.rank) * part;  // where this rank's part begins
     switch (c.operation) {
+        case Operation::alltoall:  // of every rank, the part for this one
+            return value_at(mine + i % part, static_cast<int>(i / part), iteration);
+        case Operation::reducescatter:
+            i += mine;
+            break;
         case Operation::broadcast:
             return value_at(i, 0, iteration);
         case Operation::allgather:
@@ -39,8 +46,7 @@ int expected(const Case& c, const Job& job, std::uint64_t i, std::uint64_t itera
 
 std::uint64_t count_wrong(const std::byte* output, const Case& c, const Encoding& encoding, const Job& job,
                           std::uint64_t iteration) {
-    const std::uint64_t count =
-        c.count() * (c.operation == Operation::allgather ? static_cast<std::uint64_t>(job.size) : 1);
+    const std::uint64_t count = c.output_count(job.size);
     std::uint64_t wrong = 0;
     for (std::uint64_t i = 0; i < count; ++i) {
         wrong += encoding.equals(output + i * size_of(c.dtype), expected(c, job, i, iteration)) ? 0U : 1U;
@@ -75,10 +81,19 @@ double Row::quantile(double q) const {
 double Row::algorithm_gigabytes_per_second() const { return static_cast<double>(c.bytes) / quantile(0.5) * 1e-3; }
 double Row::bus_gigabytes_per_second(int size) const {
     const double n = size;
-    const double factor = c.operation == Operation::allreduce   ? 2 * (n - 1) / n
-                          : c.operation == Operation::broadcast ? 1
-                                                                : n - 1;
-    return algorithm_gigabytes_per_second() * factor;
+    const double rate = algorithm_gigabytes_per_second();
+    switch (c.operation) {
+        case Operation::allreduce:
+            return rate * 2 * (n - 1) / n;
+        case Operation::broadcast:
+            return rate;
+        case Operation::allgather:
+            return rate * (n - 1);
+        case Operation::reducescatter:
+        case Operation::alltoall:
+            return rate * (n - 1) / n;
+    }
+    return rate;
 }
 
 std::vector<Row> measure(const Case& c, const std::vector<std::unique_ptr<Candidate>>& candidates, const Job& job,

@@ -49,12 +49,12 @@ public:
     [[nodiscard]] std::string name() const override { return "MPI"; }
     [[nodiscard]] bool can(const Case& c) const override {
         constexpr std::uint64_t kLargestCount = 0x7FFFFFFF;
-        return type_of(c.dtype) != MPI_DATATYPE_NULL && c.count() <= kLargestCount;
+        return type_of(c.dtype) != MPI_DATATYPE_NULL && c.count() <= kLargestCount && c.is_even(job_.size);
     }
     void begin(const Case& c) override {
         case_ = c;
         input_.resize(c.bytes);
-        gathered_.resize(c.operation == Operation::allgather ? c.bytes * static_cast<std::uint64_t>(job_.size) : 0);
+        output_.resize(c.has_output() ? c.output_count(job_.size) * size_of(c.dtype) : 0);
     }
     [[nodiscard]] std::byte* input() override { return input_.data(); }
     void run() override {
@@ -67,23 +67,29 @@ public:
             case Operation::broadcast:
                 return check(MPI_Bcast(input_.data(), count, type, 0, MPI_COMM_WORLD), "MPI_Bcast");
             case Operation::allgather:
-                return check(MPI_Allgather(input_.data(), count, type, gathered_.data(), count, type, MPI_COMM_WORLD),
+                return check(MPI_Allgather(input_.data(), count, type, output_.data(), count, type, MPI_COMM_WORLD),
                              "MPI_Allgather");
+            case Operation::reducescatter:
+                return check(MPI_Reduce_scatter_block(input_.data(), output_.data(), count / job_.size, type, MPI_SUM,
+                                                      MPI_COMM_WORLD),
+                             "MPI_Reduce_scatter_block");
+            case Operation::alltoall:
+                return check(MPI_Alltoall(input_.data(), count / job_.size, type, output_.data(), count / job_.size,
+                                          type, MPI_COMM_WORLD),
+                             "MPI_Alltoall");
         }
     }
-    [[nodiscard]] const std::byte* output() override {
-        return case_.operation == Operation::allgather ? gathered_.data() : input_.data();
-    }
+    [[nodiscard]] const std::byte* output() override { return case_.has_output() ? output_.data() : input_.data(); }
     void end() override {
         input_ = {};
-        gathered_ = {};
+        output_ = {};
     }
 
 private:
     Job job_;
     Case case_;
     std::vector<std::byte> input_;
-    std::vector<std::byte> gathered_;
+    std::vector<std::byte> output_;
 };
 
 /// Buffers of all ranks in one window of shared memory, with a counter per rank to wait for each other.

@@ -38,17 +38,22 @@ private:
 /// In place where the operation can be; blocking; by a slot or by name.
 class RuedaCandidate final : public Candidate {
 public:
-    RuedaCandidate(Memory memory, bool by_name) : memory_(memory), by_name_(by_name) {}
+    RuedaCandidate(const Job& job, Memory memory, bool by_name) : job_(job), memory_(memory), by_name_(by_name) {}
 
     [[nodiscard]] std::string name() const override {
         return std::string("rueda ") + (memory_ == Memory::resident ? "resident" : "staged") +
                (by_name_ ? ", by name" : "");
     }
     /// The look-up of the name is a matter of latency.
-    [[nodiscard]] bool can(const Case& c) const override { return !by_name_ || c.bytes <= 4096; }
+    [[nodiscard]] bool can(const Case& c) const override {
+        return c.is_even(job_.size) && (!by_name_ || c.bytes <= 4096);
+    }
     void begin(const Case& c) override {
         case_ = c;
         buffer_.emplace(memory_, c.bytes);
+        if (c.operation == Operation::reducescatter) {
+            scattered_.emplace(memory_, c.output_count(job_.size) * size_of(c.dtype));
+        }
         text_ = name() + std::to_string(static_cast<int>(c.operation)) + name_of(c.dtype) + std::to_string(c.bytes);
         slot_.emplace(text_);
     }
@@ -64,28 +69,42 @@ public:
                 rueda::broadcast(tensor_name, tensor, 0);
                 return;
             case Operation::allgather:
-                gathered_ = rueda::allgather(tensor_name, tensor);
+                result_ = rueda::allgather(tensor_name, tensor);
+                return;
+            case Operation::reducescatter:
+                rueda::reducescatter(tensor_name, tensor,
+                                     TensorView(scattered_->data(), case_.dtype,
+                                                Shape{static_cast<std::int64_t>(case_.output_count(job_.size))}),
+                                     {.op = ReduceOp::sum});
+                return;
+            case Operation::alltoall:
+                result_ = rueda::alltoall(tensor_name, tensor);
                 return;
         }
     }
     [[nodiscard]] const std::byte* output() override {
-        return case_.operation == Operation::allgather ? static_cast<const std::byte*>(gathered_.output().data())
-                                                       : buffer_->data();
+        if (case_.operation == Operation::reducescatter) {
+            return scattered_->data();
+        }
+        return case_.has_output() ? static_cast<const std::byte*>(result_.output().data()) : buffer_->data();
     }
     void end() override {
-        gathered_ = Handle();
+        result_ = Handle();
+        scattered_.reset();
         slot_.reset();
         buffer_.reset();
     }
 
 private:
+    Job job_;
     Memory memory_;
     bool by_name_;
     Case case_;
     std::string text_;
     std::optional<Buffer> buffer_;
     std::optional<TensorSlot> slot_;
-    Handle gathered_;
+    std::optional<Buffer> scattered_;  // the output of a reducescatter
+    Handle result_;                    // of what makes its own output
 };
 
 }  // namespace
@@ -93,9 +112,9 @@ private:
 std::vector<std::unique_ptr<Candidate>> make_candidates(const Job& job) {
     std::vector<std::unique_ptr<Candidate>> candidates;
     add_mpi_candidates(candidates, job);
-    candidates.push_back(std::make_unique<RuedaCandidate>(Memory::staged, false));
-    candidates.push_back(std::make_unique<RuedaCandidate>(Memory::staged, true));
-    candidates.push_back(std::make_unique<RuedaCandidate>(Memory::resident, false));
+    candidates.push_back(std::make_unique<RuedaCandidate>(job, Memory::staged, false));
+    candidates.push_back(std::make_unique<RuedaCandidate>(job, Memory::staged, true));
+    candidates.push_back(std::make_unique<RuedaCandidate>(job, Memory::resident, false));
     return candidates;
 }
 
