@@ -15,9 +15,9 @@
 namespace rueda::tests {
 namespace {
 
-enum class Moment { init, negotiation, small, staged, resident, gather, idle, shutdown };
-constexpr std::array kMoments = {Moment::init,     Moment::negotiation, Moment::small, Moment::staged,
-                                 Moment::resident, Moment::gather,      Moment::idle,  Moment::shutdown};
+enum class Moment { init, negotiation, small, staged, resident, gather, scatter, idle, shutdown };
+constexpr std::array kMoments = {Moment::init,   Moment::negotiation, Moment::small, Moment::staged,  Moment::resident,
+                                 Moment::gather, Moment::scatter,     Moment::idle,  Moment::shutdown};
 
 const char* name_of(Moment moment) {
     switch (moment) {
@@ -33,6 +33,8 @@ const char* name_of(Moment moment) {
             return "resident";
         case Moment::gather:
             return "allgather";
+        case Moment::scatter:
+            return "alltoall and reducescatter";
         case Moment::idle:
             return "idle";
         case Moment::shutdown:
@@ -52,6 +54,19 @@ Status gather_until_failure(Client& client) {
     }
 }
 
+Status scatter_until_failure(Client& client) {
+    const std::int64_t rows = std::int64_t{10'000} * client.size();
+    const Buffer mine(client, DType::float32, {rows}, client.rank() % 2 == 0);
+    for (int round = 0;; ++round) {
+        auto started = round % 2 == 0 ? client.start_alltoall("alltoall", mine.tensor(), std::nullopt)
+                                      : client.start_reducescatter("reducescatter", mine.tensor(), nullptr, {});
+        const Status status = started.is_ok() ? started.value()->wait() : started.status();
+        if (!status.is_ok()) {
+            return status;
+        }
+    }
+}
+
 Status work_until_failure(Client& client, Moment moment) {
     constexpr std::int64_t kLarge = 1 << 20;
     switch (moment) {
@@ -63,6 +78,8 @@ Status work_until_failure(Client& client, Moment moment) {
             return reduce_until_failure(client, "resident", false, kLarge, true);
         case Moment::gather:
             return gather_until_failure(client);
+        case Moment::scatter:
+            return scatter_until_failure(client);
         case Moment::idle:
             std::this_thread::sleep_for(std::chrono::milliseconds(300));
             return reduce_until_failure(client, "late", false, 10, false);
