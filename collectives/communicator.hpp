@@ -28,7 +28,9 @@ struct Segment {
     std::uint32_t root = 0;            ///< broadcast: index in the set
     std::uint64_t count = 0;           ///< elements; of an allgather, alltoall or reducescatter: of one row
     const std::byte* input = nullptr;  ///< broadcast: read on the root only
-    std::byte* output = nullptr;       ///< allgather: room for the rows of all members; alltoall: for all for me
+    /// Allgather: room for the rows of all members; alltoall: for all for me. Of these, null: this rank takes part for
+    /// the others' sake, and keeps nothing.
+    std::byte* output = nullptr;
 
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(dtype); }
 };

@@ -4,9 +4,19 @@
 
 #include <algorithm>
 
-#include "ops/reduce.hpp"
+#include "collectives/host/copying.hpp"
 
 namespace rueda::collectives {
+namespace {
+
+/// Below, a broadcast is over before the root's share of the writing would pay for another wait.
+constexpr std::uint64_t kPushFrom = 8 * 1024;
+
+/// Of a broadcast one rank copies out and the others in, so that smaller chunks pay; of an allgather all do both.
+constexpr std::uint64_t kSmallestBroadcastChunk = 8 * 1024;
+constexpr std::uint64_t kSmallestChunk = 16 * 1024;
+
+}  // namespace
 
 void ExchangeTask::begin(const Batch& batch) {
     batch_ = batch;
@@ -25,13 +35,17 @@ void ExchangeTask::begin(const Batch& batch) {
     }
     const Contribution& own = contributions_[set_.rank];
     others_read_my_input_ = own.readable != nullptr && !own.at_once;
-    const std::uint64_t cell_bytes = set_.arena->plan().cell_bytes;
-    chunk_count_ = (longest + cell_bytes - 1) / cell_bytes;
+    const bool is_broadcast = batch.operation == Operation::broadcast;
+    chunk_bytes_ =
+        chunk_bytes_of(longest, is_broadcast ? kSmallestBroadcastChunk : kSmallestChunk, set_.arena->plan().cell_bytes);
+    chunk_count_ = (longest + chunk_bytes_ - 1) / chunk_bytes_;
+    plan_pushes();
     copy_payloads();
 }
 
 void ExchangeTask::plan_broadcast() {
     const Segment& segment = batch_.segments[0];
+    store_ = store_in_place(segment.bytes());
     add(segment.root, segment.bytes(), 0, batch_.locations[segment.root]);
 }
 
@@ -43,6 +57,24 @@ void ExchangeTask::plan_allgather() {
         add(member, bytes, offset, location);
         offset += bytes;
     }
+    store_ = store_of_output(offset);
+}
+
+void ExchangeTask::plan_pushes() {
+    const std::uint32_t root = batch_.segments[0].root;
+    i_push_ = false;
+    for (std::uint32_t member = 0; member < set_.members; ++member) {
+        i_push_ = i_push_ || (set_.rank == root && is_pushed_to(member));
+    }
+    root_pushes_to_me_ = is_pushed_to(set_.rank);
+}
+
+/// Of a broadcast: input and output lie in the arena, and both are large enough.
+bool ExchangeTask::is_pushed_to(std::uint32_t member) const {
+    const std::uint32_t root = batch_.segments[0].root;
+    const Contribution& contribution = contributions_[root];
+    return batch_.operation == Operation::broadcast && member != root && contribution.bytes >= kPushFrom &&
+           contribution.readable != nullptr && !contribution.at_once && batch_.locations[member].output != nullptr;
 }
 
 void ExchangeTask::add(std::uint32_t member, std::uint64_t bytes, std::uint64_t output_offset,
@@ -61,7 +93,7 @@ void ExchangeTask::copy_payloads() {
     }
     for (std::uint32_t step = 1; step < set_.members; ++step) {
         const Contribution& other = contributions_[(set_.rank + step) % set_.members];
-        if (other.at_once && other.bytes > 0) {
+        if (other.at_once && other.bytes > 0 && batch_.segments[0].output != nullptr) {
             ops::copy(batch_.segments[0].output + other.output_offset, other.readable, other.bytes);
         }
     }
@@ -71,23 +103,36 @@ void ExchangeTask::copy_payloads() {
 void ExchangeTask::copy_own(Range range) {
     const Segment& segment = batch_.segments[0];
     std::byte* const place = segment.output + contributions_[set_.rank].output_offset;
-    if (range.bytes() > 0 && place != segment.input) {
-        ops::copy(place + range.begin, segment.input + range.begin, range.bytes());
+    if (range.bytes() > 0 && segment.output != nullptr && place != segment.input) {
+        ops::copy(place + range.begin, segment.input + range.begin, range.bytes(), store_);
     }
 }
 
 /// The part of a contribution that belongs to chunk `index`.
 Range ExchangeTask::part_of(const Contribution& contribution, std::uint64_t index) const {
-    const std::uint64_t cell_bytes = set_.arena->plan().cell_bytes;
     const std::uint64_t bytes = contribution.at_once ? 0 : contribution.bytes;
-    return {std::min(index * cell_bytes, bytes), std::min((index + 1) * cell_bytes, bytes)};
+    return {std::min(index * chunk_bytes_, bytes), std::min((index + 1) * chunk_bytes_, bytes)};
+}
+
+/// What the root writes of a part; the rest is for the others to read.
+Range ExchangeTask::pushed(Range part) const { return SegmentMap::share(part, set_.members - 1, set_.members); }
+
+void ExchangeTask::push(Range part) {
+    const Range mine = pushed(part);
+    for (std::uint32_t step = 1; step < set_.members; ++step) {
+        const std::uint32_t member = (set_.rank + step) % set_.members;
+        if (is_pushed_to(member)) {
+            ops::copy(batch_.locations[member].output + mine.begin, batch_.segments[0].input + mine.begin, mine.bytes(),
+                      store_);
+        }
+    }
 }
 
 StepResult ExchangeTask::step() {
     const std::uint64_t before = set_.chunks;
     if (may_stage()) {
         stage(staged_chunks_++);
-        if (needs_cells(set_.rank)) {
+        if (needs_cells(set_.rank) || i_push_) {
             set_.publish(set_.mine().staged, before + staged_chunks_);
         } else {
             set_.mine().staged.store(before + staged_chunks_, std::memory_order_release);  // nobody waits for it
@@ -100,7 +145,8 @@ StepResult ExchangeTask::step() {
         return StepResult::advanced;
     }
     if (staged_chunks_ < chunk_count_ || fetched_chunks_ < chunk_count_ ||
-        (others_read_my_input_ && !set_.all_reached(&Progress::fetched, before + chunk_count_))) {
+        (others_read_my_input_ && !set_.all_reached(&Progress::fetched, before + chunk_count_)) ||
+        (root_pushes_to_me_ && !set_.reached(batch_.segments[0].root, &Progress::staged, before + chunk_count_))) {
         return StepResult::waiting;
     }
     set_.chunks += chunk_count_;
@@ -112,7 +158,8 @@ bool ExchangeTask::may_stage() const {
     if (staged_chunks_ == chunk_count_) {
         return false;
     }
-    return !needs_cells(set_.rank) || set_.cell_is_free(set_.chunks + staged_chunks_);
+    return !needs_cells(set_.rank) ||
+           (staged_chunks_ < fetched_chunks_ + 2 && set_.cell_is_free(set_.chunks + staged_chunks_));
 }
 
 void ExchangeTask::stage(std::uint64_t index) {
@@ -120,6 +167,9 @@ void ExchangeTask::stage(std::uint64_t index) {
     if (part.bytes() > 0 && needs_cells(set_.rank)) {
         ops::copy(set_.arena->cell(set_.rank, set_.chunks + index), batch_.segments[0].input + part.begin,
                   part.bytes());
+    }
+    if (i_push_) {
+        push(part);
     }
 }
 
@@ -137,14 +187,21 @@ bool ExchangeTask::may_fetch() const {
 }
 
 void ExchangeTask::fetch(std::uint64_t index) {
+    if (batch_.segments[0].output == nullptr) {
+        return;
+    }
     copy_own(part_of(contributions_[set_.rank], index));
     for (std::uint32_t step = 1; step < set_.members; ++step) {
         const std::uint32_t member = (set_.rank + step) % set_.members;
         const Contribution& other = contributions_[member];
-        if (const Range part = part_of(other, index); part.bytes() > 0) {
+        Range part = part_of(other, index);
+        if (root_pushes_to_me_) {
+            part.end = pushed(part).begin;
+        }
+        if (part.bytes() > 0) {
             const std::byte* source =
                 needs_cells(member) ? set_.arena->cell(member, set_.chunks + index) : other.readable + part.begin;
-            ops::copy(batch_.segments[0].output + other.output_offset + part.begin, source, part.bytes());
+            ops::copy(batch_.segments[0].output + other.output_offset + part.begin, source, part.bytes(), store_);
         }
     }
 }

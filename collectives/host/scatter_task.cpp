@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "collectives/host/copying.hpp"
 #include "collectives/rows.hpp"
-#include "ops/reduce.hpp"
 
 namespace rueda::collectives {
 namespace {
@@ -14,17 +14,23 @@ namespace {
 /// A cut at a multiple of it never parts an element.
 constexpr std::uint64_t kLargestElement = 8;
 
+constexpr std::uint64_t kSmallestPiece = 16 * 1024;
+
 }  // namespace
 
 void ScatterTask::begin(const Batch& batch) {
     batch_ = batch;
-    piece_bytes_ = piece_bytes();
-    chunk_count_ = 0;  // the plan sets it, from what all members know
-    if (batch.operation == Operation::reducescatter) {
-        plan_reducescatter();
-    } else {
-        plan_alltoall();
+    const std::uint64_t longest = batch.operation == Operation::reducescatter ? plan_reducescatter() : plan_alltoall();
+    piece_bytes_ = chunk_bytes_of(longest, kSmallestPiece, largest_piece_bytes());
+    chunk_count_ = (longest + piece_bytes_ - 1) / piece_bytes_;
+    std::uint64_t output_bytes = from_[set_.rank].bytes();
+    if (batch.operation == Operation::alltoall) {
+        output_bytes = 0;
+        for (std::uint32_t member = 0; member < set_.members; ++member) {
+            output_bytes += from_[member].bytes();
+        }
     }
+    store_ = store_of_output(output_bytes);
     bool all_travelled = true;
     somebody_stages_ = false;
     for (std::uint32_t member = 0; member < set_.members; ++member) {
@@ -45,14 +51,15 @@ void ScatterTask::begin(const Batch& batch) {
 
 /// For every member a piece in each cell but its own. The arena's cells have room for an element of each
 /// (core/runtime/arena_setup.cpp).
-std::uint64_t ScatterTask::piece_bytes() const {
+std::uint64_t ScatterTask::largest_piece_bytes() const {
     const std::uint64_t bytes = set_.arena->plan().cell_bytes / std::max(set_.members - 1, 1U);
     const std::uint64_t unit = bytes < base::kCacheLine ? kLargestElement : base::kCacheLine;
     RUEDA_ASSERT(bytes >= kLargestElement);
     return bytes / unit * unit;
 }
 
-void ScatterTask::plan_reducescatter() {
+/// Gives the bytes of the longest part of all, the same on every member.
+std::uint64_t ScatterTask::plan_reducescatter() {
     const std::uint64_t row_bytes = batch_.segments[0].bytes();
     const std::int64_t rows = batch_.locations[set_.rank].first_dimension;
     for (std::uint32_t member = 0; member < set_.members; ++member) {
@@ -61,10 +68,10 @@ void ScatterTask::plan_reducescatter() {
         to_[member] = {begin, begin + static_cast<std::uint64_t>(part.count) * row_bytes};
     }
     from_.fill(to_[set_.rank]);
-    chunk_count_ = (to_[0].bytes() + piece_bytes_ - 1) / piece_bytes_;  // the first has most
+    return to_[0].bytes();  // the first has most
 }
 
-void ScatterTask::plan_alltoall() {
+std::uint64_t ScatterTask::plan_alltoall() {
     const std::uint64_t row_bytes = batch_.segments[0].bytes();
     std::uint64_t longest = 0;
     for (std::uint32_t from = 0; from < set_.members; ++from) {
@@ -82,7 +89,7 @@ void ScatterTask::plan_alltoall() {
             begin = part.end;
         }
     }
-    chunk_count_ = (longest + piece_bytes_ - 1) / piece_bytes_;
+    return longest;
 }
 
 Range ScatterTask::piece(Range part, std::uint64_t index) const {
@@ -184,10 +191,13 @@ void ScatterTask::reduce(std::uint64_t index) {
                  .prescale = segment.prescale,
                  .postscale = segment.postscale,
                  .divisor = static_cast<int>(set_.members)},
-                {sources.data(), set_.members}, {&destination, 1}, part.bytes() / size_of(segment.dtype));
+                {sources.data(), set_.members}, {&destination, 1}, part.bytes() / size_of(segment.dtype), store_);
 }
 
 void ScatterTask::copy(std::uint64_t index) {
+    if (batch_.segments[0].output == nullptr) {
+        return;
+    }
     std::array<std::byte*, base::kMaxLocalRanks> destinations{};
     std::byte* next = batch_.segments[0].output;
     for (std::uint32_t member = 0; member < set_.members; ++member) {
@@ -198,7 +208,8 @@ void ScatterTask::copy(std::uint64_t index) {
         // Everybody begins with another neighbour, so that not all read one rank's memory at once.
         const std::uint32_t member = (set_.rank + step) % set_.members;
         if (const Range part = piece(from_[member], index); part.bytes() > 0) {
-            ops::copy(destinations[member] + (part.begin - from_[member].begin), source(member, index), part.bytes());
+            ops::copy(destinations[member] + (part.begin - from_[member].begin), source(member, index), part.bytes(),
+                      store_);
         }
     }
 }

@@ -9,6 +9,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/host/host_set.hpp"
 #include "collectives/host/segment_map.hpp"
+#include "ops/reduce.hpp"
 
 namespace rueda::collectives {
 
@@ -30,9 +31,9 @@ public:
 private:
     using Parts = std::array<Range, base::kMaxLocalRanks>;
 
-    void plan_reducescatter();
-    void plan_alltoall();
-    [[nodiscard]] std::uint64_t piece_bytes() const;
+    [[nodiscard]] std::uint64_t plan_reducescatter();
+    [[nodiscard]] std::uint64_t plan_alltoall();
+    [[nodiscard]] std::uint64_t largest_piece_bytes() const;
     /// The piece of a part that belongs to chunk `index`.
     [[nodiscard]] Range piece(Range part, std::uint64_t index) const;
     [[nodiscard]] bool is_staged(std::uint32_t member) const;
@@ -58,6 +59,7 @@ private:
     std::uint64_t taken_chunks_ = 0;
     bool somebody_stages_ = false;
     bool others_read_my_input_ = false;
+    ops::Store store_ = ops::Store::cached;
 };
 
 }  // namespace rueda::collectives
