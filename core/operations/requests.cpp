@@ -191,6 +191,41 @@ Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int 
     return {};
 }
 
+/// The output that a caller gives for what comes from all ranks: whole rows like those of the input. How many they must
+/// be is known when all have announced theirs.
+Status take_output_of_all(const rueda_tensor& in, const rueda_tensor& out, Request& request) {
+    RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
+    if (in.dtype != out.dtype) {
+        return failure(ErrorCode::invalid_argument, "the input is {} and the output is {}; they must be the same",
+                       name_of(static_cast<DType>(in.dtype)), name_of(static_cast<DType>(out.dtype)));
+    }
+    if (in.ndim != out.ndim || !std::equal(in.shape + 1, in.shape + in.ndim, out.shape + 1)) {
+        return failure(ErrorCode::invalid_argument,
+                       "the output's shape is {} and the input's {}; they may differ in the first dimension only",
+                       shape_text({out.shape, static_cast<std::size_t>(out.ndim)}),
+                       shape_text({in.shape, static_cast<std::size_t>(in.ndim)}));
+    }
+    std::uint64_t count = 0;
+    RUEDA_RETURN_IF_FAILED(count_elements(out, 0, "output", count));
+    RUEDA_RETURN_IF_FAILED(check_memory_of(out, count, "output"));
+    request.output = static_cast<std::byte*>(out.data);
+    request.output_rows = out.shape[0];
+    return {};
+}
+
+std::uint64_t row_bytes(const Request& request) {
+    return request.count * size_of(static_cast<DType>(request.metadata.dtype));
+}
+
+/// Some rows of the input lie where rows of the output do.
+bool input_overlaps_output(const Request& request) {
+    const std::uint64_t input_bytes = static_cast<std::uint64_t>(request.first_dimension) * row_bytes(request);
+    const std::uint64_t output_bytes = static_cast<std::uint64_t>(*request.output_rows) * row_bytes(request);
+    const auto input = reinterpret_cast<std::uintptr_t>(request.input);
+    const auto output = reinterpret_cast<std::uintptr_t>(request.output);
+    return input_bytes > 0 && output_bytes > 0 && input < output + output_bytes && output < input + input_bytes;
+}
+
 Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t rows, Request& request) {
     if (splits.size() != static_cast<std::size_t>(size)) {
         return failure(ErrorCode::invalid_argument,
@@ -250,11 +285,11 @@ Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root,
     return make_same_shape(Operation::broadcast, in, out, options, /*reads_input=*/in.data != nullptr, request);
 }
 
-Status make_allgather(const rueda_tensor& in, const rueda_options& options, Request& request) {
+Status make_allgather(const rueda_tensor& in, const rueda_tensor* out, const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(
         make_of_rows(Operation::allgather, "an allgather joins tensors along their", in, options, request));
     request.metadata.shape[0] = Metadata::kAnyExtent;
-    return {};
+    return out != nullptr ? take_output_of_all(in, *out, request) : Status();
 }
 
 Status make_reducescatter(const rueda_tensor& in, const rueda_tensor* out, int rank, int size,
@@ -265,11 +300,18 @@ Status make_reducescatter(const rueda_tensor& in, const rueda_tensor* out, int r
     return out != nullptr ? take_output_of_rows(in, *out, rank, size, request) : Status();
 }
 
-Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count, int size,
-                     const rueda_options& options, Request& request) {
+Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
+                     const rueda_tensor* out, int size, const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(
         make_of_rows(Operation::alltoall, "an alltoall splits tensors along their", in, options, request));
     request.metadata.shape[0] = Metadata::kAnyExtent;
+    if (out != nullptr) {
+        RUEDA_RETURN_IF_FAILED(take_output_of_all(in, *out, request));
+        if (input_overlaps_output(request)) {
+            return failure(ErrorCode::invalid_argument,
+                           "input and output overlap; of an alltoall they must not: give other memory for the output");
+        }
+    }
     const std::int64_t rows = request.first_dimension;
     if (splits != nullptr) {
         return take_splits({splits, split_count}, size, rows, request);
@@ -281,6 +323,23 @@ Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::si
                        rows, size);
     }
     request.splits.assign(static_cast<std::size_t>(size), rows / size);
+    return {};
+}
+
+Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows, std::int64_t rows_before) {
+    if (*request.output_rows != rows) {
+        return failure(ErrorCode::invalid_argument,
+                       "tensor '{}': the output's first dimension is {}; expected {}, the number of rows that come "
+                       "from all ranks",
+                       name, *request.output_rows, rows);
+    }
+    const std::byte* const own_place = request.output + static_cast<std::uint64_t>(rows_before) * row_bytes(request);
+    if (input_overlaps_output(request) && request.input != own_place) {
+        return failure(ErrorCode::invalid_argument,
+                       "tensor '{}': input and output overlap; the input must be the place of this rank's rows in the "
+                       "output (from row {} on), or not overlap it at all",
+                       name, rows_before);
+    }
     return {};
 }
 

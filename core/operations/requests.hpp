@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/status.hpp"
 #include "core/runtime/tensor_table.hpp"
@@ -23,13 +24,19 @@ namespace rueda::core {
                                      const rueda_options& options);
 [[nodiscard]] Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, int size,
                                     const rueda_options& options, Request& request);
-[[nodiscard]] Status make_allgather(const rueda_tensor& in, const rueda_options& options, Request& request);
-/// `out` null: Rueda makes the output.
+// `out` null: Rueda makes the output. Of an allgather and an alltoall, only the others' announcements show whether a
+// given one has the right number of rows.
+[[nodiscard]] Status make_allgather(const rueda_tensor& in, const rueda_tensor* out, const rueda_options& options,
+                                    Request& request);
 [[nodiscard]] Status make_reducescatter(const rueda_tensor& in, const rueda_tensor* out, int rank, int size,
                                         const rueda_options& options, Request& request);
 /// `splits` null: the same number of rows for every rank.
 [[nodiscard]] Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
-                                   int size, const rueda_options& options, Request& request);
+                                   const rueda_tensor* out, int size, const rueda_options& options, Request& request);
+/// Of an allgather or an alltoall whose output the caller gave: does it fit what all ranks announced? `rows_before`: of
+/// an allgather, rows of the result before those of this rank.
+[[nodiscard]] Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows,
+                                         std::int64_t rows_before);
 [[nodiscard]] Status make_barrier(const rueda_options& options, Request& request);
 
 /// The options that hold: those given, the defaults for none, and for an older caller's shorter struct what it has,

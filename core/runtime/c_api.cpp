@@ -251,6 +251,36 @@ Status run(const char* name, const rueda_options* given, Make&& make) {
     return call.runtime->run(name == nullptr ? "" : name, request, completion);
 }
 
+/// Waits for it as run() does, and gives a handle for its result where all went well.
+template <class Make>
+Status run_for_result(const char* name, const rueda_options* given, rueda_handle** handle, Make&& make) {
+    Call call;
+    Request request;
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    RUEDA_RETURN_IF_FAILED(make(*call.runtime, *call.options, request));
+    auto made = std::make_unique<rueda_handle>(call.runtime, 1);
+    rueda_slot* const slot = call.options->slot;
+    Status status = slot != nullptr ? call.runtime->run(entry_of(*slot, *call.runtime), request, *made)
+                                    : call.runtime->run(name == nullptr ? "" : name, request, *made);
+    if (!made->done()) {
+        return status;  // it was refused, and the engine does not know the handle
+    }
+    rueda_handle* const ended = made.release();  // the engine may still be about to let go of it
+    if (!status.is_ok()) {
+        ended->drop();
+        return status;
+    }
+    *handle = ended;
+    return {};
+}
+
+Status check_output_given(const rueda_tensor* out) {
+    return out != nullptr ? Status()
+                          : Status(ErrorCode::invalid_argument,
+                                   "the output is NULL; give its memory, or call the form without _into, whose handle "
+                                   "holds the result");
+}
+
 Status no_handle() {
     return {ErrorCode::invalid_argument,
             "the handle is NULL; expected one that an _async form gave: was that operation refused?"};
@@ -439,7 +469,36 @@ int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_
                           rueda_handle** handle) {
     return guarded([&] {
         return start(name, options, handle, [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
-            return rueda::core::make_allgather(*in, o, request);
+            return rueda::core::make_allgather(*in, nullptr, o, request);
+        });
+    });
+}
+
+int rueda_allgather(const char* name, const rueda_tensor* in, const rueda_options* options, rueda_handle** handle) {
+    return guarded([&] {
+        return run_for_result(name, options, handle,
+                              [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+                                  return rueda::core::make_allgather(*in, nullptr, o, request);
+                              });
+    });
+}
+
+int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                               const rueda_options* options, rueda_handle** handle) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_output_given(out));
+        return start(name, options, handle, [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+            return rueda::core::make_allgather(*in, out, o, request);
+        });
+    });
+}
+
+int rueda_allgather_into(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                         const rueda_options* options) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_output_given(out));
+        return run(name, options, [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+            return rueda::core::make_allgather(*in, out, o, request);
         });
     });
 }
@@ -471,25 +530,38 @@ int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t
                          const rueda_options* options, rueda_handle** handle) {
     return guarded([&] {
         return start(name, options, handle, [&](Runtime& runtime, const rueda_options& o, Request& request) {
-            return rueda::core::make_alltoall(*in, splits, split_count, runtime.group().size, o, request);
+            return rueda::core::make_alltoall(*in, splits, split_count, nullptr, runtime.group().size, o, request);
         });
     });
 }
 
 int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                    const rueda_options* options, rueda_handle** handle) {
-    rueda_handle* started = nullptr;
-    const int status = rueda_alltoall_async(name, in, splits, split_count, options, &started);
-    if (status != RUEDA_OK) {
-        return status;
-    }
-    const int ended = rueda_wait(started, -1);
-    if (ended != RUEDA_OK) {
-        rueda_handle_release(started);
-        return ended;
-    }
-    *handle = started;
-    return RUEDA_OK;
+    return guarded([&] {
+        return run_for_result(name, options, handle, [&](Runtime& runtime, const rueda_options& o, Request& request) {
+            return rueda::core::make_alltoall(*in, splits, split_count, nullptr, runtime.group().size, o, request);
+        });
+    });
+}
+
+int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, const int64_t* splits,
+                              size_t split_count, const rueda_options* options, rueda_handle** handle) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_output_given(out));
+        return start(name, options, handle, [&](Runtime& runtime, const rueda_options& o, Request& request) {
+            return rueda::core::make_alltoall(*in, splits, split_count, out, runtime.group().size, o, request);
+        });
+    });
+}
+
+int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_tensor* out, const int64_t* splits,
+                        size_t split_count, const rueda_options* options) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_output_given(out));
+        return run(name, options, [&](Runtime& runtime, const rueda_options& o, Request& request) {
+            return rueda::core::make_alltoall(*in, splits, split_count, out, runtime.group().size, o, request);
+        });
+    });
 }
 
 int rueda_barrier(const rueda_options* options) {
@@ -530,8 +602,8 @@ int rueda_handle_output(rueda_handle* handle, rueda_tensor* output) {
         RUEDA_RETURN_IF_FAILED(check_completed(handle));
         if (handle->output == nullptr) {
             return {ErrorCode::invalid_argument,
-                    "this operation has no output of its own; an allgather, an alltoall, and a reducescatter without "
-                    "an output have one"};
+                    "this operation has no output of its own; an allgather, an alltoall and a reducescatter have one "
+                    "where no output was given"};
         }
         *output = {handle->output.get(), handle->output_shape.data(),
                    static_cast<std::int32_t>(handle->output_shape.size()),

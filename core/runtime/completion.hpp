@@ -27,10 +27,17 @@ public:
     Completion(const Completion&) = delete;
     Completion& operator=(const Completion&) = delete;
 
-    /// Ends one member. The first failure is the failure of all.
-    void complete_one(const Status& status) {
-        if (!status.is_ok() && !failed_.exchange(true, std::memory_order_relaxed)) {
+    /// How a member that is still under way will end: by the engine before it completes the member. The first failure
+    /// is the failure of all.
+    void fail(const Status& status) {
+        if (!failed_.exchange(true, std::memory_order_relaxed)) {
             status_ = status;
+        }
+    }
+    /// Ends one member.
+    void complete_one(const Status& status) {
+        if (!status.is_ok()) {
+            fail(status);
         }
         // Without a callback the object may be gone as soon as a waiter sees it done.
         const OnDone on_done = on_done_;
@@ -44,8 +51,8 @@ public:
     /// Of a done operation.
     [[nodiscard]] const Status& status() const { return status_; }
 
-    // The result of an operation that makes its own (allgather, alltoall, a reducescatter without output), by the
-    // engine before it completes the operation.
+    // The result of an operation that makes its own (an allgather, an alltoall or a reducescatter without output), by
+    // the engine before it completes the operation.
     struct Free {
         void operator()(std::byte* memory) const { std::free(memory); }
     };

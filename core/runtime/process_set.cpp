@@ -935,18 +935,34 @@ Status ProcessSet::prepare_alltoall(TensorEntry& entry, std::uint32_t slot) {
                            entry.name);
         }
     }
-    return allocate_output(entry, rows);
+    return provide_output(entry, rows, 0);
 }
 
 Status ProcessSet::prepare_allgather(TensorEntry& entry) {
     std::int64_t rows = 0;
-    for (const Location& location : std::span(locations_).last(extent_.members)) {
-        if (__builtin_add_overflow(rows, location.first_dimension, &rows)) {
+    std::int64_t rows_before = 0;
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        rows_before = member == rank_ ? rows : rows_before;
+        if (__builtin_add_overflow(rows, locations_[member].first_dimension, &rows)) {
             return failure(ErrorCode::resource_exhausted, "tensor '{}': the gathered first dimensions overflow",
                            entry.name);
         }
     }
-    return allocate_output(entry, rows);
+    return provide_output(entry, rows, rows_before);
+}
+
+/// The caller's output where he gave one, else one of `rows` rows. One that does not fit fails the operation on this
+/// rank alone: the others have announced theirs and count on this rank's part, so it takes part, and keeps nothing.
+Status ProcessSet::provide_output(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before) {
+    if (!entry.request.output_rows) {
+        return allocate_output(entry, rows);
+    }
+    const Status fits = check_output_of_all(entry.request, entry.name, rows, rows_before);
+    if (!fits.is_ok()) [[unlikely]] {
+        entry.completion->fail(fits);
+        segments_.back().output = nullptr;
+    }
+    return {};
 }
 
 /// A result of `rows` rows, which belongs to the completion.

@@ -173,6 +173,7 @@ private:
     Status prepare_allgather(TensorEntry& entry);
     Status prepare_reducescatter(TensorEntry& entry);
     Status prepare_alltoall(TensorEntry& entry, std::uint32_t slot);
+    Status provide_output(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before);
     Status allocate_output(TensorEntry& entry, std::int64_t rows);
     void finish_batch();
     void advance_to(std::uint64_t position);

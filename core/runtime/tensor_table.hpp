@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,6 +24,8 @@ struct Request {
     std::uint64_t count = 0;           ///< elements; of an allgather, alltoall or reducescatter: of one row
     std::int64_t first_dimension = 0;  ///< of these: rows of this rank's input
     std::vector<std::int64_t> splits;  ///< alltoall: how many of them are for each member
+    /// Allgather, alltoall: rows of the output that the caller gave; none: Rueda makes it.
+    std::optional<std::int64_t> output_rows;
 };
 
 /// A name as this rank knows it, with the operation that is pending on it: at most one.

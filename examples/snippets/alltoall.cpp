@@ -26,6 +26,11 @@ int main() {
     second.wait();
     right = right && second.output().shape().elements() == 3 * size;
 
+    // Or into memory of one's own.
+    std::vector<double> exchanged(even.size());
+    rueda::alltoall_into("even", even, exchanged);
+    right = right && exchanged.back() == 0.5;
+
     rueda::shutdown();
     return right ? 0 : 1;
 }

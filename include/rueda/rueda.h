@@ -157,6 +157,18 @@ RUEDA_API int rueda_broadcast(const char* name, const rueda_tensor* in, const ru
  * others must agree. The result belongs to the handle: rueda_handle_output. */
 RUEDA_API int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_options* options,
                                     rueda_handle** handle);
+/** Blocks. `handle` is written only where all went well, and must be released. */
+RUEDA_API int rueda_allgather(const char* name, const rueda_tensor* in, const rueda_options* options,
+                              rueda_handle** handle);
+/** The same into memory of the caller, which saves the allocation of the result. `out` has the dtype of `in` and, but
+ * for the first dimension, its shape; its first dimension is the sum of all ranks'. `in` is the place of this rank's
+ * rows in `out` or does not overlap it. Some ranks may give an output where others leave it to Rueda. What only the
+ * other ranks' rows show (another sum, another place) fails with RUEDA_INVALID_ARGUMENT when all ranks have come, on
+ * this rank alone: the others get their results, and `out` is as it was. */
+RUEDA_API int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                                         const rueda_options* options, rueda_handle** handle);
+RUEDA_API int rueda_allgather_into(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                                   const rueda_options* options);
 
 /** The reduction of the ranks' tensors, as rueda_allreduce makes it, divided along the first dimension: every rank gets
  * its rows. Same shape and dtype on every rank. Where the rows cannot be shared evenly, the first ranks get one more;
@@ -179,6 +191,15 @@ RUEDA_API int rueda_alltoall_async(const char* name, const rueda_tensor* in, con
 /** Blocks. `handle` is written only where all went well, and must be released. */
 RUEDA_API int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                              const rueda_options* options, rueda_handle** handle);
+/** The same into memory of the caller, which saves the allocation of the result. `out` has the dtype of `in` and, but
+ * for the first dimension, its shape; its first dimension is the number of rows that come from all ranks; it does not
+ * overlap `in`. Another number of rows fails as that of rueda_allgather_into does. rueda_handle_received_splits works
+ * with the _async form's handle. */
+RUEDA_API int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                                        const int64_t* splits, size_t split_count, const rueda_options* options,
+                                        rueda_handle** handle);
+RUEDA_API int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                                  const int64_t* splits, size_t split_count, const rueda_options* options);
 
 /** Returns when every rank has called it. */
 RUEDA_API int rueda_barrier(const rueda_options* options);
@@ -188,8 +209,8 @@ RUEDA_API int rueda_barrier(const rueda_options* options);
 RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
 /** Writes 1 if the operation has completed (well or not), else 0. Does not block. */
 RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
-/** The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter without `out`.
- * Data and shape are valid until the handle is released. */
+/** The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter without an
+ * output. Data and shape are valid until the handle is released. */
 RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
 /** Of a completed alltoall: how many rows came from each rank. Valid until the handle is released. */
 RUEDA_API int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);

@@ -217,7 +217,7 @@ public:
         }
         return completed != 0;
     }
-    /// The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter without an
+    /// The result of a completed operation that makes its own: an allgather, an alltoall or a reducescatter without an
     /// output. Valid while this handle lives.
     [[nodiscard]] TensorView output() const {
         rueda_tensor tensor{};
@@ -312,9 +312,30 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
 }
 /// Blocking; the result is output() of the handle that comes back.
 [[nodiscard]] inline Handle allgather(const TensorName& name, const TensorView& in, const Options& options = {}) {
-    Handle handle = allgather_async(name, in, options);
-    handle.wait();
-    return handle;
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_allgather(name.c_name(), &c_in, &c, &handle));
+    return Handle(handle);
+}
+/// Starts an allgather into `out`, whose first dimension is the sum of all ranks'; `in` is its place there or beside
+/// it. See rueda_allgather_into_async.
+[[nodiscard]] inline Handle allgather_into_async(const TensorName& name, const TensorView& in, const TensorView& out,
+                                                 const Options& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    const rueda_tensor c_out = out.c_tensor();
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_allgather_into_async(name.c_name(), &c_in, &c_out, &c, &handle));
+    return Handle(handle);
+}
+/// Blocking.
+inline void allgather_into(const TensorName& name, const TensorView& in, const TensorView& out,
+                           const Options& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    const rueda_tensor c_out = out.c_tensor();
+    detail::check(rueda_allgather_into(name.c_name(), &c_in, &c_out, &c));
 }
 
 using ReducescatterOptions = AllreduceOptions;
@@ -354,38 +375,85 @@ inline void reducescatter(const TensorName& name, const TensorView& in, const Te
     return handle;
 }
 
+namespace detail {
+/// Splits as the C interface takes them: null means equal splits there, so no splits at all are splits that are
+/// missing.
+inline const std::int64_t* c_splits(std::span<const std::int64_t> splits) {
+    static constexpr std::int64_t kNone = 0;
+    return splits.empty() ? &kNone : splits.data();
+}
+inline Handle start_alltoall(const TensorName& name, const TensorView& in, const std::int64_t* splits,
+                             std::size_t split_count, const Options& options) {
+    const rueda_options c = c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    rueda_handle* handle = nullptr;
+    check(rueda_alltoall_async(name.c_name(), &c_in, splits, split_count, &c, &handle));
+    return Handle(handle);
+}
+inline Handle run_alltoall(const TensorName& name, const TensorView& in, const std::int64_t* splits,
+                           std::size_t split_count, const Options& options) {
+    const rueda_options c = c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    rueda_handle* handle = nullptr;
+    check(rueda_alltoall(name.c_name(), &c_in, splits, split_count, &c, &handle));
+    return Handle(handle);
+}
+inline Handle start_alltoall_into(const TensorName& name, const TensorView& in, const TensorView& out,
+                                  const std::int64_t* splits, std::size_t split_count, const Options& options) {
+    const rueda_options c = c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    const rueda_tensor c_out = out.c_tensor();
+    rueda_handle* handle = nullptr;
+    check(rueda_alltoall_into_async(name.c_name(), &c_in, &c_out, splits, split_count, &c, &handle));
+    return Handle(handle);
+}
+inline void run_alltoall_into(const TensorName& name, const TensorView& in, const TensorView& out,
+                              const std::int64_t* splits, std::size_t split_count, const Options& options) {
+    const rueda_options c = c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    const rueda_tensor c_out = out.c_tensor();
+    check(rueda_alltoall_into(name.c_name(), &c_in, &c_out, splits, split_count, &c));
+}
+}  // namespace detail
+
 /// Starts an alltoall: the first splits[0] rows of `in` go to rank 0, the next splits[1] to rank 1, and so on. The
 /// result is Handle::output(), what came from each rank Handle::received_splits(). See rueda_alltoall_async.
 [[nodiscard]] inline Handle alltoall_async(const TensorName& name, const TensorView& in,
                                            std::span<const std::int64_t> splits, const Options& options = {}) {
-    const rueda_options c = detail::c_options(name, options);
-    const rueda_tensor c_in = in.c_tensor();
-    rueda_handle* handle = nullptr;
-    // Null would mean equal splits: no splits at all are splits that are missing.
-    const std::int64_t none = 0;
-    detail::check(
-        rueda_alltoall_async(name.c_name(), &c_in, splits.empty() ? &none : splits.data(), splits.size(), &c, &handle));
-    return Handle(handle);
+    return detail::start_alltoall(name, in, detail::c_splits(splits), splits.size(), options);
 }
 /// The same number of rows for every rank.
 [[nodiscard]] inline Handle alltoall_async(const TensorName& name, const TensorView& in, const Options& options = {}) {
-    const rueda_options c = detail::c_options(name, options);
-    const rueda_tensor c_in = in.c_tensor();
-    rueda_handle* handle = nullptr;
-    detail::check(rueda_alltoall_async(name.c_name(), &c_in, nullptr, 0, &c, &handle));
-    return Handle(handle);
+    return detail::start_alltoall(name, in, nullptr, 0, options);
 }
 /// Blocking; the result is output() and received_splits() of the handle that comes back.
 [[nodiscard]] inline Handle alltoall(const TensorName& name, const TensorView& in, std::span<const std::int64_t> splits,
                                      const Options& options = {}) {
-    Handle handle = alltoall_async(name, in, splits, options);
-    handle.wait();
-    return handle;
+    return detail::run_alltoall(name, in, detail::c_splits(splits), splits.size(), options);
 }
 [[nodiscard]] inline Handle alltoall(const TensorName& name, const TensorView& in, const Options& options = {}) {
-    Handle handle = alltoall_async(name, in, options);
-    handle.wait();
-    return handle;
+    return detail::run_alltoall(name, in, nullptr, 0, options);
+}
+
+/// Starts an alltoall into `out`, whose first dimension is the number of rows that come from all ranks.
+/// See rueda_alltoall_into_async.
+[[nodiscard]] inline Handle alltoall_into_async(const TensorName& name, const TensorView& in, const TensorView& out,
+                                                std::span<const std::int64_t> splits, const Options& options = {}) {
+    return detail::start_alltoall_into(name, in, out, detail::c_splits(splits), splits.size(), options);
+}
+/// The same number of rows for every rank.
+[[nodiscard]] inline Handle alltoall_into_async(const TensorName& name, const TensorView& in, const TensorView& out,
+                                                const Options& options = {}) {
+    return detail::start_alltoall_into(name, in, out, nullptr, 0, options);
+}
+/// Blocking.
+inline void alltoall_into(const TensorName& name, const TensorView& in, const TensorView& out,
+                          std::span<const std::int64_t> splits, const Options& options = {}) {
+    detail::run_alltoall_into(name, in, out, detail::c_splits(splits), splits.size(), options);
+}
+inline void alltoall_into(const TensorName& name, const TensorView& in, const TensorView& out,
+                          const Options& options = {}) {
+    detail::run_alltoall_into(name, in, out, nullptr, 0, options);
 }
 
 /// Returns when every rank has called it.

@@ -36,6 +36,9 @@ struct Reduce {
     double postscale = 1.0;
 };
 
+/// Of an alltoall, how many rows are for each rank; none: the same number for every rank.
+using Splits = std::optional<std::vector<std::int64_t>>;
+
 /// An operation under way. Letting go of one that is not done is for tests that have failed: it leaves the job.
 class Pending {
 public:
@@ -72,19 +75,28 @@ public:
     virtual Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                                const Reduce& reduce) = 0;
     virtual Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
-    virtual Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in) = 0;
-    /// `out` null: the output is the operation's.
+    // `out` null: the output is the operation's.
+    virtual Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in, const Tensor* out) = 0;
     virtual Result<PendingPointer> start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
                                                        const Reduce& reduce) = 0;
-    /// Without splits: the same number of rows for every rank.
-    virtual Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in,
-                                                  const std::optional<std::vector<std::int64_t>>& splits) = 0;
+    virtual Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
+                                                  const Tensor* out) = 0;
+    Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in) {
+        return start_allgather(name, in, nullptr);
+    }
+    Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in, const Splits& splits) {
+        return start_alltoall(name, in, splits, nullptr);
+    }
 
     // The blocking forms, which are not start and wait: they close a batch at once.
     virtual Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) = 0;
     virtual Status broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
     virtual Status reducescatter(const std::string& name, const Tensor& in, const Tensor& out,
                                  const Reduce& reduce) = 0;
+    /// What comes back has ended; without `out` it holds the output.
+    virtual Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) = 0;
+    virtual Result<PendingPointer> alltoall(const std::string& name, const Tensor& in, const Splits& splits,
+                                            const Tensor* out) = 0;
     virtual Status barrier() = 0;
 
     virtual Result<void*> allocate(std::size_t bytes) = 0;

@@ -313,6 +313,38 @@ void refused_rows(Client& client) {
     }
 }
 
+void refused_outputs(Client& client) {
+    std::vector<float> values(64);
+    const Tensor in{values.data(), DType::float32, {4, 2}};
+    const Tensor scalar{values.data(), DType::float32, {}};
+    const auto message = [](const Status& status) {
+        return expect_failure(status, ErrorCode::invalid_argument, "an output");
+    };
+    const auto gathered = [&](const Tensor& out) {
+        return message(client.start_allgather("refused", in, &out).status());
+    };
+    const auto exchanged = [&](const Tensor& out) {
+        const std::vector<std::int64_t> splits = splits_of(client.size(), 4, 0);
+        return message(client.start_alltoall("refused", in, splits, &out).status());
+    };
+    float* const beside = values.data() + 32;
+    for (const auto& refused : {std::function<std::string(const Tensor&)>(gathered), {exchanged}}) {
+        RUEDA_RANK_EQUAL(refused({beside, DType::int32, {4, 2}}),
+                         std::string("the input is float32 and the output is int32; they must be the same"));
+        RUEDA_RANK_EQUAL(refused({beside, DType::float32, {2, 3}}),
+                         std::string("the output's shape is [2, 3] and the input's [4, 2]; they may differ in the "
+                                     "first dimension only"));
+        refused({beside, DType::float32, {8}});
+        refused(scalar);
+        refused({beside, DType::float32, {-1, 2}});
+        RUEDA_RANK_EQUAL(refused({nullptr, DType::float32, {4, 2}}),
+                         std::string("the output tensor has 8 elements and no data (a null pointer)"));
+    }
+    RUEDA_RANK_EQUAL(exchanged({values.data() + 7, DType::float32, {4, 2}}),
+                     std::string("input and output overlap; of an alltoall they must not: give other memory for the "
+                                 "output"));
+}
+
 void refused_arguments(Client& client) {
     std::array<float, 8> values{};
     const Tensor tensor{values.data(), DType::float32, {4}};
@@ -332,6 +364,7 @@ void refused_arguments(Client& client) {
     expect_failure(client.start_allgather("refused", {values.data(), DType::float32, {}}).status(),
                    ErrorCode::invalid_argument, "an allgather of a scalar");
     refused_rows(client);
+    refused_outputs(client);
     // Nothing of that was started.
     agree_once(client, "refused", 1);
 }

@@ -104,6 +104,169 @@ void allgathers(Client& client) {
     }
 }
 
+/// Where the result of an allgather goes.
+enum class Output { beside, in_place, of_rueda };
+
+/// One allgather with its memory, from the start to the check. `mine` is how many rows this rank brings, of
+/// `each(rank)`.
+class Gathering {
+public:
+    template <class Each>
+    Gathering(Client& client, DType dtype, std::int64_t row, Each&& each, Residency residency, Output output, int salt)
+        : client_(client), row_(row), output_(output), salt_(salt) {
+        for (int rank = 0; rank < client.size(); ++rank) {
+            before_ += rank < client.rank() ? each(rank) : 0;
+            rows_.push_back(each(rank));
+            total_ += rows_.back();
+        }
+        what_ = fmt::format("allgather of {} rows of {} into {}, {}, salt {}", total_, row,
+                            output == Output::beside     ? "other memory"
+                            : output == Output::in_place ? "the input's"
+                                                         : "Rueda's",
+                            name_of(residency), salt);
+        const std::int64_t mine = each(client.rank());
+        if (output != Output::of_rueda) {
+            into_.emplace_back(client, dtype, std::vector{total_, row}, is_resident(residency, client.rank(), salt));
+        }
+        if (output == Output::in_place) {
+            in_ = {static_cast<std::byte*>(into_.front().tensor().data) + offset(before_, dtype), dtype, {mine, row}};
+        } else {
+            beside_.emplace_back(client, dtype, std::vector{mine, row},
+                                 is_resident(residency, client.rank(), salt + 1));
+            in_ = beside_.front().tensor();
+        }
+        fill_input(in_, ReduceOp::sum, client.rank(), salt);
+    }
+
+    void start(const std::string& name) { pending_ = expect_value(client_.start_allgather(name, in_, out()), what_); }
+    void run(const std::string& name) { pending_ = expect_value(client_.allgather(name, in_, out()), what_); }
+    void finish() {
+        expect_ok(pending_->wait(), what_);
+        const Tensor result = output_ == Output::of_rueda ? pending_->output() : into_.front().tensor();
+        RUEDA_RANK_EQUAL(fmt::format("{}", fmt::join(result.shape, ",")), fmt::format("{},{}", total_, row_));
+        std::int64_t first = 0;
+        for (int rank = 0; rank < client_.size(); ++rank) {
+            const std::int64_t elements = rows_[static_cast<std::size_t>(rank)] * row_;
+            check_copy(result, static_cast<std::size_t>(first), static_cast<std::size_t>(elements), rank, salt_, what_);
+            first += elements;
+        }
+        check_copy(in_, 0, in_.elements(), client_.rank(), salt_, what_ + ", the input");
+        for (const auto* buffers : {&into_, &beside_}) {
+            for (const Buffer& buffer : *buffers) {
+                buffer.check_margin(what_);
+            }
+        }
+    }
+
+private:
+    [[nodiscard]] std::size_t offset(std::int64_t rows, DType dtype) const {
+        return static_cast<std::size_t>(rows * row_) * size_of(dtype);
+    }
+    [[nodiscard]] const Tensor* out() const { return into_.empty() ? nullptr : &into_.front().tensor(); }
+
+    Client& client_;
+    std::int64_t row_;
+    Output output_;
+    int salt_;
+    std::string what_;
+    std::vector<std::int64_t> rows_;
+    std::int64_t before_ = 0;
+    std::int64_t total_ = 0;
+    std::vector<Buffer> into_;
+    std::vector<Buffer> beside_;
+    Tensor in_;
+    PendingPointer pending_;
+};
+
+/// Started or blocking; and some ranks give an output where others leave it to Rueda.
+void allgathers_into(Client& client) {
+    constexpr std::array kOutputs = {Output::beside, Output::in_place, Output::of_rueda};
+    int salt = 0;
+    for (const Residency residency : kResidencies) {
+        for (int round = 0; round < 8; ++round) {
+            for (const std::int64_t row : {0, 1, 20, 300}) {
+                ++salt;
+                const auto each = [&](int rank) { return rows_of(rank, client.size(), round); };
+                const std::size_t choice =
+                    static_cast<std::size_t>(round < 4 ? salt : salt + client.rank()) % kOutputs.size();
+                Gathering gathering(client, salt % 2 == 0 ? DType::float64 : DType::uint8, row, each, residency,
+                                    kOutputs[choice], salt);
+                const std::string name = fmt::format("into.{}.{}", row, salt % 2);
+                if (salt % 3 == 0) {
+                    gathering.start(name);
+                } else {
+                    gathering.run(name);
+                }
+                gathering.finish();
+            }
+        }
+    }
+}
+
+/// One rank gives an output that does not fit: its operation fails, and its output is as it was; the others' results
+/// are there.
+void allgathers_into_a_wrong_output(Client& client) {
+    const int size = client.size();
+    int salt = 0;
+    for (const Residency residency : kResidencies) {
+        for (const std::int64_t each : {1, 40, 3000}) {  // with the announcement, in one chunk, in several
+            for (const std::int64_t more : {-1, 1}) {
+                ++salt;
+                const std::string name = fmt::format("into.wrong.{}", each);
+                const int wrong = salt % size;
+                if (client.rank() != wrong) {
+                    Gathering gathering(
+                        client, DType::int32, 3, [&](int) { return each; }, residency, Output::beside, salt);
+                    gathering.run(name);
+                    gathering.finish();
+                    continue;
+                }
+                const Buffer mine(client, DType::int32, {each, 3}, is_resident(residency, wrong, salt + 1));
+                const Buffer out(client, DType::int32, {each * size + more, 3}, is_resident(residency, wrong, salt));
+                fill_input(mine.tensor(), ReduceOp::sum, wrong, salt);
+                fill_input(out.tensor(), ReduceOp::sum, 7, salt);
+                const auto failed = [&] {
+                    if (salt % 2 == 0) {
+                        return client.allgather(name, mine.tensor(), &out.tensor()).status();
+                    }
+                    return expect_value(client.start_allgather(name, mine.tensor(), &out.tensor()), name)->wait();
+                };
+                RUEDA_RANK_EQUAL(expect_failure(failed(), ErrorCode::invalid_argument, name),
+                                 fmt::format("tensor '{}': the output's first dimension is {}; expected {}, the number "
+                                             "of rows that come from all ranks",
+                                             name, each * size + more, each * size));
+                check_copy(out.tensor(), 0, out.tensor().elements(), 7, salt, name + ", the output");
+                check_copy(mine.tensor(), 0, mine.tensor().elements(), wrong, salt, name + ", the input");
+                out.check_margin(name);
+            }
+        }
+    }
+}
+
+/// The last rank's input lies in its output, where the rows of others belong.
+void allgathers_from_a_wrong_place(Client& client) {
+    const int last = client.size() - 1;
+    const Buffer out(client, DType::float32, {4 * client.size(), 5}, true);
+    const Buffer beside(client, DType::float32, {4, 5}, false);
+    const bool wrong = client.rank() == last;
+    const Tensor in = {wrong ? out.tensor().data : beside.tensor().data, DType::float32, {4, 5}};
+    fill_input(in, ReduceOp::sum, client.rank(), 1);
+    const Status status =
+        expect_value(client.start_allgather("into.wrong.place", in, &out.tensor()), "an overlap")->wait();
+    if (wrong) {
+        RUEDA_RANK_EQUAL(expect_failure(status, ErrorCode::invalid_argument, "an overlap"),
+                         fmt::format("tensor 'into.wrong.place': input and output overlap; the input must be the place "
+                                     "of this rank's rows in the output (from row {} on), or not overlap it at all",
+                                     4 * last));
+        check_copy(in, 0, in.elements(), last, 1, "the input at a wrong place");
+        return;
+    }
+    expect_ok(status, "beside an overlap");
+    for (int rank = 0; rank < client.size(); ++rank) {
+        check_copy(out.tensor(), static_cast<std::size_t>(rank) * 20, 20, rank, 1, "beside an overlap");
+    }
+}
+
 /// Nobody leaves before the last has come.
 void barriers(Client& client) {
     for (int i = 0; i < 50; ++i) {
@@ -166,6 +329,9 @@ void unnamed(Client& client) {
 constexpr std::array kScenarios = {
     Scenario{"broadcast: every root and size", broadcasts},
     Scenario{"allgather: different first dimensions", allgathers},
+    Scenario{"allgather: into memory of the caller", allgathers_into},
+    Scenario{"allgather: into an output that does not fit", allgathers_into_a_wrong_output},
+    Scenario{"allgather: from a wrong place in the output", allgathers_from_a_wrong_place, 2},
     Scenario{"barrier", barriers},
     Scenario{"unnamed operations", unnamed},
 };

@@ -83,8 +83,21 @@ Result<PendingPointer> PublicClient::start_broadcast(const std::string& name, co
     return started([&] { return broadcast_async(name, view_of(tensor), root); });
 }
 
-Result<PendingPointer> PublicClient::start_allgather(const std::string& name, const Tensor& in) {
-    return started([&] { return allgather_async(name, view_of(in)); });
+Result<PendingPointer> PublicClient::start_allgather(const std::string& name, const Tensor& in, const Tensor* out) {
+    return started([&] {
+        return out != nullptr ? allgather_into_async(name, view_of(in), view_of(*out))
+                              : allgather_async(name, view_of(in));
+    });
+}
+
+Result<PendingPointer> PublicClient::allgather(const std::string& name, const Tensor& in, const Tensor* out) {
+    return started([&] {
+        if (out == nullptr) {
+            return rueda::allgather(name, view_of(in));
+        }
+        allgather_into(name, view_of(in), view_of(*out));
+        return Handle();
+    });
 }
 
 Result<PendingPointer> PublicClient::start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
@@ -95,10 +108,30 @@ Result<PendingPointer> PublicClient::start_reducescatter(const std::string& name
     });
 }
 
-Result<PendingPointer> PublicClient::start_alltoall(const std::string& name, const Tensor& in,
-                                                    const std::optional<std::vector<std::int64_t>>& splits) {
+Result<PendingPointer> PublicClient::start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
+                                                    const Tensor* out) {
     return started([&] {
+        if (out != nullptr) {
+            return splits.has_value() ? alltoall_into_async(name, view_of(in), view_of(*out), *splits)
+                                      : alltoall_into_async(name, view_of(in), view_of(*out));
+        }
         return splits.has_value() ? alltoall_async(name, view_of(in), *splits) : alltoall_async(name, view_of(in));
+    });
+}
+
+Result<PendingPointer> PublicClient::alltoall(const std::string& name, const Tensor& in, const Splits& splits,
+                                              const Tensor* out) {
+    return started([&] {
+        if (out == nullptr) {
+            return splits.has_value() ? rueda::alltoall(name, view_of(in), *splits)
+                                      : rueda::alltoall(name, view_of(in));
+        }
+        if (splits.has_value()) {
+            alltoall_into(name, view_of(in), view_of(*out), *splits);
+        } else {
+            alltoall_into(name, view_of(in), view_of(*out));
+        }
+        return Handle();
     });
 }
 

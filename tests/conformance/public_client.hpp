@@ -19,14 +19,19 @@ public:
     Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                        const Reduce& reduce) override;
     Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) override;
-    Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in) override;
+    using Client::start_allgather;
+    using Client::start_alltoall;
+    Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in, const Tensor* out) override;
     Result<PendingPointer> start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
                                                const Reduce& reduce) override;
-    Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in,
-                                          const std::optional<std::vector<std::int64_t>>& splits) override;
+    Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
+                                          const Tensor* out) override;
     Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) override;
     Status broadcast(const std::string& name, const Tensor& tensor, int root) override;
     Status reducescatter(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) override;
+    Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) override;
+    Result<PendingPointer> alltoall(const std::string& name, const Tensor& in, const Splits& splits,
+                                    const Tensor* out) override;
     Status barrier() override;
     Result<void*> allocate(std::size_t bytes) override;
     Status deallocate(void* memory) override;

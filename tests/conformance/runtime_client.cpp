@@ -50,6 +50,24 @@ rueda_options c_options(const Reduce& reduce) {
 
 rueda_options default_options() { return RUEDA_OPTIONS_INIT; }
 
+Result<Request> allgather_request(const Tensor& in, const Tensor* out) {
+    const rueda_tensor output = out != nullptr ? c_tensor(*out) : rueda_tensor{};
+    Request request;
+    RUEDA_RETURN_IF_FAILED(
+        core::make_allgather(c_tensor(in), out != nullptr ? &output : nullptr, default_options(), request));
+    return request;
+}
+
+Result<Request> alltoall_request(const Tensor& in, const Splits& splits, const Tensor* out, int size) {
+    const rueda_tensor output = out != nullptr ? c_tensor(*out) : rueda_tensor{};
+    const std::int64_t none = 0;  // no splits at all are not equal splits
+    const std::int64_t* given = !splits.has_value() ? nullptr : splits->empty() ? &none : splits->data();
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_alltoall(c_tensor(in), given, splits.has_value() ? splits->size() : 0,
+                                               out != nullptr ? &output : nullptr, size, default_options(), request));
+    return request;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RuntimeClient>> RuntimeClient::create(const base::Config& config,
@@ -67,6 +85,16 @@ Result<PendingPointer> RuntimeClient::start(const std::string& name, const Reque
     auto pending = std::make_unique<RuntimePending>(*runtime_, 1);
     if (Status status = runtime_->start(name, request, pending->completion()); !status.is_ok()) {
         pending->never_started();
+        return status;
+    }
+    return PendingPointer(std::move(pending));
+}
+
+Result<PendingPointer> RuntimeClient::run(const std::string& name, const Request& request) {
+    RUEDA_RETURN_IF_FAILED(core::check_name(name.c_str()));
+    auto pending = std::make_unique<RuntimePending>(*runtime_, 1);
+    if (Status status = runtime_->run(name, request, pending->completion()); !status.is_ok()) {
+        pending->never_started();  // or ended already
         return status;
     }
     return PendingPointer(std::move(pending));
@@ -103,10 +131,14 @@ Result<PendingPointer> RuntimeClient::start_broadcast(const std::string& name, c
     return start(name, request);
 }
 
-Result<PendingPointer> RuntimeClient::start_allgather(const std::string& name, const Tensor& in) {
-    Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_allgather(c_tensor(in), default_options(), request));
-    return start(name, request);
+Result<PendingPointer> RuntimeClient::start_allgather(const std::string& name, const Tensor& in, const Tensor* out) {
+    const Result<Request> request = allgather_request(in, out);
+    return request.is_ok() ? start(name, request.value()) : request.status();
+}
+
+Result<PendingPointer> RuntimeClient::allgather(const std::string& name, const Tensor& in, const Tensor* out) {
+    const Result<Request> request = allgather_request(in, out);
+    return request.is_ok() ? run(name, request.value()) : request.status();
 }
 
 Result<PendingPointer> RuntimeClient::start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
@@ -118,14 +150,16 @@ Result<PendingPointer> RuntimeClient::start_reducescatter(const std::string& nam
     return start(name, request);
 }
 
-Result<PendingPointer> RuntimeClient::start_alltoall(const std::string& name, const Tensor& in,
-                                                     const std::optional<std::vector<std::int64_t>>& splits) {
-    const std::int64_t none = 0;  // no splits at all are not equal splits
-    const std::int64_t* given = !splits.has_value() ? nullptr : splits->empty() ? &none : splits->data();
-    Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_alltoall(c_tensor(in), given, splits.has_value() ? splits->size() : 0, size(),
-                                               default_options(), request));
-    return start(name, request);
+Result<PendingPointer> RuntimeClient::start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
+                                                     const Tensor* out) {
+    const Result<Request> request = alltoall_request(in, splits, out, size());
+    return request.is_ok() ? start(name, request.value()) : request.status();
+}
+
+Result<PendingPointer> RuntimeClient::alltoall(const std::string& name, const Tensor& in, const Splits& splits,
+                                               const Tensor* out) {
+    const Result<Request> request = alltoall_request(in, splits, out, size());
+    return request.is_ok() ? run(name, request.value()) : request.status();
 }
 
 Status RuntimeClient::allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) {

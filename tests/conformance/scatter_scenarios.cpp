@@ -196,10 +196,8 @@ std::int64_t split_of(int from, int to, int size, int round) {
 
 /// Checks what this rank has got by `split(from, to)`.
 template <class Split>
-void check_alltoall(Client& client, Pending& pending, DType dtype, std::int64_t row, int salt, const std::string& what,
-                    Split&& split) {
-    const Tensor output = pending.output();
-    std::vector<std::int64_t> received;
+void check_exchanged(Client& client, const Tensor& output, std::int64_t row, int salt, const std::string& what,
+                     Split&& split, std::vector<std::int64_t>& received) {
     std::int64_t rows = 0;
     for (int from = 0; from < client.size(); ++from) {
         std::int64_t skipped = 0;
@@ -212,9 +210,15 @@ void check_alltoall(Client& client, Pending& pending, DType dtype, std::int64_t 
         rows += received.back();
     }
     RUEDA_RANK_EQUAL(fmt::format("{}", fmt::join(output.shape, ",")), fmt::format("{},{}", rows, row));
+}
+template <class Split>
+void check_alltoall(Client& client, Pending& pending, DType dtype, std::int64_t row, int salt, const std::string& what,
+                    Split&& split) {
+    std::vector<std::int64_t> received;
+    check_exchanged(client, pending.output(), row, salt, what, split, received);
     RUEDA_RANK_EQUAL(fmt::format("{}", fmt::join(pending.received_splits(), ",")),
                      fmt::format("{}", fmt::join(received, ",")));
-    RUEDA_RANK_CHECK(output.dtype == dtype);
+    RUEDA_RANK_CHECK(pending.output().dtype == dtype);
 }
 
 /// The splits change from round to round under the same names.
@@ -249,6 +253,62 @@ void alltoalls(Client& client) {
     }
 }
 
+/// Into the caller's memory, started or blocking; where the rows are the same for all, also without splits. Sometimes
+/// one rank's output does not fit: its operation fails, and the others' results are there.
+void alltoalls_into(Client& client) {
+    const int size = client.size();
+    int salt = 0;
+    for (const Residency residency : kResidencies) {
+        for (int round = 0; round < 9; ++round) {
+            for (const std::int64_t row : {1, 20, 300}) {
+                ++salt;
+                const bool even = round == 8;
+                const auto split = [&](int from, int to) {
+                    return even ? std::int64_t{9} : split_of(from, to, size, round);
+                };
+                std::vector<std::int64_t> splits;
+                std::int64_t rows = 0;
+                std::int64_t expected = 0;
+                for (int other = 0; other < size; ++other) {
+                    splits.push_back(split(client.rank(), other));
+                    rows += splits.back();
+                    expected += split(other, client.rank());
+                }
+                const bool wrong = salt % 4 == 0 && client.rank() == salt / 4 % size;
+                const std::string name = fmt::format("alltoall.into.{}", row);
+                const std::string what = fmt::format("{}, round {}, {}", name, round, name_of(residency));
+                const Buffer mine(client, DType::int64, {rows, row}, is_resident(residency, client.rank(), salt));
+                const Buffer out(client, DType::int64, {expected + (wrong ? 1 : 0), row},
+                                 is_resident(residency, client.rank(), salt + 1));
+                fill_input(mine.tensor(), ReduceOp::sum, client.rank(), salt);
+                fill_input(out.tensor(), ReduceOp::sum, 7, salt);
+                const Splits given = even ? Splits() : Splits(splits);
+                Result<PendingPointer> started = salt % 2 == 0
+                                                     ? client.alltoall(name, mine.tensor(), given, &out.tensor())
+                                                     : client.start_alltoall(name, mine.tensor(), given, &out.tensor());
+                const Status ended = started.is_ok() ? started.value()->wait() : started.status();
+                out.check_margin(what);
+                check_copy(mine.tensor(), 0, mine.tensor().elements(), client.rank(), salt, what + ", the input");
+                if (wrong) {
+                    RUEDA_RANK_EQUAL(expect_failure(ended, ErrorCode::invalid_argument, what),
+                                     fmt::format("tensor '{}': the output's first dimension is {}; expected {}, the "
+                                                 "number of rows that come from all ranks",
+                                                 name, expected + 1, expected));
+                    check_copy(out.tensor(), 0, out.tensor().elements(), 7, salt, what + ", the output");
+                    continue;
+                }
+                expect_ok(ended, what);
+                std::vector<std::int64_t> received;
+                check_exchanged(client, out.tensor(), row, salt, what, split, received);
+                if (salt % 2 != 0) {
+                    RUEDA_RANK_EQUAL(fmt::format("{}", fmt::join(started.value()->received_splits(), ",")),
+                                     fmt::format("{}", fmt::join(received, ",")));
+                }
+            }
+        }
+    }
+}
+
 void even_alltoalls(Client& client) {
     int salt = 100;
     for (const Residency residency : kResidencies) {
@@ -259,7 +319,9 @@ void even_alltoalls(Client& client) {
             fill_input(mine.tensor(), ReduceOp::sum, client.rank(), salt);
             const std::string what = fmt::format("alltoall of {} rows for each, {}", each, name_of(residency));
             const auto pending =
-                expect_value(client.start_alltoall("alltoall.even", mine.tensor(), std::nullopt), what);
+                expect_value(salt % 2 == 0 ? client.start_alltoall("alltoall.even", mine.tensor(), std::nullopt)
+                                           : client.alltoall("alltoall.even", mine.tensor(), std::nullopt, nullptr),
+                             what);
             expect_ok(pending->wait(), what);
             check_alltoall(client, *pending, DType::float64, 5, salt, what, [&](int, int) { return each; });
         }
@@ -320,6 +382,7 @@ constexpr std::array kScenarios = {
     Scenario{"reducescatter: a mebibyte", large_reducescatters},
     Scenario{"alltoall: different splits", alltoalls},
     Scenario{"alltoall: equal splits", even_alltoalls},
+    Scenario{"alltoall: into memory of the caller", alltoalls_into},
     Scenario{"reducescatter and alltoall among others", among_others},
 };
 
