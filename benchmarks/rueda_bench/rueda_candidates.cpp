@@ -51,8 +51,8 @@ public:
     void begin(const Case& c) override {
         case_ = c;
         buffer_.emplace(memory_, c.bytes);
-        if (c.operation == Operation::reducescatter) {
-            scattered_.emplace(memory_, c.output_count(job_.size) * size_of(c.dtype));
+        if (c.has_output()) {
+            output_.emplace(memory_, c.output_count(job_.size) * size_of(c.dtype));
         }
         text_ = name() + std::to_string(static_cast<int>(c.operation)) + name_of(c.dtype) + std::to_string(c.bytes);
         slot_.emplace(text_);
@@ -69,33 +69,28 @@ public:
                 rueda::broadcast(tensor_name, tensor, 0);
                 return;
             case Operation::allgather:
-                result_ = rueda::allgather(tensor_name, tensor);
+                rueda::allgather_into(tensor_name, tensor, output_tensor());
                 return;
             case Operation::reducescatter:
-                rueda::reducescatter(tensor_name, tensor,
-                                     TensorView(scattered_->data(), case_.dtype,
-                                                Shape{static_cast<std::int64_t>(case_.output_count(job_.size))}),
-                                     {.op = ReduceOp::sum});
+                rueda::reducescatter(tensor_name, tensor, output_tensor(), {.op = ReduceOp::sum});
                 return;
             case Operation::alltoall:
-                result_ = rueda::alltoall(tensor_name, tensor);
+                rueda::alltoall_into(tensor_name, tensor, output_tensor());
                 return;
         }
     }
-    [[nodiscard]] const std::byte* output() override {
-        if (case_.operation == Operation::reducescatter) {
-            return scattered_->data();
-        }
-        return case_.has_output() ? static_cast<const std::byte*>(result_.output().data()) : buffer_->data();
-    }
+    [[nodiscard]] const std::byte* output() override { return (output_ ? *output_ : *buffer_).data(); }
     void end() override {
-        result_ = Handle();
-        scattered_.reset();
+        output_.reset();
         slot_.reset();
         buffer_.reset();
     }
 
 private:
+    [[nodiscard]] TensorView output_tensor() const {
+        return {output_->data(), case_.dtype, Shape{static_cast<std::int64_t>(case_.output_count(job_.size))}};
+    }
+
     Job job_;
     Memory memory_;
     bool by_name_;
@@ -103,8 +98,7 @@ private:
     std::string text_;
     std::optional<Buffer> buffer_;
     std::optional<TensorSlot> slot_;
-    std::optional<Buffer> scattered_;  // the output of a reducescatter
-    Handle result_;                    // of what makes its own output
+    std::optional<Buffer> output_;  // where it is not the input's memory
 };
 
 }  // namespace
