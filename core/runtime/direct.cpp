@@ -3,6 +3,7 @@
 // Direct announcements (docs/design/0001-negotiation.md): blocking operations whose inputs travel along.
 #include <array>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "core/runtime/process_set.hpp"
@@ -10,14 +11,17 @@
 
 namespace rueda::core {
 
+using collectives::Location;
 using collectives::Operation;
 
 /// Of an announcement whose input travels along and whose metadata is as agreed. Under the enqueue lock. Only where a
 /// caller is about to look at the others' places by himself: nobody else would.
 bool ProcessSet::may_go_direct(const TensorEntry& entry, Urgency urgency) const {
     const auto operation = static_cast<Operation>(entry.request.metadata.operation);
-    return urgency != Urgency::background && (operation == Operation::allreduce || operation == Operation::broadcast) &&
-           entry.request.count > 0 && direct_.load(std::memory_order_relaxed) == nullptr;
+    const bool suits =
+        operation == Operation::allreduce || operation == Operation::broadcast || operation == Operation::allgather;
+    return urgency != Urgency::background && suits && entry.request.count > 0 &&
+           direct_.load(std::memory_order_relaxed) == nullptr;
 }
 
 void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency) {
@@ -52,9 +56,14 @@ bool ProcessSet::finish_at_once(int looks) {
     for (int look = 0; look < looks && found == Direct::waiting; ++look) {
         found = look_at_direct(memory_, entry->slot, rank_, entry->generation);
     }
-    if (found == Direct::complete && execute_direct(*entry)) {
+    if (found == Direct::complete && execute_direct(*entry).is_ok()) {
         direct_.store(nullptr, std::memory_order_relaxed);
+        Completion& completion = *entry->completion;
+        const bool has_result = static_cast<Operation>(entry->request.metadata.operation) == Operation::allgather;
         entry->pending.store(false, std::memory_order_release);  // partner: the next submit of this name
+        if (has_result) {
+            completion.complete_one({});
+        }
         return true;
     }
     pending_.fetch_add(1, std::memory_order_seq_cst);
@@ -97,14 +106,40 @@ void ProcessSet::withdraw_direct(TensorEntry& entry) {
 }
 
 void ProcessSet::finish_direct(TensorEntry& entry) {
-    if (execute_direct(entry)) {
+    if (execute_direct(entry).is_ok()) {
         direct_.store(nullptr, std::memory_order_relaxed);
         complete(entry, {});
     }
 }
 
-/// False: what a member announced is not what it agreed to, and the job ends.
-bool ProcessSet::execute_direct(const TensorEntry& entry) {
+/// A failure: what a member announced is not what it agreed to, or there is no memory to go on, and the job ends.
+Status ProcessSet::execute_direct(TensorEntry& entry) {
+    Status executed;
+    try {
+        executed = static_cast<Operation>(entry.request.metadata.operation) == Operation::allgather
+                       ? gather_direct(entry)
+                       : reduce_or_copy_direct(entry);
+    } catch (const std::bad_alloc&) {
+        executed = {ErrorCode::resource_exhausted, no_memory_to_go_on_};
+    }
+    if (!executed.is_ok()) [[unlikely]] {
+        raise(executed.code(), executed.message());
+    } else if (rank_ == 0) {
+        note_use(entry);
+    }
+    return executed;
+}
+
+/// The log does not show that the slot is in use: a hint to who looks for slots that are not.
+void ProcessSet::note_use(const TensorEntry& entry) {
+    auto& last_called = memory_.arrivals(entry.slot).last_called;
+    if (const std::uint64_t next = next_.load(std::memory_order_relaxed);
+        last_called.load(std::memory_order_relaxed) < next) {
+        last_called.store(next, std::memory_order_relaxed);
+    }
+}
+
+Status ProcessSet::reduce_or_copy_direct(const TensorEntry& entry) {
     const Request& request = entry.request;
     const auto dtype = static_cast<DType>(request.metadata.dtype);
     const std::uint64_t bytes = request.count * size_of(dtype);
@@ -119,9 +154,8 @@ bool ProcessSet::execute_direct(const TensorEntry& entry) {
         const Place<Atomics>& place = memory_.place(entry.slot, member, entry.generation);
         if (const std::uint32_t announced = copy_once(place.payload_bytes);
             announced != bytes || payloads[member] == nullptr) [[unlikely]] {
-            raise(ErrorCode::internal, fmt::format("tensor '{}': rank {} announced a payload of {} bytes for {}",
-                                                   entry.name, member, announced, bytes));
-            return false;
+            return failure(ErrorCode::internal, "tensor '{}': rank {} announced a payload of {} bytes for {}",
+                           entry.name, member, announced, bytes);
         }
     }
     if (reduces) {
@@ -134,15 +168,35 @@ bool ProcessSet::execute_direct(const TensorEntry& entry) {
     } else if (rank_ != root || request.input != request.output) {
         std::memcpy(request.output, payloads[root], bytes);
     }
-    if (rank_ == 0) {
-        // The log does not show that the slot is in use: a hint to who looks for slots that are not.
-        auto& last_called = memory_.arrivals(entry.slot).last_called;
-        if (const std::uint64_t next = next_.load(std::memory_order_relaxed);
-            last_called.load(std::memory_order_relaxed) < next) {
-            last_called.store(next, std::memory_order_relaxed);
+    return {};
+}
+
+Status ProcessSet::gather_direct(TensorEntry& entry) {
+    const Request& request = entry.request;
+    const std::uint64_t row_bytes = request.count * size_of(static_cast<DType>(request.metadata.dtype));
+    std::array<Location, kInlineMembers> of;
+    std::int64_t rows = 0;
+    std::int64_t rows_before = 0;
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        RUEDA_RETURN_IF_FAILED(locate(entry, entry.slot, member, of[member]));
+        if (of[member].payload == nullptr) {
+            return failure(ErrorCode::internal, "tensor '{}': rank {} announced directly, and without a payload",
+                           entry.name, member);
         }
+        rows_before = member == rank_ ? rows : rows_before;
+        rows += of[member].first_dimension;  // each of a few KiB
     }
-    return true;
+    Result<std::byte*> output = output_of_all(entry, rows, rows_before);
+    RUEDA_RETURN_IF_FAILED(output.status());
+    std::byte* next = output.value();
+    for (std::uint32_t member = 0; member < extent_.members && next != nullptr; ++member) {
+        const std::uint64_t bytes = static_cast<std::uint64_t>(of[member].first_dimension) * row_bytes;
+        if (bytes > 0) {
+            std::memcpy(next, of[member].payload, bytes);
+        }
+        next += bytes;
+    }
+    return {};
 }
 
 /// The slot of the operation that was announced directly is taken from its name, at `position`. The operation is as

@@ -276,7 +276,7 @@ Status Engine::wait(const Completion& completion, double timeout_seconds) {
     return completion.status();
 }
 
-/// After a submit; the crank is held. True: finished at once, and `completion` is as it was.
+/// After a submit; the crank is held. True: finished at once, and `completion` is done if it has something to say.
 bool Engine::finish_or_drive(const Completion& completion) {
     constexpr int kLooks = 200;  // a few µs: as long as a peer takes that comes at about the same time
     {

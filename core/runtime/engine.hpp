@@ -57,7 +57,7 @@ public:
         Status submitted = submit(Urgency::driving);
         const bool finished = submitted.is_ok() && finish_or_drive(completion);
         leave();
-        return submitted.is_ok() && !finished ? completion.status() : submitted;
+        return submitted.is_ok() && (!finished || completion.done()) ? completion.status() : submitted;
     }
     /// After a submit without a wait: makes sure that somebody will be woken for it.
     void attend();

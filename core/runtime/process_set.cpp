@@ -901,9 +901,10 @@ Status ProcessSet::prepare_reducescatter(TensorEntry& entry) {
                            entry.name, member, found, rows);
         }
     }
-    return entry.request.output != nullptr
-               ? Status()
-               : allocate_output(entry, collectives::rows_of_member(rows, rank_, extent_.members).count);
+    if (entry.request.output != nullptr) {
+        return {};
+    }
+    return set_output(allocate_output(entry, collectives::rows_of_member(rows, rank_, extent_.members).count));
 }
 
 /// What the members announced, copied once and checked: it comes from other processes.
@@ -935,7 +936,7 @@ Status ProcessSet::prepare_alltoall(TensorEntry& entry, std::uint32_t slot) {
                            entry.name);
         }
     }
-    return provide_output(entry, rows, 0);
+    return set_output(output_of_all(entry, rows, 0));
 }
 
 Status ProcessSet::prepare_allgather(TensorEntry& entry) {
@@ -948,29 +949,38 @@ Status ProcessSet::prepare_allgather(TensorEntry& entry) {
                            entry.name);
         }
     }
-    return provide_output(entry, rows, rows_before);
+    return set_output(output_of_all(entry, rows, rows_before));
+}
+
+/// Of the operation by rows that is being prepared.
+Status ProcessSet::set_output(Result<std::byte*> output) {
+    RUEDA_RETURN_IF_FAILED(output.status());
+    segments_.back().output = output.value();
+    return {};
 }
 
 /// The caller's output where he gave one, else one of `rows` rows. One that does not fit fails the operation on this
-/// rank alone: the others have announced theirs and count on this rank's part, so it takes part, and keeps nothing.
-Status ProcessSet::provide_output(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before) {
+/// rank alone: the others have announced theirs and count on this rank's part, so it takes part, and keeps nothing
+/// (null).
+Result<std::byte*> ProcessSet::output_of_all(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before) {
     if (!entry.request.output_rows) {
         return allocate_output(entry, rows);
     }
     const Status fits = check_output_of_all(entry.request, entry.name, rows, rows_before);
     if (!fits.is_ok()) [[unlikely]] {
         entry.completion->fail(fits);
-        segments_.back().output = nullptr;
+        return static_cast<std::byte*>(nullptr);
     }
-    return {};
+    return entry.request.output;
 }
 
 /// A result of `rows` rows, which belongs to the completion.
-Status ProcessSet::allocate_output(TensorEntry& entry, std::int64_t rows) {
+Result<std::byte*> ProcessSet::allocate_output(TensorEntry& entry, std::int64_t rows) {
     const Metadata& metadata = entry.request.metadata;
+    const std::uint64_t row_bytes = entry.request.count * size_of(static_cast<DType>(metadata.dtype));
     std::uint64_t bytes = 0;
     constexpr std::uint64_t kAlignment = base::kCacheLine;
-    if (__builtin_mul_overflow(static_cast<std::uint64_t>(rows), segments_.back().bytes(), &bytes) ||
+    if (__builtin_mul_overflow(static_cast<std::uint64_t>(rows), row_bytes, &bytes) ||
         bytes > ~std::uint64_t{0} - kAlignment) {
         return failure(ErrorCode::resource_exhausted, "tensor '{}': the {} rows of the result overflow", entry.name,
                        rows);
@@ -986,8 +996,7 @@ Status ProcessSet::allocate_output(TensorEntry& entry, std::int64_t rows) {
     completion.output_shape.assign(metadata.shape, metadata.shape + metadata.ndim);
     completion.output_shape.front() = rows;
     completion.output_dtype = static_cast<DType>(metadata.dtype);
-    segments_.back().output = memory;
-    return {};
+    return memory;
 }
 
 void ProcessSet::finish_batch() {

@@ -75,8 +75,8 @@ public:
     bool announce_shutdown();
 
     /// After a submit with Urgency::driving, by the same thread: looks so many times whether the operation can be
-    /// completed, as one that was announced directly can be without anybody's notice. False: it is pending like any
-    /// other; drive the engine.
+    /// completed, as one that was announced directly can be without anybody's notice. True: it has ended, and its
+    /// completion is done if there was something to say in it. False: it is pending like any other; drive the engine.
     [[nodiscard]] bool finish_at_once(int looks);
 
     /// Operations submitted and not completed. seq_cst: partner of the engine's leaving (Engine::leave).
@@ -151,7 +151,10 @@ private:
     // Direct announcements: direct.cpp.
     [[nodiscard]] bool may_go_direct(const TensorEntry& entry, Urgency urgency) const;
     void announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
-    [[nodiscard]] bool execute_direct(const TensorEntry& entry);
+    Status execute_direct(TensorEntry& entry);
+    Status reduce_or_copy_direct(const TensorEntry& entry);
+    Status gather_direct(TensorEntry& entry);
+    void note_use(const TensorEntry& entry);
     void ring_direct_waiters(const TensorEntry& entry);
     Direct turn_direct(std::uint64_t retired_at = kNotRetired);
     void withdraw_direct(TensorEntry& entry);
@@ -173,8 +176,9 @@ private:
     Status prepare_allgather(TensorEntry& entry);
     Status prepare_reducescatter(TensorEntry& entry);
     Status prepare_alltoall(TensorEntry& entry, std::uint32_t slot);
-    Status provide_output(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before);
-    Status allocate_output(TensorEntry& entry, std::int64_t rows);
+    Status set_output(Result<std::byte*> output);
+    Result<std::byte*> output_of_all(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before);
+    Result<std::byte*> allocate_output(TensorEntry& entry, std::int64_t rows);
     void finish_batch();
     void advance_to(std::uint64_t position);
     void handle_mismatch(std::uint32_t slot);
