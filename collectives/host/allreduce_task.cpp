@@ -18,7 +18,7 @@ constexpr std::uint64_t kInlineStep = 128 * 1024;
 constexpr std::uint64_t kWholeBytes = 64 * 1024;
 
 using Sources = std::array<const std::byte*, base::kMaxLocalRanks>;
-using Destinations = std::array<std::byte*, base::kMaxLocalRanks + 1>;
+using Destinations = std::array<std::byte*, base::kMaxLocalRanks>;
 
 }  // namespace
 
@@ -161,29 +161,37 @@ Range AllreduceTask::chunk(std::uint64_t index) const {
 /// One action, the one that others wait for most: stay one chunk ahead with staging, then combine, then fetch.
 StepResult AllreduceTask::step_staged() {
     const std::uint64_t before = set_.chunks;
-    const bool may_stage = staged_chunks_ < chunk_count_ && set_.cell_is_free(before + staged_chunks_);
-    if (may_stage && staged_chunks_ < reduced_chunks_ + 2) {
+    if (may_stage()) {
         stage(staged_chunks_++);
         set_.publish(set_.mine().staged, before + staged_chunks_);
         return StepResult::advanced;
     }
     if (reduced_chunks_ < staged_chunks_ && set_.all_reached(&Progress::staged, before + reduced_chunks_ + 1)) {
-        if (whole_) {
-            reduce_whole(reduced_chunks_++);
-            fetched_chunks_ = reduced_chunks_;
-            set_.publish(set_.mine().fetched, before + fetched_chunks_);
-        } else {
-            reduce_share(reduced_chunks_++);
+        whole_ ? reduce_whole(reduced_chunks_) : reduce_share(reduced_chunks_);
+        ++reduced_chunks_;
+        if (reduced_chunks_ == chunk_count_) {
+            // What is left to fetch lies in my own cells. publish() wakes for both.
+            set_.mine().fetched.store(before + chunk_count_, std::memory_order_seq_cst);
         }
         set_.publish(set_.mine().reduced, before + reduced_chunks_);
+        if (whole_) {
+            fetched_chunks_ = reduced_chunks_;
+        }
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
     }
     if (fetched_chunks_ < reduced_chunks_ && set_.all_reached(&Progress::reduced, before + fetched_chunks_ + 1)) {
         fetch(fetched_chunks_++);
-        set_.publish(set_.mine().fetched, before + fetched_chunks_);
+        set_.free_chunks = before + fetched_chunks_;
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
     }
     return StepResult::waiting;
+}
+
+/// The cell must not hold results that I have not fetched yet, nor what others still read.
+bool AllreduceTask::may_stage() const {
+    return staged_chunks_ < chunk_count_ && staged_chunks_ < reduced_chunks_ + 2 &&
+           staged_chunks_ < fetched_chunks_ + set_.arena->plan().cells_per_rank &&
+           set_.cell_is_free(set_.chunks + staged_chunks_);
 }
 
 void AllreduceTask::stage(std::uint64_t index) {
@@ -211,26 +219,18 @@ void AllreduceTask::reduce_share(std::uint64_t index) {
             const std::uint64_t in_cell = at - all.begin;
             Sources sources{};
             Destinations destinations{};
-            std::size_t destination_count = 0;
-            bool somebody_fetches = false;
             for (std::uint32_t member = 0; member < set_.members; ++member) {
-                if (member == set_.rank) {
-                    sources[member] = segment.input + offset;
-                    destinations[destination_count++] = segment.output + offset;
-                    continue;
-                }
-                sources[member] = locations[member].input != nullptr ? locations[member].input + offset
-                                                                     : set_.arena->cell(member, number) + in_cell;
-                if (locations[member].output != nullptr) {
-                    destinations[destination_count++] = locations[member].output + offset;
-                } else {
-                    somebody_fetches = true;
-                }
+                const bool mine = member == set_.rank;
+                std::byte* const cell = set_.arena->cell(member, number) + in_cell;
+                const Location& location = locations[member];
+                sources[member] = mine                        ? segment.input + offset
+                                  : location.input != nullptr ? location.input + offset
+                                                              : cell;
+                destinations[member] = mine                         ? segment.output + offset
+                                       : location.output != nullptr ? location.output + offset
+                                                                    : cell;
             }
-            if (somebody_fetches) {
-                destinations[destination_count++] = set_.arena->cell(set_.rank, number) + in_cell;
-            }
-            ops::reduce(reduction_of(segment), {sources.data(), set_.members}, {destinations.data(), destination_count},
+            ops::reduce(reduction_of(segment), {sources.data(), set_.members}, {destinations.data(), set_.members},
                         bytes / size_of(segment.dtype));
         });
 }
@@ -254,19 +254,15 @@ void AllreduceTask::reduce_whole(std::uint64_t index) {
 
 void AllreduceTask::fetch(std::uint64_t index) {
     const Range all = chunk(index);
-    const std::uint64_t number = set_.chunks + index;
-    for (std::uint32_t step = 1; step < set_.members; ++step) {
-        // Everybody begins with another neighbour, so that not all read one rank's cell at once.
-        const std::uint32_t member = (set_.rank + step) % set_.members;
-        const std::byte* cell = set_.arena->cell(member, number);
-        staged_.for_each_piece(SegmentMap::share(all, member, set_.members),
-                               [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
-                                   if (batch_.locations_of(segment, set_.members)[set_.rank].output == nullptr) {
-                                       ops::copy(batch_.segments[segment].output + offset, cell + (at - all.begin),
-                                                 bytes);
-                                   }
-                               });
-    }
+    const Range own = SegmentMap::share(all, set_.rank, set_.members);
+    const std::byte* cell = set_.arena->cell(set_.rank, set_.chunks + index);
+    const auto copy_piece = [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+        if (batch_.locations_of(segment, set_.members)[set_.rank].output == nullptr) {
+            ops::copy(batch_.segments[segment].output + offset, cell + (at - all.begin), bytes);
+        }
+    };
+    staged_.for_each_piece({all.begin, own.begin}, copy_piece);
+    staged_.for_each_piece({own.end, all.end}, copy_piece);
 }
 
 }  // namespace rueda::collectives

@@ -44,6 +44,7 @@ private:
 
     StepResult step_staged();
     [[nodiscard]] Range chunk(std::uint64_t index) const;
+    [[nodiscard]] bool may_stage() const;
     void stage(std::uint64_t index);
     void reduce_share(std::uint64_t index);
     void reduce_whole(std::uint64_t index);

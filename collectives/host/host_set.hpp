@@ -21,6 +21,7 @@ struct HostSet {
     std::uint32_t members;
     std::uint64_t chunks = 0;            ///< through the cells, before the batch under way; the same on all members
     std::uint64_t resident_batches = 0;  ///< likewise
+    std::uint64_t free_chunks = 0;  ///< so many of the first chunks need my cells no more: what I know without a look
 
     [[nodiscard]] Progress& mine() const { return arena->progress(rank); }
     [[nodiscard]] Progress& of(std::uint32_t member) const { return arena->progress(member); }
@@ -56,7 +57,8 @@ struct HostSet {
     /// read that.
     [[nodiscard]] bool cell_is_free(std::uint64_t number) const {
         const std::uint32_t cells = arena->plan().cells_per_rank;
-        return number < cells || all_reached(&Progress::fetched, number + 1 - cells);
+        return number < cells || number + 1 - cells <= free_chunks ||
+               all_reached(&Progress::fetched, number + 1 - cells);
     }
     [[nodiscard]] bool reached(std::uint32_t member, std::atomic<std::uint64_t> Progress::*counter,
                                std::uint64_t value) const {

@@ -133,7 +133,7 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     plan.resident_bytes = resident_bytes;
     // A chunk passes through the caches of its writer and of its reader together with the private memory on either
     // side, and two are under way: an eighth of the L2 keeps all that in it.
-    const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : std::min(l2_bytes / 8, kLargestChunk);
+    const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : std::min(l2_bytes / 32, kLargestChunk);
     // At the least, an element of 8 bytes for every member: of a reducescatter a cell holds a piece for each.
     const std::uint64_t least_lines = (8 * std::uint64_t{members} + base::kCacheLine - 1) / base::kCacheLine;
     plan.cell_bytes = std::max(wanted / base::kCacheLine, least_lines) * base::kCacheLine;
