@@ -12,10 +12,22 @@ namespace {
 constexpr std::uint64_t kResidentStep = 128 * 1024;
 constexpr std::uint64_t kInlineStep = 128 * 1024;
 
-/// Up to here, all ranks together, all is exchanged whole. With two ranks as many lines cross between cores as when
-/// each combines its share, and one wait less (0.1–0.3 µs) pays up to 32 KiB a rank, measured; with more ranks more
-/// cross.
+/// Up to here, all ranks together, all is exchanged whole: more lines cross between cores than when each combines its
+/// share, and one wait less pays for that.
 constexpr std::uint64_t kWholeBytes = 64 * 1024;
+
+/// With two ranks as many lines cross either way, and which is faster was measured: shares by 3 to 10 % from 8 to
+/// 24 KiB a rank, whole by 8 to 15 % from there to 40 KiB, shares above (docs/design/collectives.md).
+constexpr std::uint64_t kSharesOfTwoFrom = 8 * 1024;
+constexpr std::uint64_t kWholeOfTwoFrom = 24 * 1024;
+constexpr std::uint64_t kWholeOfTwoTo = 40 * 1024;
+
+bool is_exchanged_whole(std::uint64_t bytes, std::uint32_t members) {
+    if (members == 2) {
+        return bytes < kSharesOfTwoFrom || (bytes >= kWholeOfTwoFrom && bytes <= kWholeOfTwoTo);
+    }
+    return bytes <= kWholeBytes / members;
+}
 
 using Sources = std::array<const std::byte*, base::kMaxLocalRanks>;
 using Destinations = std::array<std::byte*, base::kMaxLocalRanks>;
@@ -70,7 +82,7 @@ void AllreduceTask::begin(const Batch& batch) {
     if (staged_.bytes() > 0) {
         chunk_bytes_ = set_.arena->plan().cell_bytes;
         chunk_count_ = (staged_.bytes() + chunk_bytes_ - 1) / chunk_bytes_;
-        whole_ = staged_.bytes() <= std::min(kWholeBytes / set_.members, chunk_bytes_);
+        whole_ = chunk_count_ == 1 && is_exchanged_whole(staged_.bytes(), set_.members);
     }
     staged_chunks_ = reduced_chunks_ = fetched_chunks_ = 0;
 }
@@ -167,27 +179,32 @@ StepResult AllreduceTask::step_staged() {
         return StepResult::advanced;
     }
     if (reduced_chunks_ < staged_chunks_ && set_.all_reached(&Progress::staged, before + reduced_chunks_ + 1)) {
-        whole_ ? reduce_whole(reduced_chunks_) : reduce_share(reduced_chunks_);
-        ++reduced_chunks_;
+        if (whole_) {
+            reduce_whole(reduced_chunks_++);
+            fetched_chunks_ = reduced_chunks_;
+        } else {
+            reduce_share(reduced_chunks_++);
+        }
         if (reduced_chunks_ == chunk_count_) {
-            // What is left to fetch lies in my own cells. publish() wakes for both.
+            // What I have to fetch yet lies in my own cells. The next line wakes for both; partner: cell_is_free() of
+            // whatever comes after this batch.
             set_.mine().fetched.store(before + chunk_count_, std::memory_order_seq_cst);
         }
         set_.publish(set_.mine().reduced, before + reduced_chunks_);
-        if (whole_) {
-            fetched_chunks_ = reduced_chunks_;
-        }
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
     }
     if (fetched_chunks_ < reduced_chunks_ && set_.all_reached(&Progress::reduced, before + fetched_chunks_ + 1)) {
         fetch(fetched_chunks_++);
+        // All have combined it, so they read and write my cell no more; and no rank is here before it has ended the
+        // batches before.
         set_.free_chunks = before + fetched_chunks_;
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
     }
     return StepResult::waiting;
 }
 
-/// The cell must not hold results that I have not fetched yet, nor what others still read.
+/// The cell must hold neither results that I have not fetched nor what others still read: of this batch the first says
+/// both, as what I have fetched all others have combined.
 bool AllreduceTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < reduced_chunks_ + 2 &&
            staged_chunks_ < fetched_chunks_ + set_.arena->plan().cells_per_rank &&
@@ -208,6 +225,9 @@ void AllreduceTask::stage(std::uint64_t index) {
     staged_.for_each_piece({own.end, all.end}, copy_piece);
 }
 
+/// Combined in place: the result goes where each member's input lay, in its cell. So a line crosses to the core that
+/// combines it and back to the one that staged it, and finds itself there when it is staged again; a result in a cell
+/// of the combiner's own would need another line, and take it from the core that fetched last.
 void AllreduceTask::reduce_share(std::uint64_t index) {
     const Range all = chunk(index);
     const Range own = SegmentMap::share(all, set_.rank, set_.members);

@@ -19,11 +19,12 @@ namespace rueda::collectives {
 ///    combines its share straight from all inputs and writes it to all outputs. Per rank: reads S, writes S.
 ///  - *staged*: everything else, in chunks. A rank copies the parts of its input that others combine into its cell
 ///    (parts that lie in the arena are read from there), combines its own share from its own memory and the others'
-///    cells, leaves the result in its cell, and fetches the others' results from theirs. Cells are used in turn, so the
-///    staging of the next chunk overlaps with the others' combining. Per rank: copies S(m−1)/m out, reads S, copies
-///    S(m−1)/m in, for m members.
+///    cells, leaves the result in those same places of the others' cells (outputs in the arena are written directly),
+///    and fetches from its own cell what they left there. Cells are used in turn, so the staging of the next chunk
+///    overlaps with the others' combining. Per rank: copies S(m−1)/m out, reads S, writes S, copies S(m−1)/m in, for m
+///    members.
 ///
-/// A batch whose staged part is tiny is exchanged whole: every rank stages all of it and combines all of it, which
+/// A batch whose staged part is small may be exchanged whole: every rank stages all of it and combines all of it, which
 /// saves one of the two waits.
 class AllreduceTask final : public Task {
 public:

@@ -21,7 +21,7 @@ struct HostSet {
     std::uint32_t members;
     std::uint64_t chunks = 0;            ///< through the cells, before the batch under way; the same on all members
     std::uint64_t resident_batches = 0;  ///< likewise
-    std::uint64_t free_chunks = 0;  ///< so many of the first chunks need my cells no more: what I know without a look
+    std::uint64_t free_chunks = 0;       ///< of so many I know without a look that nobody needs my cells any more
 
     [[nodiscard]] Progress& mine() const { return arena->progress(rank); }
     [[nodiscard]] Progress& of(std::uint32_t member) const { return arena->progress(member); }

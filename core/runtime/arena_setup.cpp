@@ -24,7 +24,8 @@ namespace {
 
 using collectives::Bytes;
 
-constexpr std::uint64_t kLargestChunk = 256 * base::kKiB;
+constexpr std::uint64_t kLargestUsualChunk = 256 * base::kKiB;
+constexpr std::uint64_t kSmallestUsualChunk = 32 * base::kKiB;  // below it the waits cost more than the caches gain
 constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
 constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
@@ -132,8 +133,11 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     plan.cells_per_rank = config.cells_per_rank;
     plan.resident_bytes = resident_bytes;
     // A chunk passes through the caches of its writer and of its reader together with the private memory on either
-    // side, and two are under way: an eighth of the L2 keeps all that in it.
-    const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : std::min(l2_bytes / 32, kLargestChunk);
+    // side, two are under way, and the cells should still be there when their turn comes again, beside what else the
+    // program works on. Of an eighth, a sixteenth and a thirty-second of the L2 the last was the fastest
+    // (docs/design/collectives.md).
+    const std::uint64_t usual = std::clamp(l2_bytes / 32, kSmallestUsualChunk, kLargestUsualChunk);
+    const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : usual;
     // At the least, an element of 8 bytes for every member: of a reducescatter a cell holds a piece for each.
     const std::uint64_t least_lines = (8 * std::uint64_t{members} + base::kCacheLine - 1) / base::kCacheLine;
     plan.cell_bytes = std::max(wanted / base::kCacheLine, least_lines) * base::kCacheLine;
