@@ -68,24 +68,33 @@ std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t
     return tensor;
 }
 
+/// The generation of a named slot that may be pending, given its state and its arrivals. What is announced directly
+/// stays pending where the slot is retired under it, until all members have read that.
+std::optional<std::uint64_t> generation_to_look_at(const Memory& memory, std::uint32_t slot, SlotState state,
+                                                   std::uint64_t word, bool direct) {
+    if (state == SlotState::first_sight && !ArrivalCount::is_retired(word)) {
+        return 0;
+    }
+    if (!(state == SlotState::bound && is_incomplete(memory, word)) &&
+        !(direct && (state == SlotState::bound || state == SlotState::retired))) {
+        return std::nullopt;
+    }
+    const std::uint64_t newest = newest_generation(memory, slot);
+    return newest > 0 ? std::optional(newest) : std::nullopt;
+}
+
 std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t slot) {
     const auto& count = memory.arrivals(slot).count;
     const std::uint64_t first_look = count.load(std::memory_order_acquire);
     const bool direct = went_directly(memory, slot);
-    if (ArrivalCount::is_retired(first_look) ||
-        (first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0 && !direct)) {
-        return std::nullopt;  // the usual case: all have arrived, and the label need not be looked at
+    const bool all_arrived = first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0;
+    if (!direct && (ArrivalCount::is_retired(first_look) || all_arrived)) {
+        return std::nullopt;  // the usual case, and the label need not be looked at
     }
     const Label& label = memory.label(slot);
     const Label::State state = label.state();
     const std::uint64_t word = count.load(std::memory_order_acquire);
-    std::optional<std::uint64_t> generation;
-    if (state.state == SlotState::bound) {
-        const std::uint64_t newest = newest_generation(memory, slot);
-        generation = newest > 0 && (direct || is_incomplete(memory, word)) ? std::optional(newest) : std::nullopt;
-    } else if (state.state == SlotState::first_sight && !ArrivalCount::is_retired(word)) {
-        generation = 0;
-    }
+    const auto generation = generation_to_look_at(memory, slot, state.state, word, direct);
     if (!generation) {
         return std::nullopt;
     }

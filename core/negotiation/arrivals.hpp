@@ -15,7 +15,8 @@ enum class Arrival {
     retired,       ///< not counted; the slot was taken from its name: announce in full
 };
 
-/// Counts the calling rank's announcement, the `counted`th (≥ 1) of `slot` that is; its place must be written.
+/// Counts the calling rank's announcement in `slot`; its place must be written. `counted` (≥ 1): how many of the slot's
+/// generations are counted, with this one.
 /// acq_rel: the last arriver sees the places of all. Partners: the other members' arrivals.
 template <class Atomics>
 [[nodiscard]] Arrival arrive(const NegotiationMemory<Atomics>& memory, std::uint32_t slot, std::uint64_t counted,

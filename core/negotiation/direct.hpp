@@ -10,27 +10,28 @@
 namespace rueda::core {
 
 /// What has become of a direct announcement (docs/design/0001-negotiation.md, "Direct announcements").
-enum class Direct {
+enum class DirectState {
     waiting,    ///< for members that have not announced this generation yet
     complete,   ///< all have announced it directly: their places hold all that is needed
     withdrawn,  ///< somebody counts his announcement, or will never make it: everybody goes the way of the log
 };
 
-/// Of a slot that this rank has not read a retirement of.
-inline constexpr std::uint64_t kNotRetired = ~std::uint64_t{0};
+/// Nothing in the log keeps anybody from announcing.
+inline constexpr std::uint64_t kNoLastPosition = ~std::uint64_t{0};
 
 /// Looks at what the other members announced in `generation` of `slot`, which `rank` has announced directly.
-/// `retired_at`: the log position of the slot's retirement, if `rank` has come to it.
+/// `last_position`: of the entry, a retirement of the slot or a *closing*, after which a member that has read it
+/// announces nothing in the slot any more.
 ///
 /// All members come to the same end, since it depends on what does not change any more: a place stays as it was
-/// announced until its rank has completed the generation, and neither who has shut down nor who has read a retirement
-/// announces anything in the slot afterwards.
+/// announced until its rank has completed the generation, and who has read such an entry does not announce.
 ///
 /// Threads: whoever holds the rank's crank.
 template <class Atomics>
-[[nodiscard]] Direct look_at_direct(const NegotiationMemory<Atomics>& memory, std::uint32_t slot, std::uint32_t rank,
-                                    std::uint64_t generation, std::uint64_t retired_at = kNotRetired) {
-    Direct found = Direct::complete;
+[[nodiscard]] DirectState look_at_direct(const NegotiationMemory<Atomics>& memory, std::uint32_t slot,
+                                         std::uint32_t rank, std::uint64_t generation,
+                                         std::uint64_t last_position = kNoLastPosition) {
+    DirectState found = DirectState::complete;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
         if (member == rank) {
             continue;
@@ -39,16 +40,15 @@ template <class Atomics>
         // seq_cst: partner of the announcement, which is followed by a look at whether this rank sleeps.
         const auto has_announced = [&] { return place.stamp.load(std::memory_order_seq_cst) == generation + 1; };
         if (!has_announced()) {
-            const bool has_shut_down = (memory.header().shut_down.load(std::memory_order_acquire) >> member & 1) != 0;
-            const bool has_read_retirement = retired_at != kNotRetired && memory.cursor(member).position.load(
-                                                                              std::memory_order_acquire) > retired_at;
-            // It may have announced in between, and before that.
-            if ((has_shut_down || has_read_retirement) && !has_announced()) {
-                return Direct::withdrawn;
+            // seq_cst: partner of the member's cursor, which is followed by the same look.
+            const bool has_read_on = last_position != kNoLastPosition &&
+                                     memory.cursor(member).position.load(std::memory_order_seq_cst) > last_position;
+            if (has_read_on && !has_announced()) {  // it may have announced before that
+                return DirectState::withdrawn;
             }
-            found = Direct::waiting;
+            found = DirectState::waiting;
         } else if ((copy_once(place.flags) & Place<Atomics>::kDirect) == 0) {
-            return Direct::withdrawn;
+            return DirectState::withdrawn;
         }
     }
     return found;

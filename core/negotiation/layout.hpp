@@ -41,7 +41,7 @@ struct NegotiationExtent {
     std::uint32_t payload_slots = 0;      ///< the first so many slots have room beside their places for a payload
     std::uint32_t payload_bytes = 0;      ///< of so many bytes, in whole cache lines
 
-    [[nodiscard]] std::uint32_t log_entries() const { return std::bit_ceil(2 * slots + mailbox_records * members + 1); }
+    [[nodiscard]] std::uint32_t log_entries() const { return std::bit_ceil(2 * slots + mailbox_records * members + 2); }
     [[nodiscard]] std::uint32_t name_buckets() const { return std::bit_ceil(2 * slots); }
     [[nodiscard]] std::uint32_t refusals() const { return slots * refusals_per_slot; }
     [[nodiscard]] std::uint32_t refusal_buckets() const { return std::bit_ceil(2 * refusals() + 1); }
@@ -143,6 +143,7 @@ enum class EntryKind : std::uint32_t {
     refused = 7,       ///< `rank`'s full announcement `ticket` came after somebody's shutdown
     closed = 8,        ///< all members have shut down; the last entry
     exhausted = 9,     ///< no slot was left for the name of `rank`'s full announcement `ticket`; `bytes`: how many are
+    closing = 10,      ///< a rank has shut down: who has read this announces nothing any more
 };
 
 template <class Atomics>
@@ -249,7 +250,7 @@ struct alignas(base::kCacheLine) MailboxRecord {
     std::uint32_t slot = kNoSlot;  ///< resolve
     std::uint32_t name_bytes = 0;
     std::uint64_t generation = 0;  ///< resolve
-    std::uint64_t counted = 0;     ///< resolve: the how-manieth that is counted among the arrivals
+    std::uint64_t counted = 0;     ///< resolve: how many generations up to this one are counted among the arrivals
     std::uint64_t name_hash = 0;
     /// Of a handled record: the log position behind the entry that answers it, 0 without one. The registrar's.
     std::uint64_t answered_before = 0;
@@ -447,5 +448,6 @@ static_assert(sizeof(Place<base::StdAtomics>) == 5 * base::kCacheLine);
 static_assert(offsetof(Place<base::StdAtomics>, payload) + 16 == base::kCacheLine);
 static_assert(sizeof(LogEntry<base::StdAtomics>) == base::kCacheLine);
 static_assert(sizeof(ArrivalWord<base::StdAtomics>) == base::kCacheLine);
+static_assert(sizeof(Cursor<base::StdAtomics>) == base::kCacheLine);
 
 }  // namespace rueda::core

@@ -76,7 +76,7 @@ public:
 
     /// The log position that a member's cursor has to reach before this rank can go on with what it has to do: with
     /// announcements that want a number which is still held, or with a full mailbox. 0: with nothing. Cursors move by
-    /// themselves, whatever is pending; but a rank that sleeps has to be rung for it.
+    /// themselves, whatever is counted as pending, and wait at most for cursors that are further back; but a rank that sleeps has to be rung for it.
     [[nodiscard]] std::uint64_t waits_for_readers() const { return std::max(numbers_wait_for_, answers_wait_for_); }
 
     /// Announcements are kept until they can have a number: retry() has to be called now and then.
@@ -398,6 +398,7 @@ private:
         // Enqueuing ranks look at this copy; they may be late, then their announcement meets a retired slot or us.
         header.shut_down.store(header.shut_down_members, std::memory_order_release);
         if (first) {
+            append({EntryKind::closing});
             fail_incomplete_slots(member);
         }
         if (std::popcount(header.shut_down_members) == static_cast<int>(memory_.extent().members)) {

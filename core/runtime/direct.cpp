@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Direct announcements (docs/design/0001-negotiation.md): blocking operations whose inputs travel along.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
@@ -51,12 +52,12 @@ bool ProcessSet::finish_at_once(int looks) {
     if (entry == nullptr) {
         return false;
     }
-    // With something to read in the log, the engine has to be driven, or this rank would never read it.
-    Direct found = log_.is_published(next_.load(std::memory_order_relaxed)) ? Direct::withdrawn : Direct::waiting;
-    for (int look = 0; look < looks && found == Direct::waiting; ++look) {
+    // With something else to do, the engine has to be driven: a loop of such calls leaves the crank to nobody.
+    DirectState found = has_work() ? DirectState::withdrawn : DirectState::waiting;
+    for (int look = 0; look < looks && found == DirectState::waiting; ++look) {
         found = look_at_direct(memory_, entry->slot, rank_, entry->generation);
     }
-    if (found == Direct::complete && execute_direct(*entry).is_ok()) {
+    if (found == DirectState::complete && execute_direct(*entry)) {
         direct_.store(nullptr, std::memory_order_relaxed);
         Completion& completion = *entry->completion;
         const bool has_result = static_cast<Operation>(entry->request.metadata.operation) == Operation::allgather;
@@ -68,6 +69,21 @@ bool ProcessSet::finish_at_once(int looks) {
     }
     pending_.fetch_add(1, std::memory_order_seq_cst);
     return false;
+}
+
+/// Might another member have announced directly what this rank counts? Whether inputs travel differs with where they
+/// lie.
+bool ProcessSet::others_may_go_direct(const TensorEntry& entry) const {
+    switch (static_cast<Operation>(entry.agreed.operation)) {
+        case Operation::allreduce:
+        case Operation::broadcast:
+            return extent_.members <= kInlineMembers &&
+                   memory_.payload(entry.slot, rank_, entry.generation, bytes_of(entry.agreed)) != nullptr;
+        case Operation::allgather:  // of any size
+            return extent_.members <= kInlineMembers;
+        default:
+            return false;
+    }
 }
 
 /// After this rank has announced what it counts: members that announced the same directly have to count theirs.
@@ -86,12 +102,13 @@ void ProcessSet::ring_direct_waiters(const TensorEntry& entry) {
 }
 
 /// Looks whether the operation that was announced directly can go on; there is one.
-Direct ProcessSet::turn_direct(std::uint64_t retired_at) {
+DirectState ProcessSet::turn_direct(std::uint64_t last_position) {
     TensorEntry& entry = *direct_.load(std::memory_order_relaxed);  // the caller has seen that there is one
-    const Direct found = look_at_direct(memory_, entry.slot, rank_, entry.generation, retired_at);
-    if (found == Direct::complete) {
+    const DirectState found =
+        look_at_direct(memory_, entry.slot, rank_, entry.generation, std::min(last_position, closing_at_));
+    if (found == DirectState::complete) {
         finish_direct(entry);
-    } else if (found == Direct::withdrawn) {
+    } else if (found == DirectState::withdrawn) {
         withdraw_direct(entry);
     }
     return found;
@@ -102,32 +119,34 @@ Direct ProcessSet::turn_direct(std::uint64_t retired_at) {
 void ProcessSet::withdraw_direct(TensorEntry& entry) {
     const std::lock_guard lock(enqueue_mutex_);
     direct_.store(nullptr, std::memory_order_relaxed);
+    memory_.cursor(rank_).direct.store(0, std::memory_order_release);  // partner: the stall monitor
     count_arrival(entry, /*changed=*/false, Urgency::background);
 }
 
 void ProcessSet::finish_direct(TensorEntry& entry) {
-    if (execute_direct(entry).is_ok()) {
+    if (execute_direct(entry)) {
         direct_.store(nullptr, std::memory_order_relaxed);
         complete(entry, {});
     }
 }
 
-/// A failure: what a member announced is not what it agreed to, or there is no memory to go on, and the job ends.
-Status ProcessSet::execute_direct(TensorEntry& entry) {
-    Status executed;
+/// False: what a member announced is not what it agreed to, or there is no memory to go on, and the job ends.
+bool ProcessSet::execute_direct(TensorEntry& entry) {
     try {
-        executed = static_cast<Operation>(entry.request.metadata.operation) == Operation::allgather
-                       ? gather_direct(entry)
-                       : reduce_or_copy_direct(entry);
+        const bool gathers = static_cast<Operation>(entry.request.metadata.operation) == Operation::allgather;
+        const Status executed = gathers ? gather_direct(entry) : reduce_or_copy_direct(entry);
+        if (!executed.is_ok()) [[unlikely]] {
+            raise(executed.code(), executed.message());
+            return false;
+        }
     } catch (const std::bad_alloc&) {
-        executed = {ErrorCode::resource_exhausted, no_memory_to_go_on_};
+        raise(ErrorCode::resource_exhausted, no_memory_to_go_on_);
+        return false;
     }
-    if (!executed.is_ok()) [[unlikely]] {
-        raise(executed.code(), executed.message());
-    } else if (rank_ == 0) {
+    if (rank_ == 0) {
         note_use(entry);
     }
-    return executed;
+    return true;
 }
 
 /// The log does not show that the slot is in use: a hint to who looks for slots that are not.
@@ -205,7 +224,7 @@ Status ProcessSet::gather_direct(TensorEntry& entry) {
 /// latest when all others have come to `position`, it is. True: still to be waited for.
 bool ProcessSet::direct_holds_retirement(std::uint64_t position, std::uint32_t slot) {
     TensorEntry* entry = direct_.load(std::memory_order_acquire);
-    if (entry == nullptr || entry->slot != slot || turn_direct(position) != Direct::waiting) {
+    if (entry == nullptr || entry->slot != slot || turn_direct(position) != DirectState::waiting) {
         return false;
     }
     if (rung_for_retirement_ != position) {
@@ -213,6 +232,16 @@ bool ProcessSet::direct_holds_retirement(std::uint64_t position, std::uint32_t s
         ring_behind(position + 1);  // they may be asleep with nothing pending
     }
     return true;
+}
+
+/// This rank has read `position`, after which it announces nothing in a slot, or in any: who waits for that in vain is
+/// rung, and this rank's own direct announcement, if there is one, may need that others read it.
+void ProcessSet::withdraw_directs_behind(std::uint64_t position) {
+    advance_to(position + 1, std::memory_order_seq_cst);  // partner: look_at_direct()
+    announced_more(Urgency::background);
+    if (direct_.load(std::memory_order_relaxed) != nullptr) {
+        ring_behind(position + 1);
+    }
 }
 
 }  // namespace rueda::core

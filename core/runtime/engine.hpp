@@ -26,9 +26,9 @@ namespace rueda::core {
 /// wait() if there is one, else the background thread. The background thread also looks after the others' lives and
 /// after stalls, a few times per second, and sleeps otherwise.
 ///
-/// Threads: wait() and attend() by any; the rest by the owner. The crank is one atomic flag: taken by compare-and-swap
-/// (acquire), released seq_cst, since who leaves looks afterwards whether somebody submitted meanwhile. Nobody waits
-/// for the crank with anything locked.
+/// Threads: run(), wait(), poll() and attend() by any; the rest by the owner. The crank is one atomic flag: taken by
+/// compare-and-swap (acquire), released seq_cst, since who leaves looks afterwards whether somebody submitted
+/// meanwhile. Nobody waits for the crank with anything locked.
 class Engine {
 public:
     /// `cores`: that the ranks of this host have together.

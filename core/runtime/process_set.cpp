@@ -274,9 +274,10 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
         return;
     }
     fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
-    // Others may have announced directly what travels here: then this is a word to them.
-    publish(place, entry, entry.generation, travels ? std::memory_order_seq_cst : std::memory_order_release);
-    if (travels) {
+    // Where others may have announced directly, this is a word to them.
+    const bool is_awaited = others_may_go_direct(entry);
+    publish(place, entry, entry.generation, is_awaited ? std::memory_order_seq_cst : std::memory_order_release);
+    if (is_awaited) {
         ring_direct_waiters(entry);
     }
     count_arrival(entry, changed, urgency);
@@ -504,7 +505,6 @@ bool ProcessSet::announce_shutdown() {
     }
     record->kind = static_cast<std::uint32_t>(RequestKind::shut_down);
     finish_post(registrar_.post());
-    announced_more(Urgency::background);  // the log tells nothing to who waits for a direct announcement of this rank
     return true;
 }
 
@@ -602,9 +602,13 @@ Turn ProcessSet::take_turn(bool urgent) {
     if (deferred_.load(std::memory_order_relaxed)) {
         retry_deferred();
     }
-    if (direct_.load(std::memory_order_seq_cst) != nullptr && turn_direct() != Direct::waiting) {
-        return Turn::advanced;
-    }
+    const bool moved = direct_.load(std::memory_order_seq_cst) != nullptr && turn_direct() != DirectState::waiting;
+    // Also then: who makes one such operation after the other would leave the log unread.
+    const Turn turn = take_log_turn(urgent);
+    return moved ? Turn::advanced : turn;
+}
+
+Turn ProcessSet::take_log_turn(bool urgent) {
     if (task_ != nullptr) {
         const StepResult result = task_->step();
         if (result == StepResult::done) {
@@ -618,15 +622,6 @@ Turn ProcessSet::take_turn(bool urgent) {
     }
     const EntryKind kind = log_.read(position).kind;
     return is_call(kind) ? start_batch(position, urgent) : handle_entry(position);
-}
-
-void ProcessSet::read_notices() {
-    const auto next_is_notice = [this] {
-        const std::uint64_t position = next_.load(std::memory_order_relaxed);
-        return task_ == nullptr && !closed() && log_.is_published(position) && !is_call(log_.read(position).kind);
-    };
-    while (next_is_notice() && step(/*urgent=*/false) == Turn::advanced) {
-    }
 }
 
 Turn ProcessSet::handle_entry(std::uint64_t position) {
@@ -650,9 +645,16 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
                 handle_failed(entry.slot, entry.rank);
                 break;
             case EntryKind::retire:
+                if (const TensorEntry* direct = direct_.load(std::memory_order_relaxed);
+                    direct != nullptr && direct->slot == entry.slot) {
+                    return Turn::idle;  // announced by another thread since the look above
+                }
                 handle_retire(entry.slot);
-                advance_to(position + 1);
-                announced_more(Urgency::background);  // who waits for this rank to have read it: direct.cpp
+                withdraw_directs_behind(position);
+                return Turn::advanced;
+            case EntryKind::closing:
+                closing_at_ = position;
+                withdraw_directs_behind(position);
                 return Turn::advanced;
             case EntryKind::refused:
             case EntryKind::exhausted:
@@ -1013,9 +1015,9 @@ void ProcessSet::finish_batch() {
 }
 
 /// Partner of the cursor: the registrar, which reuses a slot when everybody has passed its retirement.
-void ProcessSet::advance_to(std::uint64_t position) {
+void ProcessSet::advance_to(std::uint64_t position, std::memory_order order) {
     next_.store(position, std::memory_order_relaxed);
-    memory_.cursor(rank_).position.store(position, std::memory_order_release);
+    memory_.cursor(rank_).position.store(position, order);
 }
 
 // ---- entries that are no calls; under the enqueue lock

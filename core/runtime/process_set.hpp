@@ -39,8 +39,9 @@ enum class Urgency {
 
 /// One process set as one rank sees it: announcements on one side, the log on the other, and the batch in between.
 ///
-/// Threads: submit() and friends by any thread, under the enqueue lock inside; step(), has_work() and fail_all() by
-/// whoever holds the rank's crank. Lock order: crank, then enqueue lock; no function takes another lock under it.
+/// Threads: submit() and friends by any thread, under the enqueue lock inside; step(), finish_at_once(), has_work() and
+/// fail_all() by whoever holds the rank's crank. Lock order: crank, then enqueue lock; no function takes another lock
+/// under it.
 class ProcessSet {
 public:
     using Atomics = base::StdAtomics;
@@ -86,11 +87,9 @@ public:
 
     /// Does what can be done now. With `urgent`, an open batch is closed at once.
     Turn step(bool urgent);
-    /// Reads on in the log up to the next call: for who would leave the crank without having looked.
-    void read_notices();
-    [[nodiscard]] bool has_work() const {
-        return task_ != nullptr || has_deferred() || log_.is_published(next_.load(std::memory_order_relaxed));
-    }
+    [[nodiscard]] bool has_work() const { return task_ != nullptr || has_deferred() || has_unread(); }
+    /// The log goes on. Also without the crank.
+    [[nodiscard]] bool has_unread() const { return log_.is_published(next_.load(std::memory_order_relaxed)); }
     /// Something waits for room in the mailbox, for which nobody rings, or for its slot.
     [[nodiscard]] bool has_deferred() const { return deferred_.load(std::memory_order_seq_cst); }
     /// Until when an open batch may grow.
@@ -151,17 +150,21 @@ private:
     // Direct announcements: direct.cpp.
     [[nodiscard]] bool may_go_direct(const TensorEntry& entry, Urgency urgency) const;
     void announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
-    Status execute_direct(TensorEntry& entry);
+    [[nodiscard]] bool execute_direct(TensorEntry& entry);
     Status reduce_or_copy_direct(const TensorEntry& entry);
     Status gather_direct(TensorEntry& entry);
     void note_use(const TensorEntry& entry);
     void ring_direct_waiters(const TensorEntry& entry);
-    Direct turn_direct(std::uint64_t retired_at = kNotRetired);
+    DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
     void withdraw_direct(TensorEntry& entry);
     void finish_direct(TensorEntry& entry);
     [[nodiscard]] bool direct_holds_retirement(std::uint64_t position, std::uint32_t slot);
+    void withdraw_directs_behind(std::uint64_t position);
+
+    [[nodiscard]] bool others_may_go_direct(const TensorEntry& entry) const;
 
     Turn take_turn(bool urgent);
+    Turn take_log_turn(bool urgent);
     Turn handle_entry(std::uint64_t position);
     Turn start_batch(std::uint64_t position, bool urgent);
     Turn run_batch(std::uint64_t begin, std::uint64_t end);
@@ -180,7 +183,7 @@ private:
     Result<std::byte*> output_of_all(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before);
     Result<std::byte*> allocate_output(TensorEntry& entry, std::int64_t rows);
     void finish_batch();
-    void advance_to(std::uint64_t position);
+    void advance_to(std::uint64_t position, std::memory_order order = std::memory_order_release);
     void handle_mismatch(std::uint32_t slot);
     void handle_failed(std::uint32_t slot, std::uint32_t shut_down_rank);
     void handle_retire(std::uint32_t slot);
@@ -230,6 +233,7 @@ private:
     collectives::Task* task_ = nullptr;
     std::uint64_t task_end_ = 0;
     std::uint64_t open_since_position_ = ~std::uint64_t{0};
+    std::uint64_t closing_at_ = kNoLastPosition;             // where the log says that somebody has shut down
     std::uint64_t rung_for_retirement_ = ~std::uint64_t{0};  // a log position: direct_holds_retirement()
     std::int64_t hold_until_ns_ = 0;
     std::vector<collectives::Segment> segments_;

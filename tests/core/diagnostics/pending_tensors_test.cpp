@@ -93,6 +93,23 @@ TEST_CASE("what was announced directly is pending until all have, before and aft
     CHECK(pending_tensors(set.memory())[0].ready_mask == 0b010);
 }
 
+TEST_CASE("what was announced directly is pending in a slot that was retired under it") {
+    Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8});
+    set.bind("a", allreduce_of({3}));
+    set.bind("bb", allreduce_of({3}));
+    const std::uint32_t slot = set.bind("held", allreduce_of({3}));
+    set.announce_directly(0, slot, 1, 100);
+    set.bind("needs", allreduce_of({3}));  // the last number but one: the idle ones are retired
+    REQUIRE(ArrivalCount::is_retired(set.memory().arrivals(slot).count.load()));
+    const auto pending = pending_tensors(set.memory());
+    REQUIRE(pending.size() == 1);
+    CHECK(pending[0].id == PendingTensor::Id{slot, 1, 1});
+    CHECK(pending[0].name == "held");
+    CHECK(pending[0].ready_mask == 0b01);
+    set.memory().cursor(0).direct.store(0);  // it was withdrawn
+    CHECK(pending_tensors(set.memory()).empty());
+}
+
 TEST_CASE("unnamed calls are counted from 1 on") {
     Members set(kThree);
     const Metadata metadata = allreduce_of({1});

@@ -247,6 +247,41 @@ TEST_CASE("a shutdown against a direct announcement: called on both, or on none"
     CHECK(failed);
 }
 
+struct Leaving : Bound<3> {
+    ExploredAtomics::Atomic<std::uint32_t> ended{0};
+};
+
+// Bound: two preemptions.
+TEST_CASE("a shutdown ends a direct announcement without waiting for the shutdown of who cannot announce any more",
+          "[unit]") {
+    const auto result = explore<Leaving>([](Leaving&) {},
+                                         {[](Leaving& s) {
+                                              s.ranks[0].announce_directly(a);
+                                              s.ranks[0].run();
+                                              s.ended.store(1, std::memory_order_release);
+                                              s.ranks[0].shut_down();
+                                              s.ranks[0].run_until_closed();
+                                          },
+                                          [](Leaving& s) {
+                                              s.ranks[1].announce_directly(a);  // pending on another thread
+                                              s.ranks[1].shut_down();
+                                              s.ranks[1].run_until_closed();
+                                          },
+                                          [](Leaving& s) {
+                                              s.ranks[2].run_until(
+                                                  [&] { return s.ended.load(std::memory_order_acquire) == 1; });
+                                              s.ranks[2].shut_down();
+                                              s.ranks[2].run_until_closed();
+                                          }},
+                                         [](Leaving& s) {
+                                             s.require_all_ended();
+                                             RUEDA_EXPLORER_REQUIRE(s.ranks[0].direct == 0 && s.ranks[1].direct == 0);
+                                         },
+                                         {.preemptions = 2});
+    INFO(result.report);
+    CHECK(result.passed());
+}
+
 struct Sleeping : ExploredSet {
     Sleeping() : ExploredSet({.members = 2, .unnamed_slots = 0, .slots = 1, .mailbox_records = 1}) {}
     base::Attention<ExploredAtomics> attention;
@@ -278,7 +313,7 @@ TEST_CASE("who sleeps on a direct announcement is rung by whoever announces", "[
                  [](Sleeping& s) {
                      s.announce(0, kDirect);
                      const auto waiting = [&] {
-                         return look_at_direct(s.memory, 0, 0, Sleeping::kGeneration) == Direct::waiting;
+                         return look_at_direct(s.memory, 0, 0, Sleeping::kGeneration) == DirectState::waiting;
                      };
                      while (waiting()) {
                          const std::uint32_t ticket = s.attention.caller_ticket();
@@ -291,7 +326,7 @@ TEST_CASE("who sleeps on a direct announcement is rung by whoever announces", "[
                  }},
                 [=](Sleeping& s) {
                     RUEDA_EXPLORER_REQUIRE(look_at_direct(s.memory, 0, 0, Sleeping::kGeneration) ==
-                                           (flags == kDirect ? Direct::complete : Direct::withdrawn));
+                                           (flags == kDirect ? DirectState::complete : DirectState::withdrawn));
                 },
                 {.memory = memory});
             INFO(result.report);

@@ -138,7 +138,7 @@ public:
             ++waited;
             finish(registrar_.retry());
         }
-        if (direct_ != kNone && turn_direct() != Direct::waiting) {
+        if (direct_ != kNone && turn_direct() != DirectState::waiting) {
             return true;
         }
         if (closed || !set_.log.is_published(next_)) {
@@ -146,7 +146,7 @@ public:
         }
         const Entry entry = set_.log.read(next_);
         if (entry.kind == EntryKind::retire && direct_ != kNone && tensors_[direct_].slot == entry.slot &&
-            turn_direct(next_) == Direct::waiting) {
+            turn_direct(next_) == DirectState::waiting) {
             return false;
         }
         handle(entry);
@@ -235,15 +235,16 @@ private:
         place.stamp.store(generation + 1, std::memory_order_seq_cst);
     }
 
-    Direct turn_direct(std::uint64_t retired_at = kNotRetired) {
+    DirectState turn_direct(std::uint64_t last_position = kNoLastPosition) {
         const std::size_t name = direct_;
         Tensor& tensor = tensors_[name];
-        const Direct found = look_at_direct(set_.memory, tensor.slot, rank_, tensor.generation, retired_at);
-        if (found == Direct::complete) {
+        const DirectState found =
+            look_at_direct(set_.memory, tensor.slot, rank_, tensor.generation, std::min(last_position, closing_at_));
+        if (found == DirectState::complete) {
             direct_ = kNone;
             ++direct;
             call(name);
-        } else if (found == Direct::withdrawn) {
+        } else if (found == DirectState::withdrawn) {
             direct_ = kNone;
             ++withdrawn;
             after_arrival(name, arrive(set_.memory, tensor.slot, ++tensor.counted, /*changed=*/false));
@@ -354,8 +355,11 @@ private:
                     }
                 }
                 return;
+            case EntryKind::closing:
+                closing_at_ = next_;
+                return;
             case EntryKind::closed:
-                if (direct_ != kNone && turn_direct() == Direct::waiting) {
+                if (direct_ != kNone && turn_direct() == DirectState::waiting) {
                     end(std::exchange(direct_, kNone), Ending::failed);
                 }
                 closed = true;
@@ -423,6 +427,7 @@ private:
     std::array<Tensor, kNames.size()> tensors_;
     std::uint64_t next_ = 0;
     std::uint32_t tickets_ = 0;
+    std::uint64_t closing_at_ = kNoLastPosition;
     std::size_t direct_ = kNone;  ///< the name that was announced directly
     bool shut_down_posted_ = false;
 };

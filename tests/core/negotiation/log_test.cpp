@@ -51,7 +51,7 @@ TEST_CASE("a look at an entry finds it from its publication until it is written 
 TEST_CASE("the first end of a batch wins, and what earlier rounds of the ring left there counts as open") {
     Members set(kSmall);
     Log<Atomics> log(set.memory());
-    REQUIRE(kSmall.log_entries() == 16);  // 2 × 5 + 2 × 2 + 1, rounded up
+    REQUIRE(kSmall.log_entries() == 16);  // 2 × 5 + 2 × 2 + 2
     for (std::uint64_t round = 0; round < 3; ++round) {
         const std::uint64_t begin = round * 16;
         for (std::uint64_t i = 0; i < 16; ++i) {

@@ -22,14 +22,16 @@ TEST_CASE("what is incomplete fails, in every form, and what is complete does no
     REQUIRE(set.announce_in_full(0, "seen by one", metadata).is_ok());
     const std::size_t before = set.entries().size();
 
-    CHECK(set.shut_down(1).value() == 3);
+    CHECK(set.shut_down(1).value() == 4);
     const std::vector<Entry> entries = set.entries();
-    REQUIRE(entries.size() == before + 3);
+    REQUIRE(entries.size() == before + 4);
+    CHECK(entries[before].kind == EntryKind::closing);
     const std::vector<std::uint32_t> failed = {2, pending, complete + 1};
     for (std::size_t i = 0; i < 3; ++i) {
-        CHECK(entries[before + i].kind == EntryKind::failed);
-        CHECK(entries[before + i].slot == failed[i]);
-        CHECK(entries[before + i].rank == 1);
+        const Entry& entry = entries[before + 1 + i];
+        CHECK(entry.kind == EntryKind::failed);
+        CHECK(entry.slot == failed[i]);
+        CHECK(entry.rank == 1);
     }
     CHECK(set.header().shut_down.load() == 0b010);
     // Nothing can be announced any more, on any way.
@@ -41,7 +43,7 @@ TEST_CASE("what is incomplete fails, in every form, and what is complete does no
 
 TEST_CASE("full announcements after it are refused, to their rank, by their ticket") {
     Members set(kThree);
-    REQUIRE(set.shut_down(2).value() == 0);
+    REQUIRE(set.shut_down(2).value() == 1);
     CHECK(set.announce_in_full(0, "late", allreduce_of({3}), 1, 4711).value() == 1);
     const Entry refused = set.entries().back();
     CHECK(refused.kind == EntryKind::refused);
@@ -54,14 +56,15 @@ TEST_CASE("full announcements after it are refused, to their rank, by their tick
 TEST_CASE("the log is closed when all have shut down, and tells who failed it first") {
     Members set(kThree);
     REQUIRE(set.announce_in_full(0, "a", allreduce_of({3})).is_ok());
-    CHECK(set.shut_down(2).value() == 1);
+    CHECK(set.shut_down(2).value() == 2);
     CHECK(set.shut_down(0).value() == 0);
     CHECK(set.header().shut_down.load() == 0b101);
     CHECK(set.shut_down(1).value() == 1);
-    REQUIRE(set.entries().size() == 2);
-    CHECK(set.entries()[0].kind == EntryKind::failed);
-    CHECK(set.entries()[0].rank == 2);
-    CHECK(set.entries()[1].kind == EntryKind::closed);
+    REQUIRE(set.entries().size() == 3);
+    CHECK(set.entries()[0].kind == EntryKind::closing);
+    CHECK(set.entries()[1].kind == EntryKind::failed);
+    CHECK(set.entries()[1].rank == 2);
+    CHECK(set.entries()[2].kind == EntryKind::closed);
 }
 
 }  // namespace

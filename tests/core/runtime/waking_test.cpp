@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Whoever announces wakes the callers who sleep on that: a wake-up that is lost costs a slice of 100 ms.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
+
+#include "tests/conformance/jobs.hpp"
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kRounds = 40;
+constexpr auto kLate = 5ms;  // long enough to be slept through
+
+/// Rank 0 announces directly and sleeps; rank 1, with an input that does not travel or without a wait, counts.
+void other_ways_of_a_late_rank(RankContext& context, RuntimeClient& client) {
+    const bool late = client.rank() == 1;
+    const Buffer buffer(client, DType::float32, {1024}, /*resident=*/late);
+    const auto begin = std::chrono::steady_clock::now();
+    for (int round = 0; round < kRounds; ++round) {
+        fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), round);
+        if (late) {
+            std::this_thread::sleep_for(kLate);
+        }
+        if (late && round % 2 == 1) {
+            expect_ok(expect_value(client.start_allreduce("late", buffer.tensor(), buffer.tensor(), {ReduceOp::sum}),
+                                   "a start")
+                          ->wait(),
+                      "late");
+        } else {
+            expect_ok(client.allreduce("late", buffer.tensor(), buffer.tensor(), {ReduceOp::sum}), "late");
+        }
+        check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), round, "late");
+    }
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    context.report("seconds", passed.count());
+    RUEDA_RANK_CHECK(passed.count() < kRounds * 0.06);
+}
+
+TEST_CASE("a late rank that counts its announcement wakes who announced directly", "[threads]") {
+    const RanksResult result = run_clients(2, test_config(), other_ways_of_a_late_rank);
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// In the middle of blocking calls rank 1 shuts down: what is pending on rank 0 fails at once.
+void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& client) {
+    const auto reduce_until_failure = [&] {
+        for (int round = 0;; ++round) {
+            float value = 1;
+            const Tensor tensor{&value, DType::float32, {1}};
+            const Status status = client.allreduce("loop", tensor, tensor, {});
+            if (!status.is_ok()) {
+                return status;
+            }
+            if (round == 100) {
+                context.phase("looping");
+            }
+        }
+    };
+    if (client.rank() == 0) {
+        const Status status = reduce_until_failure();
+        RUEDA_RANK_EQUAL(expect_failure(status, ErrorCode::aborted, "the loop").empty(), false);
+        context.phase("failed");
+        return;
+    }
+    if (client.rank() == 1) {
+        // Its own thread is pending in the next round, or refused.
+        Status other;
+        std::jthread loop([&] { other = reduce_until_failure(); });
+        context.wait_for_phase(1, "looping");
+        expect_ok(client.shutdown(), "shutdown");
+        loop.join();
+        RUEDA_RANK_CHECK(other.code() == ErrorCode::aborted || other.code() == ErrorCode::not_initialized);
+        return;
+    }
+    // Refused, and it does not shut down before rank 0 knows.
+    RUEDA_RANK_CHECK(!reduce_until_failure().is_ok());
+    context.wait_for_phase(0, "failed");
+}
+
+TEST_CASE("a shutdown beside a thread that blocks on a small tensor", "[threads]") {
+    for (int i = 0; i < 20; ++i) {
+        const RanksResult result = run_clients(3, test_config(), shutdown_beside_a_blocked_thread);
+        INFO(result.text());
+        CHECK(result.passed());
+    }
+}
+
+/// The places have room for the payloads of eight.
+TEST_CASE("more ranks than small inputs travel between", "[threads]") {
+    const RanksResult result = run_clients(9, test_config(), [](RankContext&, RuntimeClient& client) {
+        for (int round = 0; round < 5; ++round) {
+            const Buffer buffer(client, DType::float32, {3}, round % 2 == 0);
+            fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), round);
+            expect_ok(client.allreduce("nine", buffer.tensor(), buffer.tensor(), {ReduceOp::sum}), "nine");
+            check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), round, "nine");
+        }
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+}  // namespace
+}  // namespace rueda::tests
