@@ -3,6 +3,7 @@
 #include "collectives/host/exchange_task.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "collectives/host/copying.hpp"
 
@@ -20,7 +21,7 @@ constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
 void ExchangeTask::begin(const Batch& batch) {
     batch_ = batch;
-    contributions_.fill({});
+    std::fill_n(contributions_.begin(), set_.members, Contribution{});  // of all places, it would show with 4 bytes
     staged_chunks_ = fetched_chunks_ = 0;
     others_read_my_input_ = false;
     if (batch.operation == Operation::broadcast) {
@@ -30,7 +31,7 @@ void ExchangeTask::begin(const Batch& batch) {
     }
     // What is read in place goes chunk by chunk as well: a step is short, and who has read says so.
     std::uint64_t longest = 0;
-    for (const Contribution& contribution : contributions_) {
+    for (const Contribution& contribution : std::span(contributions_).first(set_.members)) {
         longest = std::max(longest, contribution.at_once ? 0 : contribution.bytes);
     }
     const Contribution& own = contributions_[set_.rank];
@@ -62,7 +63,10 @@ void ExchangeTask::plan_allgather() {
 
 void ExchangeTask::plan_pushes() {
     const std::uint32_t root = batch_.segments[0].root;
-    i_push_ = false;
+    i_push_ = root_pushes_to_me_ = false;
+    if (batch_.operation != Operation::broadcast || chunk_count_ == 0) {
+        return;
+    }
     for (std::uint32_t member = 0; member < set_.members; ++member) {
         i_push_ = i_push_ || (set_.rank == root && is_pushed_to(member));
     }
@@ -73,8 +77,8 @@ void ExchangeTask::plan_pushes() {
 bool ExchangeTask::is_pushed_to(std::uint32_t member) const {
     const std::uint32_t root = batch_.segments[0].root;
     const Contribution& contribution = contributions_[root];
-    return batch_.operation == Operation::broadcast && member != root && contribution.bytes >= kPushFrom &&
-           contribution.readable != nullptr && !contribution.at_once && batch_.locations[member].output != nullptr;
+    return member != root && contribution.bytes >= kPushFrom && contribution.readable != nullptr &&
+           !contribution.at_once && batch_.locations[member].output != nullptr;
 }
 
 void ExchangeTask::add(std::uint32_t member, std::uint64_t bytes, std::uint64_t output_offset,
@@ -149,8 +153,10 @@ StepResult ExchangeTask::step() {
         (root_pushes_to_me_ && !set_.reached(batch_.segments[0].root, &Progress::staged, before + chunk_count_))) {
         return StepResult::waiting;
     }
-    set_.chunks += chunk_count_;
-    set_.mine().reduced.store(set_.chunks, std::memory_order_release);  // nobody waits for it in an exchange
+    if (chunk_count_ > 0) {
+        set_.chunks += chunk_count_;
+        set_.mine().reduced.store(set_.chunks, std::memory_order_release);  // nobody waits for it in an exchange
+    }
     return StepResult::done;
 }
 

@@ -67,7 +67,7 @@ std::uint64_t ScatterTask::plan_reducescatter() {
         const std::uint64_t begin = static_cast<std::uint64_t>(part.begin) * row_bytes;
         to_[member] = {begin, begin + static_cast<std::uint64_t>(part.count) * row_bytes};
     }
-    from_.fill(to_[set_.rank]);
+    std::fill_n(from_.begin(), set_.members, to_[set_.rank]);
     return to_[0].bytes();  // the first has most
 }
 
@@ -122,8 +122,10 @@ StepResult ScatterTask::step() {
         (others_read_my_input_ && !set_.all_reached(&Progress::fetched, set_.chunks + chunk_count_))) {
         return StepResult::waiting;
     }
-    set_.chunks += chunk_count_;
-    set_.mine().staged.store(set_.chunks, std::memory_order_release);  // of who stages nothing: nobody waits for it
+    if (chunk_count_ > 0) {
+        set_.chunks += chunk_count_;
+        set_.mine().staged.store(set_.chunks, std::memory_order_release);  // of who stages nothing: nobody waits for it
+    }
     return StepResult::done;
 }
 

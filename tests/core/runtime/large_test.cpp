@@ -17,13 +17,17 @@ std::size_t unsigned_of(std::int64_t value) { return static_cast<std::size_t>(va
 constexpr std::int64_t kElements = 13 * 1024 * 1024 + 7;
 
 void broadcast_large(Client& client, Residency residency) {
+    constexpr std::int64_t kBytes = 33 * 1024 * 1024 + 7;
+    constexpr std::size_t kStride = 61;  // every place in a cache line, in turns
     const int root = client.size() - 1;
-    const Buffer buffer(client, DType::int8, {kElements}, is_resident(residency, client.rank(), 0));
+    const Buffer buffer(client, DType::int8, {kBytes}, is_resident(residency, client.rank(), 0));
     if (client.rank() == root) {
         fill_input(buffer.tensor(), ReduceOp::sum, root, 1);
     }
     expect_ok(client.broadcast("large", buffer.tensor(), root), "a large broadcast");
-    check_copy(buffer.tensor(), 0, unsigned_of(kElements), root, 1, "a large broadcast");
+    for (std::size_t i = 0; i < unsigned_of(kBytes); i += kStride) {
+        check_copy(buffer.tensor(), i, 1, root, 1, "a large broadcast", i);
+    }
     buffer.check_margin("a large broadcast");
 }
 
