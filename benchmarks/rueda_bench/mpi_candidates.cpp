@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <stdexcept>
 
@@ -199,6 +200,66 @@ private:
     std::unique_ptr<SharedBuffers> buffers_;
 };
 
+/// The same of the other operations: wait for all inputs, copy (or add) what is mine of them, wait for all.
+class SharedCopy final : public Candidate {
+public:
+    explicit SharedCopy(const Job& job) : job_(job) {}
+    [[nodiscard]] std::string name() const override { return "shared memory by hand"; }
+    [[nodiscard]] bool can(const Case& c) const override {
+        return c.operation != Operation::allreduce && c.is_even(job_.size) &&
+               (c.operation != Operation::reducescatter || c.dtype == DType::float32);
+    }
+    void begin(const Case& c) override {
+        case_ = c;
+        buffers_ = std::make_unique<SharedBuffers>(job_, c.bytes);
+        output_.resize(c.has_output() ? c.output_count(job_.size) * size_of(c.dtype) : 0);
+    }
+    [[nodiscard]] std::byte* input() override { return buffers_->of(job_.rank); }
+    void run() override {
+        buffers_->meet();
+        const std::uint64_t part = case_.bytes / static_cast<std::uint64_t>(job_.size);
+        const std::uint64_t mine = static_cast<std::uint64_t>(job_.rank) * part;
+        if (case_.operation == Operation::broadcast && job_.rank != 0) {
+            std::memcpy(buffers_->of(job_.rank), buffers_->of(0), case_.bytes);
+        }
+        if (case_.operation == Operation::reducescatter) {
+            add(mine, part);
+        }
+        for (int rank = 0; rank < job_.size && case_.operation != Operation::reducescatter && !output_.empty();
+             ++rank) {
+            const bool all = case_.operation == Operation::allgather;
+            const std::uint64_t bytes = all ? case_.bytes : part;
+            std::memcpy(output_.data() + static_cast<std::uint64_t>(rank) * bytes,
+                        buffers_->of(rank) + (all ? 0 : mine), bytes);
+        }
+        buffers_->meet();
+    }
+    [[nodiscard]] const std::byte* output() override {
+        return case_.has_output() ? output_.data() : buffers_->of(job_.rank);
+    }
+    void end() override {
+        buffers_.reset();
+        output_ = {};
+    }
+
+private:
+    void add(std::uint64_t begin, std::uint64_t bytes) {
+        const std::uint64_t count = bytes / sizeof(float);
+        auto* const sum = reinterpret_cast<float*>(output_.data());
+        std::memcpy(sum, buffers_->of(0) + begin, bytes);
+        for (int rank = 1; rank < job_.size; ++rank) {
+            const auto* other = reinterpret_cast<const float*>(buffers_->of(rank) + begin);
+            for (std::uint64_t i = 0; i < count; ++i) {
+                sum[i] += other[i];
+            }
+        }
+    }
+    Job job_;
+    Case case_;
+    std::unique_ptr<SharedBuffers> buffers_;
+    std::vector<std::byte> output_;
+};
+
 /// What no allreduce in shared memory can beat by much: after every rank wrote its buffer, rank p scales its share of
 /// all buffers in place. Each reads S and writes S bytes (S × ranks / ranks), most of it last written by another core.
 class CrossingBound final : public Candidate {
@@ -252,6 +313,7 @@ void add_mpi_candidates(std::vector<std::unique_ptr<Candidate>>& candidates, con
     if (uses_mpi()) {
         candidates.push_back(std::make_unique<MpiCandidate>(job));
         candidates.push_back(std::make_unique<SharedSum>(job));
+        candidates.push_back(std::make_unique<SharedCopy>(job));
         candidates.push_back(std::make_unique<CrossingBound>(job));
     }
 }

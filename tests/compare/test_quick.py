@@ -25,7 +25,7 @@ class Quick(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             result = compare(
                 *("--quick", "--ranks", "2", "--sizes", "4,8K", "--seconds", "0.01", "--gradients", "recommender"),
-                *("--operations", "allreduce,broadcast,allgather", "--peers", f"{peers},bound", "--idle", "0.2"),
+                *("--operations", "allreduce,broadcast,allgather,reducescatter,alltoall", "--peers", f"{peers},bound", "--idle", "0.2"),
                 *("--build", os.environ["RUEDA_BUILD"], "--output", folder),
             )
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
@@ -50,6 +50,8 @@ class Quick(unittest.TestCase):
             for operation in ("allreduce", "broadcast", "allgather"):
                 for size in (4, 8192):
                     self.assertIn((runner, operation, "", size), kinds)
+            for operation in ("reducescatter", "alltoall"):  # two ranks cannot share one element
+                self.assertIn((runner, operation, "", 8192), kinds)
         self.assertIn(("bound", "allreduce", "", 8192), kinds)
         for row in rows:
             self.assertEqual(row["wrong_elements"], 0, row)

@@ -3,6 +3,7 @@
 // Rueda: `staged`, tensors in private memory, or `resident`, tensors in the arena. One tensor: blocking, by its slot. A
 // set of tensors: all enqueued by name, as a trainer does, then waited for.
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "harness.hpp"
@@ -45,6 +46,16 @@ public:
             names_.push_back(c.label + "." + std::to_string(names_.size()));
         }
         slot_ = std::make_unique<rueda::TensorSlot>(names_.front());
+        const auto ranks = static_cast<std::uint64_t>(rueda::size());
+        const std::uint64_t output_count = operation_ == "allgather"       ? c.counts.front() * ranks
+                                           : operation_ == "reducescatter" ? c.counts.front() / ranks
+                                           : operation_ == "alltoall"      ? c.counts.front()
+                                                                           : 0;
+        if (output_count > 0) {
+            output_ = allocate(memory_, output_count);
+            output_view_.emplace(output_.get(), rueda::DType::float32,
+                                 rueda::Shape{static_cast<std::int64_t>(output_count)});
+        }
         handles_.reserve(names_.size());
         return pointers;
     }
@@ -56,14 +67,18 @@ public:
         } else if (operation_ == "broadcast") {
             rueda::broadcast(*slot_, views_.front(), 0);
         } else if (operation_ == "allgather") {
-            gathered_ = rueda::allgather(*slot_, views_.front());
+            rueda::allgather_into(*slot_, views_.front(), *output_view_);
+        } else if (operation_ == "reducescatter") {
+            rueda::reducescatter(*slot_, views_.front(), *output_view_, {.op = rueda::ReduceOp::sum});
+        } else if (operation_ == "alltoall") {
+            rueda::alltoall_into(*slot_, views_.front(), *output_view_);
         } else {
             throw std::runtime_error("Rueda has no " + operation_ + " here");
         }
     }
     [[nodiscard]] std::vector<const float*> outputs() override {
-        if (operation_ == "allgather") {
-            return {static_cast<const float*>(gathered_.output().data())};
+        if (output_view_) {
+            return {output_.get()};
         }
         std::vector<const float*> pointers;
         for (const Buffer& buffer : buffers_) {
@@ -72,7 +87,8 @@ public:
         return pointers;
     }
     void end() override {
-        gathered_ = rueda::Handle();
+        output_view_.reset();
+        output_.reset();
         slot_.reset();
         views_.clear();
         names_.clear();
@@ -97,7 +113,8 @@ private:
     std::vector<std::string> names_;
     std::unique_ptr<rueda::TensorSlot> slot_;
     std::vector<rueda::Handle> handles_;
-    rueda::Handle gathered_;
+    Buffer output_;  // of operations whose result is not where the input was
+    std::optional<rueda::TensorView> output_view_;
 };
 
 int run(int argc, char** argv) {

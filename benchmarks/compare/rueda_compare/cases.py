@@ -5,8 +5,6 @@
 from dataclasses import dataclass
 
 OPERATIONS = ("allreduce", "broadcast", "allgather", "reducescatter", "alltoall")
-# Those of Rueda's public interface. Add the others here, and to drivers/rueda_peer.cpp, when it has them.
-RUEDA_OPERATIONS = ("allreduce", "broadcast", "allgather")
 SIZES = ("4", "64", "1K", "4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M")
 FLOAT_BYTES = 4
 KIBI, MEBI = 1024, 1024**2

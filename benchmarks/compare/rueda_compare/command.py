@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 
 from . import gradients, plots, summary
-from .cases import FLOAT_BYTES, OPERATIONS, RUEDA_OPERATIONS, SIZES, Case, UsageError, parse_size
+from .cases import FLOAT_BYTES, OPERATIONS, SIZES, Case, UsageError, parse_size
 from .peers import FAMILIES, ROOT, Family, Missing, cores, family, install
 from .session import Effort, PeerFailed, Runner, Session, run_standing
 
 _EXAMPLES = """examples:
-  compare --output results                        everything, about half an hour
+  compare --output results                        everything, about an hour
   compare --output results --quick                few sizes, one round: does it all work?
   compare --output results --peers rueda,openmpi --operations allreduce --sizes 4K,1M --ranks 2
   compare --output results --gradients resnet50 --operations none
@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--peers", default=",".join(FAMILIES), metavar="LIST", help="(default: %(default)s)")
     parser.add_argument(
         "--operations",
-        default=",".join(RUEDA_OPERATIONS),
+        default=",".join(OPERATIONS),
         metavar="LIST",
         help=f"of {', '.join(OPERATIONS)}, or none (default: %(default)s)",
     )

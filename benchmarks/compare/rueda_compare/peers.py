@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from .cases import OPERATIONS, RUEDA_OPERATIONS, Case, UsageError
+from .cases import OPERATIONS, Case, UsageError
 
 ROOT = Path(__file__).resolve().parents[3]
 DRIVERS = Path(__file__).resolve().parents[1] / "drivers"
@@ -100,7 +100,6 @@ def _harness() -> Path:
 class Rueda(Family):
     name = "rueda"
     ways: tuple[str, ...] = ("staged", "resident")
-    operations: tuple[str, ...] = RUEDA_OPERATIONS
     all_ways_do_all = True
 
     def __init__(self, build: Path | None) -> None:
