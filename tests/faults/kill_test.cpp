@@ -15,9 +15,10 @@
 namespace rueda::tests {
 namespace {
 
-enum class Moment { init, negotiation, small, staged, resident, gather, scatter, idle, shutdown };
-constexpr std::array kMoments = {Moment::init,   Moment::negotiation, Moment::small, Moment::staged,  Moment::resident,
-                                 Moment::gather, Moment::scatter,     Moment::idle,  Moment::shutdown};
+enum class Moment { init, negotiation, small, staged, resident, gather, broadcast, scatter, idle, shutdown };
+constexpr std::array kMoments = {Moment::init,     Moment::negotiation, Moment::small,     Moment::staged,
+                                 Moment::resident, Moment::gather,      Moment::broadcast, Moment::scatter,
+                                 Moment::idle,     Moment::shutdown};
 
 const char* name_of(Moment moment) {
     switch (moment) {
@@ -33,6 +34,8 @@ const char* name_of(Moment moment) {
             return "resident";
         case Moment::gather:
             return "allgather";
+        case Moment::broadcast:
+            return "broadcast";
         case Moment::scatter:
             return "alltoall and reducescatter";
         case Moment::idle:
@@ -48,6 +51,18 @@ Status gather_until_failure(Client& client) {
     for (;;) {
         auto started = client.start_allgather("gather", mine.tensor());
         const Status status = started.is_ok() ? started.value()->wait() : started.status();
+        if (!status.is_ok()) {
+            return status;
+        }
+    }
+}
+
+/// Resident, so that the root writes to the others' memory; every rank is the root in turns.
+Status broadcast_until_failure(Client& client) {
+    const Buffer mine(client, DType::float32, {1 << 20}, true);
+    for (int round = 0;; ++round) {
+        const int root = round % client.size();
+        const Status status = client.broadcast(fmt::format("broadcast.{}", root), mine.tensor(), root);
         if (!status.is_ok()) {
             return status;
         }
@@ -78,6 +93,8 @@ Status work_until_failure(Client& client, Moment moment) {
             return reduce_until_failure(client, "resident", false, kLarge, true);
         case Moment::gather:
             return gather_until_failure(client);
+        case Moment::broadcast:
+            return broadcast_until_failure(client);
         case Moment::scatter:
             return scatter_until_failure(client);
         case Moment::idle:
