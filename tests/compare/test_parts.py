@@ -2,16 +2,18 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """The parts of benchmarks/compare that compute: gradient sets, targets, statistics, the table."""
 
+import fcntl
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "compare"))
 
-from rueda_compare import gradients, summary
+from rueda_compare import command, gradients, summary
 from rueda_compare.cases import Case, UsageError, parse_size, size_text, targets
-from rueda_compare.peers import Family, Setting
-from rueda_compare.session import Measured, Runner
+from rueda_compare.peers import Family, Rueda, Setting, SweptRueda
+from rueda_compare.session import Effort, Measured, QuietMachine, Runner, plan_line
 
 KIBI, MEBI = 1024, 1024**2
 
@@ -32,6 +34,83 @@ class Gradients(unittest.TestCase):
         self.assertGreater(sum(count <= 1024 for count in counts), 800)
         self.assertEqual(counts.count(16), 300 + 1)  # the shifts, and a bias
         self.assertTrue(all(count > 0 for count in counts))
+
+
+    def test_weights_share_the_backward_pass(self):
+        for name, weights in (("resnet50", 53 + 1), ("bert-large", 3 + 24 * 6 + 1), ("recommender", 300 + 6)):
+            with self.subTest(name):
+                shares = gradients.shares(name)
+                self.assertEqual(len(shares), len(gradients.counts(name)))
+                self.assertAlmostEqual(sum(shares), 1)
+                self.assertEqual({round(share * weights, 9) for share in shares}, {0, 1})
+        self.assertEqual(gradients.shares("resnet50")[:2], [0, 1 / 54], "the bias of the last layer, then its weight")
+
+
+class Backward(unittest.TestCase):
+    def test_passes_are_read(self):
+        case = command._backward("recommender=6")
+        self.assertEqual((case.operation, case.set_name, len(case.compute_us)), ("backward", "recommender", 912))
+        self.assertAlmostEqual(sum(case.compute_us), 6000)
+        self.assertAlmostEqual(sum(command._backward("resnet50").compute_us), 40_000)
+        self.assertEqual(targets(case, 2, 2, "staged"), ())
+        self.assertEqual(case.bus_factor(4), 1.5)
+
+    def test_that_are_none_are_refused(self):
+        for text in ("resnet51", "resnet50=", "resnet50=fast", "resnet50=0", "resnet50=-1", "resnet50=nan", "none"):
+            with self.subTest(text), self.assertRaises(UsageError) as caught:
+                command._backward(text)
+            self.assertIn(f"'{text.partition('=')[0]}", str(caught.exception))
+
+    def test_the_plan_says_what_is_computed_before_each_tensor(self):
+        case = Case("backward", (8, 1), "set", (0.0, 1250.5))
+        line = plan_line(case, Effort(0.5, 3, 9), True)
+        self.assertEqual(line, "backward/set allreduce 0.5 3 9 1 8@0.000 1@1250.500")
+        self.assertEqual(plan_line(one("broadcast", 8), Effort(1, 2, 3), False), "broadcast/8 broadcast 1 2 3 0 2")
+
+    def test_it_is_for_the_first_number_of_ranks(self):
+        singles, load = [one("allreduce", 4)], [Case("backward", (1, 1), "set", (0.0, 1.0))]
+        self.assertEqual(command._places([2, 4], [singles, load]), [(2, singles), (2, load), (4, singles)])
+
+    def test_only_under_load_a_batch_is_held_for_a_cycle(self):
+        rueda = Rueda(Path("nowhere"))
+        load, at_once = Case("backward", (1, 1), "set", (0.0, 1.0)), Case("allreduce", (1, 1), "set")
+        self.assertEqual([rueda.can(way, at_once) for way in rueda.ways], [True, True, False, False])
+        self.assertEqual([rueda.can(way, load) for way in rueda.ways], [True] * 4)
+        (process,) = rueda.processes("staged, 5 ms cycle", 2, Setting("default"))
+        self.assertEqual((process.argv[-1], process.env["RUEDA_HOLD_TIME"]), ("staged", "0.005000"))
+        self.assertNotIn("RUEDA_FUSION_THRESHOLD", process.env)
+
+    def test_a_sweep_has_every_setting(self):
+        swept = SweptRueda(Path("nowhere"), [0, 64 * KIBI], [0, 50])
+        names = ("RUEDA_FUSION_THRESHOLD", "RUEDA_HOLD_TIME")
+        settings = {(t.memory, *(t.env[name] for name in names)) for t in swept.tunings.values()}
+        self.assertEqual(len(settings), 2 * 2 * 2)
+        self.assertIn(("resident", "65536", "0.000050"), settings)
+        self.assertEqual(command._holds("0,50"), [0, 50])
+        with self.assertRaises(UsageError):
+            command._holds("0,1ms")
+
+
+class Lock(unittest.TestCase):
+    def test_is_held_during_a_turn_and_given_up_when_it_was_held_for_long(self):
+        with tempfile.NamedTemporaryFile() as file:
+            machine = QuietMachine(Path(file.name))
+            self.addCleanup(machine._file.close)
+            with machine.turn():
+                self.assertFalse(self.is_free(file.name))
+            self.assertFalse(self.is_free(file.name), "kept for the next peer")
+            machine._KEEPS_SECONDS = 0
+            with machine.turn():
+                self.assertFalse(self.is_free(file.name))
+            self.assertTrue(self.is_free(file.name))
+
+    def is_free(self, path: str) -> bool:
+        with open(path) as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
 
 
 class Sizes(unittest.TestCase):
@@ -132,6 +211,61 @@ class Statistics(unittest.TestCase):
         self.assertIn("| gloo | skipped: not here |", page)
         slow = comparison | {"ratio": 0.9, "met": False}
         self.assertIn("**missed**", summary.markdown(report | {"comparison": [slow]}))
+
+
+def passed(name: str, way: str, pairs: list[tuple[float, float]], family: Family | None = None) -> Measured:
+    """Of a backward pass: (step, computation alone) of each round, µs."""
+    rounds = [{"median": s, "alone": a, "p10": s, "p90": s, "iterations": 5, "wrong": 0} for s, a in pairs]
+    case = Case("backward", (1000, 24), "resnet50", (0.0, 40_000.0))
+    return Measured(2, case, Runner(family or Named(name), way), Setting("default"), rounds)
+
+
+def page_of(rows: list[dict], **more) -> str:
+    report = {
+        "date": "today", "commit": "c", "command": "compare", "rounds": 3, "failures": [], "standing": [],
+        "machine": {"cpu": "x", "cores": 2, "kernel": "6"}, "peers": {}, "rows": rows, "comparison": [],
+    }  # fmt: skip
+    return summary.markdown(report | more)
+
+
+class Load(unittest.TestCase):
+    def test_exposed_is_the_step_less_the_computation_of_the_same_round(self):
+        # The differences are 2, 30 and 5 ms. The medians' difference would be 50 - 41 = 9 ms.
+        row = summary.row(passed("openmpi", "each", [(42_000, 40_000), (90_000, 60_000), (50_000, 45_000)]))
+        load = row["load"]
+        self.assertEqual((load["exposed"], load["low"], load["high"]), (5_000, 2_000, 30_000))
+        self.assertEqual((load["alone"], row["microseconds"]["median"]), (45_000, 50_000))
+        self.assertNotIn("load", summary.row(measured("openmpi", [1, 2, 3], "each")))
+
+    def test_the_table_begins_with_the_least_exposed(self):
+        rows = [
+            summary.row(passed("openmpi", "each", [(92_340, 40_010)])),
+            summary.row(passed("rueda", "staged", [(41_000, 40_020)])),
+        ]
+        page = page_of(rows)
+        lines = [line for line in page.splitlines() if line.startswith("| resnet50")]
+        self.assertEqual(
+            lines,
+            [
+                "| resnet50 | rueda staged | default | 40.0 | 41.0 | 0.98 | 0.98 to 0.98 |",
+                "| resnet50 | openmpi each | default | 40.0 | 92.3 | 52.3 | 52.3 to 52.3 |",
+            ],
+        )
+        self.assertIn("## Batches under load, 2 ranks", page)
+        self.assertEqual(summary.compare(rows, {}, 2), [], "its times are not held against targets of other cases")
+
+    def test_a_sweep_is_a_table_of_thresholds_by_hold_times(self):
+        family = SweptRueda(Path("nowhere"), [0, MEBI], [0, 200])
+        exposed = {way: 1000.0 * (index + 1) for index, way in enumerate(family.ways)}
+        rows = [
+            summary.row(passed("rueda", way, [(40_000 + e, 40_000), (40_500 + e, 40_000)], family))
+            for way, e in exposed.items()
+        ]
+        page = page_of(rows, sweep=True)
+        self.assertIn("### resnet50, staged: exposed, ms (best round)", page)
+        self.assertIn("| threshold | hold 0 µs | hold 200 µs |", page)
+        self.assertIn("| 0 B | 1.25 (1.00) | 2.25 (2.00) |", page)
+        self.assertIn("| 1 MiB | 7.25 (7.00) | 8.25 (8.00) |", page)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,9 @@ from pathlib import Path
 COMMAND = Path(__file__).resolve().parents[2] / "benchmarks" / "compare" / "compare"
 
 
+WITH_RUEDA = ("--peers", "rueda", "--build", os.environ["RUEDA_BUILD"])
+
+
 def compare(*arguments: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-B", str(COMMAND), *arguments]
     return subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False)
@@ -25,6 +28,7 @@ class Quick(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             result = compare(
                 *("--quick", "--ranks", "2", "--sizes", "4,8K", "--seconds", "0.01", "--gradients", "recommender"),
+                *("--backward", "recommender=3"),
                 *("--operations", "allreduce,broadcast,allgather,reducescatter,alltoall", "--peers", f"{peers},bound", "--idle", "0.2"),
                 *("--build", os.environ["RUEDA_BUILD"], "--output", folder),
             )
@@ -32,6 +36,7 @@ class Quick(unittest.TestCase):
             report = json.loads(Path(folder, "report.json").read_text())
             page = Path(folder, "report.md").read_text()
         self.check_rows(report["rows"], peers)
+        self.check_backward([row for row in report["rows"] if row["operation"] == "backward"], peers)
         self.assertEqual(report["failures"], [])
         standing = {entry["runner"]: entry for entry in report["standing"]}
         self.assertEqual(list(standing), peers.split(","))
@@ -40,8 +45,32 @@ class Quick(unittest.TestCase):
         if "openmpi" in peers:
             self.assertEqual(len([e for e in report["comparison"] if e["operation"] == "broadcast"]), 2 * 2)
             self.assertRegex(page, r"\| 8 KiB \| staged \| [\d.,]+ \| openmpi each \| [\d.,]+ \| [\d.]+× \|.*≥ 2×")
-        for title in ("## Allreduce, 2 ranks", "## Allgather, 2 ranks", "## Gradients, all under way at once, 2 ranks"):
-            self.assertIn(title, page)
+        for title in ("Allreduce", "Allgather", "Gradients, all under way at once", "Batches under load"):
+            self.assertIn(f"## {title}, 2 ranks", page)
+
+    def test_a_sweep_has_a_row_for_every_setting(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = compare(
+                *("--sweep", "--quick", "--ranks", "2", "--seconds", "0.01", "--backward", "recommender=2"),
+                *("--thresholds", "0,1M", "--holds", "0,200", "--build", os.environ["RUEDA_BUILD"], "--output", folder),
+            )
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            rows = json.loads(Path(folder, "report.json").read_text())["rows"]
+            page = Path(folder, "report.md").read_text()
+        self.assertEqual(len({row["runner"] for row in rows}), 2 * 2 * 2)
+        self.assertEqual({(row["operation"], row["wrong_elements"]) for row in rows}, {("backward", 0)})
+        self.assertRegex(page, r"\| 1 MiB \| -?[\d.]+ \(-?[\d.]+\) \| -?[\d.]+ \(-?[\d.]+\) \|")
+
+    def check_backward(self, rows, peers):
+        """Each step holds the computation, whose time is as asked for, however busy the machine is."""
+        runners = ["rueda staged", "rueda resident", "rueda staged, 1 ms cycle", "rueda staged, 5 ms cycle"]
+        runners += [f"openmpi {way}" for way in ("each", "nonblocking", "packed")] if "openmpi" in peers else []
+        self.assertEqual([row["runner"] for row in rows], runners)
+        for row in rows:
+            load, step = row["load"], row["microseconds"]["median"]
+            self.assertGreater(load["alone"], 1500, row)
+            self.assertAlmostEqual(load["alone"] + load["exposed"], step, 6)
+            self.assertEqual((row["set"], row["tensors"], row["wrong_elements"]), ("recommender", 912, 0))
 
     def check_rows(self, rows, peers):
         kinds = {(row["runner"], row["operation"], row["set"], row["bytes"]) for row in rows}
@@ -71,6 +100,9 @@ class Refused(unittest.TestCase):
     def test_wrong_arguments(self):
         self.refused("peer 'gluu' is not known", "--peers", "gluu", "--dry-run")
         self.refused("size '3'", "--sizes", "3", "--dry-run")
+        self.refused("--backward 'resnet50=soon'", "--backward", "resnet50=soon", "--dry-run")
+        self.refused("--holds '1ms'", "--sweep", "--holds", "1ms", "--dry-run")
+        self.refused("--lock 'nowhere'", "--lock", "nowhere", *WITH_RUEDA, "--output", "unused")
         self.refused("--ranks 'two'", "--ranks", "two", "--dry-run")
         self.refused("--output FOLDER is needed")
         self.refused("is not a folder", "--output", str(COMMAND))

@@ -180,8 +180,17 @@ struct Task {
     bool has_result = true;
 };
 
-/// `label operation seconds fewest most has_result count count …` a line; `standing` is no operation but what the peer
-/// costs when nothing is to be done, for so many seconds each.
+/// `count`, or `count@microseconds` of a tensor that a backward pass computes first.
+void read_tensor(const std::string& word, Case& c) {
+    std::size_t digits = 0;
+    c.counts.push_back(std::stoull(word, &digits));
+    if (digits < word.size() && word[digits] == '@') {
+        c.compute_us.push_back(std::stod(word.substr(digits + 1)));
+    }
+}
+
+/// `label operation seconds fewest most has_result tensor tensor …` a line; `standing` is no operation but what the
+/// peer costs when nothing is to be done, for so many seconds each.
 std::vector<Task> read_plan(const std::string& path) {
     std::ifstream file(path);
     std::vector<Task> tasks;
@@ -194,8 +203,12 @@ std::vector<Task> read_plan(const std::string& path) {
             throw std::runtime_error(line);
         }
         task.seconds = Seconds(seconds);
-        for (std::uint64_t count = 0; words >> count;) {
-            task.c.counts.push_back(count);
+        for (std::string word; words >> word;) {
+            read_tensor(word, task.c);
+        }
+        if (!task.c.compute_us.empty() && task.c.compute_us.size() != task.c.counts.size()) {
+            throw std::runtime_error("the plan '" + path + "' says of some tensors of " + task.c.label +
+                                     " only what is computed before them");
         }
         tasks.push_back(std::move(task));
     }
@@ -216,6 +229,7 @@ public:
             iterate(i);
         }
         times_.clear();
+        alone_.clear();
         const auto end = Clock::now() + task_.seconds;
         std::uint64_t done = 0;
         do {
@@ -231,6 +245,9 @@ public:
 
 private:
     void iterate(std::uint64_t iteration) {
+        if (!task_.c.compute_us.empty()) {
+            compute_alone();
+        }
         const Pattern pattern(place_.rank, 1, iteration);
         for (std::size_t i = 0; i < inputs_.size(); ++i) {
             pattern.write(inputs_[i], task_.c.counts[i]);
@@ -245,7 +262,19 @@ private:
             check(seat, iteration);
         }
         line_up(place_);
-        collect();
+        collect(times_);
+    }
+    /// The backward pass without communication, in turns with that which has it.
+    void compute_alone() {
+        line_up(place_);
+        const auto begin = Clock::now();
+        for (std::size_t i = 0; i < task_.c.compute_us.size(); ++i) {
+            compute_before(task_.c, i);
+        }
+        const std::chrono::duration<double, std::micro> time = Clock::now() - begin;
+        seat_of(place_.rank).value = time.count();
+        line_up(place_);
+        collect(alone_);
     }
     void check(Seat& seat, std::uint64_t iteration) {
         const std::vector<const float*> outputs = peer_.outputs();
@@ -254,7 +283,7 @@ private:
         }
     }
     /// Seats are written again only after the next line-up, to which rank 0 has to come.
-    void collect() {
+    void collect(std::vector<double>& times) {
         if (place_.rank != 0) {
             return;
         }
@@ -263,10 +292,11 @@ private:
             slowest = std::max(slowest, seat_of(rank).value);
             wrong_ += std::exchange(seat_of(rank).wrong, 0);
         }
-        times_.push_back(slowest);
+        times.push_back(slowest);
     }
-    [[nodiscard]] double quantile(double q) const {
-        return times_[static_cast<std::size_t>(std::lround(q * static_cast<double>(times_.size() - 1)))];
+    /// Of sorted times.
+    [[nodiscard]] static double quantile(const std::vector<double>& times, double q) {
+        return times[static_cast<std::size_t>(std::lround(q * static_cast<double>(times.size() - 1)))];
     }
     void print() {
         if (place_.rank != 0) {
@@ -275,9 +305,14 @@ private:
         std::sort(times_.begin(), times_.end());
         std::printf(
             "{\"case\": \"%s\", \"iterations\": %zu, \"min\": %.3f, \"p10\": %.3f, \"median\": %.3f, \"p90\": %.3f, "
-            "\"max\": %.3f, \"wrong\": %llu}\n",
-            task_.c.label.c_str(), times_.size(), quantile(0), quantile(0.1), quantile(0.5), quantile(0.9), quantile(1),
-            static_cast<unsigned long long>(wrong_));
+            "\"max\": %.3f, \"wrong\": %llu",
+            task_.c.label.c_str(), times_.size(), quantile(times_, 0), quantile(times_, 0.1), quantile(times_, 0.5),
+            quantile(times_, 0.9), quantile(times_, 1), static_cast<unsigned long long>(wrong_));
+        if (!alone_.empty()) {
+            std::sort(alone_.begin(), alone_.end());
+            std::printf(", \"alone\": %.3f", quantile(alone_, 0.5));
+        }
+        std::printf("}\n");
         std::fflush(stdout);
     }
 
@@ -286,6 +321,7 @@ private:
     const Place& place_;
     std::vector<float*> inputs_;
     std::vector<double> times_;  // rank 0 only
+    std::vector<double> alone_;  // rank 0 only: of the computation without communication
     std::uint64_t wrong_ = 0;
 };
 
@@ -320,7 +356,7 @@ double percent_while(Seconds seconds, const std::function<void()>& body) {
 void measure_standing(Peer& peer, const Task& task, const Place& place, std::uint64_t bytes_before) {
     const std::uint64_t now = proportional_bytes();
     const double memory = largest(static_cast<double>(now - std::min(now, bytes_before)) / (1 << 20), place, 0);
-    const std::vector<float*> inputs = peer.begin({task.c.label, "allreduce", {1}});
+    const std::vector<float*> inputs = peer.begin({task.c.label, "allreduce", {1}, {}});
     *inputs.front() = 0;
     peer.run();  // connections, names and threads that come with the first operation
     line_up(place);
@@ -343,7 +379,53 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
     }
 }
 
+/// A pass over a buffer in the L1 cache; the values stay near 1, so no pass is slower than another. Not inlined: what
+/// was calibrated has to be the code that computes.
+[[gnu::noinline]] void compute_passes(std::uint64_t passes) {
+    constexpr std::size_t kElements = 1024;
+    alignas(64) static std::array<float, kElements> buffer{};
+    for (std::uint64_t pass = 0; pass < passes; ++pass) {
+        for (float& element : buffer) {
+            element = element * 0.75F + 0.25F;
+        }
+        asm volatile("" : : "r"(buffer.data()) : "memory");  // the compiler has to do every pass
+    }
+}
+
+/// Set before the first case, and not changed.
+double passes_per_microsecond = 0;
+
+/// The median of many short slices, taken when the core is warm: what preempts this thread hits few of them.
+double calibrate() {
+    constexpr std::uint64_t kPasses = 1024;  // 50 to 200 µs
+    constexpr int kSlices = 300;
+    std::vector<double> rates;
+    for (int slice = 0; slice < 2 * kSlices; ++slice) {
+        const auto begin = Clock::now();
+        compute_passes(kPasses);
+        const std::chrono::duration<double, std::micro> time = Clock::now() - begin;
+        if (slice >= kSlices) {
+            rates.push_back(static_cast<double>(kPasses) / time.count());
+        }
+    }
+    std::nth_element(rates.begin(), rates.begin() + kSlices / 2, rates.end());
+    return rates[kSlices / 2];
+}
+
+/// All ranks calibrate, so that all cores are busy, and take what rank 0 found: they do the same amount of work.
+void agree_on_passes(const Place& place) {
+    line_up(place);
+    seat_of(place.rank).value = calibrate();
+    line_up(place);
+    passes_per_microsecond = seat_of(0).value;
+    line_up(place);
+}
+
 }  // namespace
+
+void compute(double microseconds) {
+    compute_passes(static_cast<std::uint64_t>(std::llround(microseconds * passes_per_microsecond)));
+}
 
 std::uint64_t proportional_bytes() {
     std::ifstream file("/proc/self/smaps_rollup");
@@ -362,7 +444,11 @@ void run_plan(Peer& peer, const Place& place, std::uint64_t bytes_before) {
         throw std::runtime_error(std::to_string(place.size) + " ranks, but the board has room for " +
                                  std::to_string(kMostRanks));
     }
-    for (const Task& task : read_plan(required("COMPARE_PLAN"))) {
+    const std::vector<Task> tasks = read_plan(required("COMPARE_PLAN"));
+    if (std::any_of(tasks.begin(), tasks.end(), [](const Task& task) { return !task.c.compute_us.empty(); })) {
+        agree_on_passes(place);
+    }
+    for (const Task& task : tasks) {
         if (task.c.operation == "standing") {
             measure_standing(peer, task, place, bytes_before);
         } else {
@@ -442,12 +528,15 @@ int guarded(std::string_view program, int (*body)(int, char**), int argc, char**
 extern "C" {
 
 struct compare_callbacks {
-    void (*begin)(const char* operation, std::uint64_t tensors, const std::uint64_t* counts, float** inputs);
+    /// `compute_us`: what compare_compute() is to be called with before each tensor is submitted; or null.
+    void (*begin)(const char* operation, std::uint64_t tensors, const std::uint64_t* counts, const double* compute_us,
+                  float** inputs);
     void (*run)();
     void (*outputs)(const float** outputs);
     void (*end)();
 };
 
+void compare_compute(double microseconds) { compare::compute(microseconds); }
 std::uint64_t compare_proportional_bytes() { return compare::proportional_bytes(); }
 int compare_run_plan(const compare_callbacks* callbacks, int rank, int size, std::uint64_t bytes_before);
 
@@ -462,7 +551,8 @@ public:
     [[nodiscard]] std::vector<float*> begin(const Case& c) override {
         tensors_ = c.counts.size();
         std::vector<float*> inputs(tensors_);
-        callbacks_.begin(c.operation.c_str(), tensors_, c.counts.data(), inputs.data());
+        callbacks_.begin(c.operation.c_str(), tensors_, c.counts.data(),
+                         c.compute_us.empty() ? nullptr : c.compute_us.data(), inputs.data());
         return inputs;
     }
     void run() override { callbacks_.run(); }

@@ -14,12 +14,13 @@
 
 namespace compare {
 
-/// What is timed: one operation on one float32 tensor, or one allreduce of every tensor of a set, all under way at
-/// once.
+/// What is timed: one operation on one float32 tensor, or one allreduce of every tensor of a set: all under way at
+/// once, or each submitted when a backward pass has come to it.
 struct Case {
     std::string label;                  ///< what the conductor calls it
     std::string operation;              ///< allreduce, broadcast (from rank 0), allgather, reducescatter, alltoall
     std::vector<std::uint64_t> counts;  ///< elements of one rank's input, per tensor
+    std::vector<double> compute_us;     ///< what the trainer computes before each tensor is there; empty: nothing
 };
 
 /// A library that can do the operations. Made in the launched process; its ranks are in step outside run().
@@ -34,6 +35,17 @@ public:
     [[nodiscard]] virtual std::vector<const float*> outputs() = 0;
     virtual void end() = 0;
 };
+
+/// Computes on this thread what takes so many µs on a core of its own: arithmetic on a buffer in the L1 cache. The same
+/// number of passes on every rank and at every call, whatever else runs; run_plan() has found out how many.
+void compute(double microseconds);
+
+/// What a peer calls before it submits tensor `index` of a set.
+inline void compute_before(const Case& c, std::size_t index) {
+    if (!c.compute_us.empty()) {
+        compute(c.compute_us[index]);
+    }
+}
 
 struct Place {
     int rank = 0;

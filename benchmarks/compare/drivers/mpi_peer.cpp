@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Any MPI: compiled once by each one's mpicxx. The argument says how a set of tensors is reduced: `each` by itself, all
-// at once by MPI_Iallreduce (`nonblocking`), or copied into one buffer and back (`packed`).
+// at once by MPI_Iallreduce (`nonblocking`), or copied into one buffer and back (`packed`). In a backward pass:
+// blocking when the tensor is there, started then and waited for at the end, copied then and reduced at the end.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -28,30 +29,30 @@ public:
     MpiPeer(Way way, int size) : way_(way), size_(static_cast<std::uint64_t>(size)) {}
 
     [[nodiscard]] std::vector<float*> begin(const compare::Case& c) override {
-        operation_ = c.operation;
-        counts_ = c.counts;
+        case_ = c;
         std::vector<float*> pointers;
-        for (const std::uint64_t count : counts_) {
+        for (const std::uint64_t count : case_.counts) {
             inputs_.emplace_back(count);
             pointers.push_back(inputs_.back().data());
         }
-        if (operation_ == "allgather" || operation_ == "alltoall" || operation_ == "reducescatter") {
-            output_.resize(counts_.front() * (operation_ == "allgather" ? size_ : 1));
+        if (case_.operation == "allgather" || case_.operation == "alltoall" || case_.operation == "reducescatter") {
+            output_.resize(case_.counts.front() * (case_.operation == "allgather" ? size_ : 1));
         }
         if (way_ == Way::packed) {
-            packed_.resize(std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0}));
+            packed_.resize(std::accumulate(case_.counts.begin(), case_.counts.end(), std::uint64_t{0}));
         }
-        requests_.resize(counts_.size());
+        requests_.resize(case_.counts.size());
         return pointers;
     }
     void run() override {
-        if (operation_ != "allreduce") {
+        if (case_.operation != "allreduce") {
             return run_one();
         }
         switch (way_) {
             case Way::each:
-                for (std::vector<float>& tensor : inputs_) {
-                    sum(tensor);
+                for (std::size_t i = 0; i < inputs_.size(); ++i) {
+                    compare::compute_before(case_, i);
+                    sum(inputs_[i]);
                 }
                 return;
             case Way::nonblocking:
@@ -84,14 +85,14 @@ private:
     }
     void run_one() {
         float* in = inputs_.front().data();
-        const int count = static_cast<int>(counts_.front());
+        const int count = static_cast<int>(case_.counts.front());
         const int part = count / static_cast<int>(size_);
-        if (operation_ == "broadcast") {
+        if (case_.operation == "broadcast") {
             check(MPI_Bcast(in, count, MPI_FLOAT, 0, MPI_COMM_WORLD), "MPI_Bcast");
-        } else if (operation_ == "allgather") {
+        } else if (case_.operation == "allgather") {
             check(MPI_Allgather(in, count, MPI_FLOAT, output_.data(), count, MPI_FLOAT, MPI_COMM_WORLD),
                   "MPI_Allgather");
-        } else if (operation_ == "reducescatter") {
+        } else if (case_.operation == "reducescatter") {
             check(MPI_Reduce_scatter_block(in, output_.data(), part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD),
                   "MPI_Reduce_scatter_block");
         } else {
@@ -100,6 +101,7 @@ private:
     }
     void run_nonblocking() {
         for (std::size_t i = 0; i < inputs_.size(); ++i) {
+            compare::compute_before(case_, i);
             check(MPI_Iallreduce(MPI_IN_PLACE, inputs_[i].data(), static_cast<int>(inputs_[i].size()), MPI_FLOAT,
                                  MPI_SUM, MPI_COMM_WORLD, &requests_[i]),
                   "MPI_Iallreduce");
@@ -108,9 +110,10 @@ private:
     }
     void run_packed() {
         float* to = packed_.data();
-        for (const std::vector<float>& tensor : inputs_) {
-            std::memcpy(to, tensor.data(), tensor.size() * sizeof(float));
-            to += tensor.size();
+        for (std::size_t i = 0; i < inputs_.size(); ++i) {
+            compare::compute_before(case_, i);
+            std::memcpy(to, inputs_[i].data(), inputs_[i].size() * sizeof(float));
+            to += inputs_[i].size();
         }
         sum(packed_);
         const float* from = packed_.data();
@@ -122,8 +125,7 @@ private:
 
     Way way_;
     std::uint64_t size_;
-    std::string operation_;
-    std::vector<std::uint64_t> counts_;
+    compare::Case case_;
     std::vector<std::vector<float>> inputs_;
     std::vector<float> output_;
     std::vector<float> packed_;

@@ -37,7 +37,7 @@ public:
     explicit RuedaPeer(Memory memory) : memory_(memory) {}
 
     [[nodiscard]] std::vector<float*> begin(const compare::Case& c) override {
-        operation_ = c.operation;
+        case_ = c;
         std::vector<float*> pointers;
         for (const std::uint64_t count : c.counts) {
             buffers_.push_back(allocate(memory_, count));
@@ -47,10 +47,10 @@ public:
         }
         slot_ = std::make_unique<rueda::TensorSlot>(names_.front());
         const auto ranks = static_cast<std::uint64_t>(rueda::size());
-        const std::uint64_t output_count = operation_ == "allgather"       ? c.counts.front() * ranks
-                                           : operation_ == "reducescatter" ? c.counts.front() / ranks
-                                           : operation_ == "alltoall"      ? c.counts.front()
-                                                                           : 0;
+        const std::uint64_t output_count = case_.operation == "allgather"       ? c.counts.front() * ranks
+                                           : case_.operation == "reducescatter" ? c.counts.front() / ranks
+                                           : case_.operation == "alltoall"      ? c.counts.front()
+                                                                                : 0;
         if (output_count > 0) {
             output_ = allocate(memory_, output_count);
             output_view_.emplace(output_.get(), rueda::DType::float32,
@@ -62,18 +62,18 @@ public:
     void run() override {
         if (views_.size() > 1) {
             run_set();
-        } else if (operation_ == "allreduce") {
+        } else if (case_.operation == "allreduce") {
             rueda::allreduce(*slot_, views_.front(), {.op = rueda::ReduceOp::sum});
-        } else if (operation_ == "broadcast") {
+        } else if (case_.operation == "broadcast") {
             rueda::broadcast(*slot_, views_.front(), 0);
-        } else if (operation_ == "allgather") {
+        } else if (case_.operation == "allgather") {
             rueda::allgather_into(*slot_, views_.front(), *output_view_);
-        } else if (operation_ == "reducescatter") {
+        } else if (case_.operation == "reducescatter") {
             rueda::reducescatter(*slot_, views_.front(), *output_view_, {.op = rueda::ReduceOp::sum});
-        } else if (operation_ == "alltoall") {
+        } else if (case_.operation == "alltoall") {
             rueda::alltoall_into(*slot_, views_.front(), *output_view_);
         } else {
-            throw std::runtime_error("Rueda has no " + operation_ + " here");
+            throw std::runtime_error("Rueda has no " + case_.operation + " here");
         }
     }
     [[nodiscard]] std::vector<const float*> outputs() override {
@@ -98,6 +98,7 @@ public:
 private:
     void run_set() {
         for (std::size_t i = 0; i < views_.size(); ++i) {
+            compare::compute_before(case_, i);
             handles_.push_back(rueda::allreduce_async(names_[i], views_[i], {.op = rueda::ReduceOp::sum}));
         }
         for (const rueda::Handle& handle : handles_) {
@@ -107,7 +108,7 @@ private:
     }
 
     Memory memory_;
-    std::string operation_;
+    compare::Case case_;
     std::vector<Buffer> buffers_;
     std::vector<rueda::TensorView> views_;
     std::vector<std::string> names_;

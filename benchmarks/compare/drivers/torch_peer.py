@@ -6,13 +6,14 @@ import ctypes
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 _POINTERS = ctypes.POINTER(ctypes.c_void_p)
-_BEGIN = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64), _POINTERS)
+_DOUBLES = ctypes.POINTER(ctypes.c_double)
+_BEGIN = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64), _DOUBLES, _POINTERS)
 _PLAIN = ctypes.CFUNCTYPE(None)
 _OUTPUTS = ctypes.CFUNCTYPE(None, _POINTERS)
 
@@ -22,7 +23,7 @@ class _Callbacks(ctypes.Structure):
 
 
 class Peer:
-    """Collectives on float32 tensors; a set of them is submitted at once, by name, and then waited for."""
+    """Collectives on float32 tensors; those of a set are submitted by name as they arrive, and then waited for."""
 
     rank: int
     size: int
@@ -31,6 +32,16 @@ class Peer:
         self.operation = ""
         self.inputs: list[torch.Tensor] = []
         self.results: list[torch.Tensor] = []
+        self.compute: Callable[[float], None]  # the harness' own
+        self.compute_us: list[float] = []
+
+    def arriving(self) -> Iterator[torch.Tensor]:
+        """The inputs, each when the backward pass has computed it. The computation holds no GIL, as PyTorch's own
+        backward pass holds none between the hooks of two gradients."""
+        for index, tensor in enumerate(self.inputs):
+            if self.compute_us:
+                self.compute(self.compute_us[index])
+            yield tensor
 
     def begin(self, operation: str, counts: list[int]) -> None:
         self.operation = operation
@@ -63,7 +74,7 @@ class Gloo(Peer):
         if len(self.inputs) == 1:
             self.dist.all_reduce(self.inputs[0])
             return self.inputs
-        for work in [self.dist.all_reduce(tensor, async_op=True) for tensor in self.inputs]:
+        for work in [self.dist.all_reduce(tensor, async_op=True) for tensor in self.arriving()]:
             work.wait()
         return self.inputs
 
@@ -92,7 +103,7 @@ class Horovod(Peer):
     def reduce_all(self) -> list[torch.Tensor]:
         started = [
             self.hvd.allreduce_async_(tensor, name=name, op=self.hvd.Sum)
-            for tensor, name in zip(self.inputs, self.names)
+            for tensor, name in zip(self.arriving(), self.names)
         ]
         for handle in started:
             self.hvd.synchronize(handle)
@@ -129,8 +140,9 @@ def _callbacks(peer: Peer) -> _Callbacks:
         for index, tensor in enumerate(tensors):
             pointers[index] = tensor.data_ptr()
 
-    def begin(operation: bytes, tensors: int, counts: Any, inputs: Any) -> None:
+    def begin(operation: bytes, tensors: int, counts: Any, compute_us: Any, inputs: Any) -> None:
         peer.begin(operation.decode(), counts[:tensors])
+        peer.compute_us = compute_us[:tensors] if compute_us else []
         fill(inputs, peer.inputs)
 
     def end() -> None:
@@ -147,10 +159,13 @@ def _callbacks(peer: Peer) -> _Callbacks:
 def main() -> int:
     name, library = sys.argv[1:]
     harness = ctypes.CDLL(library)
+    harness.compare_compute.argtypes = [ctypes.c_double]
+    harness.compare_compute.restype = None
     harness.compare_proportional_bytes.restype = ctypes.c_uint64
     torch.set_num_threads(1)
     before = harness.compare_proportional_bytes()
     peer = {"gloo": Gloo, "horovod": Horovod}[name]()
+    peer.compute = harness.compare_compute
     callbacks = _callbacks(peer)
     status = harness.compare_run_plan(ctypes.byref(callbacks), peer.rank, peer.size, ctypes.c_uint64(before))
     sys.stdout.flush()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 OPERATIONS = ("allreduce", "broadcast", "allgather", "reducescatter", "alltoall")
 SIZES = ("4", "64", "1K", "4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M")
+BACKWARD = "backward"  # the allreduce of a set whose tensors arrive one by one
 FLOAT_BYTES = 4
 KIBI, MEBI = 1024, 1024**2
 
@@ -31,11 +32,18 @@ def size_text(size: int) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """One operation on one tensor, or (`set_name`) the allreduce of all gradients of a model."""
+    """One operation on one tensor, or (`set_name`) the allreduce of all gradients of a model: all at once, or
+    (BACKWARD) each when the backward pass has come to it."""
 
     operation: str
     counts: tuple[int, ...]  # elements of one rank's input, per tensor
     set_name: str = ""
+    compute_us: tuple[float, ...] = ()  # before each tensor; BACKWARD only
+
+    @property
+    def collective(self) -> str:
+        """What a peer is asked for."""
+        return "allreduce" if self.operation == BACKWARD else self.operation
 
     @property
     def bytes(self) -> int:
@@ -58,7 +66,7 @@ class Case:
             "reducescatter": (ranks - 1) / ranks,
             "alltoall": (ranks - 1) / ranks,
         }
-        return factors[self.operation]
+        return factors[self.collective]
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,8 @@ _SETS = {
 
 def targets(case: Case, ranks: int, cores: int, memory: str) -> tuple[Target, ...]:
     """What is wanted of Rueda in this case (docs/performance.md); empty where nothing is."""
+    if case.operation == BACKWARD:
+        return ()
     if ranks > cores:
         wanted = case.operation == "allreduce" and not case.set_name and memory == "staged"
         return (Target(1.3, ("openmpi",)),) if wanted else ()

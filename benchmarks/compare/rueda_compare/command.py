@@ -14,15 +14,17 @@ import sys
 from pathlib import Path
 
 from . import gradients, plots, summary
-from .cases import FLOAT_BYTES, OPERATIONS, SIZES, Case, UsageError, parse_size
-from .peers import FAMILIES, ROOT, Family, Missing, cores, family, install
-from .session import Effort, PeerFailed, Runner, Session, run_standing
+from .cases import BACKWARD, FLOAT_BYTES, OPERATIONS, SIZES, Case, UsageError, parse_size
+from .peers import FAMILIES, ROOT, Family, Missing, SweptRueda, cores, family, install
+from .session import Effort, PeerFailed, QuietMachine, Runner, Session, run_standing
 
 _EXAMPLES = """examples:
   compare --output results                        everything, about an hour
   compare --output results --quick                few sizes, one round: does it all work?
   compare --output results --peers rueda,openmpi --operations allreduce --sizes 4K,1M --ranks 2
-  compare --output results --gradients resnet50 --operations none
+  compare --output results --gradients resnet50 --operations none --backward none
+  compare --output results --gradients none --operations none --backward resnet50=40
+  compare --output results --sweep --backward recommender
   compare --install mpich,impi,horovod            gets those peers into build/compare
   compare --dry-run                               says what would run
 
@@ -55,6 +57,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--sizes", metavar="LIST", help=f"bytes of one rank's input (default: {','.join(SIZES)})")
     parser.add_argument("--gradients", metavar="LIST", help=f"sets of gradients, or none (default: {sets})")
+    parser.add_argument(
+        "--backward",
+        metavar="LIST",
+        help="sets whose gradients arrive one by one, on the first number of ranks; NAME=MS says how long the backward "
+        f"pass computes (default: {','.join(f'{name}={ms:g}' for name, ms in gradients.BACKWARD_MS.items())})",
+    )
+    parser.add_argument(
+        "--sweep", action="store_true", help="only the sets of --backward, with Rueda's settings of batches"
+    )
+    parser.add_argument(
+        "--thresholds", default="0,64K,1M,4M,16M,64M", metavar="LIST", help="of --sweep (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--holds", default="0,50,200,1000,5000", metavar="LIST", help="of --sweep, µs (default: %(default)s)"
+    )
     parser.add_argument("--ranks", default="2,4", metavar="LIST", help="(default: %(default)s)")
     parser.add_argument("--rounds", type=int, metavar="N", help="how often the peers take turns (default: 5)")
     parser.add_argument(
@@ -63,11 +80,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--idle", type=float, metavar="S", help="seconds over which CPU use is taken; 0: not (default: 10)"
     )
+    parser.add_argument(
+        "--lock",
+        type=Path,
+        metavar="FILE",
+        help="hold the flock(2) of this file while peers run, and let others have it every 25 s",
+    )
     parser.add_argument("--build", type=Path, metavar="FOLDER", help="build of Rueda (default: the newest in build/)")
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="sizes 4,64K,1M, one round, first settings, no CPU use, ResNet-50 only, unless given",
+        help="sizes 4,64K,1M, one round, first settings, no CPU use, ResNet-50 only, the recommender's backward pass "
+        "only, unless given",
     )
     parser.add_argument("--dry-run", action="store_true", help="print what would run, and run nothing")
     parser.add_argument("--install", metavar="LIST", help="of mpich, impi, horovod; then end")
@@ -80,6 +104,32 @@ def _numbers(text: str) -> list[int]:
     return [int(word) for word in text.split(",")]
 
 
+def _backward(text: str) -> Case:
+    """NAME or NAME=MILLISECONDS."""
+    name, given, number = text.partition("=")
+    if name not in gradients.NAMES:
+        raise UsageError(f"set '{name}' is not known; expected one of {', '.join(gradients.NAMES)}, or none")
+    try:
+        milliseconds = float(number) if given else gradients.BACKWARD_MS[name]
+    except ValueError:
+        milliseconds = -1
+    if not 0 < milliseconds <= 60_000:
+        raise UsageError(f"--backward '{text}' has no time from 0 to 60000 ms: write {name}=40")
+    times = tuple(share * milliseconds * 1000 for share in gradients.shares(name))
+    return Case(BACKWARD, tuple(gradients.counts(name)), name, times)
+
+
+def _holds(text: str) -> list[int]:
+    if not all(word.isdecimal() and int(word) <= 1_000_000 for word in text.split(",")):
+        raise UsageError(f"--holds '{text}' is not a list of µs up to 1000000: write 0,200,1000")
+    return [int(word) for word in text.split(",")]
+
+
+def _swept(options: argparse.Namespace) -> SweptRueda:
+    thresholds = [0 if word == "0" else parse_size(word) for word in options.thresholds.split(",")]
+    return SweptRueda(options.build, thresholds, _holds(options.holds))
+
+
 def _cases(options: argparse.Namespace) -> list[list[Case]]:
     """Groups of cases that are run in one start of a peer."""
     sizes = [
@@ -90,7 +140,16 @@ def _cases(options: argparse.Namespace) -> list[list[Case]]:
         [Case(operation, (size // FLOAT_BYTES,)) for size in sizes]
         for operation in _list(options.operations, OPERATIONS, "operation")
     ]
-    return groups + [[Case("allreduce", tuple(gradients.counts(n)), n)] for n in _list(names, gradients.NAMES, "set")]
+    groups += [[Case("allreduce", tuple(gradients.counts(n)), n)] for n in _list(names, gradients.NAMES, "set")]
+    backward = options.backward or ("recommender" if options.quick else ",".join(gradients.NAMES))
+    loads = [[_backward(word)] for word in backward.split(",") if backward != "none"]
+    return loads if options.sweep else groups + loads
+
+
+def _places(ranks: list[int], groups: list[list[Case]]) -> list[tuple[int, list[Case]]]:
+    """What is measured on how many ranks. A backward pass that shares its core with another computes half as fast, so
+    those are for the first number only."""
+    return [(n, cases) for n in ranks for cases in groups if n == ranks[0] or cases[0].operation != BACKWARD]
 
 
 def _machine() -> summary.Record:
@@ -120,12 +179,12 @@ def _progress(text: str) -> None:
         print(f"\r{text[:width]:<{width}}\r", end="", file=sys.stderr, flush=True)
 
 
-def _find(names: list[str], build: Path | None) -> tuple[list[Family], dict[str, summary.Record]]:
+def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Record]]:
     """Those that are here, and for the report all that were asked for."""
     present, report = [], {}
-    for name in names:
+    for found in families:
+        name = found.name
         _progress(f"looking for {name}")
-        found = family(name, build)
         try:
             report[name] = {"version": found.version(), "settings": [setting.name for setting in found.settings]}
             present.append(found)
@@ -143,7 +202,8 @@ def _measure_standing(runners: list[Runner], ranks: int, seconds: float, session
     }.values():
         _progress(f"{ranks} ranks: memory and CPU use of {runner.family.name}")
         try:
-            report.append({"runner": runner.family.name, "ranks": ranks, **run_standing(runner, ranks, seconds)})
+            with session.machine.turn():
+                report.append({"runner": runner.family.name, "ranks": ranks, **run_standing(runner, ranks, seconds)})
         except PeerFailed as error:
             session.failures.append(
                 {"runner": runner.name, "setting": "standing", "ranks": ranks, "reason": str(error)}
@@ -167,44 +227,47 @@ def _write(report: summary.Record, folder: Path) -> None:
     _say(f"{folder}/report.md, report.json and {len(pictures)} pictures")
 
 
-def _dry_run(runners: list[Runner], ranks: list[int], groups: list[list[Case]]) -> None:
-    for number in ranks:
-        for cases in groups:
-            for runner in runners:
-                able = [case.label for case in cases if runner.family.can(runner.way, case) and case.possible(number)]
-                if able:
-                    processes = runner.family.processes(runner.way, number, runner.family.settings[0])
-                    print(f"{number} ranks, {runner.name}: {', '.join(able)}")
-                    print(
-                        f"    {shlex.join(processes[0].argv)}"
-                        + (f"  (and {len(processes) - 1} more)" if processes[1:] else "")
-                    )
+def _dry_run(runners: list[Runner], places: list[tuple[int, list[Case]]]) -> None:
+    for number, cases in places:
+        for runner in runners:
+            able = [case.label for case in cases if runner.family.can(runner.way, case) and case.possible(number)]
+            if able:
+                processes = runner.family.processes(runner.way, number, runner.family.settings[0])
+                print(f"{number} ranks, {runner.name}: {', '.join(able)}")
+                print(
+                    f"    {shlex.join(processes[0].argv)}"
+                    + (f"  (and {len(processes) - 1} more)" if processes[1:] else "")
+                )
 
 
 def _run(options: argparse.Namespace) -> int:
     rounds = options.rounds if options.rounds is not None else 1 if options.quick else 5
-    idle = options.idle if options.idle is not None else 0 if options.quick else 10
+    idle = options.idle if options.idle is not None else 0 if options.quick or options.sweep else 10
     ranks = _numbers(options.ranks)
     groups = _cases(options)
     names = _list(options.peers, FAMILIES, "peer")
     if rounds < 1 or options.seconds <= 0 or idle < 0:
         raise UsageError("--rounds must be at least 1, --seconds more than 0, --idle at least 0")
     if not names or not (groups or idle):
-        raise UsageError("nothing is left to be measured: name peers, and operations or gradients")
+        raise UsageError("nothing is left to be measured: name peers, and operations, gradients or backward passes")
     if options.output is None and not options.dry_run:
         raise UsageError("--output FOLDER is needed, or --dry-run")
     if options.output and options.output.exists() and not options.output.is_dir():
         raise UsageError(f"--output '{options.output}' is not a folder")
-    present, peers = _find(names, options.build)
+    present, peers = _find([_swept(options)] if options.sweep else [family(name, options.build) for name in names])
     runners = [Runner(found, way) for found in present for way in found.ways]
     if not runners:
         raise UsageError("none of the peers is here")
     if options.dry_run:
-        _dry_run(runners, ranks, groups)
+        _dry_run(runners, _places(ranks, groups))
         return 0
-    session = Session(Effort(options.seconds, 5, 5000), rounds, _say, _progress)
+    try:
+        machine = QuietMachine(options.lock)
+    except OSError as error:
+        raise UsageError(f"--lock '{options.lock}' cannot be opened: {error.strerror}") from None
+    session = Session(Effort(options.seconds, 5, 5000), rounds, _say, _progress, machine)
     standing = [line for number in ranks[:1] if idle for line in _measure_standing(runners, number, idle, session)]
-    rows = [summary.row(m) for number in ranks for cases in groups for m in session.measure(runners, number, cases)]
+    rows = [summary.row(m) for number, cases in _places(ranks, groups) for m in session.measure(runners, number, cases)]
     by_key = {(case.operation, case.set_name, case.bytes): case for cases in groups for case in cases}
     report = {
         "format": 1,
@@ -213,6 +276,7 @@ def _run(options: argparse.Namespace) -> int:
         "command": shlex.join(["compare", *sys.argv[1:]]),
         "machine": _machine(),
         "rounds": rounds,
+        "sweep": options.sweep,
         "peers": peers,
         "rows": rows,
         "comparison": summary.compare(rows, by_key, cores()),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from .cases import OPERATIONS, Case, UsageError
+from .cases import BACKWARD, OPERATIONS, Case, UsageError, size_text
 
 ROOT = Path(__file__).resolve().parents[3]
 DRIVERS = Path(__file__).resolve().parents[1] / "drivers"
@@ -62,7 +62,7 @@ class Family:
         raise NotImplementedError
 
     def can(self, way: str, case: Case) -> bool:
-        return case.operation in self.operations and (
+        return case.collective in self.operations and (
             bool(case.set_name) or self.all_ways_do_all or way == self.ways[0]
         )
 
@@ -97,9 +97,28 @@ def _harness() -> Path:
     return _compiled(WORK / "bin" / "harness.o", ("c++", "-c"), DRIVERS / "harness.cpp")
 
 
+@dataclass(frozen=True)
+class Tuning:
+    """How Rueda makes batches; None: its default."""
+
+    memory: str
+    hold_us: int | None = None
+    threshold: int | None = None
+
+    @property
+    def env(self) -> dict[str, str]:
+        hold = {} if self.hold_us is None else {"RUEDA_HOLD_TIME": f"{self.hold_us / 1e6:.6f}"}
+        return hold if self.threshold is None else {**hold, "RUEDA_FUSION_THRESHOLD": str(self.threshold)}
+
+
 class Rueda(Family):
     name = "rueda"
-    ways: tuple[str, ...] = ("staged", "resident")
+    ways: tuple[str, ...] = ("staged", "resident", "staged, 1 ms cycle", "staged, 5 ms cycle")
+    # The last two stand for schemes that look for ready tensors once a cycle: a batch is held for that long.
+    tunings: Mapping[str, Tuning] = {
+        "staged, 1 ms cycle": Tuning("staged", 1000),
+        "staged, 5 ms cycle": Tuning("staged", 5000),
+    }
     all_ways_do_all = True
 
     def __init__(self, build: Path | None) -> None:
@@ -118,13 +137,32 @@ class Rueda(Family):
         return _output(self.bin / "ruedarun", "--version").strip().removeprefix("ruedarun ")
 
     def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
-        program = (str(self.bin / "compare_rueda"), way)
+        tuning = self.tunings.get(way, Tuning(way))
+        program = (str(self.bin / "compare_rueda"), tuning.memory)
         if self.mpirun and setting.name != "without MPI":
-            return [Process((self.mpirun, *open_mpi_flags(ranks), *program), open_mpi_environment())]
-        return [Process((str(self.bin / "ruedarun"), "--no-mpi", "-np", str(ranks), *program))]
+            env = {**open_mpi_environment(), **tuning.env}
+            return [Process((self.mpirun, *open_mpi_flags(ranks), *program), env)]
+        return [Process((str(self.bin / "ruedarun"), "--no-mpi", "-np", str(ranks), *program), tuning.env)]
+
+    def can(self, way: str, case: Case) -> bool:
+        return super().can(way, case) and (way not in self.tunings or case.operation == BACKWARD)
 
     def standing_setting(self) -> Setting:
         return Setting("without MPI")  # whose memory is not Rueda's
+
+
+class SweptRueda(Rueda):
+    """Rueda with each fusion threshold and each hold time: every one a row."""
+
+    def __init__(self, build: Path | None, thresholds: Sequence[int], holds_us: Sequence[int]) -> None:
+        super().__init__(build)
+        self.tunings = {
+            f"{memory}, {size_text(threshold)}, {hold} µs": Tuning(memory, hold, threshold)
+            for memory in ("staged", "resident")
+            for threshold in thresholds
+            for hold in holds_us
+        }
+        self.ways = tuple(self.tunings)
 
 
 class Bound(Rueda):
@@ -142,7 +180,7 @@ class Bound(Rueda):
         return [Process(program, {"COMPARE_RANK": str(rank), "COMPARE_SIZE": str(ranks)}) for rank in range(ranks)]
 
     def can(self, way: str, case: Case) -> bool:
-        return case.operation == "allreduce" and not case.set_name
+        return case.collective == "allreduce" and not case.set_name
 
 
 def open_mpi_flags(ranks: int, *, bind: bool = True) -> tuple[str, ...]:

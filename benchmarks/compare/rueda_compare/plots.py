@@ -73,13 +73,38 @@ def _ratios(plt: Any, comparisons: Sequence[Record], title: str) -> Any:
 
 def _bars(plt: Any, rows: Sequence[Record], title: str) -> Any:
     figure, axis = plt.subplots(figsize=(8, 0.4 * len(rows) + 1.4), layout="constrained")
-    ordered = sorted(rows, key=lambda entry: -entry["microseconds"]["median"])
-    values = [entry["microseconds"]["median"] / 1000 for entry in ordered]
+    is_load = "load" in rows[0]
+
+    def milliseconds(entry: Record) -> float:
+        return (entry["load"]["exposed"] if is_load else entry["microseconds"]["median"]) / 1000
+
+    ordered = sorted(rows, key=lambda entry: -milliseconds(entry))
+    values = [milliseconds(entry) for entry in ordered]
     colours = ["#D55E00" if entry["family"] == "rueda" else "#9DB4C0" for entry in ordered]
     bars = axis.barh([entry["runner"] for entry in ordered], values, color=colours)
     axis.bar_label(bars, [f"{value:.3g}" for value in values], padding=3)
-    axis.set_xlabel("ms until all are reduced")
+    axis.set_xlabel("ms of communication that are not hidden" if is_load else "ms until all are reduced")
     axis.margins(x=0.12)
+    figure.suptitle(title)
+    return figure
+
+
+def _sweep(plt: Any, rows: Sequence[Record], title: str) -> Any:
+    """A panel for each memory, a line for each fusion threshold, over the hold times side by side."""
+    memories = list(dict.fromkeys(entry["load"]["tuning"]["memory"] for entry in rows))
+    figure, axes = plt.subplots(1, len(memories), figsize=(6 * len(memories), 4.8), layout="constrained", squeeze=False)
+    for axis, memory in zip(axes[0], memories):
+        loads = [entry["load"] for entry in rows if entry["load"]["tuning"]["memory"] == memory]
+        for index, threshold in enumerate(dict.fromkeys(load["tuning"]["threshold"] for load in loads)):
+            mine = [load for load in loads if load["tuning"]["threshold"] == threshold]
+            holds = [f"{load['tuning']['hold_us']} µs" for load in mine]
+            style = {"marker": "osv^x+"[index % 6], "markersize": 4, "label": size_text(threshold)}
+            axis.plot(holds, [load["exposed"] / 1000 for load in mine], **style)
+        axis.set_title(memory)
+        axis.set_xlabel("hold time")
+        axis.grid(True, alpha=0.3)
+    axes[0][0].set_ylabel("ms of communication that are not hidden")
+    axes[0][0].legend(title="fusion threshold", fontsize="small")
     figure.suptitle(title)
     return figure
 
@@ -103,10 +128,11 @@ def draw(report: Record, folder: Path) -> list[Path]:
         if comparisons:
             figures[f"{name}-ratio"] = _ratios(plt, comparisons, title)
     sets = [entry for entry in report["rows"] if entry["set"]]
-    for ranks, set_name in dict.fromkeys((entry["ranks"], entry["set"]) for entry in sets):
-        rows = [e for e in sets if (e["ranks"], e["set"]) == (ranks, set_name)]
+    for ranks, set_name, is_load in dict.fromkeys((e["ranks"], e["set"], "load" in e) for e in sets):
+        rows = [e for e in sets if (e["ranks"], e["set"], "load" in e) == (ranks, set_name, is_load)]
         title = f"{set_name}: {rows[0]['tensors']} gradients, {size_text(rows[0]['bytes'])}, {ranks} ranks"
-        figures[f"{set_name}-{ranks}-ranks"] = _bars(plt, rows, title)
+        draw_set = _sweep if is_load and report.get("sweep") else _bars
+        figures[f"{set_name}{'-under-load' if is_load else ''}-{ranks}-ranks"] = draw_set(plt, rows, title)
     paths = []
     for name, figure in figures.items():
         for suffix in ("png", "svg"):

@@ -2,12 +2,14 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """One run of one peer, and the rounds of all of them."""
 
+import contextlib
+import fcntl
 import json
 import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,8 +57,11 @@ class Measured:
     rounds: list[dict[str, float]] = field(default_factory=list)
 
 
-def _plan_line(case: Case, effort: Effort, has_result: bool) -> str:
-    words = [case.label, case.operation, effort.seconds, effort.fewest, effort.most, int(has_result), *case.counts]
+def plan_line(case: Case, effort: Effort, has_result: bool) -> str:
+    tensors: Iterable[object] = case.counts
+    if case.compute_us:
+        tensors = (f"{count}@{time:.3f}" for count, time in zip(case.counts, case.compute_us, strict=True))
+    words = [case.label, case.collective, effort.seconds, effort.fewest, effort.most, int(has_result), *tensors]
     return " ".join(map(str, words))
 
 
@@ -135,10 +140,11 @@ def run(
     """One start of the peer, with all of `cases`. Raises PeerFailed."""
     cases = list(cases)
     is_bound = runner.family.name == "bound"
-    plan = "\n".join(_plan_line(case, effort, not is_bound) for case in cases)
+    plan = "\n".join(plan_line(case, effort, not is_bound) for case in cases)
     shared = ranks * (max(case.bytes for case in cases) + 8192) if is_bound else 0
     # Writing, checking and the slowest peers: some nanoseconds a byte, times what is done at least.
     least = sum(case.bytes for case in cases) * 40e-9 * ranks * (effort.fewest + 5)
+    least += sum(sum(case.compute_us) for case in cases) * 4e-6 * (effort.fewest + 5)
     limit = _STARTING_SECONDS + 4 * len(cases) * effort.seconds + least
     try:
         processes = runner.family.processes(runner.way, ranks, setting)
@@ -161,13 +167,43 @@ def run_standing(runner: Runner, ranks: int, seconds: float) -> dict[str, float]
     return results["standing"]
 
 
+class QuietMachine:
+    """The flock(2) of a file that others take, too, before they use the machine; None: there is none. It is kept from
+    one start of a peer to the next, but not for long."""
+
+    _KEEPS_SECONDS = 25
+
+    def __init__(self, lock: Path | None) -> None:
+        self._file = open(lock) if lock else None  # noqa: SIM115: kept until the end of the session
+        self._since: float | None = None
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        if self._file and self._since is None:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            self._since = time.monotonic()
+        try:
+            yield
+        finally:
+            if self._file and self._since is not None and time.monotonic() - self._since > self._KEEPS_SECONDS:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+                self._since = None
+                time.sleep(1)  # whoever waits gets it
+
+
 class Session:
     """All runs, in turns. A runner that fails is left out of its cases from then on, and is reported."""
 
     def __init__(
-        self, effort: Effort, rounds: int, say: Callable[[str], None], progress: Callable[[str], None]
+        self,
+        effort: Effort,
+        rounds: int,
+        say: Callable[[str], None],
+        progress: Callable[[str], None],
+        machine: QuietMachine,
     ) -> None:
         self.effort = effort
+        self.machine = machine
         self.rounds = rounds
         self.say = say
         self.progress = progress
@@ -186,7 +222,8 @@ class Session:
         self, runner: Runner, setting: Setting, ranks: int, cases: list[Case], effort: Effort
     ) -> dict[str, dict[str, float]]:
         try:
-            return run(runner, setting, ranks, cases, effort)
+            with self.machine.turn():
+                return run(runner, setting, ranks, cases, effort)
         except PeerFailed as error:
             what = f"{runner.name} ({setting.name}), {ranks} ranks, {cases[0].operation}"
             self.failures.append({"runner": runner.name, "setting": setting.name, "ranks": ranks, "reason": str(error)})

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from .cases import Case, Target, size_text, targets
+from .cases import BACKWARD, Case, Target, size_text, targets
+from .peers import Rueda
 from .session import Measured
 
 Record = dict[str, Any]
@@ -19,7 +20,8 @@ def row(measured: Measured) -> Record:
     medians = [entry["median"] for entry in rounds]
     middle = median(medians)
     gigabytes = case.bytes / middle * 1e-3
-    return {
+    load = {"load": _load(measured)} if case.operation == BACKWARD else {}
+    return load | {
         "ranks": measured.ranks,
         "operation": case.operation,
         "set": case.set_name,
@@ -41,6 +43,21 @@ def row(measured: Measured) -> Record:
         "algorithm_gigabytes_per_second": gigabytes,
         "bus_gigabytes_per_second": gigabytes * case.bus_factor(measured.ranks),
         "wrong_elements": sum(int(entry["wrong"]) for entry in rounds),
+    }
+
+
+def _load(measured: Measured) -> Record:
+    """Of a backward pass: how much longer it is with communication than without, both from the same round, in µs."""
+    exposed = [entry["median"] - entry["alone"] for entry in measured.rounds]
+    family, way = measured.runner.family, measured.runner.way
+    tuning = family.tunings.get(way) if isinstance(family, Rueda) else None
+    return {
+        "alone": median(entry["alone"] for entry in measured.rounds),
+        "exposed": median(exposed),
+        "low": min(exposed),
+        "high": max(exposed),
+        "round_exposed": exposed,
+        "tuning": vars(tuning) if tuning else None,
     }
 
 
@@ -79,9 +96,10 @@ def _comparison(mine: Record, peer: Record, target: Target | None) -> Record:
 
 
 def compare(rows: Sequence[Record], cases: Mapping[tuple[str, str, int], Case], cores: int) -> list[Record]:
-    """Rueda's rows against the fastest peer, and against each target's own peers."""
+    """Rueda's rows against the fastest peer, and against each target's own peers. Of backward passes it is the exposed
+    time that is compared, in a table of its own."""
     comparisons = []
-    for mine in (entry for entry in rows if entry["family"] == "rueda"):
+    for mine in (entry for entry in rows if entry["family"] == "rueda" and entry["operation"] != BACKWARD):
         same = [e for e in rows if _key(e) == _key(mine)]
         wanted = targets(cases[mine["operation"], mine["set"], mine["bytes"]], mine["ranks"], cores, mine["way"])
         for target in wanted or (None,):
@@ -118,6 +136,44 @@ def _times_table(rows: Sequence[Record]) -> list[str]:
         times = [microseconds_text(found[r]["microseconds"]["median"]) if r in found else "" for r in runners]
         lines.append([_what(next(iter(found.values()))), *times])
     return _table(["", *runners], lines)
+
+
+def _milliseconds(microseconds: float) -> str:
+    return f"{microseconds / 1000:,.1f}" if microseconds >= 9950 else f"{microseconds / 1000:.2f}"
+
+
+def _load_table(rows: Sequence[Record]) -> list[str]:
+    """A line per runner, the least exposed first, ms."""
+    lines = []
+    for entry in sorted(rows, key=lambda entry: (entry["set"], entry["load"]["exposed"])):
+        load = entry["load"]
+        figures = (load["alone"], entry["microseconds"]["median"], load["exposed"])
+        span = f"{_milliseconds(load['low'])} to {_milliseconds(load['high'])}"
+        lines.append([entry["set"], entry["runner"], entry["setting"], *map(_milliseconds, figures), span])
+    return _table(["", "", "setting", "computation alone, ms", "step, ms", "exposed, ms", "rounds"], lines)
+
+
+def _sweep_tables(rows: Sequence[Record]) -> list[str]:
+    """For each set and memory: exposed ms (the least of the rounds in brackets) by fusion threshold and hold time."""
+    lines: list[str] = []
+    for set_name, memory in dict.fromkeys((entry["set"], entry["load"]["tuning"]["memory"]) for entry in rows):
+        grid = {
+            (entry["load"]["tuning"]["threshold"], entry["load"]["tuning"]["hold_us"]): entry["load"]
+            for entry in rows
+            if (entry["set"], entry["load"]["tuning"]["memory"]) == (set_name, memory)
+        }
+        thresholds, holds = (list(dict.fromkeys(key[index] for key in grid)) for index in (0, 1))
+        cells = [
+            [
+                f"{_milliseconds(grid[t, h]['exposed'])} ({_milliseconds(grid[t, h]['low'])})" if (t, h) in grid else ""
+                for h in holds
+            ]
+            for t in thresholds
+        ]
+        lines += ["", f"### {set_name}, {memory}: exposed, ms (best round)", ""]
+        head = ["threshold", *(f"hold {hold} µs" for hold in holds)]
+        lines += _table(head, ([size_text(t), *cell] for t, cell in zip(thresholds, cells)))
+    return lines
 
 
 def _verdict(entry: Record) -> str:
@@ -181,11 +237,17 @@ def markdown(report: Record) -> str:
     places = list(dict.fromkeys((entry["ranks"], entry["operation"], bool(entry["set"])) for entry in report["rows"]))
     for ranks, operation, is_set in places:
         what = "gradients, all under way at once" if is_set else operation
+        if operation == BACKWARD:
+            what = "batches under load"
 
         def here(entries: Sequence[Record], place: tuple[int, str, bool] = (ranks, operation, is_set)) -> list[Record]:
             return [e for e in entries if (e["ranks"], e["operation"], bool(e["set"])) == place]
 
-        lines += ["", f"## {what[0].upper() + what[1:]}, {ranks} ranks", "", *_times_table(here(report["rows"]))]
+        lines += ["", f"## {what[0].upper() + what[1:]}, {ranks} ranks", ""]
+        if operation == BACKWARD:
+            lines += _sweep_tables(here(report["rows"])) if report.get("sweep") else _load_table(here(report["rows"]))
+            continue
+        lines += _times_table(here(report["rows"]))
         comparisons = here(report["comparison"])
         if comparisons:
             lines += ["", *_ratio_table(comparisons)]
