@@ -76,7 +76,8 @@ public:
 
     /// The log position that a member's cursor has to reach before this rank can go on with what it has to do: with
     /// announcements that want a number which is still held, or with a full mailbox. 0: with nothing. Cursors move by
-    /// themselves, whatever is counted as pending, and wait at most for cursors that are further back; but a rank that sleeps has to be rung for it.
+    /// themselves, whatever is counted as pending, and wait at most for cursors that are further back; but a rank that
+    /// sleeps has to be rung for it.
     [[nodiscard]] std::uint64_t waits_for_readers() const { return std::max(numbers_wait_for_, answers_wait_for_); }
 
     /// Announcements are kept until they can have a number: retry() has to be called now and then.

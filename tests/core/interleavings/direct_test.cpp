@@ -254,30 +254,30 @@ struct Leaving : Bound<3> {
 // Bound: two preemptions.
 TEST_CASE("a shutdown ends a direct announcement without waiting for the shutdown of who cannot announce any more",
           "[unit]") {
-    const auto result = explore<Leaving>([](Leaving&) {},
-                                         {[](Leaving& s) {
-                                              s.ranks[0].announce_directly(a);
-                                              s.ranks[0].run();
-                                              s.ended.store(1, std::memory_order_release);
-                                              s.ranks[0].shut_down();
-                                              s.ranks[0].run_until_closed();
-                                          },
-                                          [](Leaving& s) {
-                                              s.ranks[1].announce_directly(a);  // pending on another thread
-                                              s.ranks[1].shut_down();
-                                              s.ranks[1].run_until_closed();
-                                          },
-                                          [](Leaving& s) {
-                                              s.ranks[2].run_until(
-                                                  [&] { return s.ended.load(std::memory_order_acquire) == 1; });
-                                              s.ranks[2].shut_down();
-                                              s.ranks[2].run_until_closed();
-                                          }},
-                                         [](Leaving& s) {
-                                             s.require_all_ended();
-                                             RUEDA_EXPLORER_REQUIRE(s.ranks[0].direct == 0 && s.ranks[1].direct == 0);
-                                         },
-                                         {.preemptions = 2});
+    const auto result =
+        explore<Leaving>([](Leaving&) {},
+                         {[](Leaving& s) {
+                              s.ranks[0].announce_directly(a);
+                              s.ranks[0].run();
+                              s.ended.store(1, std::memory_order_release);
+                              s.ranks[0].shut_down();
+                              s.ranks[0].run_until_closed();
+                          },
+                          [](Leaving& s) {
+                              s.ranks[1].announce_directly(a);  // pending on another thread
+                              s.ranks[1].shut_down();
+                              s.ranks[1].run_until_closed();
+                          },
+                          [](Leaving& s) {
+                              s.ranks[2].run_until([&] { return s.ended.load(std::memory_order_acquire) == 1; });
+                              s.ranks[2].shut_down();
+                              s.ranks[2].run_until_closed();
+                          }},
+                         [](Leaving& s) {
+                             s.require_all_ended();
+                             RUEDA_EXPLORER_REQUIRE(s.ranks[0].direct == 0 && s.ranks[1].direct == 0);
+                         },
+                         {.preemptions = 2});
     INFO(result.report);
     CHECK(result.passed());
 }
