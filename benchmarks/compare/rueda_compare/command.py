@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         "--lock",
         type=Path,
         metavar="FILE",
-        help="hold the flock(2) of this file while peers run, and let others have it every 25 s",
+        help="hold the flock(2) of this file while peers run, and let others have it every 30 s",
     )
     parser.add_argument("--build", type=Path, metavar="FOLDER", help="build of Rueda (default: the newest in build/)")
     parser.add_argument(

@@ -171,7 +171,7 @@ class QuietMachine:
     """The flock(2) of a file that others take, too, before they use the machine; None: there is none. It is kept from
     one start of a peer to the next, but not for long."""
 
-    _KEEPS_SECONDS = 25
+    _KEEPS_SECONDS = 30
 
     def __init__(self, lock: Path | None) -> None:
         self._file = open(lock) if lock else None  # noqa: SIM115: kept until the end of the session
