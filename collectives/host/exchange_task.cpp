@@ -92,22 +92,25 @@ bool ExchangeTask::needs_cells(std::uint32_t member) const {
 }
 
 void ExchangeTask::copy_payloads() {
+    if (batch_.segments[0].output == nullptr) {
+        return;
+    }
     if (contributions_[set_.rank].at_once) {
         copy_own({0, contributions_[set_.rank].bytes});
     }
     for (std::uint32_t step = 1; step < set_.members; ++step) {
         const Contribution& other = contributions_[(set_.rank + step) % set_.members];
-        if (other.at_once && other.bytes > 0 && batch_.segments[0].output != nullptr) {
+        if (other.at_once && other.bytes > 0) {
             ops::copy(batch_.segments[0].output + other.output_offset, other.readable, other.bytes);
         }
     }
 }
 
-/// To my own place in my output, unless it lies there already.
+/// To my own place in my output, which there is, unless it lies there already.
 void ExchangeTask::copy_own(Range range) {
     const Segment& segment = batch_.segments[0];
     std::byte* const place = segment.output + contributions_[set_.rank].output_offset;
-    if (range.bytes() > 0 && segment.output != nullptr && place != segment.input) {
+    if (range.bytes() > 0 && place != segment.input) {
         ops::copy(place + range.begin, segment.input + range.begin, range.bytes(), store_);
     }
 }

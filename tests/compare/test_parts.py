@@ -35,7 +35,6 @@ class Gradients(unittest.TestCase):
         self.assertEqual(counts.count(16), 300 + 1)  # the shifts, and a bias
         self.assertTrue(all(count > 0 for count in counts))
 
-
     def test_weights_share_the_backward_pass(self):
         for name, weights in (("resnet50", 53 + 1), ("bert-large", 3 + 24 * 6 + 1), ("recommender", 300 + 6)):
             with self.subTest(name):

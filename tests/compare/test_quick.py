@@ -29,7 +29,14 @@ class Quick(unittest.TestCase):
             result = compare(
                 *("--quick", "--ranks", "2", "--sizes", "4,8K", "--seconds", "0.01", "--gradients", "recommender"),
                 *("--backward", "recommender=3"),
-                *("--operations", "allreduce,broadcast,allgather,reducescatter,alltoall", "--peers", f"{peers},bound", "--idle", "0.2"),
+                *(
+                    "--operations",
+                    "allreduce,broadcast,allgather,reducescatter,alltoall",
+                    "--peers",
+                    f"{peers},bound",
+                    "--idle",
+                    "0.2",
+                ),
                 *("--build", os.environ["RUEDA_BUILD"], "--output", folder),
             )
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
