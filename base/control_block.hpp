@@ -37,7 +37,7 @@ class SharedText {
 public:
     void write(std::string_view text) {
         std::array<std::uint64_t, kWords> words{};
-        std::memcpy(words.data(), text.data(), std::min(text.size(), kBytes - 1));
+        text.copy(reinterpret_cast<char*>(words.data()), kBytes - 1);  // also of an empty one without an address
         const std::uint32_t version = version_.load(std::memory_order_relaxed);
         // acq_rel RMWs instead of fences: ThreadSanitizer does not model standalone fences. Partner: read().
         version_.exchange(version + 1, std::memory_order_acq_rel);
