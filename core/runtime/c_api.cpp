@@ -218,6 +218,17 @@ struct Call {
     [[nodiscard]] rueda::core::TensorEntry* entry() const {
         return options->slot != nullptr ? &entry_of(*options->slot, *runtime) : nullptr;
     }
+    /// The same as begin(), and what `make` fills in from the Runtime and the options.
+    template <class Make>
+    Status begin(const char* name, const rueda_options* given, Request& request, Make&& make) {
+        RUEDA_RETURN_IF_FAILED(begin(name, given));
+        return make(*runtime, *options, request);
+    }
+    Status run(const char* name, const Request& request, Completion& completion) const {
+        rueda::core::TensorEntry* const known = entry();
+        return known != nullptr ? runtime->run(*known, request, completion)
+                                : runtime->run(name == nullptr ? "" : name, request, completion);
+    }
 };
 
 /// Starts what `make` fills in from the Runtime and the options.
@@ -225,8 +236,7 @@ template <class Make>
 Status start(const char* name, const rueda_options* given, rueda_handle** handle, Make&& make) {
     Call call;
     Request request;
-    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_RETURN_IF_FAILED(make(*call.runtime, *call.options, request));
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given, request, make));
     auto started = std::make_unique<rueda_handle>(call.runtime, 1);
     if (rueda_slot* slot = call.options->slot) {
         RUEDA_RETURN_IF_FAILED(call.runtime->start(entry_of(*slot, *call.runtime), request, *started));
@@ -242,13 +252,9 @@ template <class Make>
 Status run(const char* name, const rueda_options* given, Make&& make) {
     Call call;
     Request request;
-    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_RETURN_IF_FAILED(make(*call.runtime, *call.options, request));
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given, request, make));
     Completion completion;
-    if (rueda_slot* slot = call.options->slot) {
-        return call.runtime->run(entry_of(*slot, *call.runtime), request, completion);
-    }
-    return call.runtime->run(name == nullptr ? "" : name, request, completion);
+    return call.run(name, request, completion);
 }
 
 /// Waits for it as run() does, and gives a handle for its result where all went well.
@@ -256,12 +262,9 @@ template <class Make>
 Status run_for_result(const char* name, const rueda_options* given, rueda_handle** handle, Make&& make) {
     Call call;
     Request request;
-    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_RETURN_IF_FAILED(make(*call.runtime, *call.options, request));
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given, request, make));
     auto made = std::make_unique<rueda_handle>(call.runtime, 1);
-    rueda_slot* const slot = call.options->slot;
-    Status status = slot != nullptr ? call.runtime->run(entry_of(*slot, *call.runtime), request, *made)
-                                    : call.runtime->run(name == nullptr ? "" : name, request, *made);
+    Status status = call.run(name, request, *made);
     if (!made->done()) {
         return status;  // it was refused, and the engine does not know the handle
     }

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/runtime/process_set.hpp"
-#include "ops/reduce.hpp"
 
 namespace rueda::core {
 
@@ -39,12 +38,7 @@ void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place, Ur
         direct_.store(&entry, std::memory_order_seq_cst);
     }
     publish(place, entry, entry.generation, std::memory_order_seq_cst);
-    for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        auto& attention = arena_->control().ranks[member].attention;
-        if (attention.state() == base::AttentionState::blocked) {
-            attention.ring(base::AttentionState::blocked);
-        }
-    }
+    announced_more(urgency);
 }
 
 bool ProcessSet::finish_at_once(int looks) {
@@ -164,7 +158,7 @@ Status ProcessSet::reduce_or_copy_direct(const TensorEntry& entry) {
     const std::uint64_t bytes = request.count * size_of(dtype);
     const bool reduces = static_cast<Operation>(request.metadata.operation) == Operation::allreduce;
     const auto root = static_cast<std::uint32_t>(request.metadata.root);
-    std::array<const std::byte*, kInlineMembers> payloads;
+    Payloads payloads;
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         if (!reduces && member != root) {
             continue;
@@ -178,12 +172,7 @@ Status ProcessSet::reduce_or_copy_direct(const TensorEntry& entry) {
         }
     }
     if (reduces) {
-        ops::reduce({.dtype = dtype,
-                     .op = static_cast<ReduceOp>(request.metadata.reduce_op),
-                     .prescale = request.metadata.prescale,
-                     .postscale = request.metadata.postscale,
-                     .divisor = static_cast<int>(extent_.members)},
-                    {payloads.data(), extent_.members}, {&request.output, 1}, request.count);
+        reduce_payloads(request, payloads);
     } else if (rank_ != root || request.input != request.output) {
         std::memcpy(request.output, payloads[root], bytes);
     }
@@ -236,7 +225,7 @@ bool ProcessSet::direct_holds_retirement(std::uint64_t position, std::uint32_t s
 
 /// This rank has read `position`, after which it announces nothing in a slot, or in any: who waits for that in vain is
 /// rung, and this rank's own direct announcement, if there is one, may need that others read it.
-void ProcessSet::withdraw_directs_behind(std::uint64_t position) {
+void ProcessSet::pass_and_tell(std::uint64_t position) {
     advance_to(position + 1, std::memory_order_seq_cst);  // partner: look_at_direct()
     announced_more(Urgency::background);
     if (direct_.load(std::memory_order_relaxed) != nullptr) {

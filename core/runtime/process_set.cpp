@@ -650,11 +650,11 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
                     return Turn::idle;  // announced by another thread since the look above
                 }
                 handle_retire(entry.slot);
-                withdraw_directs_behind(position);
+                pass_and_tell(position);
                 return Turn::advanced;
             case EntryKind::closing:
                 closing_at_ = position;
-                withdraw_directs_behind(position);
+                pass_and_tell(position);
                 return Turn::advanced;
             case EntryKind::refused:
             case EntryKind::exhausted:
@@ -717,7 +717,7 @@ bool ProcessSet::run_inline(std::uint64_t position) {
     if (static_cast<Operation>(request.metadata.operation) != Operation::allreduce || request.count == 0) {
         return false;
     }
-    std::array<const std::byte*, kInlineMembers> payloads{};
+    Payloads payloads{};
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         const Place<Atomics>& place = memory_.place(called.slot, member, entry->generation);
         payloads[member] = memory_.payload(called.slot, member, entry->generation, bytes);
@@ -726,15 +726,20 @@ bool ProcessSet::run_inline(std::uint64_t position) {
         }
     }
     wake_others();
-    ops::reduce({.dtype = dtype,
+    reduce_payloads(request, payloads);
+    advance_to(position + 1);
+    complete(*entry, {});
+    return true;
+}
+
+/// Of an allreduce: in the order of the members, into the caller's output.
+void ProcessSet::reduce_payloads(const Request& request, const Payloads& payloads) const {
+    ops::reduce({.dtype = static_cast<DType>(request.metadata.dtype),
                  .op = static_cast<ReduceOp>(request.metadata.reduce_op),
                  .prescale = request.metadata.prescale,
                  .postscale = request.metadata.postscale,
                  .divisor = static_cast<int>(extent_.members)},
                 {payloads.data(), extent_.members}, {&request.output, 1}, request.count);
-    advance_to(position + 1);
-    complete(*entry, {});
-    return true;
 }
 
 Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {

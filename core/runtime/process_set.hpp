@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -109,6 +110,7 @@ public:
 
 private:
     using PlaceFlags = Place<Atomics>::Flags;
+    using Payloads = std::array<const std::byte*, kInlineMembers>;  ///< by member
     struct Waiting {
         Request request;
         Completion* completion;
@@ -159,7 +161,7 @@ private:
     void withdraw_direct(TensorEntry& entry);
     void finish_direct(TensorEntry& entry);
     [[nodiscard]] bool direct_holds_retirement(std::uint64_t position, std::uint32_t slot);
-    void withdraw_directs_behind(std::uint64_t position);
+    void pass_and_tell(std::uint64_t position);
 
     [[nodiscard]] bool others_may_go_direct(const TensorEntry& entry) const;
 
@@ -169,6 +171,7 @@ private:
     Turn start_batch(std::uint64_t position, bool urgent);
     Turn run_batch(std::uint64_t begin, std::uint64_t end);
     bool run_inline(std::uint64_t position);
+    void reduce_payloads(const Request& request, const Payloads& payloads) const;
     void wake_others();
     void ring_behind(std::uint64_t position);
     TensorEntry* called_entry(const Log<Atomics>::Entry& entry);

@@ -10,20 +10,13 @@ namespace {
 
 RanksResult run_suite(int size, const base::Config& config, RanksAs as) {
     const std::vector<Scenario> scenarios = all_scenarios();
-    return run_ranks(
-        size,
-        [&](RankContext& context) {
-            context.phase("init");
-            auto plane = context.open_control_plane();
-            plane.status().throw_if_failed();
-            auto client = RuntimeClient::create(config, std::move(plane).value());
-            client.status().throw_if_failed();
+    return run_clients(
+        size, config,
+        [&](RankContext& context, RuntimeClient& client) {
             for (const Scenario& scenario : scenarios) {
                 context.phase(scenario.name);
-                run_scenarios(*client.value(), {&scenario, 1});
+                run_scenarios(client, {&scenario, 1});
             }
-            context.phase("shutdown");
-            client.value()->shutdown().throw_if_failed();
         },
         // Seconds; but where other programs keep the cores busy, every hand-over between ranks waits for their turns.
         {.as = as, .deadline = std::chrono::seconds(280)});
