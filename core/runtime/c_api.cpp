@@ -218,12 +218,6 @@ struct Call {
     [[nodiscard]] rueda::core::TensorEntry* entry() const {
         return options->slot != nullptr ? &entry_of(*options->slot, *runtime) : nullptr;
     }
-    /// The same as begin(), and what `make` fills in from the Runtime and the options.
-    template <class Make>
-    Status begin(const char* name, const rueda_options* given, Request& request, Make&& make) {
-        RUEDA_RETURN_IF_FAILED(begin(name, given));
-        return make(*runtime, *options, request);
-    }
     Status run(const char* name, const Request& request, Completion& completion) const {
         rueda::core::TensorEntry* const known = entry();
         return known != nullptr ? runtime->run(*known, request, completion)
@@ -236,7 +230,8 @@ template <class Make>
 Status start(const char* name, const rueda_options* given, rueda_handle** handle, Make&& make) {
     Call call;
     Request request;
-    RUEDA_RETURN_IF_FAILED(call.begin(name, given, request, make));
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    RUEDA_RETURN_IF_FAILED(make(*call.runtime, *call.options, request));
     auto started = std::make_unique<rueda_handle>(call.runtime, 1);
     if (rueda_slot* slot = call.options->slot) {
         RUEDA_RETURN_IF_FAILED(call.runtime->start(entry_of(*slot, *call.runtime), request, *started));
@@ -252,7 +247,8 @@ template <class Make>
 Status run(const char* name, const rueda_options* given, Make&& make) {
     Call call;
     Request request;
-    RUEDA_RETURN_IF_FAILED(call.begin(name, given, request, make));
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    RUEDA_RETURN_IF_FAILED(make(*call.runtime, *call.options, request));
     Completion completion;
     return call.run(name, request, completion);
 }
@@ -262,7 +258,8 @@ template <class Make>
 Status run_for_result(const char* name, const rueda_options* given, rueda_handle** handle, Make&& make) {
     Call call;
     Request request;
-    RUEDA_RETURN_IF_FAILED(call.begin(name, given, request, make));
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    RUEDA_RETURN_IF_FAILED(make(*call.runtime, *call.options, request));
     auto made = std::make_unique<rueda_handle>(call.runtime, 1);
     Status status = call.run(name, request, *made);
     if (!made->done()) {
