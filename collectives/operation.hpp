@@ -17,6 +17,12 @@ enum class Operation : std::uint8_t {
     reducescatter = 6,
 };
 
+/// Whose input is announced by its first dimension, which may differ between ranks or steps, and the size of a row.
+[[nodiscard]] constexpr bool is_by_rows(Operation operation) noexcept {
+    return operation == Operation::allgather || operation == Operation::alltoall ||
+           operation == Operation::reducescatter;
+}
+
 [[nodiscard]] constexpr const char* name_of(Operation operation) noexcept {
     switch (operation) {
         case Operation::allreduce:

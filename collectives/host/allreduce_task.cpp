@@ -125,7 +125,8 @@ void AllreduceTask::step_inline() {
 void AllreduceTask::reduce_inline(const Segment& segment, std::span<const Location> locations) const {
     Sources sources{};
     for (std::uint32_t member = 0; member < set_.members; ++member) {
-        sources[member] = locations[member].payload;
+        // What travelled from here is the same as the input, and its lines stay with who reads them.
+        sources[member] = member == set_.rank ? segment.input : locations[member].payload;
     }
     ops::reduce(reduction_of(segment), {sources.data(), set_.members}, {&segment.output, 1}, segment.count);
 }

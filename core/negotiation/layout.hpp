@@ -319,7 +319,7 @@ public:
     static void initialise(std::byte* memory, const NegotiationExtent& extent);
 
     NegotiationMemory(std::byte* memory, const NegotiationExtent& extent)
-        : extent_(extent), offsets_(offsets(extent)), memory_(memory) {}
+        : extent_(extent), offsets_(offsets(extent)), changes_places_(extent.members == 2 ? 1 : 0), memory_(memory) {}
 
     [[nodiscard]] const NegotiationExtent& extent() const { return extent_; }
     [[nodiscard]] SetHeader<Atomics>& header() const { return *at<SetHeader<Atomics>>(0, 0); }
@@ -330,8 +330,7 @@ public:
         return *at<ArrivalWord<Atomics>>(offsets_.arrivals, slot);
     }
     [[nodiscard]] Place<Atomics>& place(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
-        return *at<Place<Atomics>>(offsets_.places,
-                                   (std::uint64_t{slot} * extent_.members + rank) * 2 + (generation & 1));
+        return *at<Place<Atomics>>(offsets_.places, place_index(slot, rank, generation));
     }
     /// Where the input of `bytes` bytes travels that belongs to a place; null: it is too large to travel. Two by parity
     /// as the places are, and for the same reason enough: they are written and read with them.
@@ -343,14 +342,13 @@ public:
         if (slot >= extent_.payload_slots || bytes > extent_.payload_bytes) {
             return nullptr;
         }
-        const std::uint64_t index = (std::uint64_t{slot} * extent_.members + rank) * 2 + (generation & 1);
-        return memory_ + offsets_.payloads + index * extent_.payload_bytes;
+        return memory_ + offsets_.payloads + place_index(slot, rank, generation) * extent_.payload_bytes;
     }
     /// Beside the place, for alltoalls only, and under its rules: written by its rank before the arrival, read by all
     /// after the call, two by parity. One number per member.
     [[nodiscard]] std::int64_t* splits(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
-        const std::uint64_t index = (std::uint64_t{slot} * extent_.members + rank) * 2 + (generation & 1);
-        return at<std::int64_t>(offsets_.splits, index * splits_row_bytes(extent_) / sizeof(std::int64_t));
+        return at<std::int64_t>(offsets_.splits,
+                                place_index(slot, rank, generation) * splits_row_bytes(extent_) / sizeof(std::int64_t));
     }
     [[nodiscard]] SlotRecord& record(std::uint32_t slot) const { return *at<SlotRecord>(offsets_.records, slot); }
     [[nodiscard]] SlotLabel<Atomics>& label(std::uint32_t slot) const {
@@ -381,6 +379,15 @@ public:
     }
 
 private:
+    /// Two by parity: who announces generation g + 2 has completed g + 1, which all have announced after they were done
+    /// with g. So it does not matter either whose place it was in g, and two members change places every other
+    /// generation: a rank then writes the lines that it has read, which its core holds, instead of its own of before,
+    /// which the other core would have to give up first.
+    [[nodiscard]] std::uint64_t place_index(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
+        const std::uint64_t owner = rank ^ (generation >> 1 & changes_places_);
+        return (std::uint64_t{slot} * extent_.members + owner) * 2 + (generation & 1);
+    }
+
     struct Offsets {
         std::size_t log, arrivals, places, payloads, records, labels, names, free, retired, mailboxes, mailbox_records,
             cursors, refusals, refused, splits, end;
@@ -398,6 +405,7 @@ private:
 
     NegotiationExtent extent_;
     Offsets offsets_;
+    std::uint64_t changes_places_;
     std::byte* memory_;
 };
 

@@ -29,10 +29,19 @@ constexpr std::uint64_t kSmallestUsualChunk = 32 * base::kKiB;  // below it the 
 constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
 constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
-/// Tensors up to this size travel with their announcement, which saves one or two waits for the others; measured with
-/// two ranks, it pays up to 32 KiB. What bounds it is memory: two such places a rank for each of the first slots.
+/// Tensors up to this size travel with their announcement, which saves one or two waits for the others. Of two ranks it
+/// was measured to pay up to 128 KiB, and each line crosses once (NegotiationMemory::place_index()); of more, each rank
+/// reads all the others' (docs/design/collectives.md). What bounds it is memory: two such places a rank and slot.
 constexpr std::uint32_t kPayloadBytes = 8 * base::kKiB;
+constexpr std::uint32_t kPayloadBytesOfTwo = 64 * base::kKiB;
 constexpr std::uint32_t kPayloadSlots = 256;
+constexpr std::uint64_t kPayloadMemory = 40 * base::kMiB;
+
+void plan_payloads(NegotiationExtent& extent) {
+    extent.payload_bytes = extent.members == 2 ? kPayloadBytesOfTwo : kPayloadBytes;
+    const std::uint64_t slots = kPayloadMemory / (std::uint64_t{2} * extent.members * extent.payload_bytes);
+    extent.payload_slots = std::min({kPayloadSlots, static_cast<std::uint32_t>(slots), extent.initial_slots});
+}
 
 /// Memory of the negotiation that a job with the initial number of slots touches.
 std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
@@ -124,8 +133,7 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     extent.slots = std::max(config.slots_max, extent.unnamed_slots + 1);
     extent.initial_slots = std::clamp(extent.initial_slots, extent.unnamed_slots + 1, extent.slots);
     if (members > 1 && members <= kInlineMembers) {
-        extent.payload_slots = std::min(kPayloadSlots, extent.initial_slots);
-        extent.payload_bytes = kPayloadBytes;
+        plan_payloads(extent);
     }
 
     collectives::ArenaPlan& plan = sizes.plan;

@@ -5,22 +5,23 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <span>
 #include <utility>
 
+#include "collectives/rows.hpp"
 #include "core/runtime/process_set.hpp"
+#include "ops/reduce.hpp"
 
 namespace rueda::core {
 
+using collectives::is_by_rows;
 using collectives::Location;
 using collectives::Operation;
 
 /// Of an announcement whose input travels along and whose metadata is as agreed. Under the enqueue lock. Only where a
 /// caller is about to look at the others' places by himself: nobody else would.
 bool ProcessSet::may_go_direct(const TensorEntry& entry, Urgency urgency) const {
-    const auto operation = static_cast<Operation>(entry.request.metadata.operation);
-    const bool suits =
-        operation == Operation::allreduce || operation == Operation::broadcast || operation == Operation::allgather;
-    return urgency != Urgency::background && suits && entry.request.count > 0 &&
+    return urgency != Urgency::background && entry.request.count > 0 &&
            direct_.load(std::memory_order_relaxed) == nullptr;
 }
 
@@ -54,7 +55,7 @@ bool ProcessSet::finish_at_once(int looks) {
     if (found == DirectState::complete && execute_direct(*entry)) {
         direct_.store(nullptr, std::memory_order_relaxed);
         Completion& completion = *entry->completion;
-        const bool has_result = static_cast<Operation>(entry->request.metadata.operation) == Operation::allgather;
+        const bool has_result = is_by_rows(static_cast<Operation>(entry->request.metadata.operation));
         entry->pending.store(false, std::memory_order_release);  // partner: the next submit of this name
         if (has_result) {
             completion.complete_one({});
@@ -66,18 +67,12 @@ bool ProcessSet::finish_at_once(int looks) {
 }
 
 /// Might another member have announced directly what this rank counts? Whether inputs travel differs with where they
-/// lie.
+/// lie, and with how many rows they have where ranks may have different ones.
 bool ProcessSet::others_may_go_direct(const TensorEntry& entry) const {
-    switch (static_cast<Operation>(entry.agreed.operation)) {
-        case Operation::allreduce:
-        case Operation::broadcast:
-            return extent_.members <= kInlineMembers &&
-                   memory_.payload(entry.slot, rank_, entry.generation, bytes_of(entry.agreed)) != nullptr;
-        case Operation::allgather:  // of any size
-            return extent_.members <= kInlineMembers;
-        default:
-            return false;
-    }
+    const auto operation = static_cast<Operation>(entry.agreed.operation);
+    const bool any_size = operation == Operation::allgather || operation == Operation::alltoall;
+    return extent_.members <= kInlineMembers &&
+           (any_size || memory_.payload(entry.slot, rank_, entry.generation, bytes_of(entry.agreed)) != nullptr);
 }
 
 /// After this rank has announced what it counts: members that announced the same directly have to count theirs.
@@ -127,8 +122,7 @@ void ProcessSet::finish_direct(TensorEntry& entry) {
 /// False: what a member announced is not what it agreed to, or there is no memory to go on, and the job ends.
 bool ProcessSet::execute_direct(TensorEntry& entry) {
     try {
-        const bool gathers = static_cast<Operation>(entry.request.metadata.operation) == Operation::allgather;
-        const Status executed = gathers ? gather_direct(entry) : reduce_or_copy_direct(entry);
+        const Status executed = combine_direct(entry);
         if (!executed.is_ok()) [[unlikely]] {
             raise(executed.code(), executed.message());
             return false;
@@ -141,6 +135,24 @@ bool ProcessSet::execute_direct(TensorEntry& entry) {
         note_use(entry);
     }
     return true;
+}
+
+Status ProcessSet::combine_direct(TensorEntry& entry) {
+    switch (static_cast<Operation>(entry.request.metadata.operation)) {
+        case Operation::allreduce:
+        case Operation::broadcast:
+            return reduce_or_copy_direct(entry);
+        case Operation::allgather:
+            return gather_direct(entry);
+        case Operation::reducescatter:
+            return scatter_direct(entry);
+        case Operation::alltoall:
+            return exchange_direct(entry);
+        case Operation::barrier:
+        case Operation::join:  // without elements
+            break;
+    }
+    return failure(ErrorCode::internal, "'{}' was announced directly", entry.name);
 }
 
 /// The log does not show that the slot is in use: a hint to who looks for slots that are not.
@@ -172,25 +184,35 @@ Status ProcessSet::reduce_or_copy_direct(const TensorEntry& entry) {
         }
     }
     if (reduces) {
-        reduce_payloads(request, payloads);
+        payloads[rank_] = request.input;  // the same, and its lines stay with who reads them
+        reduce_payloads(request, payloads, request.output, request.count);
     } else if (rank_ != root || request.input != request.output) {
         std::memcpy(request.output, payloads[root], bytes);
     }
     return {};
 }
 
-Status ProcessSet::gather_direct(TensorEntry& entry) {
-    const Request& request = entry.request;
-    const std::uint64_t row_bytes = request.count * size_of(static_cast<DType>(request.metadata.dtype));
-    std::array<Location, kInlineMembers> of;
-    std::int64_t rows = 0;
-    std::int64_t rows_before = 0;
+/// Of an operation by rows; this rank's own is its input.
+Status ProcessSet::locate_payloads(const TensorEntry& entry, Locations& of) const {
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         RUEDA_RETURN_IF_FAILED(locate(entry, entry.slot, member, of[member]));
         if (of[member].payload == nullptr) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced directly, and without a payload",
                            entry.name, member);
         }
+    }
+    of[rank_].payload = entry.request.input;
+    return {};
+}
+
+Status ProcessSet::gather_direct(TensorEntry& entry) {
+    const Request& request = entry.request;
+    const std::uint64_t row_bytes = request.count * size_of(static_cast<DType>(request.metadata.dtype));
+    Locations of;
+    RUEDA_RETURN_IF_FAILED(locate_payloads(entry, of));
+    std::int64_t rows = 0;
+    std::int64_t rows_before = 0;
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
         rows_before = member == rank_ ? rows : rows_before;
         rows += of[member].first_dimension;  // each of a few KiB
     }
@@ -199,9 +221,51 @@ Status ProcessSet::gather_direct(TensorEntry& entry) {
     std::byte* next = output.value();
     for (std::uint32_t member = 0; member < extent_.members && next != nullptr; ++member) {
         const std::uint64_t bytes = static_cast<std::uint64_t>(of[member].first_dimension) * row_bytes;
-        if (bytes > 0) {
-            std::memcpy(next, of[member].payload, bytes);
+        ops::copy(next, of[member].payload, bytes);
+        next += bytes;
+    }
+    return {};
+}
+
+Status ProcessSet::scatter_direct(TensorEntry& entry) {
+    const Request& request = entry.request;
+    const std::uint64_t row_bytes = request.count * size_of(static_cast<DType>(request.metadata.dtype));
+    Locations of;
+    RUEDA_RETURN_IF_FAILED(locate_payloads(entry, of));
+    RUEDA_RETURN_IF_FAILED(check_rows(entry, std::span(of).first(extent_.members)));
+    Result<std::byte*> output = output_of_share(entry);
+    RUEDA_RETURN_IF_FAILED(output.status());
+    const collectives::Rows share = collectives::rows_of_member(request.first_dimension, rank_, extent_.members);
+    if (share.count > 0) {
+        Payloads payloads{};
+        for (std::uint32_t member = 0; member < extent_.members; ++member) {
+            payloads[member] = of[member].payload + static_cast<std::uint64_t>(share.begin) * row_bytes;
         }
+        reduce_payloads(request, payloads, output.value(), static_cast<std::uint64_t>(share.count) * request.count);
+    }
+    return {};
+}
+
+Status ProcessSet::exchange_direct(TensorEntry& entry) {
+    const Request& request = entry.request;
+    const std::uint64_t row_bytes = request.count * size_of(static_cast<DType>(request.metadata.dtype));
+    const std::uint32_t members = extent_.members;
+    Locations of;
+    RUEDA_RETURN_IF_FAILED(locate_payloads(entry, of));
+    const Result<std::int64_t> rows = read_splits(entry, entry.slot, std::span(of).first(members), direct_splits_);
+    RUEDA_RETURN_IF_FAILED(rows.status());
+    Result<std::byte*> output = output_of_all(entry, rows.value(), 0);
+    RUEDA_RETURN_IF_FAILED(output.status());
+    std::byte* next = output.value();
+    for (std::uint32_t member = 0; member < members && next != nullptr; ++member) {
+        const std::span<const std::int64_t> splits =
+            std::span(direct_splits_).subspan(std::size_t{member} * members, members);
+        std::uint64_t rows_before = 0;
+        for (const std::int64_t split : splits.first(rank_)) {
+            rows_before += static_cast<std::uint64_t>(split);
+        }
+        const std::uint64_t bytes = static_cast<std::uint64_t>(splits[rank_]) * row_bytes;
+        ops::copy(next, of[member].payload + rows_before * row_bytes, bytes);
         next += bytes;
     }
     return {};

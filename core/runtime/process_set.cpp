@@ -10,6 +10,7 @@
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/memory_limits.hpp"
+#include "base/prefetch.hpp"
 #include "base/text.hpp"
 #include "collectives/rows.hpp"
 #include "core/fusion/batch_end.hpp"
@@ -18,6 +19,7 @@
 
 namespace rueda::core {
 
+using collectives::is_by_rows;
 using collectives::Location;
 using collectives::Operation;
 using collectives::StepResult;
@@ -26,7 +28,7 @@ namespace {
 
 /// Resident tensors travel with their announcement up to here: beyond, combining them in place moves fewer lines than
 /// that saves time by leaving out the wait for the others' shares.
-constexpr std::uint64_t kResidentPayloadBytes = 2048;
+constexpr std::uint64_t kResidentPayloadBytes = 8192;
 
 /// A reason that ends many operations, as the end of this one. `name`: empty for what has none.
 Status about(std::string_view name, const Status& reason) {
@@ -35,12 +37,6 @@ Status about(std::string_view name, const Status& reason) {
     } catch (const std::bad_alloc&) {
         return reason;
     }
-}
-
-/// Whose input is announced by its first dimension, which may differ between ranks or steps, and the size of a row.
-bool is_by_rows(Operation operation) {
-    return operation == Operation::allgather || operation == Operation::alltoall ||
-           operation == Operation::reducescatter;
 }
 
 /// Before the arrival, like the place. Other operations than alltoalls have none.
@@ -249,9 +245,9 @@ void ProcessSet::prefetch(const TensorEntry& entry) const {
     // What goes directly has no use for it, and would take it from the others' caches. As the last time, it is likely.
     const bool directly = (memory_.place(entry.slot, rank_, entry.generation).flags & PlaceFlags::kDirect) != 0;
     if (!directly) {
-        __builtin_prefetch(&memory_.arrivals(entry.slot), 1);
+        base::prefetch_to_write(&memory_.arrivals(entry.slot));
     }
-    __builtin_prefetch(&memory_.place(entry.slot, rank_, generation), 1);
+    base::prefetch_to_write(&memory_.place(entry.slot, rank_, generation));
     if (!directly && extent_.members <= kInlineMembers) {
         for (std::uint32_t member = 0; member < extent_.members; ++member) {
             __builtin_prefetch(&memory_.place(entry.slot, member, generation), 0);
@@ -269,11 +265,11 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
     ++entry.generation;
     Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
     const bool travels = fill(place, entry, entry.generation, changed);
+    fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
     if (travels && !changed && may_go_direct(entry, urgency)) {
         announce_directly(entry, place, urgency);
         return;
     }
-    fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
     // Where others may have announced directly, this is a word to them.
     const bool is_awaited = others_may_go_direct(entry);
     publish(place, entry, entry.generation, is_awaited ? std::memory_order_seq_cst : std::memory_order_release);
@@ -726,20 +722,22 @@ bool ProcessSet::run_inline(std::uint64_t position) {
         }
     }
     wake_others();
-    reduce_payloads(request, payloads);
+    payloads[rank_] = request.input;  // the same, and its lines stay with who reads them
+    reduce_payloads(request, payloads, request.output, request.count);
     advance_to(position + 1);
     complete(*entry, {});
     return true;
 }
 
-/// Of an allreduce: in the order of the members, into the caller's output.
-void ProcessSet::reduce_payloads(const Request& request, const Payloads& payloads) const {
+/// `count` elements in the order of the members.
+void ProcessSet::reduce_payloads(const Request& request, const Payloads& payloads, std::byte* output,
+                                 std::uint64_t count) const {
     ops::reduce({.dtype = static_cast<DType>(request.metadata.dtype),
                  .op = static_cast<ReduceOp>(request.metadata.reduce_op),
                  .prescale = request.metadata.prescale,
                  .postscale = request.metadata.postscale,
                  .divisor = static_cast<int>(extent_.members)},
-                {payloads.data(), extent_.members}, {&request.output, 1}, request.count);
+                {payloads.data(), extent_.members}, {&output, 1}, count);
 }
 
 Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
@@ -899,30 +897,50 @@ Status ProcessSet::prepare_output(TensorEntry& entry, std::uint32_t slot) {
     }
 }
 
-/// All members have agreed on the first dimension, but what they announced is in memory that others can write to.
 Status ProcessSet::prepare_reducescatter(TensorEntry& entry) {
+    RUEDA_RETURN_IF_FAILED(check_rows(entry, locations_));
+    return set_output(output_of_share(entry));
+}
+
+/// All members have agreed on the first dimension, but what they announced is in memory that others can write to.
+Status ProcessSet::check_rows(const TensorEntry& entry, std::span<const Location> of) const {
     const std::int64_t rows = entry.request.first_dimension;
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        if (const std::int64_t found = locations_[member].first_dimension; found != rows) {
+        if (const std::int64_t found = of[member].first_dimension; found != rows) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced {} rows for a reducescatter of {}",
                            entry.name, member, found, rows);
         }
     }
-    if (entry.request.output != nullptr) {
-        return {};
-    }
-    return set_output(allocate_output(entry, collectives::rows_of_member(rows, rank_, extent_.members).count));
+    return {};
 }
 
-/// What the members announced, copied once and checked: it comes from other processes.
+/// Of a reducescatter: the caller's output where he gave one.
+Result<std::byte*> ProcessSet::output_of_share(TensorEntry& entry) {
+    if (entry.request.output != nullptr) {
+        return entry.request.output;
+    }
+    const std::int64_t rows = entry.request.first_dimension;
+    return allocate_output(entry, collectives::rows_of_member(rows, rank_, extent_.members).count);
+}
+
 Status ProcessSet::prepare_alltoall(TensorEntry& entry, std::uint32_t slot) {
-    splits_.clear();
+    const Result<std::int64_t> rows = read_splits(entry, slot, locations_, splits_);
+    RUEDA_RETURN_IF_FAILED(rows.status());
+    return set_output(output_of_all(entry, rows.value(), 0));
+}
+
+/// What the members announced, copied once and checked: it comes from other processes. Gives the rows for this rank.
+Result<std::int64_t> ProcessSet::read_splits(TensorEntry& entry, std::uint32_t slot, std::span<const Location> of,
+                                             std::vector<std::int64_t>& splits) const {
+    splits.clear();
     std::vector<std::int64_t>& received = entry.completion->received_splits;
     received.clear();
     std::int64_t rows = 0;
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        const std::int64_t* announced = memory_.splits(slot, member, entry.generation);
-        std::int64_t left = locations_[member].first_dimension;
+        // This rank's lines stay with who reads them.
+        const std::int64_t* announced =
+            member == rank_ ? entry.request.splits.data() : memory_.splits(slot, member, entry.generation);
+        std::int64_t left = of[member].first_dimension;
         for (std::uint32_t to = 0; to < extent_.members; ++to) {
             const std::int64_t split = copy_once(announced[to]);
             if (split < 0 || split > left) {
@@ -930,20 +948,20 @@ Status ProcessSet::prepare_alltoall(TensorEntry& entry, std::uint32_t slot) {
                 break;
             }
             left -= split;
-            splits_.push_back(split);
+            splits.push_back(split);
         }
         if (left != 0) {
             return failure(ErrorCode::internal,
                            "tensor '{}': rank {} announced splits that are not those of its {} rows", entry.name,
-                           member, locations_[member].first_dimension);
+                           member, of[member].first_dimension);
         }
-        received.push_back(splits_[std::size_t{member} * extent_.members + rank_]);
+        received.push_back(splits[std::size_t{member} * extent_.members + rank_]);
         if (__builtin_add_overflow(rows, received.back(), &rows)) {
             return failure(ErrorCode::resource_exhausted, "tensor '{}': the received first dimensions overflow",
                            entry.name);
         }
     }
-    return set_output(output_of_all(entry, rows, 0));
+    return rows;
 }
 
 Status ProcessSet::prepare_allgather(TensorEntry& entry) {

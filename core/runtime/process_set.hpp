@@ -153,8 +153,13 @@ private:
     [[nodiscard]] bool may_go_direct(const TensorEntry& entry, Urgency urgency) const;
     void announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
     [[nodiscard]] bool execute_direct(TensorEntry& entry);
+    Status combine_direct(TensorEntry& entry);
     Status reduce_or_copy_direct(const TensorEntry& entry);
+    using Locations = std::array<collectives::Location, kInlineMembers>;  ///< by member
+    Status locate_payloads(const TensorEntry& entry, Locations& of) const;
     Status gather_direct(TensorEntry& entry);
+    Status scatter_direct(TensorEntry& entry);
+    Status exchange_direct(TensorEntry& entry);
     void note_use(const TensorEntry& entry);
     void ring_direct_waiters(const TensorEntry& entry);
     DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
@@ -171,7 +176,8 @@ private:
     Turn start_batch(std::uint64_t position, bool urgent);
     Turn run_batch(std::uint64_t begin, std::uint64_t end);
     bool run_inline(std::uint64_t position);
-    void reduce_payloads(const Request& request, const Payloads& payloads) const;
+    void reduce_payloads(const Request& request, const Payloads& payloads, std::byte* output,
+                         std::uint64_t count) const;
     void wake_others();
     void ring_behind(std::uint64_t position);
     TensorEntry* called_entry(const Log<Atomics>::Entry& entry);
@@ -181,7 +187,11 @@ private:
     Status prepare_output(TensorEntry& entry, std::uint32_t slot);
     Status prepare_allgather(TensorEntry& entry);
     Status prepare_reducescatter(TensorEntry& entry);
+    Status check_rows(const TensorEntry& entry, std::span<const collectives::Location> of) const;
+    Result<std::byte*> output_of_share(TensorEntry& entry);
     Status prepare_alltoall(TensorEntry& entry, std::uint32_t slot);
+    Result<std::int64_t> read_splits(TensorEntry& entry, std::uint32_t slot, std::span<const collectives::Location> of,
+                                     std::vector<std::int64_t>& splits) const;
     Status set_output(Result<std::byte*> output);
     Result<std::byte*> output_of_all(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before);
     Result<std::byte*> allocate_output(TensorEntry& entry, std::int64_t rows);
@@ -241,7 +251,8 @@ private:
     std::int64_t hold_until_ns_ = 0;
     std::vector<collectives::Segment> segments_;
     std::vector<collectives::Location> locations_;
-    std::vector<std::int64_t> splits_;  // of the alltoall under way
+    std::vector<std::int64_t> splits_;         // of the alltoall under way
+    std::vector<std::int64_t> direct_splits_;  // of one that was announced directly
     std::vector<TensorEntry*> batch_entries_;
 };
 
