@@ -186,9 +186,8 @@ StepResult AllreduceTask::step_staged() {
         } else {
             reduce_share(reduced_chunks_++);
         }
-        if (reduced_chunks_ == chunk_count_) {
-            // What I have to fetch yet lies in my own cells. The next line wakes for both; partner: cell_is_free() of
-            // whatever comes after this batch.
+        if (fetched_chunks_ == chunk_count_) {
+            // The next line wakes for both; partner: cell_is_free() of whatever comes after this batch.
             set_.mine().fetched.store(before + chunk_count_, std::memory_order_seq_cst);
         }
         set_.publish(set_.mine().reduced, before + reduced_chunks_);
@@ -199,6 +198,9 @@ StepResult AllreduceTask::step_staged() {
         // All have combined it, so they read and write my cell no more; and no rank is here before it has ended the
         // batches before.
         set_.free_chunks = before + fetched_chunks_;
+        if (fetched_chunks_ == chunk_count_) {
+            set_.publish(set_.mine().fetched, before + chunk_count_);  // not before: others may write to my cells then
+        }
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
     }
     return StepResult::waiting;

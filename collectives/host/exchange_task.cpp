@@ -163,19 +163,28 @@ StepResult ExchangeTask::step() {
     return StepResult::done;
 }
 
+/// Of a broadcast only one member stages, and the lines come back to it whichever they are.
+bool ExchangeTask::changes_cells() const { return batch_.operation != Operation::broadcast; }
+
+std::byte* ExchangeTask::cell(std::uint32_t member, std::uint64_t index) const {
+    const std::uint64_t number = set_.chunks + index;
+    return changes_cells() ? set_.exchanged_cell(member, number) : set_.arena->cell(member, number);
+}
+
 bool ExchangeTask::may_stage() const {
     if (staged_chunks_ == chunk_count_) {
         return false;
     }
+    const std::uint64_t number = set_.chunks + staged_chunks_;
     return !needs_cells(set_.rank) ||
-           (staged_chunks_ < fetched_chunks_ + 2 && set_.cell_is_free(set_.chunks + staged_chunks_));
+           (staged_chunks_ < fetched_chunks_ + 2 &&
+            (changes_cells() ? set_.exchanged_cell_is_free(number) : set_.cell_is_free(number)));
 }
 
 void ExchangeTask::stage(std::uint64_t index) {
     const Range part = part_of(contributions_[set_.rank], index);
     if (part.bytes() > 0 && needs_cells(set_.rank)) {
-        ops::copy(set_.arena->cell(set_.rank, set_.chunks + index), batch_.segments[0].input + part.begin,
-                  part.bytes());
+        ops::copy(cell(set_.rank, index), batch_.segments[0].input + part.begin, part.bytes());
     }
     if (i_push_) {
         push(part);
@@ -208,8 +217,7 @@ void ExchangeTask::fetch(std::uint64_t index) {
             part.end = pushed(part).begin;
         }
         if (part.bytes() > 0) {
-            const std::byte* source =
-                needs_cells(member) ? set_.arena->cell(member, set_.chunks + index) : other.readable + part.begin;
+            const std::byte* source = needs_cells(member) ? cell(member, index) : other.readable + part.begin;
             ops::copy(batch_.segments[0].output + other.output_offset + part.begin, source, part.bytes(), store_);
         }
     }

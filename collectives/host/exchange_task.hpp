@@ -47,6 +47,8 @@ private:
     [[nodiscard]] bool is_pushed_to(std::uint32_t member) const;
     [[nodiscard]] Range pushed(Range part) const;
     void push(Range part);
+    [[nodiscard]] bool changes_cells() const;
+    [[nodiscard]] std::byte* cell(std::uint32_t member, std::uint64_t index) const;
     [[nodiscard]] bool may_stage() const;
     void stage(std::uint64_t index);
     [[nodiscard]] bool may_fetch() const;

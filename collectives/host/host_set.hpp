@@ -53,12 +53,25 @@ struct HostSet {
         }
         return true;
     }
-    /// May the cell of chunk `number` be written? It held the chunk that is so many cells back: everybody must have
-    /// read that.
+    /// May the cell of chunk `number` be written? It held the chunk that is so many cells back: everybody must be done
+    /// with that.
     [[nodiscard]] bool cell_is_free(std::uint64_t number) const {
         const std::uint32_t cells = arena->plan().cells_per_rank;
         return number < cells || number + 1 - cells <= free_chunks ||
                all_reached(&Progress::fetched, number + 1 - cells);
+    }
+
+    /// Where `member` stages chunk `number` of an exchange: something that others read there and nobody reads back. Two
+    /// members change cells each time round, so that a rank writes the lines that it has read, which its core holds,
+    /// and each crosses once.
+    [[nodiscard]] std::byte* exchanged_cell(std::uint32_t member, std::uint64_t number) const {
+        const std::uint64_t turn = members == 2 ? number / arena->plan().cells_per_rank % 2 : 0;
+        return arena->cell(static_cast<std::uint32_t>(member ^ turn), number);
+    }
+    /// The same of such a cell: what is known of my own cells says nothing about it.
+    [[nodiscard]] bool exchanged_cell_is_free(std::uint64_t number) const {
+        const std::uint32_t cells = arena->plan().cells_per_rank;
+        return number < cells || all_reached(&Progress::fetched, number + 1 - cells);
     }
     [[nodiscard]] bool reached(std::uint32_t member, std::atomic<std::uint64_t> Progress::*counter,
                                std::uint64_t value) const {

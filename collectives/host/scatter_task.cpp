@@ -104,7 +104,7 @@ bool ScatterTask::is_staged(std::uint32_t member) const {
 
 std::byte* ScatterTask::in_cell(std::uint32_t from, std::uint32_t to, std::uint64_t index) const {
     const std::uint32_t place = (to + set_.members - from - 1) % set_.members;
-    return set_.arena->cell(from, set_.chunks + index) + place * piece_bytes_;
+    return set_.exchanged_cell(from, set_.chunks + index) + place * piece_bytes_;
 }
 
 StepResult ScatterTask::step() {
@@ -132,7 +132,7 @@ StepResult ScatterTask::step() {
 /// One chunk ahead: more would drive what the others read out of the caches.
 bool ScatterTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < taken_chunks_ + 2 &&
-           set_.cell_is_free(set_.chunks + staged_chunks_);
+           set_.exchanged_cell_is_free(set_.chunks + staged_chunks_);
 }
 
 void ScatterTask::stage(std::uint64_t index) {
@@ -167,12 +167,12 @@ void ScatterTask::take(std::uint64_t index) {
 
 const std::byte* ScatterTask::source(std::uint32_t member, std::uint64_t index) const {
     const std::uint64_t begin = piece(from_[member], index).begin;
+    if (member == set_.rank) {
+        return batch_.segments[0].input + begin;
+    }
     const Location& location = batch_.locations[member];
     if (location.payload != nullptr) {
         return location.payload + begin;
-    }
-    if (member == set_.rank) {
-        return batch_.segments[0].input + begin;
     }
     return location.input != nullptr ? location.input + begin : in_cell(member, set_.rank, index);
 }
