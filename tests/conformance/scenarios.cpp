@@ -10,8 +10,8 @@ namespace rueda::tests {
 
 std::vector<Scenario> all_scenarios() {
     std::vector<Scenario> all;
-    for (const auto& part :
-         {allreduce_scenarios(), exchange_scenarios(), scatter_scenarios(), naming_scenarios(), error_scenarios()}) {
+    for (const auto& part : {allreduce_scenarios(), exchange_scenarios(), scatter_scenarios(), turns_scenarios(),
+                             naming_scenarios(), error_scenarios()}) {
         all.insert(all.end(), part.begin(), part.end());
     }
     return all;
