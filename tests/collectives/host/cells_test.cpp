@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Two members, stepped by one thread in an order of the test's choice: who writes into a cell, and when.
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "collectives/host/allreduce_task.hpp"
+#include "collectives/host/exchange_task.hpp"
+
+namespace rueda::collectives {
+namespace {
+
+constexpr std::uint64_t kCellBytes = 64;
+constexpr std::size_t kCellFloats = kCellBytes / sizeof(float);
+
+std::array<std::shared_ptr<Arena>, 2> arenas_of_two(std::uint32_t cells) {
+    const ArenaPlan plan{.members = 2, .cell_bytes = kCellBytes, .cells_per_rank = cells};
+    Result<base::UniqueFd> memory = Arena::create_memory(plan);
+    REQUIRE(memory.is_ok());
+    std::array<std::shared_ptr<Arena>, 2> arenas;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+        Result<std::shared_ptr<Arena>> mapped = Arena::map(base::duplicate(memory.value().value()), plan, rank);
+        REQUIRE(mapped.is_ok());
+        arenas[rank] = mapped.value();
+    }
+    arenas[0]->initialise();
+    return arenas;
+}
+
+/// A member with its own mapping, its tensor, and room for two of them.
+struct Member {
+    explicit Member(const std::shared_ptr<Arena>& arena, std::size_t count)
+        : set(arena), allreduce(set), exchange(set), tensor(count), gathered(2 * count) {}
+
+    void begin_allreduce() {
+        segment = {.count = tensor.size(), .input = bytes(tensor), .output = bytes(tensor)};
+        locations.assign(2, {});
+        allreduce.begin(
+            {.operation = Operation::allreduce, .segments = {&segment, 1}, .locations = locations, .splits = {}});
+    }
+    void begin_allgather() {
+        segment = {.count = 1, .input = bytes(tensor), .output = bytes(gathered)};
+        locations.assign(2, {.first_dimension = static_cast<std::int64_t>(tensor.size())});
+        exchange.begin(
+            {.operation = Operation::allgather, .segments = {&segment, 1}, .locations = locations, .splits = {}});
+    }
+    static std::byte* bytes(std::vector<float>& of) { return reinterpret_cast<std::byte*>(of.data()); }
+
+    HostSet set;
+    AllreduceTask allreduce;
+    ExchangeTask exchange;
+    std::vector<float> tensor;
+    std::vector<float> gathered;
+    Segment segment;
+    std::vector<Location> locations;
+};
+
+/// Until it is done or has to wait for the other.
+StepResult run(Task& task) {
+    StepResult result = StepResult::advanced;
+    for (int step = 0; step < 1000 && result == StepResult::advanced; ++step) {
+        result = task.step();
+    }
+    return result;
+}
+
+void run_both(Task& one, Task& other) {
+    StepResult of_one = StepResult::waiting;
+    StepResult of_other = StepResult::waiting;
+    for (int turn = 0; turn < 1000 && (of_one != StepResult::done || of_other != StepResult::done); ++turn) {
+        of_one = of_one == StepResult::done ? of_one : run(one);
+        of_other = of_other == StepResult::done ? of_other : run(other);
+    }
+    REQUIRE(of_one == StepResult::done);
+    REQUIRE(of_other == StepResult::done);
+}
+
+}  // namespace
+
+TEST_CASE("two members change cells each time round, and never have the same one", "[unit]") {
+    const auto arenas = arenas_of_two(4);
+    const HostSet set(arenas[0]);
+    for (std::uint64_t number = 0; number < 32; ++number) {
+        INFO("chunk " << number);
+        CHECK(set.exchanged_cell(0, number) != set.exchanged_cell(1, number));
+        CHECK(set.exchanged_cell(0, number + 4) == set.exchanged_cell(1, number));
+        CHECK(set.exchanged_cell(0, number + 8) == set.exchanged_cell(0, number));
+    }
+}
+
+TEST_CASE("a member that has its results to fetch keeps its cells from an exchange that follows", "[unit]") {
+    // Two cells and two chunks: the exchange's first chunk would go into the cell of the late member's first one.
+    constexpr std::size_t kCount = 2 * kCellFloats;
+    const auto arenas = arenas_of_two(2);
+    Member late(arenas[0], kCount);
+    Member quick(arenas[1], kCount);
+    std::iota(late.tensor.begin(), late.tensor.end(), 1.0F);
+    std::iota(quick.tensor.begin(), quick.tensor.end(), 100.0F);
+
+    late.begin_allreduce();
+    quick.begin_allreduce();
+    REQUIRE(run(late.allreduce) == StepResult::waiting);
+    REQUIRE(run(quick.allreduce) == StepResult::waiting);
+    while (arenas[0]->progress(0).reduced.load() < 2) {  // all combined, nothing fetched
+        REQUIRE(late.allreduce.step() == StepResult::advanced);
+    }
+    REQUIRE(run(quick.allreduce) == StepResult::done);
+
+    std::fill(quick.tensor.begin(), quick.tensor.end(), -1.0F);  // what it stages next is no result of before
+    quick.begin_allgather();
+    CHECK(run(quick.exchange) == StepResult::waiting);
+    CHECK(run(late.allreduce) == StepResult::done);
+    for (std::size_t i = 0; i < kCount; ++i) {
+        CHECK(late.tensor[i] == 101.0F + 2.0F * static_cast<float>(i));
+    }
+
+    late.begin_allgather();
+    run_both(late.exchange, quick.exchange);
+    for (std::size_t i = 0; i < 2 * kCount; ++i) {
+        CHECK(late.gathered[i] == (i < kCount ? 101.0F + 2.0F * static_cast<float>(i) : -1.0F));
+        CHECK(quick.gathered[i] == late.gathered[i]);
+    }
+}
+
+TEST_CASE("exchanges and allreduces follow each other through the same cells", "[unit]") {
+    const auto arenas = arenas_of_two(2);
+    for (std::size_t count : {1U, 16U, 17U, 100U, 300U}) {
+        Member one(arenas[0], count);
+        Member other(arenas[1], count);
+        one.set.chunks = other.set.chunks = arenas[0]->progress(0).staged.load();
+        std::iota(one.tensor.begin(), one.tensor.end(), 0.0F);
+        std::iota(other.tensor.begin(), other.tensor.end(), 5.0F);
+        float factor = 1;
+        for (int round = 0; round < 5; ++round) {
+            one.begin_allreduce();
+            other.begin_allreduce();
+            run_both(one.allreduce, other.allreduce);
+            one.begin_allgather();
+            other.begin_allgather();
+            run_both(other.exchange, one.exchange);
+            for (std::size_t i = 0; i < 2 * count; ++i) {
+                const float expected = factor * (5.0F + 2.0F * static_cast<float>(i % count));
+                CHECK(one.gathered[i] == expected);
+                CHECK(other.gathered[i] == expected);
+            }
+            factor *= 2;
+        }
+    }
+}
+
+}  // namespace rueda::collectives
