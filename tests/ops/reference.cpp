@@ -203,4 +203,27 @@ Bytes expected(const Reduction& r, const std::vector<Bytes>& sources, std::size_
     return result;
 }
 
+Bytes expected_in_groups(const Reduction& r, const std::vector<Bytes>& sources, const GroupSizes& sizes,
+                         std::size_t count) {
+    if (r.dtype != DType::float16 && r.dtype != DType::bfloat16 && r.dtype != DType::float32 &&
+        r.dtype != DType::float64) {
+        return expected(r, sources, count);  // integers: the same in any order
+    }
+    const bool adds = r.op == ReduceOp::sum || r.op == ReduceOp::average;
+    const bool small = r.dtype == DType::float16 && adds;
+    const double after = r.op == ReduceOp::average ? r.postscale / r.divisor : r.postscale;
+    std::vector<Bytes> partials;
+    auto next = sources.begin();
+    for (const std::uint32_t size : sizes) {
+        partials.push_back(expected({.dtype = r.dtype,
+                                     .op = adds ? ReduceOp::sum : r.op,
+                                     .prescale = r.prescale,
+                                     .postscale = small ? after : 1.0},
+                                    {next, next + size}, count));
+        next += size;
+    }
+    return expected({.dtype = r.dtype, .op = adds ? ReduceOp::sum : r.op, .postscale = small ? 1.0 : after}, partials,
+                    count);
+}
+
 }  // namespace rueda::ops::test
