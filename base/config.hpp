@@ -49,6 +49,8 @@ struct Config {
     std::uint64_t chunk_bytes = 0;  ///< 0: from the size of the L2 cache
     std::uint32_t cells_per_rank = 4;
     double spin_seconds = -1;  ///< -1: automatic
+    bool numa_first = false;
+    std::string topology;  ///< empty: the machine's own
 
     // Memory.
     std::uint64_t arena_limit_bytes = 64 * kMiB;

@@ -92,7 +92,7 @@ struct alignas(kCacheLine) RankBlock {
 /// The first page of the arena.
 struct alignas(4096) ControlBlock {
     /// Grows with every change of anything that lies in the arena.
-    static constexpr std::uint32_t kLayoutVersion = 3;
+    static constexpr std::uint32_t kLayoutVersion = 4;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
     std::uint64_t magic = 0;

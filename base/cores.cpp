@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "base/cores.hpp"
 
-#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -17,9 +16,6 @@ namespace rueda::base {
 
 namespace {
 
-constexpr std::size_t kUsualL2Bytes = 1024 * 1024;
-// Level 1 data and instructions, 2, 3, 4, with room.
-constexpr int kMostCaches = 16;
 // The kernel's mask is as large as the machine it was built for: 8192 cores are NR_CPUS of distributions today.
 constexpr std::size_t kMostCores = 1 << 20;
 
@@ -73,19 +69,5 @@ double usable_cores(const FileReader& read, std::uint32_t cores_in_mask) {
 }
 
 double usable_cores() { return usable_cores(read_small_file, affinity_cores()); }
-
-std::size_t l2_cache_bytes(const FileReader& read) {
-    for (int index = 0; index < kMostCaches; ++index) {
-        const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
-        const std::string type = read_word(read, folder + "type").value_or("");
-        if (read_word(read, folder + "level") == "2" && (type == "Unified" || type == "Data")) {
-            const auto bytes = parse_bytes(read_word(read, folder + "size").value_or(""));
-            return bytes && *bytes > 0 ? static_cast<std::size_t>(*bytes) : kUsualL2Bytes;
-        }
-    }
-    return kUsualL2Bytes;
-}
-
-std::size_t l2_cache_bytes() { return l2_cache_bytes(read_small_file); }
 
 }  // namespace rueda::base

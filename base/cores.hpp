@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "base/files.hpp"
@@ -17,10 +16,5 @@ namespace rueda::base {
 
 /// Number of cores in this thread's affinity mask; at least 1.
 [[nodiscard]] std::uint32_t affinity_cores();
-
-/// Size of the second-level cache of core 0, so that all ranks of a host get the same; 1 MiB where the system does not
-/// tell.
-[[nodiscard]] std::size_t l2_cache_bytes();
-[[nodiscard]] std::size_t l2_cache_bytes(const FileReader& read);
 
 }  // namespace rueda::base

@@ -76,6 +76,16 @@ constexpr auto kSettings = std::to_array<Setting>({
      "How long a waiting thread spins before it sleeps. 0: not at all, right where ranks share cores. -1: automatic, "
      "by "
      "the cores that the job may use."},
+    {"RUEDA_NUMA_FIRST", "", SettingGroup::speed, SwitchSetting{&Config::numa_first},
+     "Whether ranks of one NUMA node combine first, where the host has several and every rank is bound to one of them. "
+     "The same on all ranks, as it decides the order of sums. Not measured yet (docs/design/collectives.md)."},
+    {"RUEDA_TOPOLOGY", "", SettingGroup::speed,
+     TextSetting{&Config::topology, is_any_text, "a description of the machine's caches and NUMA nodes"},
+     "Caches and NUMA nodes of the host, in place of what the machine says: hwloc's synthetic description (`numa:2 "
+     "l2:2 "
+     "core:1 pu:1`), or the `/path` of a file that `lstopo --of xml` writes. Ranks are dealt to its nodes by their "
+     "local "
+     "rank. Empty: the machine's own."},
 
     {"RUEDA_ARENA_LIMIT", "", SettingGroup::memory, BytesSetting{&Config::arena_limit_bytes, {kMiB, kMostBytes}},
      "Shared memory of one host for control data and cells, at most."},

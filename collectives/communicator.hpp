@@ -7,6 +7,7 @@
 #include <span>
 
 #include "collectives/operation.hpp"
+#include "ops/reduce.hpp"
 #include "rueda/types.hpp"
 
 namespace rueda::collectives {
@@ -33,6 +34,13 @@ struct Segment {
     std::byte* output = nullptr;
 
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(dtype); }
+    [[nodiscard]] ops::Reduction reduction(std::uint32_t members) const {
+        return {.dtype = dtype,
+                .op = reduce_op,
+                .prescale = prescale,
+                .postscale = postscale,
+                .divisor = static_cast<int>(members)};
+    }
 };
 
 /// What is done together: the same on every member, but for addresses.

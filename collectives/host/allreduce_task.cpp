@@ -34,14 +34,6 @@ using Destinations = std::array<std::byte*, base::kMaxLocalRanks>;
 
 }  // namespace
 
-ops::Reduction AllreduceTask::reduction_of(const Segment& segment) const {
-    return {.dtype = segment.dtype,
-            .op = segment.reduce_op,
-            .prescale = segment.prescale,
-            .postscale = segment.postscale,
-            .divisor = static_cast<int>(set_.members)};
-}
-
 bool AllreduceTask::is_inline(std::span<const Location> locations) const {
     return std::all_of(locations.begin(), locations.end(), [](const Location& l) { return l.payload != nullptr; });
 }
@@ -64,7 +56,7 @@ void AllreduceTask::begin(const Batch& batch) {
             continue;
         }
         if (set_.members == 1) {
-            ops::reduce(reduction_of(segment), {&segment.input, 1}, {&segment.output, 1}, segment.count);
+            ops::reduce(segment.reduction(1), {&segment.input, 1}, {&segment.output, 1}, segment.count);
         } else if (is_inline(locations)) {
             inline_.push_back(i);
         } else if (is_resident(locations)) {
@@ -128,7 +120,8 @@ void AllreduceTask::reduce_inline(const Segment& segment, std::span<const Locati
         // What travelled from here is the same as the input, and its lines stay with who reads them.
         sources[member] = member == set_.rank ? segment.input : locations[member].payload;
     }
-    ops::reduce(reduction_of(segment), {sources.data(), set_.members}, {&segment.output, 1}, segment.count);
+    set_.nodes.reduce(segment.reduction(set_.members), {sources.data(), set_.members}, {&segment.output, 1},
+                      segment.count);
 }
 
 // ---- resident ---------------------------------------------------------------------------------------------------
@@ -160,8 +153,8 @@ void AllreduceTask::reduce_resident(Range range) const {
             sources[member] = locations[member].input + offset;
             destinations[member] = locations[member].output + offset;
         }
-        ops::reduce(reduction_of(segment), {sources.data(), set_.members}, {destinations.data(), set_.members},
-                    bytes / size_of(segment.dtype));
+        set_.nodes.reduce(segment.reduction(set_.members), {sources.data(), set_.members},
+                          {destinations.data(), set_.members}, bytes / size_of(segment.dtype));
     });
 }
 
@@ -253,8 +246,8 @@ void AllreduceTask::reduce_share(std::uint64_t index) {
                                        : location.output != nullptr ? location.output + offset
                                                                     : cell;
             }
-            ops::reduce(reduction_of(segment), {sources.data(), set_.members}, {destinations.data(), set_.members},
-                        bytes / size_of(segment.dtype));
+            set_.nodes.reduce(segment.reduction(set_.members), {sources.data(), set_.members},
+                              {destinations.data(), set_.members}, bytes / size_of(segment.dtype));
         });
 }
 
@@ -270,8 +263,8 @@ void AllreduceTask::reduce_whole(std::uint64_t index) {
                     member == set_.rank ? segment.input + offset : set_.arena->cell(member, number) + (at - all.begin);
             }
             std::byte* const destination = segment.output + offset;
-            ops::reduce(reduction_of(segment), {sources.data(), set_.members}, {&destination, 1},
-                        bytes / size_of(segment.dtype));
+            set_.nodes.reduce(segment.reduction(set_.members), {sources.data(), set_.members}, {&destination, 1},
+                              bytes / size_of(segment.dtype));
         });
 }
 

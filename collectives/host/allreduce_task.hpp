@@ -26,6 +26,9 @@ namespace rueda::collectives {
 ///
 /// A batch whose staged part is small may be exchanged whole: every rank stages all of it and combines all of it, which
 /// saves one of the two waits.
+///
+/// On every way the inputs are combined in the set's order (NumaNodes). Where ranks of a NUMA node combine first,
+/// larger batches are for NumaAllreduceTask.
 class AllreduceTask final : public Task {
 public:
     explicit AllreduceTask(HostSet& set) : set_(set) {}
@@ -34,7 +37,6 @@ public:
     StepResult step() override;
 
 private:
-    [[nodiscard]] ops::Reduction reduction_of(const Segment& segment) const;
     [[nodiscard]] bool is_inline(std::span<const Location> locations) const;
     [[nodiscard]] bool is_resident(std::span<const Location> locations) const;
     void step_inline();

@@ -8,6 +8,10 @@ namespace rueda::collectives {
 
 Task& HostCommunicator::start(const Batch& batch) {
     if (batch.operation == Operation::allreduce) {
+        if (numa_allreduce_.suits(batch)) {
+            numa_allreduce_.begin(batch);
+            return numa_allreduce_;
+        }
         allreduce_.begin(batch);
         return allreduce_;
     }

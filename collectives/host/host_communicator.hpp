@@ -10,6 +10,8 @@
 #include "collectives/host/arena.hpp"
 #include "collectives/host/exchange_task.hpp"
 #include "collectives/host/host_set.hpp"
+#include "collectives/host/numa_allreduce_task.hpp"
+#include "collectives/host/numa_nodes.hpp"
 #include "collectives/host/scatter_task.hpp"
 
 namespace rueda::collectives {
@@ -18,14 +20,15 @@ namespace rueda::collectives {
 /// Threads: as Communicator says.
 class HostCommunicator final : public Communicator {
 public:
-    explicit HostCommunicator(std::shared_ptr<Arena> arena)
-        : set_(std::move(arena)), allreduce_(set_), exchange_(set_), scatter_(set_) {}
+    explicit HostCommunicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes = {})
+        : set_(std::move(arena), nodes), allreduce_(set_), numa_allreduce_(set_), exchange_(set_), scatter_(set_) {}
 
     [[nodiscard]] Task& start(const Batch& batch) override;
 
 private:
     HostSet set_;
     AllreduceTask allreduce_;
+    NumaAllreduceTask numa_allreduce_;
     ExchangeTask exchange_;
     ScatterTask scatter_;
 };

@@ -7,14 +7,15 @@
 
 #include "base/control_block.hpp"
 #include "collectives/host/arena.hpp"
+#include "collectives/host/numa_nodes.hpp"
 
 namespace rueda::collectives {
 
 /// What the tasks of one set share: the arena, who I am in it, and how far the chunks of all batches so far have come.
 /// Threads: whoever drives the engine.
 struct HostSet {
-    explicit HostSet(std::shared_ptr<Arena> a)
-        : arena(std::move(a)), rank(arena->rank()), members(arena->plan().members) {}
+    HostSet(std::shared_ptr<Arena> a, const NumaNodes& n)
+        : arena(std::move(a)), rank(arena->rank()), members(arena->plan().members), nodes(n) {}
 
     std::shared_ptr<Arena> arena;
     std::uint32_t rank;
@@ -22,6 +23,7 @@ struct HostSet {
     std::uint64_t chunks = 0;            ///< through the cells, before the batch under way; the same on all members
     std::uint64_t resident_batches = 0;  ///< likewise
     std::uint64_t free_chunks = 0;       ///< of so many I know without a look that nobody needs my cells any more
+    NumaNodes nodes;                     ///< the order in which the members' inputs are combined
 
     [[nodiscard]] Progress& mine() const { return arena->progress(rank); }
     [[nodiscard]] Progress& of(std::uint32_t member) const { return arena->progress(member); }

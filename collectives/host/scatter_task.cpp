@@ -188,12 +188,8 @@ void ScatterTask::reduce(std::uint64_t index) {
         sources[member] = source(member, index);
     }
     std::byte* const destination = segment.output + (part.begin - from_[set_.rank].begin);
-    ops::reduce({.dtype = segment.dtype,
-                 .op = segment.reduce_op,
-                 .prescale = segment.prescale,
-                 .postscale = segment.postscale,
-                 .divisor = static_cast<int>(set_.members)},
-                {sources.data(), set_.members}, {&destination, 1}, part.bytes() / size_of(segment.dtype), store_);
+    set_.nodes.reduce(segment.reduction(set_.members), {sources.data(), set_.members}, {&destination, 1},
+                      part.bytes() / size_of(segment.dtype), store_);
 }
 
 void ScatterTask::copy(std::uint64_t index) {

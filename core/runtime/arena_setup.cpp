@@ -9,11 +9,10 @@
 #include <chrono>
 #include <cstring>
 
-#include "base/cores.hpp"
 #include "base/memory_limits.hpp"
-#include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "collectives/host/descriptor_exchange.hpp"
+#include "core/runtime/agreement.hpp"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // Linux 5.14
@@ -82,32 +81,6 @@ Result<std::uint64_t> smallest_of_all(collectives::ControlPlane& control_plane, 
     return smallest;
 }
 
-/// From another rank's bytes.
-ErrorCode error_code_of(const std::string& digits) {
-    const auto number = base::parse_integer<std::int32_t>(digits);
-    const bool known = number && *number > static_cast<std::int32_t>(ErrorCode::ok) &&
-                       *number <= static_cast<std::int32_t>(ErrorCode::internal);
-    return known ? static_cast<ErrorCode>(*number) : ErrorCode::internal;
-}
-
-/// Either all ranks go on or none: the first failure, by rank, is everybody's.
-Status agree_on(collectives::ControlPlane& control_plane, const Status& mine) {
-    const std::string text =
-        mine.is_ok() ? std::string() : fmt::format("{}:{}", static_cast<int>(mine.code()), mine.message());
-    Result<std::vector<Bytes>> all = control_plane.allgather(std::as_bytes(std::span(text.data(), text.size())));
-    RUEDA_RETURN_IF_FAILED(mine);
-    RUEDA_RETURN_IF_FAILED(all.status());
-    for (std::size_t rank = 0; rank < all.value().size(); ++rank) {
-        const Bytes& other = all.value()[rank];
-        if (!other.empty()) {
-            const std::string words(reinterpret_cast<const char*>(other.data()), other.size());
-            const std::size_t colon = std::min(words.find(':'), words.size() - 1);
-            return failure(error_code_of(words.substr(0, colon)), "rank {}: {}", rank, words.substr(colon + 1));
-        }
-    }
-    return {};
-}
-
 Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent& extent) {
     const std::uint64_t bytes = arena.plan().cell_bytes * arena.plan().cells_per_rank;
     // Its share of the tables too, which are touched as names come.
@@ -170,11 +143,11 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
 }
 
 Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
-                                   const collectives::LocalGroup& group) {
+                                   const collectives::LocalGroup& group, std::uint64_t l2_bytes) {
     const auto members = static_cast<std::uint32_t>(group.local_size);
     Result<std::uint64_t> resident = smallest_of_all(control_plane, reservable_resident_bytes(config, members));
     RUEDA_RETURN_IF_FAILED(resident.status());
-    Result<std::uint64_t> l2 = smallest_of_all(control_plane, base::l2_cache_bytes());
+    Result<std::uint64_t> l2 = smallest_of_all(control_plane, l2_bytes);
     RUEDA_RETURN_IF_FAILED(l2.status());
 
     Result<ArenaSizes> sizes = plan_arena(config, members, l2.value(), resident.value());

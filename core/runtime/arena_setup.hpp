@@ -19,9 +19,10 @@ struct AttachedArena {
 };
 
 /// Agrees on sizes, compares them with the memory there is, creates, shares, maps and checks the arena, and touches
-/// this rank's own part. Collective; all ranks get the same outcome up to what only one of them can see.
+/// this rank's own part. Collective; all ranks get the same outcome up to what only one of them can see. `l2_bytes`:
+/// the cache that chunks are sized by; the smallest of all ranks counts.
 [[nodiscard]] Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
-                                                 const collectives::LocalGroup& group);
+                                                 const collectives::LocalGroup& group, std::uint64_t l2_bytes);
 
 /// Pure: how large everything is for these settings. ResourceExhausted if that exceeds RUEDA_ARENA_LIMIT.
 struct ArenaSizes {

@@ -49,7 +49,8 @@ void fill_splits(std::int64_t* splits, const Request& request) {
 }  // namespace
 
 ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
-                       const NegotiationExtent& extent, std::unique_ptr<collectives::Communicator> communicator)
+                       const NegotiationExtent& extent, std::unique_ptr<collectives::Communicator> communicator,
+                       const collectives::NumaNodes& nodes)
     : arena_(std::move(arena)),
       extent_(extent),
       memory_(arena_->negotiation(), extent),
@@ -61,6 +62,7 @@ ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::
       rank_(arena_->rank()),
       fusion_threshold_bytes_(config.fusion_threshold_bytes),
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
+      nodes_(nodes),
       no_memory_to_start_(ErrorCode::resource_exhausted,
                           "there is no memory left to start an operation; nothing was started, and it can be tried "
                           "again"),
@@ -729,15 +731,15 @@ bool ProcessSet::run_inline(std::uint64_t position) {
     return true;
 }
 
-/// `count` elements in the order of the members.
+/// `count` elements in the order of the set.
 void ProcessSet::reduce_payloads(const Request& request, const Payloads& payloads, std::byte* output,
                                  std::uint64_t count) const {
-    ops::reduce({.dtype = static_cast<DType>(request.metadata.dtype),
-                 .op = static_cast<ReduceOp>(request.metadata.reduce_op),
-                 .prescale = request.metadata.prescale,
-                 .postscale = request.metadata.postscale,
-                 .divisor = static_cast<int>(extent_.members)},
-                {payloads.data(), extent_.members}, {&output, 1}, count);
+    nodes_.reduce({.dtype = static_cast<DType>(request.metadata.dtype),
+                   .op = static_cast<ReduceOp>(request.metadata.reduce_op),
+                   .prescale = request.metadata.prescale,
+                   .postscale = request.metadata.postscale,
+                   .divisor = static_cast<int>(extent_.members)},
+                  {payloads.data(), extent_.members}, {&output, 1}, count);
 }
 
 Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {

@@ -14,6 +14,7 @@
 #include "base/config.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/host/arena.hpp"
+#include "collectives/host/numa_nodes.hpp"
 #include "core/negotiation/arrivals.hpp"
 #include "core/negotiation/direct.hpp"
 #include "core/negotiation/log.hpp"
@@ -48,7 +49,7 @@ public:
     using Atomics = base::StdAtomics;
 
     ProcessSet(const base::Config& config, std::shared_ptr<collectives::Arena> arena, const NegotiationExtent& extent,
-               std::unique_ptr<collectives::Communicator> communicator);
+               std::unique_ptr<collectives::Communicator> communicator, const collectives::NumaNodes& nodes);
 
     [[nodiscard]] std::uint32_t rank() const { return rank_; }
     [[nodiscard]] std::uint32_t members() const { return extent_.members; }
@@ -218,6 +219,7 @@ private:
     std::uint32_t rank_;
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
+    collectives::NumaNodes nodes_;
     // Made while there is memory for them.
     Status no_memory_to_start_;
     Status no_memory_to_say_who_;

@@ -7,10 +7,13 @@
 #include "base/clock.hpp"
 #include "base/cores.hpp"
 #include "base/text.hpp"
+#include "base/topology.hpp"
 #include "collectives/host/host_communicator.hpp"
 #include "core/diagnostics/process_status.hpp"
+#include "core/runtime/agreement.hpp"
 #include "core/runtime/arena_setup.hpp"
 #include "core/runtime/host_cores.hpp"
+#include "core/runtime/host_nodes.hpp"
 
 namespace rueda::core {
 namespace {
@@ -28,14 +31,14 @@ void fill_rank_block(collectives::Arena& arena, int global_rank) {
 
 Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
                  collectives::LocalGroup group, std::shared_ptr<collectives::Arena> arena,
-                 const NegotiationExtent& extent, double cores)
+                 const NegotiationExtent& extent, double cores, const collectives::NumaNodes& nodes)
     : config_(config),
       control_plane_(std::move(control_plane)),
       group_(std::move(group)),
       logger_(config, group_.rank),
       arena_(std::move(arena)),
       heap_(arena_, config.resident_limit_bytes),
-      set_(config, arena_, extent, std::make_unique<collectives::HostCommunicator>(arena_)),
+      set_(config, arena_, extent, std::make_unique<collectives::HostCommunicator>(arena_, nodes), nodes),
       engine_(config, arena_, set_, logger_, cores, [this] { heap_.quarantine(); }),
       pid_(getpid()) {}
 
@@ -82,7 +85,16 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& config,
         return refuse(failure(ErrorCode::unsupported, "{} ranks on one host; this version works with up to {}",
                               group.value().local_size, base::kMaxLocalRanks));
     }
-    Result<AttachedArena> attached = set_up_arena(config, *control_plane, group.value());
+    const Result<base::Topology> topology = base::read_topology(config.topology);
+    if (Status read = agree_on(*control_plane, topology.status()); !read.is_ok()) {
+        return refuse(read);
+    }
+    const Result<HostNodes> nodes = nodes_of_host(config, topology.value(), *control_plane, group.value());
+    if (!nodes.is_ok()) {
+        return refuse(nodes.status());
+    }
+    Result<AttachedArena> attached =
+        set_up_arena(config, *control_plane, group.value(), std::uint64_t{topology.value().l2_bytes});
     if (!attached.is_ok()) {
         return refuse(attached.status());
     }
@@ -91,12 +103,16 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& config,
         return refuse(cores.status());
     }
     std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(control_plane), std::move(group).value(),
-                                                 attached.value().arena, attached.value().extent, cores.value()));
+                                                 attached.value().arena, attached.value().extent, cores.value(),
+                                                 nodes.value().nodes));
     fill_rank_block(*runtime->arena_, runtime->group_.rank);
     runtime->logger_.info("rank {} of {}: {}, cells of {}, {} for resident tensors", runtime->group_.rank,
                           runtime->group_.size, runtime->control_plane_->description(),
                           base::format_bytes(runtime->arena_->plan().cell_bytes),
                           base::format_bytes(runtime->arena_->plan().resident_bytes));
+    if (runtime->group_.is_leader() && !nodes.value().warning.empty()) {
+        runtime->logger_.warning("{}", nodes.value().warning);
+    }
     return runtime;
 }
 

@@ -80,7 +80,7 @@ private:
 
     Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
             collectives::LocalGroup group, std::shared_ptr<collectives::Arena> arena, const NegotiationExtent& extent,
-            double cores);
+            double cores, const collectives::NumaNodes& nodes);
 
     base::Config config_;
     std::unique_ptr<collectives::ControlPlane> control_plane_;

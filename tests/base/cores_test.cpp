@@ -94,19 +94,4 @@ TEST_CASE("this process has between nothing and its mask of cores", "[cores]") {
     CHECK(usable_cores() <= CPU_COUNT(&mask));
 }
 
-TEST_CASE("the second-level cache is found among the others", "[cores]") {
-    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/";
-    Files files = {{folder + "index0/level", "1\n"},          {folder + "index0/type", "Data\n"},
-                   {folder + "index0/size", "48K\n"},         {folder + "index1/level", "1\n"},
-                   {folder + "index1/type", "Instruction\n"}, {folder + "index1/size", "32K\n"},
-                   {folder + "index2/level", "2\n"},          {folder + "index2/type", "Unified\n"},
-                   {folder + "index2/size", "2048K\n"},       {folder + "index3/level", "3\n"},
-                   {folder + "index3/type", "Unified\n"},     {folder + "index3/size", "32768K\n"}};
-    CHECK(l2_cache_bytes(reader_of(files)) == 2097152);
-    files[folder + "index2/size"] = "?\n";
-    CHECK(l2_cache_bytes(reader_of(files)) == 1048576);
-    CHECK(l2_cache_bytes(reader_of({})) == 1048576);
-    CHECK(l2_cache_bytes() >= 65536);
-}
-
 }  // namespace rueda::base

@@ -35,9 +35,25 @@ void check_suite(RanksAs as) {
     CHECK(result.passed());
 }
 
+/// Four ranks on two NUMA nodes: averages of small whole numbers over four are exact in every order and dtype.
+void check_suite_by_nodes(RanksAs as) {
+    base::Config config = tiny_config();
+    config.numa_first = true;
+    config.topology = "numa:2 l2:2 core:1 pu:1";
+    const RanksResult result = run_suite(4, config, as);
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
 TEST_CASE("conformance with ranks as threads", "[threads]") { check_suite(RanksAs::threads); }
 
 TEST_CASE("conformance with ranks as processes", "[processes]") { check_suite(RanksAs::processes); }
+
+TEST_CASE("conformance by NUMA node with ranks as threads", "[threads]") { check_suite_by_nodes(RanksAs::threads); }
+
+TEST_CASE("conformance by NUMA node with ranks as processes", "[processes]") {
+    check_suite_by_nodes(RanksAs::processes);
+}
 
 }  // namespace
 }  // namespace rueda::tests

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Results do not depend on anything but the inputs and the number of ranks: not on batches, chunks, residency, order or
-// timing (DESIGN: fixed order of reduction).
+// Results do not depend on anything but the inputs, the number of ranks and their NUMA nodes: not on batches, chunks,
+// residency, order or timing (DESIGN: fixed order of reduction).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -23,6 +23,14 @@ struct Circumstances {
     std::uint32_t seed = 0;
     base::Config config = test_config();
 };
+
+/// Ranks on so many NUMA nodes, the members of each combined first; 1: in rank order.
+void set_nodes(base::Config& config, int nodes) {
+    if (nodes > 1) {
+        config.numa_first = true;
+        config.topology = "numa:" + std::to_string(nodes) + " core:2 pu:1";
+    }
+}
 
 Circumstances random_circumstances(std::uint32_t seed) {
     std::mt19937 random(seed);
@@ -50,13 +58,21 @@ std::vector<float> inputs_of(int rank, int tensor) {
     return values;
 }
 
-/// The definition: in rank order, rounded at each step.
-std::vector<float> sum_of(int size, int tensor) {
-    std::vector<float> sum = inputs_of(0, tensor);
-    for (int rank = 1; rank < size; ++rank) {
-        const std::vector<float> other = inputs_of(rank, tensor);
-        for (std::size_t i = 0; i < sum.size(); ++i) {
-            sum[i] += other[i];
+/// The definition: node by node, and in rank order within each, rounded at each step.
+std::vector<float> sum_of(int size, int nodes, int tensor) {
+    std::vector<float> sum;
+    std::vector<float> partial;
+    const auto add = [](std::vector<float>& to, const std::vector<float>& other) {
+        to.resize(other.size());
+        for (std::size_t i = 0; i < other.size(); ++i) {
+            to[i] += other[i];
+        }
+    };
+    for (int rank = 0; rank < size; ++rank) {
+        add(partial, inputs_of(rank, tensor));
+        if (rank + 1 == size || (rank + 1) * nodes / size != rank * nodes / size) {
+            add(sum, partial);
+            partial.clear();
         }
     }
     return sum;
@@ -80,7 +96,7 @@ Kind kind_of(int tensor) {
                              : Kind{DType::bfloat16, ReduceOp::average};
 }
 
-void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances& circumstances) {
+void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances& circumstances, int nodes) {
     std::mt19937 random(circumstances.seed * 64 + static_cast<unsigned>(client.rank()));
     std::vector<int> order(kTensors);
     for (int i = 0; i < kTensors; ++i) {
@@ -114,7 +130,7 @@ void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances
         const Buffer& buffer = *buffers[static_cast<std::size_t>(tensor)];
         buffer.check_margin("a tensor");
         if (kind_of(tensor).op == ReduceOp::sum) {
-            const std::vector<float> expected = sum_of(client.size(), tensor);
+            const std::vector<float> expected = sum_of(client.size(), nodes, tensor);
             RUEDA_RANK_CHECK(std::memcmp(expected.data(), buffer.tensor().data, buffer.tensor().bytes()) == 0);
         }
         all = digest(buffer.tensor().data, buffer.tensor().bytes(), all);
@@ -124,14 +140,19 @@ void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances
 
 void check_bits(RanksAs as) {
     const int size = GENERATE(1, 2, 3, 5);
+    const int nodes = GENERATE(1, 2);
+    if (nodes > 1 && size < 3) {
+        return;  // nobody to combine with first
+    }
     std::set<std::string> digests;
     for (std::uint32_t seed = 0; seed < 8; ++seed) {
-        const Circumstances circumstances = seed == 0 ? Circumstances{} : random_circumstances(seed);
+        Circumstances circumstances = seed == 0 ? Circumstances{} : random_circumstances(seed);
+        set_nodes(circumstances.config, nodes);
         const RanksResult result = run_clients(
             size, circumstances.config,
-            [&](RankContext& context, RuntimeClient& client) { reduce_all(context, client, circumstances); },
+            [&](RankContext& context, RuntimeClient& client) { reduce_all(context, client, circumstances, nodes); },
             {.as = as});
-        INFO(size << " ranks, seed " << seed << "\n" << result.text());
+        INFO(size << " ranks, " << nodes << " nodes, seed " << seed << "\n" << result.text());
         REQUIRE(result.passed());
         for (const RankOutcome& rank : result.ranks) {
             digests.insert(rank.value("digest"));

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "collectives/host/arena.hpp"
+#include "collectives/host/host_communicator.hpp"
+#include "tests/ops/reference.hpp"
+
+namespace rueda::tests {
+
+using ops::test::Bytes;
+
+/// One tensor of a batch, as the test wants it.
+struct TensorPlan {
+    DType dtype = DType::float32;
+    ReduceOp op = ReduceOp::sum;
+    std::uint64_t count = 0;  ///< elements; of a reducescatter: rows of one element
+    double prescale = 1.0;
+    double postscale = 1.0;
+    bool travels = false;  ///< with the announcements
+};
+
+struct BatchPlan {
+    collectives::Operation operation = collectives::Operation::allreduce;
+    std::vector<TensorPlan> tensors;
+};
+
+enum class Residency : std::uint8_t { none, all, mixed };
+
+/// Members of a set, each with its own mapping of one arena and its communicator, that do the same batches one after
+/// the other. Inputs are random bits; which tensors are in place, and with Residency::mixed which lie in the arena, is
+/// drawn. Threads: one at a time, but for step(), which each member's own thread may call.
+class HandMadeJob {
+public:
+    struct Shape {
+        std::vector<std::int32_t> node_of_member;
+        std::uint64_t cell_bytes = 4096;
+        std::uint32_t cells = 4;
+        Residency residency = Residency::none;
+    };
+    HandMadeJob(const Shape& shape, const std::vector<BatchPlan>& batches, std::uint32_t seed);
+    ~HandMadeJob();
+    HandMadeJob(const HandMadeJob&) = delete;
+    HandMadeJob& operator=(const HandMadeJob&) = delete;
+
+    [[nodiscard]] std::uint32_t members() const { return static_cast<std::uint32_t>(members_.size()); }
+    /// Starts this member's next batch if none is under way, else steps it. `done`: after its last batch.
+    collectives::StepResult step(std::uint32_t member);
+    /// Steps members in an order drawn from `random`, often one of them many times, until all are done. False: all
+    /// waited for each other.
+    [[nodiscard]] bool run(std::mt19937& random);
+
+    /// Has some batch so far crossed between nodes as partial results?
+    [[nodiscard]] bool went_by_partials() const;
+    /// What a member's output should be, and what it is. Of a member that reads only: its input, which stays.
+    [[nodiscard]] Bytes expected_output(std::size_t batch, std::size_t tensor, std::uint32_t member) const;
+    [[nodiscard]] Bytes output(std::size_t batch, std::size_t tensor, std::uint32_t member) const;
+    [[nodiscard]] bool inputs_are_intact(std::size_t batch, std::size_t tensor) const;
+
+private:
+    struct Place {
+        std::byte* memory = nullptr;  // as its owner sees it
+        std::uint64_t offset = 0;     // in the owner's resident region
+        bool resident = false;
+    };
+    struct TensorMemory {
+        std::vector<Bytes> inputs;  // by member, as they were
+        std::vector<Place> in;
+        std::vector<Place> out;
+        std::vector<bool> in_place;
+    };
+    struct Member;
+
+    Place place(std::uint32_t member, std::uint64_t bytes, bool resident);
+    [[nodiscard]] ops::Reduction reduction(const TensorPlan& tensor) const;
+    [[nodiscard]] std::uint64_t output_begin(const BatchPlan& batch, const TensorPlan& tensor,
+                                             std::uint32_t member) const;
+    [[nodiscard]] std::uint64_t output_count(const BatchPlan& batch, const TensorPlan& tensor,
+                                             std::uint32_t member) const;
+    void lay_out(std::uint32_t batch, Residency residency, std::mt19937_64& random);
+    void make_batch(Member& member, std::uint32_t rank);
+
+    std::vector<std::int32_t> node_of_member_;
+    std::vector<BatchPlan> batches_;
+    std::vector<std::vector<TensorMemory>> memory_;  // by batch and tensor
+    std::vector<std::unique_ptr<Member>> members_;
+    std::vector<std::unique_ptr<std::byte[]>> private_;
+};
+
+}  // namespace rueda::tests
