@@ -54,6 +54,30 @@ TEST_CASE("of a bound name, the generation that is incomplete is pending") {
     }
 }
 
+/// The stamps of both lie in both's places by then.
+TEST_CASE("of two members that change places, the one that is missing is the one that is named") {
+    Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8});
+    const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
+    const Metadata metadata = allreduce_of({5});
+    for (std::uint64_t generation = 1; generation <= 8; ++generation) {
+        const auto first = static_cast<std::uint32_t>(generation / 2 % 2);
+        const auto at_ns = 100 * static_cast<std::int64_t>(generation);
+        REQUIRE(set.arrive_at(first, slot, generation, at_ns) == Arrival::counted);
+        REQUIRE(set.arrive_at(1 - first, 2, generation, at_ns + 1, &metadata) == Arrival::counted);  // unnamed
+        const auto pending = pending_tensors(set.memory());
+        REQUIRE(pending.size() == 2);
+        CHECK(pending[0].id == PendingTensor::Id{slot, 1, generation});
+        CHECK(pending[0].ready_mask == std::uint64_t{1} << first);
+        CHECK(pending[0].since_ns == at_ns);
+        CHECK(pending[1].id == PendingTensor::Id{2, 0, generation});
+        CHECK(pending[1].ready_mask == std::uint64_t{1} << (1 - first));
+        CHECK(pending[1].since_ns == at_ns + 1);
+        REQUIRE(set.arrive_at(1 - first, slot, generation) == Arrival::last);
+        REQUIRE(set.arrive_at(first, 2, generation, 1, &metadata) == Arrival::last);
+        CHECK(pending_tensors(set.memory()).empty());
+    }
+}
+
 TEST_CASE("what was announced directly is pending until all have, before and after what is counted") {
     Members set(kThree);
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
