@@ -171,8 +171,9 @@ Status ProcessSet::reduce_or_copy_direct(const TensorEntry& entry) {
     const bool reduces = static_cast<Operation>(request.metadata.operation) == Operation::allreduce;
     const auto root = static_cast<std::uint32_t>(request.metadata.root);
     Payloads payloads;
+    payloads[rank_] = request.input;  // what travelled is the same, and its lines stay with who reads them
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        if (!reduces && member != root) {
+        if (member == rank_ || (!reduces && member != root)) {
             continue;
         }
         payloads[member] = memory_.payload(entry.slot, member, entry.generation, bytes);
@@ -184,7 +185,6 @@ Status ProcessSet::reduce_or_copy_direct(const TensorEntry& entry) {
         }
     }
     if (reduces) {
-        payloads[rank_] = request.input;  // the same, and its lines stay with who reads them
         reduce_payloads(request, payloads, request.output, request.count);
     } else if (rank_ != root || request.input != request.output) {
         std::memcpy(request.output, payloads[root], bytes);
@@ -192,16 +192,20 @@ Status ProcessSet::reduce_or_copy_direct(const TensorEntry& entry) {
     return {};
 }
 
-/// Of an operation by rows; this rank's own is its input.
+/// Of an operation by rows. This rank's own is its input, as the caller said: others can write to its place.
 Status ProcessSet::locate_payloads(const TensorEntry& entry, Locations& of) const {
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        if (member == rank_) {
+            of[member].payload = entry.request.input;
+            of[member].first_dimension = entry.request.first_dimension;
+            continue;
+        }
         RUEDA_RETURN_IF_FAILED(locate(entry, entry.slot, member, of[member]));
         if (of[member].payload == nullptr) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced directly, and without a payload",
                            entry.name, member);
         }
     }
-    of[rank_].payload = entry.request.input;
     return {};
 }
 

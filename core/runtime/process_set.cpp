@@ -857,7 +857,8 @@ Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uin
     // Read once: what is checked is what is used.
     const std::uint32_t flags = copy_once(place.flags);
     const std::uint32_t payload_bytes = copy_once(place.payload_bytes);
-    location.first_dimension = copy_once(place.first_dimension);
+    // The caller's input has as many rows as he said, whatever stands where others can write.
+    location.first_dimension = member == rank_ ? entry.request.first_dimension : copy_once(place.first_dimension);
     std::uint64_t bytes = entry.request.count * size_of(static_cast<DType>(metadata.dtype));
     if (is_by_rows(operation)) {
         if (location.first_dimension < 0 ||

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A rank whose announcement is not what a working rank writes: the others say whose it is, and read nothing that is not
+// there.
+#include <array>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <thread>
+
+#include "core/negotiation/layout.hpp"
+#include "tests/faults/faults.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using Atomics = base::StdAtomics;
+using Memory = core::NegotiationMemory<Atomics>;
+using Place = core::Place<Atomics>;
+
+constexpr std::uint32_t kSlot = 64;  // of the first name
+constexpr std::int64_t kRow = 5;
+
+/// The tables of the job, as any rank of it could write to them.
+Memory memory_of(RuntimeClient& client) {
+    base::ControlBlock& control = client.runtime().control();
+    std::byte* const tables = reinterpret_cast<std::byte*>(&control) + control.negotiation_offset;
+    return {tables, reinterpret_cast<const core::SetHeader<Atomics>*>(tables)->extent};
+}
+
+/// What a rank puts into its place, and how it would be right.
+struct Announced {
+    std::int64_t first_dimension;
+    std::uint32_t payload_bytes;
+    std::vector<std::int64_t> splits;
+    std::uint32_t flags = Place::kDirect | Place::kPayload;
+};
+
+void announce(const Memory& memory, std::uint32_t rank, std::uint64_t generation, const Announced& announced) {
+    Place& place = memory.place(kSlot, rank, generation);
+    place.flags = announced.flags;
+    place.first_dimension = announced.first_dimension;
+    place.payload_bytes = announced.payload_bytes;
+    std::copy(announced.splits.begin(), announced.splits.end(), memory.splits(kSlot, rank, generation));
+    place.stamp.store(generation + 1, std::memory_order_seq_cst);
+}
+
+void wait_for_announcement(const Memory& memory, std::uint32_t rank, std::uint64_t generation) {
+    while (memory.place(kSlot, rank, generation).stamp.load(std::memory_order_seq_cst) != generation + 1) {
+        std::this_thread::yield();
+    }
+}
+
+enum class Kind { reducescatter, alltoall, allgather };
+
+/// One blocking operation of rows * kRow elements of float32, evenly split where it is, with its result checked.
+Status run_one(Client& client, Kind kind, std::int64_t rows, int salt) {
+    const Buffer in(client, DType::float32, {rows, kRow}, false);
+    fill_input(in.tensor(), ReduceOp::sum, client.rank(), salt);
+    const std::int64_t share = rows / client.size();
+    if (kind == Kind::reducescatter) {
+        const Buffer out(client, DType::float32, {share, kRow}, false);
+        const Status status = client.reducescatter("lie", in.tensor(), out.tensor(), {ReduceOp::sum});
+        if (status.is_ok()) {
+            check_reduction(out.tensor(), static_cast<std::size_t>(client.rank() * share * kRow), {ReduceOp::sum},
+                            client.size(), salt, "lie");
+        }
+        return status;
+    }
+    const auto ended = kind == Kind::alltoall ? client.alltoall("lie", in.tensor(), std::nullopt, nullptr)
+                                              : client.allgather("lie", in.tensor(), nullptr);
+    if (!ended.is_ok()) {
+        return ended.status();
+    }
+    const Status status = ended.value()->wait();
+    const std::int64_t each = kind == Kind::alltoall ? share : rows;
+    for (int from = 0; status.is_ok() && from < client.size(); ++from) {
+        check_copy(ended.value()->output(), static_cast<std::size_t>(from * each * kRow),
+                   static_cast<std::size_t>(each * kRow), from, salt, "lie",
+                   kind == Kind::alltoall ? static_cast<std::size_t>(client.rank() * share * kRow) : 0);
+    }
+    return status;
+}
+
+/// After `generations` operations without a lie the last rank lies in the next one.
+void lie(RankContext& context, RuntimeClient& client, Kind kind, std::int64_t rows, std::uint64_t generations,
+         const Announced& announced) {
+    for (std::uint64_t generation = 0; generation < generations; ++generation) {
+        expect_ok(run_one(client, kind, rows, static_cast<int>(generation)), "before the lie");
+    }
+    const auto liar = static_cast<std::uint32_t>(client.size() - 1);
+    if (client.rank() == static_cast<int>(liar)) {
+        const Memory memory = memory_of(client);
+        for (std::uint32_t rank = 0; rank < liar; ++rank) {
+            wait_for_announcement(memory, rank, generations);
+        }
+        announce(memory, liar, generations, announced);
+    }
+    const Status status = client.rank() == static_cast<int>(liar)
+                              ? reduce_until_failure(client, "other", false, 1, false)
+                              : run_one(client, kind, rows, static_cast<int>(generations));
+    context.report("code", rueda::name_of(status.code()));
+    context.report("text", status.message());
+}
+
+void check_lie(int size, Kind kind, std::int64_t rows, const Announced& announced, const std::string& expected) {
+    for (const std::uint64_t generations : {2U, 4U, 5U}) {  // in either place, changed hands or not
+        for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
+            const RanksResult result = run_clients(size, test_config(),
+                                                   [&](RankContext& context, RuntimeClient& client) {
+                                                       lie(context, client, kind, rows, generations, announced);
+                                                   },
+                                                   {.as = as, .deadline = std::chrono::seconds(30)});
+            INFO(generations << " generations before\n" << result.text());
+            CHECK(result.passed());
+            for (int rank = 0; rank + 1 < size; ++rank) {
+                const RankOutcome& survivor = result.ranks[static_cast<std::size_t>(rank)];
+                CHECK(survivor.value("code") == "Internal");
+                CHECK(survivor.value("text") ==
+                      "tensor 'lie': tensor 'lie': rank " + std::to_string(size - 1) + expected);
+            }
+        }
+    }
+}
+
+constexpr std::uint32_t kRowBytes = kRow * 4;
+
+TEST_CASE("a reducescatter with other rows, or bytes, than were agreed on", "[faults]") {
+    const int size = GENERATE(2, 3);
+    const std::int64_t rows = 2 * size;
+    check_lie(size, Kind::reducescatter, rows, {rows + 1, static_cast<std::uint32_t>(rows + 1) * kRowBytes, {}},
+              fmt::format(" announced {} rows for a reducescatter of {}", rows + 1, rows));
+    check_lie(size, Kind::reducescatter, rows, {rows, 64, {}},
+              fmt::format(" announced a payload of 64 bytes for {}", rows * kRowBytes));
+    check_lie(size, Kind::reducescatter, rows, {-1, 0, {}}, " announced a first dimension of -1");
+    check_lie(size, Kind::reducescatter, rows, {std::int64_t{1} << 60, 0, {}},
+              " announced a first dimension of 1152921504606846976");
+    check_lie(size, Kind::reducescatter, rows, {rows, 0, {}, Place::kDirect},
+              " announced directly, and without a payload");
+    // 16 MiB have no room anywhere.
+    check_lie(size, Kind::reducescatter, rows, {838'861, 16'777'220, {}},
+              " announced a payload of 16777220 bytes for 16777220");
+}
+
+TEST_CASE("an alltoall with splits that are not those of its rows", "[faults]") {
+    const int size = GENERATE(2, 3);
+    const std::int64_t rows = 3 * size;
+    const auto bytes = static_cast<std::uint32_t>(rows) * kRowBytes;
+    const std::string wrong = fmt::format(" announced splits that are not those of its {} rows", rows);
+    const auto with = [&](std::int64_t first, std::int64_t second) {
+        std::vector<std::int64_t> splits(static_cast<std::size_t>(size), 0);
+        splits[0] = first;
+        splits[1] = second;
+        return splits;
+    };
+    check_lie(size, Kind::alltoall, rows, {rows, bytes, with(rows, 1)}, wrong);
+    check_lie(size, Kind::alltoall, rows, {rows, bytes, with(rows - 1, 0)}, wrong);
+    check_lie(size, Kind::alltoall, rows, {rows, bytes, with(-1, rows + 1)}, wrong);
+    // Their sum is right, if it may overflow.
+    constexpr std::int64_t kMost = 0x7FFF'FFFF'FFFF'FFFF;
+    check_lie(size, Kind::alltoall, rows, {rows, bytes, with(kMost, rows - kMost)}, wrong);
+    check_lie(size, Kind::alltoall, rows, {rows, 80, with(rows, 0)},
+              fmt::format(" announced a payload of 80 bytes for {}", bytes));
+}
+
+TEST_CASE("an allgather of rows that do not travel", "[faults]") {
+    const int size = GENERATE(2, 3);
+    check_lie(size, Kind::allgather, 4, {8, 4 * kRowBytes, {}},
+              fmt::format(" announced a payload of {} bytes for {}", 4 * kRowBytes, 8 * kRowBytes));
+}
+
+/// Rank 1 writes into the place of rank 0, as one does that is a generation behind: rank 0 believes itself.
+void write_to_the_others_place(RankContext&, RuntimeClient& client, Kind kind) {
+    constexpr std::int64_t kRows = 4;
+    constexpr std::uint64_t kGenerations = 3;
+    for (std::uint64_t generation = 0; generation < kGenerations; ++generation) {
+        expect_ok(run_one(client, kind, kRows, static_cast<int>(generation)), "before the lie");
+    }
+    if (client.rank() == 0) {
+        expect_ok(run_one(client, kind, kRows, kGenerations), "beside the lie");
+        return;
+    }
+    const Memory memory = memory_of(client);
+    wait_for_announcement(memory, 0, kGenerations);
+    constexpr std::int64_t kMore = 1000;
+    Place& other = memory.place(kSlot, 0, kGenerations);
+    other.first_dimension = kMore;
+    other.payload_bytes = kMore * kRowBytes;
+    const Tensor payload{memory.payload(kSlot, 1, kGenerations, kRows * kRowBytes), DType::float32, {kRows, kRow}};
+    fill_input(payload, ReduceOp::sum, 1, kGenerations);
+    announce(memory, 1, kGenerations, {kRows, kRows * kRowBytes, {kRows / 2, kRows / 2}});
+}
+
+TEST_CASE("a rank takes its own rows from its caller, whatever its place says", "[faults]") {
+    for (const Kind kind : {Kind::reducescatter, Kind::alltoall, Kind::allgather}) {
+        const RanksResult result = run_clients(
+            2, test_config(),
+            [&](RankContext& context, RuntimeClient& client) { write_to_the_others_place(context, client, kind); },
+            {.as = RanksAs::processes, .deadline = std::chrono::seconds(30)});
+        INFO(result.text());
+        CHECK(result.passed());
+    }
+}
+
+}  // namespace
+}  // namespace rueda::tests
