@@ -116,8 +116,10 @@ void matrix(Client& client) {
 void blocking(Client& client) {
     for (const Residency residency : kResidencies) {
         for (int round = 0; round < 3; ++round) {
-            // On both sides of what travels with an announcement: on its lines, of resident tensors, of others.
-            for (const std::size_t elements : {0U, 1U, 20U, 21U, 512U, 513U, 1000U, 2048U, 2049U, 5000U}) {
+            // On both sides of what travels with an announcement: on its lines, of resident tensors and between more
+            // than two ranks, between two.
+            for (const std::size_t elements :
+                 {0U, 1U, 20U, 21U, 512U, 513U, 1000U, 2047U, 2048U, 2049U, 5000U, 16383U, 16384U, 16385U}) {
                 Trial trial(client, fmt::format("blocking.{}", elements), DType::float32, elements, {ReduceOp::sum},
                             residency, round % 2 == 0, round);
                 trial.run();
@@ -216,11 +218,11 @@ void grouped(Client& client) {
 /// The same names blocking on some ranks and not on others, and each time other ones; at times somebody is late, so
 /// that the others are asleep when he comes.
 void mixed_ways(Client& client) {
-    constexpr std::array<std::size_t, 5> kElements = {1, 12, 300, 1500, 5000};
-    for (int round = 0; round < 200; ++round) {
+    constexpr std::array<std::size_t, 7> kElements = {1, 12, 300, 1500, 5000, 2049, 16384};
+    for (int round = 0; round < 210; ++round) {
         const std::size_t elements = kElements[static_cast<std::size_t>(round) % kElements.size()];
-        Trial trial(client, fmt::format("mixed.{}.{}", elements, round / 5 % 2), DType::float32, elements,
-                    {ReduceOp::sum}, kResidencies[round / 7 % 3], round % 2 == 0, round);
+        Trial trial(client, fmt::format("mixed.{}.{}", elements, round / 7 % 2), DType::float32, elements,
+                    {ReduceOp::sum}, kResidencies[round / 5 % 3], round % 2 == 0, round);
         const bool blocks = (round * 5 + client.rank() * 3 + round / 11) % 4 != 0;
         if (round % 25 == 7 && client.rank() == round / 25 % client.size()) {
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -236,8 +238,8 @@ void mixed_ways(Client& client) {
 
 constexpr std::array kScenarios = {
     Scenario{"allreduce: every operation, dtype and size", matrix},
-    Scenario{"allreduce: blocking", blocking},
-    Scenario{"allreduce: blocking on some ranks", mixed_ways},
+    Scenario{"allreduce: blocking", blocking, 1, true},
+    Scenario{"allreduce: blocking on some ranks", mixed_ways, 1, true},
     Scenario{"allreduce: a mebibyte", large},
     Scenario{"allreduce: factors", scaled},
     Scenario{"allreduce: averages of integers", integer_averages},

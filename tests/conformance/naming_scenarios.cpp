@@ -241,7 +241,7 @@ void polling(Client& client) {
 }
 
 constexpr std::array kScenarios = {
-    Scenario{"names: broadcasts that block on some ranks", mixed_broadcasts},
+    Scenario{"names: broadcasts that block on some ranks", mixed_broadcasts, 1, true},
     Scenario{"names: another order on every rank", different_orders},
     Scenario{"names: changing shapes", changing_shapes},
     Scenario{"names: changing operations", changing_operations},

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 #include "tests/conformance/scenarios.hpp"
 #include "tests/conformance/values.hpp"
@@ -166,6 +169,65 @@ void repeated_reducescatters(Client& client) {
     }
 }
 
+/// Rows for all ranks: shared evenly, not evenly, fewer than there are ranks. Small ones of every dtype, and float32
+/// around what travels with an announcement between more than two ranks (8 KiB) and between two (64 KiB).
+std::vector<std::pair<Extents, DType>> small_extents(int size) {
+    std::vector<std::pair<Extents, DType>> all;
+    for (std::int32_t dtype = 0; dtype < kDTypeCount; ++dtype) {
+        all.emplace_back(Extents{dtype % 3 == 0   ? 2 * size
+                                 : dtype % 3 == 1 ? 2 * size + 1
+                                                  : 1,
+                                 5 + 4 * dtype},
+                         static_cast<DType>(dtype));
+    }
+    for (const Extents extents : {Extents{16, 128}, Extents{23, 89}, Extents{683, 3}, Extents{16, 1024},
+                                  Extents{127, 129}, Extents{5461, 3}, Extents{16385, 1}}) {
+        all.emplace_back(extents, DType::float32);
+    }
+    return all;
+}
+
+/// The same names over and over, so that their places change hands.
+void small_reducescatters(Client& client) {
+    const auto extents = small_extents(client.size());
+    for (int round = 0; round < 7; ++round) {
+        for (std::size_t i = 0; i < extents.size(); ++i) {
+            const auto& [shape, dtype] = extents[i];
+            Trial trial(client, fmt::format("scatter.small.{}", i), dtype, shape.rows, shape.row,
+                        {kOps[i % kOps.size()]}, kResidencies[round % 3],
+                        round % 2 == 0 ? Output::beside : Output::in_place, round);
+            trial.run();
+            trial.finish();
+        }
+    }
+}
+
+/// Whether a rank blocks in this round of a name that others may block in or not; at times it is late, so that the
+/// others are asleep when it comes.
+bool blocks_or_is_late(const Client& client, int round) {
+    if (round % 25 == 7 && client.rank() == round / 25 % client.size()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return (round * 5 + client.rank() * 3 + round / 11) % 4 != 0;
+}
+
+/// The same names blocking on some ranks and not on others, resident on some, into the caller's memory on some.
+void mixed_reducescatters(Client& client) {
+    constexpr std::array kShapes = {Extents{3, 1}, Extents{9, 11}, Extents{41, 13}, Extents{97, 50}, Extents{128, 127}};
+    for (int round = 0; round < 150; ++round) {
+        const std::size_t which = static_cast<std::size_t>(round) % kShapes.size();
+        const Output output = kOutputs[static_cast<std::size_t>(round / 3 + client.rank()) % kOutputs.size()];
+        Trial trial(client, fmt::format("scatter.mixed.{}", which), DType::float32, kShapes[which].rows,
+                    kShapes[which].row, {ReduceOp::sum}, kResidencies[round / 7 % 3], output, round);
+        if (blocks_or_is_late(client, round) && output != Output::of_rueda) {
+            trial.run();
+        } else {
+            trial.start();
+        }
+        trial.finish();
+    }
+}
+
 void large_reducescatters(Client& client) {
     int salt = 0;
     for (const Residency residency : kResidencies) {
@@ -309,6 +371,48 @@ void alltoalls_into(Client& client) {
     }
 }
 
+/// Blocking on all ranks or on some, resident on some, into the caller's memory on some; small rows, so that most
+/// inputs travel with their announcements and some do not. The splits change, and with them who has anything.
+void mixed_alltoalls(Client& client) {
+    constexpr std::array<std::int64_t, 3> kRows = {1, 19, 130};
+    const int size = client.size();
+    for (int round = 0; round < 150; ++round) {
+        const auto which = static_cast<std::size_t>(round) % kRows.size();
+        const std::int64_t row = kRows[which];
+        const int kind = round / 3 % 8;
+        const auto split = [&](int from, int to) { return split_of(from, to, size, kind); };
+        std::vector<std::int64_t> splits;
+        std::int64_t rows = 0;
+        std::int64_t expected = 0;
+        for (int other = 0; other < size; ++other) {
+            splits.push_back(split(client.rank(), other));
+            rows += splits.back();
+            expected += split(other, client.rank());
+        }
+        const Residency residency = kResidencies[round / 7 % 3];
+        const DType dtype = which == 0 ? DType::int64 : which == 1 ? DType::bfloat16 : DType::uint8;
+        const Buffer mine(client, dtype, {rows, row}, is_resident(residency, client.rank(), round));
+        const Buffer out(client, dtype, {expected, row}, is_resident(residency, client.rank(), round + 1));
+        fill_input(mine.tensor(), ReduceOp::sum, client.rank(), round);
+        const std::string what =
+            fmt::format("mixed alltoall of rows of {}, round {}, {}", row, round, name_of(residency));
+        const std::string name = fmt::format("alltoall.mixed.{}", row);
+        const bool given = (round + client.rank()) % 2 == 0;
+        const Tensor* const into = given ? &out.tensor() : nullptr;
+        const bool all_block = round / 30 % 2 == 0;
+        const auto pending = expect_value(blocks_or_is_late(client, round) || all_block
+                                              ? client.alltoall(name, mine.tensor(), splits, into)
+                                              : client.start_alltoall(name, mine.tensor(), splits, into),
+                                          what);
+        expect_ok(pending->wait(), what);
+        std::vector<std::int64_t> received;
+        check_exchanged(client, given ? out.tensor() : pending->output(), row, round, what, split, received);
+        check_copy(mine.tensor(), 0, mine.tensor().elements(), client.rank(), round, what + ", the input");
+        mine.check_margin(what);
+        out.check_margin(what);
+    }
+}
+
 void even_alltoalls(Client& client) {
     int salt = 100;
     for (const Residency residency : kResidencies) {
@@ -377,6 +481,9 @@ void among_others(Client& client) {
 }
 
 constexpr std::array kScenarios = {
+    Scenario{"reducescatter: small and blocking", small_reducescatters, 1, true},
+    Scenario{"reducescatter: blocking on some ranks", mixed_reducescatters, 1, true},
+    Scenario{"alltoall: blocking on some ranks", mixed_alltoalls, 1, true},
     Scenario{"reducescatter: every operation and dtype", reducescatters},
     Scenario{"reducescatter: again, with factors", repeated_reducescatters},
     Scenario{"reducescatter: a mebibyte", large_reducescatters},

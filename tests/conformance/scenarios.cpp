@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tests/support/ranks.hpp"
 
 namespace rueda::tests {
@@ -14,6 +16,7 @@ std::vector<Scenario> all_scenarios() {
                              naming_scenarios(), error_scenarios()}) {
         all.insert(all.end(), part.begin(), part.end());
     }
+    std::stable_partition(all.begin(), all.end(), [](const Scenario& scenario) { return scenario.early; });
     return all;
 }
 

@@ -16,6 +16,9 @@ struct Scenario {
     const char* name;
     void (*run)(Client& client);
     int least_ranks = 1;
+    /// Of inputs that travel with their announcements: there is room for that in the first slots only, so these come
+    /// before the others, which have hundreds of names.
+    bool early = false;
 };
 
 [[nodiscard]] std::span<const Scenario> allreduce_scenarios();
