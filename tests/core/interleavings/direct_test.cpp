@@ -72,6 +72,68 @@ TEST_CASE("all announce directly: no call, and the inputs of the same operation"
     }
 }
 
+/// Of two members, the third operation of a place is announced where the other member's first one was, and the fifth
+/// where the own one was again.
+TEST_CASE("all announce directly, while their places change hands", "[unit]") {
+    constexpr std::uint32_t kOperations = 6;
+    const auto often = [](std::uint32_t rank) {
+        return [=](Bound<2>& s) {
+            for (std::uint32_t operation = 0; operation < kOperations; ++operation) {
+                s.ranks[rank].announce_directly(a);
+                s.ranks[rank].run();
+            }
+        };
+    };
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const auto result = explore<Bound<2>>([](Bound<2>&) {}, {often(0), often(1)},
+                                              [](Bound<2>& s) {
+                                                  require_all_called(s);
+                                                  for (const Rank& rank : s.ranks) {
+                                                      RUEDA_EXPLORER_REQUIRE(rank.direct == kOperations);
+                                                  }
+                                              },
+                                              {.memory = memory});
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+    }
+}
+
+// Bound: two preemptions.
+TEST_CASE("directly, counted and with changed metadata in turns, while places change hands", "[unit]") {
+    bool changed_hands = false;
+    const auto turns = [](std::uint32_t rank) {
+        return [=](Bound<2>& s) {
+            Rank& own = s.ranks[rank];
+            for (std::uint32_t operation = 0; operation < 5; ++operation) {
+                if ((operation + rank) % 3 == 1) {
+                    own.announce(a);
+                } else {
+                    own.announce_directly(a);
+                }
+                own.run();
+            }
+            own.announce(a, vector_of(4));  // on both: the slot is given up
+            own.run();
+            own.announce(a, vector_of(4));
+            own.run();
+        };
+    };
+    const auto result = explore<Bound<2>>([](Bound<2>&) {}, {turns(0), turns(1)},
+                                          [&](Bound<2>& s) {
+                                              require_all_called(s);
+                                              for (const Rank& rank : s.ranks) {
+                                                  RUEDA_EXPLORER_REQUIRE(rank.events.size() == 8);
+                                                  changed_hands = changed_hands || rank.direct > 0;
+                                              }
+                                              RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::changed_call) == 1);
+                                          },
+                                          {.preemptions = 2});
+    INFO(result.report);
+    CHECK(result.passed());
+    CHECK(changed_hands);
+}
+
 TEST_CASE("one announces directly, the other counts: one call, on both", "[unit]") {
     const auto result = explore<Bound<2>>([](Bound<2>&) {},
                                           {[](Bound<2>& s) {

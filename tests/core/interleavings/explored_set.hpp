@@ -46,6 +46,7 @@ public:
     explicit ExploredSet(const NegotiationExtent& extent)
         : block_(static_cast<std::byte*>(std::aligned_alloc(kPage, NegotiationMemory<ExploredAtomics>::bytes(extent))),
                  std::free),
+          placed_(std::size_t{2} * extent.slots * extent.members),
           memory(initialised(block_.get(), extent)),
           log(memory) {
         explorer::label(&memory.header().requests, "requests");
@@ -85,13 +86,19 @@ private:
     }
 
     std::unique_ptr<std::byte, decltype(&std::free)> block_;
+    std::vector<ExploredPlain<std::uint32_t>> placed_;
 
 public:
     NegotiationMemory<ExploredAtomics> memory;
     const Log<ExploredAtomics> log;  ///< for reading; who appends has his own
-    /// What the announcements carry, by name, rank, and parity of the operation. In place of the places and mailbox
-    /// records, whose plain members the race detector does not see; written and read when these are.
-    std::array<std::array<std::array<ExploredPlain<std::uint32_t>, 2>, kMostMembers>, kNames.size()> content;
+    /// What an announcement carries, where its place lies: in place of the place's plain members, which the race
+    /// detector does not see; written and read when these are.
+    [[nodiscard]] ExploredPlain<std::uint32_t>& placed(std::uint32_t slot, std::uint32_t rank,
+                                                       std::uint64_t generation) {
+        return placed_[static_cast<std::size_t>(&memory.place(slot, rank, generation) - &memory.place(0, 0, 0))];
+    }
+    /// The same of a full announcement, in place of its mailbox record: by name, rank, and parity of the operation.
+    std::array<std::array<std::array<ExploredPlain<std::uint32_t>, 2>, kMostMembers>, kNames.size()> mailed;
     /// In place of the registrar's tables: touched whenever they grow.
     ExploredPlain<std::uint32_t> tables;
 };
@@ -201,7 +208,6 @@ private:
         }
         tensor.pending = true;
         tensor.metadata = metadata;
-        content(name, rank_, tensor.operations).write(value_of(name, rank_, tensor.operations));
         ++tensor.operations;
         ++announced;
         if (tensor.slot == kNoSlot) {
@@ -210,6 +216,7 @@ private:
         }
         const bool changed = !agree(tensor.agreed, metadata);
         ++tensor.generation;
+        set_.placed(tensor.slot, rank_, tensor.generation).write(value_of(name, rank_, tensor.operations - 1));
         Place<ExploredAtomics>& place = set_.memory.place(tensor.slot, rank_, tensor.generation);
         if (directly && !changed && direct_ == kNone) {
             direct_ = name;
@@ -224,10 +231,6 @@ private:
     [[nodiscard]] static std::uint32_t value_of(std::size_t name, std::uint32_t rank, std::uint32_t operation) {
         return static_cast<std::uint32_t>(name + 1) * 10000 + rank * 100 + operation;
     }
-    [[nodiscard]] ExploredPlain<std::uint32_t>& content(std::size_t name, std::uint32_t rank, std::uint32_t operation) {
-        return set_.content[name][rank][operation & 1];
-    }
-
     static void fill(Place<ExploredAtomics>& place, const Tensor& tensor, std::uint64_t generation, bool with_metadata,
                      std::uint32_t flags = 0) {
         place.flags = flags | (with_metadata ? Place<ExploredAtomics>::kMetadata : 0U);
@@ -243,7 +246,7 @@ private:
         if (found == DirectState::complete) {
             direct_ = kNone;
             ++direct;
-            call(name);
+            call(name, tensor.slot);
         } else if (found == DirectState::withdrawn) {
             direct_ = kNone;
             ++withdrawn;
@@ -289,6 +292,8 @@ private:
             return;
         }
         tensor.ticket = ++tickets_;
+        const std::uint32_t operation = tensor.operations - 1;
+        set_.mailed[name][rank_][operation & 1].write(value_of(name, rank_, operation));
         MailboxRecord<ExploredAtomics>& record = next_record();
         record.kind = static_cast<std::uint32_t>(RequestKind::announce);
         record.ticket = tensor.ticket;
@@ -314,7 +319,7 @@ private:
     void handle(const Entry& entry) {
         switch (entry.kind) {
             case EntryKind::call:
-                call(bound_to(entry.slot));
+                call(bound_to(entry.slot), entry.slot);
                 return;
             case EntryKind::first_call: {
                 const std::size_t name = announced_in(entry.slot);
@@ -324,13 +329,13 @@ private:
                 tensor.counted = 0;
                 tensor.ticket = 0;
                 tensor.agreed = set_.memory.record(entry.slot).metadata;
-                call(name);
+                call(name, kNoSlot);
                 return;
             }
             case EntryKind::changed_call: {
                 const std::size_t name = bound_to(entry.slot);
                 tensors_[name].slot = kNoSlot;
-                call(name);
+                call(name, entry.slot);
                 return;
             }
             case EntryKind::mismatch:
@@ -376,11 +381,14 @@ private:
             end(name, ending);
         }
     }
-    /// The members' announcements of one operation, complete and of the same operation, whoever is ahead.
-    void call(std::size_t name) {
+    /// The members' announcements of one operation, complete and of the same operation, whoever is ahead. They are in
+    /// the places of `slot`; of a first call (kNoSlot), in the mailboxes.
+    void call(std::size_t name, std::uint32_t slot) {
         const std::uint32_t operation = tensors_[name].operations - 1;
         for (std::uint32_t member = 0; member < set_.memory.extent().members; ++member) {
-            RUEDA_EXPLORER_REQUIRE(content(name, member, operation).read() == value_of(name, member, operation));
+            const auto& found = slot == kNoSlot ? set_.mailed[name][member][operation & 1]
+                                                : set_.placed(slot, member, tensors_[name].generation);
+            RUEDA_EXPLORER_REQUIRE(found.read() == value_of(name, member, operation));
         }
         end(name, Ending::called);
     }
