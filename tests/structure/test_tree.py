@@ -57,14 +57,15 @@ class Tree(unittest.TestCase):
         shown = 0
         for document in ("docs/cpp.md", "README.md"):
             text = read(pathlib.PurePosixPath(document))
-            blocks = re.findall(r"<!-- (examples/\S+) -->\n```cpp\n(.*?)```", text, re.DOTALL)
+            blocks = re.findall(r"<!-- (examples/\S+) -->\n```(?:cpp|python)\n(.*?)```", text, re.DOTALL)
             for name, block in blocks:
                 with self.subTest(document=document, program=name):
                     program = (ROOT / name).read_text(encoding="utf-8").split("\n", 2)[2]
                     self.assertEqual(block, program)
                 shown += 1
-            self.assertEqual(len(blocks), text.count("```cpp"), f"a program in {document} that no test compiles")
-        self.assertGreaterEqual(shown, len(list(ROOT.glob("examples/snippets/*.cpp"))))
+            programs = text.count("```cpp") + text.count("```python")
+            self.assertEqual(len(blocks), programs, f"a program in {document} that no test compiles")
+        self.assertGreaterEqual(shown, len(list(ROOT.glob("examples/snippets/*.[cp][py]*"))))
 
 
 class Rules(unittest.TestCase):
