@@ -36,10 +36,20 @@ constexpr std::uint32_t kPayloadBytesOfTwo = 64 * base::kKiB;
 constexpr std::uint32_t kPayloadSlots = 256;
 constexpr std::uint64_t kPayloadMemory = 40 * base::kMiB;
 
-void plan_payloads(NegotiationExtent& extent) {
-    extent.payload_bytes = extent.members == 2 ? kPayloadBytesOfTwo : kPayloadBytes;
-    const std::uint64_t slots = kPayloadMemory / (std::uint64_t{2} * extent.members * extent.payload_bytes);
+/// Room for inputs of up to `payload_bytes`, in as many slots as the memory allows.
+void plan_payloads(NegotiationExtent& extent, std::uint32_t payload_bytes) {
+    extent.payload_bytes = payload_bytes;
+    const std::uint64_t slots = kPayloadMemory / (std::uint64_t{2} * extent.members * payload_bytes);
     extent.payload_slots = std::min({kPayloadSlots, static_cast<std::uint32_t>(slots), extent.initial_slots});
+}
+
+/// Less room: for inputs half as large, down to what is usual, then in half as many slots.
+void shrink_payloads(NegotiationExtent& extent) {
+    if (extent.payload_bytes > kPayloadBytes) {
+        plan_payloads(extent, extent.payload_bytes / 2);
+    } else {
+        extent.payload_slots /= 2;
+    }
 }
 
 /// Memory of the negotiation that a job with the initial number of slots touches.
@@ -106,7 +116,7 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     extent.slots = std::max(config.slots_max, extent.unnamed_slots + 1);
     extent.initial_slots = std::clamp(extent.initial_slots, extent.unnamed_slots + 1, extent.slots);
     if (members > 1 && members <= kInlineMembers) {
-        plan_payloads(extent);
+        plan_payloads(extent, members == 2 ? kPayloadBytesOfTwo : kPayloadBytes);
     }
 
     collectives::ArenaPlan& plan = sizes.plan;
@@ -126,8 +136,8 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
         return sizeof(base::ControlBlock) + touched_negotiation_bytes(extent) +
                plan.cell_bytes * plan.cells_per_rank * members;
     };
-    if (total() > config.arena_limit_bytes) {
-        extent.payload_slots = 0;
+    while (total() > config.arena_limit_bytes && extent.payload_slots > 0) {
+        shrink_payloads(extent);
     }
     while (total() > config.arena_limit_bytes && config.chunk_bytes == 0 && plan.cell_bytes > kSmallestChunk) {
         plan.cell_bytes = std::max(plan.cell_bytes / 2 / base::kCacheLine * base::kCacheLine, kSmallestChunk);

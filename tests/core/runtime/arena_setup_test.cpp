@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/runtime/arena_setup.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace rueda::core {
+namespace {
+
+constexpr std::uint64_t kL2 = 2 * base::kMiB;
+constexpr std::uint64_t kResident = std::uint64_t{1} << 30;
+
+NegotiationExtent planned(std::uint32_t members, std::uint64_t limit_bytes, std::uint32_t slots = 1024) {
+    base::Config config;
+    config.arena_limit_bytes = limit_bytes;
+    config.slots = slots;
+    const Result<ArenaSizes> sizes = plan_arena(config, members, kL2, kResident);
+    INFO(sizes.status().message());
+    REQUIRE(sizes.is_ok());
+    // What is planned has its memory, and the limit holds.
+    const std::uint64_t cells = sizes.value().plan.cell_bytes * sizes.value().plan.cells_per_rank * members;
+    const NegotiationExtent& extent = sizes.value().extent;
+    CHECK(std::uint64_t{2} * members * extent.payload_slots * extent.payload_bytes + cells < limit_bytes);
+    return extent;
+}
+
+TEST_CASE("inputs travel between two to eight ranks, by default in the slots of many names", "[threads]") {
+    for (std::uint32_t members = 1; members <= 16; ++members) {
+        INFO(members << " ranks");
+        const NegotiationExtent extent = planned(members, base::Config().arena_limit_bytes);
+        const bool travel = members > 1 && members <= kInlineMembers;
+        CHECK((extent.payload_slots > extent.unnamed_slots + 64) == travel);
+        CHECK((extent.payload_slots > 0) == travel);
+        CHECK(extent.payload_bytes == (!travel ? 0 : members == 2 ? 64 * base::kKiB : 8 * base::kKiB));
+    }
+}
+
+TEST_CASE("with less memory smaller inputs travel, and in fewer slots, before none do", "[threads]") {
+    for (const std::uint32_t members : {2U, 3U, 8U}) {
+        NegotiationExtent more = planned(members, 64 * base::kMiB);
+        for (std::uint64_t limit = 60 * base::kMiB; limit >= 12 * base::kMiB; limit -= 4 * base::kMiB) {
+            INFO(members << " ranks, " << limit / base::kMiB << " MiB");
+            const NegotiationExtent less = planned(members, limit);
+            CHECK(less.payload_bytes <= more.payload_bytes);
+            CHECK(less.payload_bytes >= 8 * base::kKiB);
+            CHECK((less.payload_bytes < more.payload_bytes || less.payload_slots <= more.payload_slots));
+            more = less;
+        }
+    }
+    // As many as there are where two ranks need no more than others.
+    CHECK(planned(2, 24 * base::kMiB).payload_slots == 256);
+    CHECK(planned(2, 24 * base::kMiB).payload_bytes == 16 * base::kKiB);
+    CHECK(planned(2, 14 * base::kMiB).payload_bytes == 8 * base::kKiB);
+    // A table of many names takes the room of some payloads, not of all.
+    CHECK(planned(2, 64 * base::kMiB, 9000).payload_slots == 256);
+    CHECK(planned(2, 8 * base::kMiB).payload_slots < 256);
+}
+
+}  // namespace
+}  // namespace rueda::core
