@@ -15,7 +15,6 @@
 namespace rueda::core {
 
 using collectives::is_by_rows;
-using collectives::Location;
 using collectives::Operation;
 
 /// Of an announcement whose input travels along and whose metadata is as agreed. Under the enqueue lock. Only where a
