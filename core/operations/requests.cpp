@@ -275,14 +275,15 @@ bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_
            (&in != &out || last.input == last.output);
 }
 
-Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, int size, const rueda_options& options,
-                      Request& request) {
+Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, int rank, int size,
+                      const rueda_options& options, Request& request) {
     if (root < 0 || root >= size) {
         return failure(ErrorCode::invalid_argument, "the root rank is {}; expected 0 to {}", root, size - 1);
     }
     request.metadata.root = root;
     // The input counts on the root only, and may be missing elsewhere.
-    return make_same_shape(Operation::broadcast, in, out, options, /*reads_input=*/in.data != nullptr, request);
+    const bool reads_input = rank == root || in.data != nullptr;
+    return make_same_shape(Operation::broadcast, in, out, options, reads_input, request);
 }
 
 Status make_allgather(const rueda_tensor& in, const rueda_tensor* out, const rueda_options& options, Request& request) {

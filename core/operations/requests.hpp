@@ -22,7 +22,7 @@ namespace rueda::core {
 /// here) made: then they need not be checked again.
 [[nodiscard]] bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
                                      const rueda_options& options);
-[[nodiscard]] Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, int size,
+[[nodiscard]] Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, int rank, int size,
                                     const rueda_options& options, Request& request);
 // `out` null: Rueda makes the output. Of an allgather and an alltoall, only the others' announcements show whether a
 // given one has the right number of rows.

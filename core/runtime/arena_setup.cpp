@@ -32,9 +32,9 @@ constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 /// was measured to pay up to 128 KiB, and each line crosses once (NegotiationMemory::place_index()); of more, each rank
 /// reads all the others' (docs/design/collectives.md). What bounds it is memory: two such places a rank and slot.
 constexpr std::uint32_t kPayloadBytes = 8 * base::kKiB;
-constexpr std::uint32_t kPayloadBytesOfTwo = 64 * base::kKiB;
+constexpr std::uint32_t kPayloadBytesOfTwo = 32 * base::kKiB;
 constexpr std::uint32_t kPayloadSlots = 256;
-constexpr std::uint64_t kPayloadMemory = 40 * base::kMiB;
+constexpr std::uint64_t kPayloadMemory = 32 * base::kMiB;
 
 /// Room for inputs of up to `payload_bytes`, in as many slots as the memory allows.
 void plan_payloads(NegotiationExtent& extent, std::uint32_t payload_bytes) {

@@ -451,7 +451,7 @@ int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_
                           const rueda_options* options, rueda_handle** handle) {
     return guarded([&] {
         return start(name, options, handle, [&](Runtime& runtime, const rueda_options& o, Request& request) {
-            return rueda::core::make_broadcast(*in, *out, root, runtime.group().size, o, request);
+            return rueda::core::make_broadcast(*in, *out, root, runtime.group().rank, runtime.group().size, o, request);
         });
     });
 }
@@ -460,7 +460,7 @@ int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor
                     const rueda_options* options) {
     return guarded([&] {
         return run(name, options, [&](Runtime& runtime, const rueda_options& o, Request& request) {
-            return rueda::core::make_broadcast(*in, *out, root, runtime.group().size, o, request);
+            return rueda::core::make_broadcast(*in, *out, root, runtime.group().rank, runtime.group().size, o, request);
         });
     });
 }

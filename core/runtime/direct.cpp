@@ -70,7 +70,7 @@ bool ProcessSet::finish_at_once(int looks) {
 bool ProcessSet::others_may_go_direct(const TensorEntry& entry) const {
     const auto operation = static_cast<Operation>(entry.agreed.operation);
     const bool any_size = operation == Operation::allgather || operation == Operation::alltoall;
-    return extent_.members <= kInlineMembers &&
+    return extent_.members <= kInlineMembers && operation != Operation::barrier &&
            (any_size || memory_.payload(entry.slot, rank_, entry.generation, bytes_of(entry.agreed)) != nullptr);
 }
 

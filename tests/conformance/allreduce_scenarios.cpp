@@ -119,7 +119,7 @@ void blocking(Client& client) {
             // On both sides of what travels with an announcement: on its lines, of resident tensors and between more
             // than two ranks, between two.
             for (const std::size_t elements :
-                 {0U, 1U, 20U, 21U, 512U, 513U, 1000U, 2047U, 2048U, 2049U, 5000U, 16383U, 16384U, 16385U}) {
+                 {0U, 1U, 20U, 21U, 512U, 513U, 1000U, 2047U, 2048U, 2049U, 5000U, 8191U, 8192U, 8193U, 16385U}) {
                 Trial trial(client, fmt::format("blocking.{}", elements), DType::float32, elements, {ReduceOp::sum},
                             residency, round % 2 == 0, round);
                 trial.run();
@@ -218,7 +218,7 @@ void grouped(Client& client) {
 /// The same names blocking on some ranks and not on others, and each time other ones; at times somebody is late, so
 /// that the others are asleep when he comes.
 void mixed_ways(Client& client) {
-    constexpr std::array<std::size_t, 7> kElements = {1, 12, 300, 1500, 5000, 2049, 16384};
+    constexpr std::array<std::size_t, 7> kElements = {1, 12, 300, 1500, 5000, 2049, 8192};
     for (int round = 0; round < 210; ++round) {
         const std::size_t elements = kElements[static_cast<std::size_t>(round) % kElements.size()];
         Trial trial(client, fmt::format("mixed.{}.{}", elements, round / 7 % 2), DType::float32, elements,

@@ -127,7 +127,7 @@ Result<PendingPointer> RuntimeClient::start_group(const std::string& name, const
 Result<PendingPointer> RuntimeClient::start_broadcast(const std::string& name, const Tensor& tensor, int root) {
     const rueda_tensor c = c_tensor(tensor);
     Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_broadcast(c, c, root, size(), default_options(), request));
+    RUEDA_RETURN_IF_FAILED(core::make_broadcast(c, c, root, rank(), size(), default_options(), request));
     return start(name, request);
 }
 
@@ -172,7 +172,7 @@ Status RuntimeClient::allreduce(const std::string& name, const Tensor& in, const
 Status RuntimeClient::broadcast(const std::string& name, const Tensor& tensor, int root) {
     const rueda_tensor c = c_tensor(tensor);
     Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_broadcast(c, c, root, size(), default_options(), request));
+    RUEDA_RETURN_IF_FAILED(core::make_broadcast(c, c, root, rank(), size(), default_options(), request));
     Completion completion;
     return runtime_->run(name, request, completion);
 }
