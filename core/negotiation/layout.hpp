@@ -30,10 +30,6 @@ inline constexpr std::uint32_t kNoSlot = 0xFFFFFFFF;
 inline constexpr std::size_t kInlineBytes = 80;
 inline constexpr std::uint32_t kInlineMembers = 8;
 
-/// Of these, so many on the line with the stamp. Others poll that line, and cores fetch lines in pairs: its neighbour
-/// would be taken away while it is being written. So more than that goes elsewhere where there is room.
-inline constexpr std::size_t kFirstLineBytes = 16;
-
 /// Sizes of a process set's tables.
 struct NegotiationExtent {
     std::uint32_t members = 1;
@@ -340,11 +336,10 @@ public:
     /// as the places are, and for the same reason enough: they are written and read with them.
     [[nodiscard]] std::byte* payload(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation,
                                      std::uint64_t bytes) const {
-        const bool has_room = slot < extent_.payload_slots && bytes <= extent_.payload_bytes;
-        if (bytes <= (has_room ? kFirstLineBytes : kInlineBytes)) {
+        if (bytes <= kInlineBytes) {
             return place(slot, rank, generation).payload.data();
         }
-        if (!has_room) {
+        if (slot >= extent_.payload_slots || bytes > extent_.payload_bytes) {
             return nullptr;
         }
         return memory_ + offsets_.payloads + place_index(slot, rank, generation) * extent_.payload_bytes;
@@ -458,7 +453,7 @@ void NegotiationMemory<Atomics>::initialise(std::byte* memory, const Negotiation
 }
 
 static_assert(sizeof(Place<base::StdAtomics>) == 5 * base::kCacheLine);
-static_assert(offsetof(Place<base::StdAtomics>, payload) + kFirstLineBytes == base::kCacheLine);
+static_assert(offsetof(Place<base::StdAtomics>, payload) + 16 == base::kCacheLine);
 static_assert(sizeof(LogEntry<base::StdAtomics>) == base::kCacheLine);
 static_assert(sizeof(ArrivalWord<base::StdAtomics>) == base::kCacheLine);
 static_assert(sizeof(Cursor<base::StdAtomics>) == base::kCacheLine);

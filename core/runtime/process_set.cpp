@@ -318,9 +318,8 @@ std::byte* ProcessSet::payload_room(Place<Atomics>& place, const TensorEntry& en
     if (entry.slot != kNoSlot) {
         return memory_.payload(entry.slot, rank_, generation, bytes);
     }
-    // The place of a full announcement lies in the mailbox, and has no room beside it; what the slot will have is not
-    // known yet.
-    return bytes <= kFirstLineBytes ? place.payload.data() : nullptr;
+    // The place of a full announcement lies in the mailbox, and has no room beside it.
+    return bytes <= kInlineBytes ? place.payload.data() : nullptr;
 }
 
 /// All but the stamp. Returns whether inputs like this rank's travel along.
