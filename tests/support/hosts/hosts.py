@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Hosts for tests, on one machine: network namespaces on one switch, each with its own host name and its own /etc/hosts.
+
+    with Hosts(2) as hosts:
+        hosts.run(0, ["mpirun", "--host", "rueda-h0:1,rueda-h1:1", "hostname"])
+
+A namespace lives as long as the process that holds it, which ends when this one does, however it ends: nothing stays
+behind, no interface, no file under /run/netns. What separates the hosts is the network and the name; processes, files
+and shared memory are those of the machine. Needs root (or its capabilities) and the tools ip, nsenter and unshare.
+
+As a program: hosts.py [--hosts N] [--rate 1gbit] -- command …   runs the command on host 0 and returns its exit status;
+77 where there can be no such hosts here.
+"""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIPPED = 77  # what CTest is told to take for "skipped"
+PREFIX = "rueda-h"
+SUBNET = "10.77.0"
+
+# Stands in for ssh: drops ssh's options, takes the host, and runs the rest there, in a login's small environment.
+AGENT = """#!/bin/sh
+while :; do
+    case "$1" in
+        -[bcDeFiIJLlmOopQRSWw]) shift 2 ;;
+        -*) shift ;;
+        *) break ;;
+    esac
+done
+host=$1
+shift
+pid=$(cat "{folder}/$host.pid") || {{ echo "no such test host: $host" >&2; exit 255; }}
+exec nsenter --target "$pid" --net --uts --mount -- \\
+    env -i HOME="$HOME" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -c "$*"
+"""
+
+
+def why_not():
+    """The reason why there can be no such hosts here, or nothing."""
+    for tool in ("ip", "nsenter", "unshare"):
+        if shutil.which(tool) is None:
+            return f"there is no {tool}"
+    tried = subprocess.run(
+        ["unshare", "--net", "--uts", "--mount", "ip", "link", "add", "s", "type", "bridge"],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    return None if tried.returncode == 0 else f"no network namespaces here: {tried.stderr.strip()}"
+
+
+class Hosts:
+    """Threads: one. Not to be used after it is closed."""
+
+    def __init__(self, count=2, rate=None):
+        self.names = [f"{PREFIX}{number}" for number in range(count)]
+        self.addresses = [f"{SUBNET}.{number + 1}" for number in range(count)]
+        self.rate = rate
+        self.holders = []
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rueda-hosts-"))
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _build(self):
+        (self.folder / "hosts").write_text(
+            "127.0.0.1 localhost\n" + "".join(f"{a} {n}\n" for a, n in zip(self.addresses, self.names))
+        )
+        self.agent = self.folder / "agent"
+        self.agent.write_text(AGENT.format(folder=self.folder))
+        self.agent.chmod(0o755)
+        switch = self._hold("rueda-switch")
+        self._ip(switch, "link add s type bridge")
+        self._ip(switch, "link set s up")
+        for number, name in enumerate(self.names):
+            pid = self._hold(name)
+            for known in (name, self.addresses[number]):
+                (self.folder / f"{known}.pid").write_text(f"{pid}\n")
+            self._connect(number, pid, switch)
+
+    def _hold(self, name):
+        """A process that keeps the namespaces of a host until its standard input ends."""
+        script = f"hostname {name} && mount --bind {self.folder}/hosts /etc/hosts && echo ready && exec cat >/dev/null"
+        holder = subprocess.Popen(
+            ["unshare", "--net", "--uts", "--mount", "sh", "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.holders.append(holder)
+        if holder.stdout.readline() != "ready\n":
+            raise RuntimeError(f"the test host {name} could not be made")
+        self._ip(holder.pid, "link set lo up")
+        return holder.pid
+
+    @staticmethod
+    def _ip(pid, words):
+        subprocess.run(["nsenter", "--target", str(pid), "--net", "ip", *words.split()], check=True)
+
+    def _connect(self, number, pid, switch):
+        port = f"p{number}"
+        self._ip(switch, f"link add {port} type veth peer name eth0 netns {pid}")
+        self._ip(switch, f"link set {port} master s up")
+        self._ip(pid, f"address add {self.addresses[number]}/24 dev eth0")
+        self._ip(pid, "link set eth0 up")
+        if self.rate:
+            shape = f"qdisc add dev eth0 root tbf rate {self.rate} burst 256kb latency 50ms"
+            subprocess.run(["nsenter", "--target", str(pid), "--net", "tc", *shape.split()], check=True)
+
+    def on_host(self, number, command, folder=None):
+        """The command, to be run on a host, in `folder` or in this process' own."""
+        # A new mount namespace begins in its root; the folder is entered by its name.
+        script = 'cd "$1" && shift && exec "$@"'
+        enter = ["nsenter", "--target", str(self.holders[number + 1].pid), "--net", "--uts", "--mount", "--"]
+        return [*enter, "sh", "-c", script, "sh", str(folder or os.getcwd()), *command]
+
+    def environment(self):
+        """What makes launchers reach the hosts: the agent in the place of ssh, and the network to use."""
+        network = f"{SUBNET}.0/24"
+        return {
+            "OMPI_MCA_plm_rsh_agent": str(self.agent),
+            "OMPI_MCA_oob_tcp_if_include": network,
+            "OMPI_MCA_btl_tcp_if_include": network,
+            "HYDRA_LAUNCHER": "ssh",
+            "HYDRA_LAUNCHER_EXEC": str(self.agent),
+            "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC": str(self.agent),
+            "TEST_HOSTS": ",".join(self.names),
+        }
+
+    def popen(self, number, command, env=None, **options):
+        env = {**(os.environ if env is None else env), **self.environment()}
+        return subprocess.Popen(self.on_host(number, command, options.pop("cwd", None)), env=env, **options)
+
+    def run(self, number, command, env=None, **options):
+        env = {**(os.environ if env is None else env), **self.environment()}
+        return subprocess.run(self.on_host(number, command, options.pop("cwd", None)), env=env, **options)
+
+    def unplug(self, number):
+        """The host's cable is pulled: nothing arrives any more, and nobody is told."""
+        self._ip(self.holders[0].pid, f"link set p{number} nomaster down")
+
+    def processes(self):
+        """What runs on the hosts, besides those that hold them: {pid: command line}."""
+        spaces = set()
+        for holder in self.holders:
+            with contextlib.suppress(OSError):
+                spaces.add(os.readlink(f"/proc/{holder.pid}/ns/net"))
+        spaces.discard(os.readlink("/proc/self/ns/net"))
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit() or any(int(entry.name) == holder.pid for holder in self.holders):
+                continue
+            try:
+                if os.readlink(entry / "ns/net") in spaces:
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                pass
+        return found
+
+    def wait_until_empty(self, seconds=10):
+        """Waits for the last processes to leave; returns those that stay."""
+        deadline = time.monotonic() + seconds
+        while (left := self.processes()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return left
+
+    def close(self):
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for holder in self.holders:
+            holder.stdin.close()
+            holder.wait()
+            holder.stdout.close()
+        self.holders = []
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs a command on the first of some test hosts.")
+    parser.add_argument("--hosts", type=int, default=2, help="how many; they are called rueda-h0, rueda-h1, ...")
+    parser.add_argument("--rate", help="of each host's link, as tc writes it: 1gbit")
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args()
+    reason = why_not()
+    if reason:
+        print(f"skipped: {reason}")
+        return SKIPPED
+    with Hosts(options.hosts, options.rate) as hosts:
+        return hosts.run(0, options.command).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
