@@ -24,7 +24,7 @@ install(
 if(TARGET rueda_mpi)
   install(TARGETS rueda_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rueda_runtime NAMELINK_SKIP)
 endif()
-install(TARGETS ruedarun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT rueda_runtime)
+install(TARGETS ruedarun rueda_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT rueda_runtime)
 
 install(
   EXPORT RuedaTargets

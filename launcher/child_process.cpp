@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -137,6 +138,19 @@ Result<pid_t> start_child(const ChildSpec& spec, int* error_number) {
         return system_failure(ErrorCode::invalid_argument, "starting " + base::quote(spec.file), error);
     }
     return pid;
+}
+
+int exec_program(const std::string& file, const std::vector<std::string>& words,
+                 const std::map<std::string, std::string>& environment) {
+    ChildSpec spec;
+    spec.words = words;
+    spec.environment = environment;
+    const PreparedChild program(spec, -1);
+    ::execvpe(file.c_str(), program.argv.data(), program.envp.data());
+    const int error = errno;
+    fmt::print(stderr, "ruedarun: {}: {} (errno {})\n", base::quote(file), std::generic_category().message(error),
+               error);
+    return error == ENOENT ? 127 : 126;
 }
 
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }

@@ -33,6 +33,11 @@ struct ChildSpec {
 /// Threads: the calling process must have only one, for the child's death signal hangs on the thread that forked.
 [[nodiscard]] Result<pid_t> start_child(const ChildSpec& spec, int* error_number = nullptr);
 
+/// This process becomes the program. Returns the exit status of a shell where that cannot be, after a line that says
+/// why.
+[[nodiscard]] int exec_program(const std::string& file, const std::vector<std::string>& words,
+                               const std::map<std::string, std::string>& environment);
+
 /// Lets orphaned descendants become children of this process, so that it can end them.
 void adopt_orphans();
 

@@ -70,4 +70,12 @@ std::string describe_as_shell(const LaunchPlan& plan) {
     return folder + (plan.way == LaunchWay::mpirun ? mpirun_command(plan) : direct_commands(plan));
 }
 
+std::string describe_reasons(const LaunchPlan& plan) {
+    std::string text;
+    for (const std::string& reason : plan.reasons) {
+        text += fmt::format("# {}\n", reason);
+    }
+    return text;
+}
+
 }  // namespace rueda::launcher

@@ -11,4 +11,7 @@ namespace rueda::launcher {
 /// What `--dry-run` prints: the plan as shell commands that can be pasted.
 [[nodiscard]] std::string describe_as_shell(const LaunchPlan& plan);
 
+/// What `--explain` prints before that: the reasons, as comments of the shell.
+[[nodiscard]] std::string describe_reasons(const LaunchPlan& plan);
+
 }  // namespace rueda::launcher

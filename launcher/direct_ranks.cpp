@@ -42,6 +42,7 @@ Status DirectRanks::start_rank(int rank, int null_fd, JobOutput& output) {
     }
     RUEDA_RETURN_IF_FAILED(child.status());
     pids_.emplace(child.value(), rank);
+    has_started_ = true;
     return {};
 }
 

@@ -18,6 +18,7 @@ public:
     void signal_ranks(int signal_number) override;
     [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
     [[nodiscard]] std::vector<std::int32_t> running() const override;
+    [[nodiscard]] bool has_started() const override { return has_started_; }
     void release(TimePoint /*now*/) override { pids_.clear(); }
     void advance(TimePoint /*now*/) override {}
     [[nodiscard]] bool is_gone() const override { return pids_.empty(); }
@@ -29,6 +30,7 @@ private:
     StartContext context_;
     std::map<pid_t, int> pids_;  ///< of the ranks that run
     std::vector<RankEnd> ends_;
+    bool has_started_ = false;
 };
 
 }  // namespace rueda::launcher

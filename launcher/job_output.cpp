@@ -63,6 +63,7 @@ void OutputSink::put_line(std::string_view prefix, std::string_view text) {
         return;
     }
     wipe_progress();
+    ++lines_;
     queue_ += prefix;
     queue_ += text;
     queue_ += '\n';
@@ -190,7 +191,8 @@ Status JobOutput::prepare() {
 
 Result<base::UniqueFd> JobOutput::open_file(int rank, const char* ending) const {
     const std::string name = output_file(plan_.output_dir, rank, ending);
-    base::UniqueFd file(::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, kFileMode));
+    base::UniqueFd file(::open(
+        name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (plan_.attempt == 0 ? O_TRUNC : 0), kFileMode));
     if (!file.is_open()) {
         return failure(ErrorCode::invalid_argument, "--output-dir: {} cannot be written: {}", base::quote(name),
                        std::generic_category().message(errno));
@@ -228,7 +230,43 @@ Result<RankDescriptors> JobOutput::open_rank(int rank) {
     return RankDescriptors{std::move(out).value(), std::move(err).value()};
 }
 
-void JobOutput::say(std::string_view line) { error_.put_line("ruedarun: ", line); }
+void JobOutput::open_remote_rank(int rank) {
+    if (plan_.output != OutputMode::files) {
+        auto& streams = streams_[static_cast<std::size_t>(rank)];
+        streams.push_back(std::make_unique<RankStream>(base::UniqueFd(), prefix_of(rank, output_), output_));
+        streams.push_back(std::make_unique<RankStream>(base::UniqueFd(), prefix_of(rank, error_), error_));
+    }
+}
+
+void JobOutput::feed(int rank, bool is_error, std::string_view bytes) {
+    const auto index = static_cast<std::size_t>(rank);
+    if (plan_.output != OutputMode::files) {
+        streams_[index][is_error ? 1 : 0]->feed(bytes);
+        return;
+    }
+    const int file = is_error ? files_[index].standard_error.value() : files_[index].standard_output.value();
+    while (!bytes.empty()) {
+        const ssize_t written = ::write(file, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written < 0) {  // a full disk: the job goes on without its log, as it does for ranks of this host
+            return;
+        }
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+}
+
+void JobOutput::close_remote_rank(int rank) {
+    for (auto& stream : streams_[static_cast<std::size_t>(rank)]) {
+        stream->close();
+    }
+}
+
+void JobOutput::say(std::string_view line) {
+    own_lines_ += error_.is_broken() ? 0U : 1U;
+    error_.put_line("ruedarun: ", line);
+}
 
 void JobOutput::add_to(PollSet& set) {
     for (auto& streams : streams_) {

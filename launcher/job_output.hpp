@@ -45,6 +45,7 @@ public:
     [[nodiscard]] const std::shared_ptr<Screen>& screen() const { return screen_; }
     /// A progress bar that stands alone gets its newline.
     void close_progress();
+    [[nodiscard]] std::size_t lines() const { return lines_; }
 
 private:
     void wipe_progress();
@@ -54,6 +55,7 @@ private:
     bool is_terminal_;
     std::shared_ptr<Screen> screen_;
     std::string queue_;
+    std::size_t lines_ = 0;  ///< that were put
     bool broken_ = false;
 };
 
@@ -66,6 +68,8 @@ public:
     void add_to(PollSet& set);
     /// Takes what is there now.
     void drain();
+    /// Takes what came another way.
+    void feed(std::string_view bytes) { show(splitter_.feed(bytes)); }
     /// Takes no more: what was read of an unfinished line is shown.
     void close();
     [[nodiscard]] bool is_open() const { return read_end_.is_open(); }
@@ -90,8 +94,20 @@ public:
     [[nodiscard]] Status prepare();
     /// The descriptors to start a rank with; once for each rank.
     [[nodiscard]] Result<RankDescriptors> open_rank(int rank);
+    /// The same for a rank on another host, whose output comes through feed().
+    void open_remote_rank(int rank);
+    void feed(int rank, bool is_error, std::string_view bytes);
+    void close_remote_rank(int rank);
+    /// Who brings more is to wait.
+    [[nodiscard]] bool is_full() const { return output_.is_full() || error_.is_full(); }
+    /// Nobody reads what the ranks write there: they are to get SIGPIPE.
+    [[nodiscard]] bool has_lost_reader(bool is_error) const {
+        return plan_.output != OutputMode::files && (is_error ? error_ : output_).is_broken();
+    }
     /// A line of ruedarun's own on standard error.
     void say(std::string_view line);
+    /// How many lines of the ranks have gone to standard error.
+    [[nodiscard]] std::size_t error_lines_of_ranks() const { return error_.lines() - own_lines_; }
     /// Text of another program (mpirun) for standard error, as it is.
     void pass_on_error(std::string_view bytes) { error_.put_bytes(bytes); }
 
@@ -112,6 +128,7 @@ private:
     const LaunchPlan& plan_;
     OutputSink output_;
     OutputSink error_;
+    std::size_t own_lines_ = 0;
     std::vector<RankDescriptors> files_;                             ///< by rank, until they are handed out
     std::vector<std::vector<std::unique_ptr<RankStream>>> streams_;  ///< by rank
 };

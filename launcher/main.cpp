@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// ruedarun: starts the ranks of a job on this host and ends them together.
+// ruedarun: starts the ranks of a job, on this host or on several, and ends them together.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,11 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "base/cores.hpp"
+#include "launcher/child_process.hpp"
 #include "launcher/describe_plan.hpp"
+#include "launcher/doctor.hpp"
 #include "launcher/options.hpp"
 #include "launcher/plan.hpp"
 #include "launcher/programs.hpp"
-#include "launcher/run_job.hpp"
+#include "launcher/run_attempts.hpp"
+#include "launcher/srun_task.hpp"
 #include "launcher/supervisor.hpp"
 #include "launcher/surroundings.hpp"
 
@@ -41,8 +45,53 @@ void open_standard_descriptors() {
     }
 }
 
+void say_lines(const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) {
+        fmt::print(stderr, "ruedarun: {}\n", line);
+    }
+}
+
+std::map<std::string, std::string> changed(const rueda::launcher::SrunTask& task) {
+    return rueda::launcher::changed_environment(rueda::launcher::environment_of_this_process(), task.environment);
+}
+
+std::string path_of(const std::map<std::string, std::string>& environment) {
+    const auto path = environment.find("PATH");
+    return path == environment.end() ? "/usr/bin:/bin" : path->second;
+}
+
+/// Returns only where the program cannot be run, or is not to be.
+int become_program(const rueda::launcher::Options& options, const rueda::launcher::SrunTask& task) {
+    using namespace rueda::launcher;
+    const std::map<std::string, std::string> environment = changed(task);
+    const Result<std::string> program = find_program(options.program.front(), path_of(environment));
+    if (!program.is_ok()) {
+        return refuse(program.status());
+    }
+    say_lines(options.notes);
+    if (options.dry_run || options.explain) {
+        LaunchPlan plan;
+        plan.reasons = task.reasons;
+        plan.environment = task.environment;
+        plan.way = LaunchWay::mpirun;  // the line is the program itself
+        plan.mpirun = options.program;
+        fmt::print("{}{}", options.explain ? describe_reasons(plan) : "", describe_as_shell(plan));
+        return 0;
+    }
+    say_lines(options.verbose ? task.reasons : std::vector<std::string>());
+    return exec_program(program.value(), options.program, environment);
+}
+
 int launch(const rueda::launcher::Options& options) {
     using namespace rueda::launcher;
+    const Result<std::optional<SrunTask>> task =
+        find_srun_task(options, environment_of_this_process(), rueda::base::usable_cores());
+    if (!task.is_ok()) {
+        return refuse(task.status());
+    }
+    if (task.value()) {
+        return become_program(options, *task.value());
+    }
     const Result<Surroundings> around = look_around(!options.no_mpi);
     if (!around.is_ok()) {
         return refuse(around.status());
@@ -53,27 +102,31 @@ int launch(const rueda::launcher::Options& options) {
     }
     const std::map<std::string, std::string> environment =
         changed_environment(around.value().environment, plan.value().environment);
-    const auto path = environment.find("PATH");
-    const Result<std::string> program =
-        find_program(options.program.front(), path == environment.end() ? "/usr/bin:/bin" : path->second);
+    const Result<std::string> program = find_program(options.program.front(), path_of(environment));
     if (!program.is_ok()) {
         return refuse(program.status());
     }
-    if (options.verbose) {
-        for (const std::string& reason : plan.value().reasons) {
-            fmt::print(stderr, "ruedarun: {}\n", reason);
-        }
+    say_lines(plan.value().notes);
+    if (options.verbose && !options.explain) {
+        say_lines(plan.value().reasons);
     }
-    if (options.dry_run) {
+    if (options.explain) {
+        fmt::print("{}", describe_reasons(plan.value()));
+    }
+    if (options.dry_run || options.explain) {
         fmt::print("{}", describe_as_shell(plan.value()));
         return 0;
     }
-    return run_job(plan.value(), around.value(), program.value());
+    return run_attempts(options, around.value(), plan.value(), program.value());
 }
 
 int run(const std::vector<std::string>& arguments) {
     if (!arguments.empty() && arguments.front() == rueda::launcher::kSupervisorOption) {
         return rueda::launcher::run_rank_supervisor(std::span(arguments).subspan(1));
+    }
+    if (!arguments.empty() && arguments.front() == rueda::launcher::kDoctorEchoOption) {
+        fmt::print("{}", rueda::launcher::doctor_echo());
+        return 0;
     }
     const Result<rueda::launcher::CommandLine> line = rueda::launcher::parse_command_line(arguments);
     if (!line.is_ok()) {
@@ -82,6 +135,9 @@ int run(const std::vector<std::string>& arguments) {
     if (line.value().text) {
         fmt::print("{}", *line.value().text);
         return 0;
+    }
+    if (line.value().options.doctor) {
+        return rueda::launcher::run_doctor(line.value().options);
     }
     return launch(line.value().options);
 }

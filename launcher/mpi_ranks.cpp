@@ -2,25 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/mpi_ranks.hpp"
 
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <system_error>
-
-#include "launcher/child_process.hpp"
+#include <csignal>
 
 namespace rueda::launcher {
-
-namespace {
-
-/// Open MPI 4 leaves within 0.1 s, or about 1 s after it had to clean up.
-constexpr std::chrono::seconds kMpirunLeaves{5};
-constexpr std::chrono::seconds kMpirunAfterSignal{2};
-
-}  // namespace
 
 MpiRanks::MpiRanks(const LaunchPlan& plan, StartContext context)
     : plan_(plan), context_(std::move(context)), ranks_(static_cast<std::size_t>(plan.ranks)) {}
@@ -30,24 +18,13 @@ Status MpiRanks::start(JobOutput& output) {
     Result<base::UniqueFd> listener = listen_for_supervisors(plan_.supervisor_socket);
     RUEDA_RETURN_IF_FAILED(listener.status());
     listener_ = std::move(listener).value();
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-        return system_failure(ErrorCode::resource_exhausted, "pipe2");
-    }
-    mpirun_errors_.reset(ends[0]);
-    const base::UniqueFd write_end(ends[1]);
-    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    ChildSpec spec;
-    spec.file = plan_.mpirun.front();
-    spec.words = plan_.mpirun;
-    spec.environment = changed_environment(context_.environment, plan_.environment);
-    spec.stderr_fd = write_end.value();
-    spec.death_signal = SIGTERM;  // on which mpirun ends its ranks
-    spec.signal_mask = context_.signal_mask;
-    const Result<pid_t> child = start_child(spec);
-    RUEDA_RETURN_IF_FAILED(child.status());
-    mpirun_ = child.value();
-    return {};
+    mpirun_.on_error_text = [this](std::string_view text) {
+        // Once all ranks have ended, ruedarun has said how; mpirun's pages about the same would only bury it.
+        if (!running().empty()) {
+            output_->pass_on_error(text);
+        }
+    };
+    return mpirun_.start(plan_, context_);
 }
 
 void MpiRanks::add_to(PollSet& set) {
@@ -61,12 +38,7 @@ void MpiRanks::add_to(PollSet& set) {
             set.add(peer.socket.value(), POLLIN, [this, rank] { take_report(rank); });
         }
     }
-    if (mpirun_errors_.is_open()) {
-        set.add(mpirun_errors_.value(), POLLIN, [this] { read_mpirun_errors(); });
-    }
-    if (released_ && mpirun_ != 0) {
-        set.wake_at(mpirun_deadline_);
-    }
+    mpirun_.add_to(set);
 }
 
 void MpiRanks::accept_connection() {
@@ -138,37 +110,16 @@ void MpiRanks::end_rank(RankEnd end) {
     }
 }
 
-void MpiRanks::read_mpirun_errors() {
-    std::array<char, 4096> buffer;
-    const ssize_t got = ::read(mpirun_errors_.value(), buffer.data(), buffer.size());
-    if (got > 0) {
-        // Once all ranks have ended, ruedarun has said how; mpirun's pages about the same would only bury it.
-        if (!running().empty()) {
-            output_->pass_on_error({buffer.data(), static_cast<std::size_t>(got)});
-        }
-    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-        mpirun_errors_.reset();
-    }
-}
-
 void MpiRanks::child_ended(pid_t pid, int wait_status) {
-    if (pid != mpirun_ || pid == 0) {
+    if (!mpirun_.ended(pid)) {
         return;
     }
-    while (mpirun_errors_.is_open()) {  // its last words, before ours about its end
-        pollfd ready{mpirun_errors_.value(), POLLIN, 0};
-        if (::poll(&ready, 1, 0) != 1) {
-            break;
-        }
-        read_mpirun_errors();
-    }
-    if (!released_) {  // the supervisors wait for us, so mpirun had no reason to go
+    if (!mpirun_.is_released()) {  // the supervisors wait for us, so mpirun had no reason to go
         ends_.push_back({kLauncherRank, pid, wait_status, "", false});
     }
     for (Rank& rank : ranks_) {
         rank.ended = rank.ended || !rank.socket.is_open();  // nobody will start them now
     }
-    mpirun_ = 0;
 }
 
 bool MpiRanks::all_connected() const {
@@ -185,8 +136,8 @@ void MpiRanks::signal_ranks(int signal_number) {
     }
     const bool ends_ranks = signal_number == SIGTERM || signal_number == SIGINT || signal_number == SIGHUP ||
                             signal_number == SIGQUIT || signal_number == SIGKILL;
-    if (ends_ranks && mpirun_ != 0 && !all_connected()) {
-        ::kill(mpirun_, signal_number == SIGKILL ? SIGKILL : SIGTERM);
+    if (ends_ranks && !all_connected()) {
+        mpirun_.signal(signal_number == SIGKILL ? SIGKILL : SIGTERM);
     }
 }
 
@@ -200,9 +151,12 @@ std::vector<std::int32_t> MpiRanks::running() const {
     return running;
 }
 
+bool MpiRanks::has_started() const {
+    return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.pid != 0; });
+}
+
 void MpiRanks::release(TimePoint now) {
-    released_ = true;
-    mpirun_deadline_ = now + kMpirunLeaves;
+    mpirun_.release(now);
     for (Rank& rank : ranks_) {
         rank.ended = true;
         if (rank.socket.is_open()) {
@@ -212,11 +166,6 @@ void MpiRanks::release(TimePoint now) {
     }
 }
 
-void MpiRanks::advance(TimePoint now) {
-    if (released_ && mpirun_ != 0 && now >= mpirun_deadline_) {
-        ::kill(mpirun_, std::exchange(mpirun_signal_, SIGKILL));
-        mpirun_deadline_ = now + kMpirunAfterSignal;
-    }
-}
+void MpiRanks::advance(TimePoint now) { mpirun_.advance(now); }
 
 }  // namespace rueda::launcher

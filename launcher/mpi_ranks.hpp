@@ -5,13 +5,14 @@
 #include <memory>
 
 #include "base/unique_fd.hpp"
+#include "launcher/mpirun.hpp"
 #include "launcher/plan.hpp"
 #include "launcher/rank_group.hpp"
 #include "launcher/supervisor_protocol.hpp"
 
 namespace rueda::launcher {
 
-/// Ranks under mpirun, each behind a supervisor that reports to ruedarun (supervisor.hpp).
+/// Ranks of this host under mpirun, each behind a supervisor that reports to ruedarun (supervisor.hpp).
 class MpiRanks final : public RankGroup {
 public:
     MpiRanks(const LaunchPlan& plan, StartContext context);
@@ -22,9 +23,10 @@ public:
     void signal_ranks(int signal_number) override;
     [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
     [[nodiscard]] std::vector<std::int32_t> running() const override;
+    [[nodiscard]] bool has_started() const override;
     void release(TimePoint now) override;
     void advance(TimePoint now) override;
-    [[nodiscard]] bool is_gone() const override { return released_ && mpirun_ == 0; }
+    [[nodiscard]] bool is_gone() const override { return mpirun_.is_released() && mpirun_.is_gone(); }
 
 private:
     struct Rank {
@@ -38,21 +40,16 @@ private:
     void welcome(int rank, base::UniqueFd socket);
     void take_report(int rank);
     void end_rank(RankEnd end);
-    void read_mpirun_errors();
     [[nodiscard]] bool all_connected() const;
 
     const LaunchPlan& plan_;
     StartContext context_;
     JobOutput* output_ = nullptr;
     base::UniqueFd listener_;
-    base::UniqueFd mpirun_errors_;
-    pid_t mpirun_ = 0;                       ///< 0: not started, or reaped
+    Mpirun mpirun_;
     std::vector<base::UniqueFd> newcomers_;  ///< connected, but have not said hello
     std::vector<Rank> ranks_;
     std::vector<RankEnd> ends_;
-    bool released_ = false;
-    int mpirun_signal_ = SIGTERM;  ///< what an mpirun that does not leave gets next
-    TimePoint mpirun_deadline_;
 };
 
 }  // namespace rueda::launcher

@@ -12,6 +12,7 @@
 #include "base/config.hpp"
 #include "base/environment.hpp"
 #include "base/text.hpp"
+#include "launcher/choose_hosts.hpp"
 
 namespace rueda::launcher {
 
@@ -27,26 +28,42 @@ constexpr std::array<std::string_view, 9> kIdentityVariables = {
     "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
 };
 
+/// What other hosts get of the environment, besides what ruedarun sets and -x names: nothing that nobody asked for.
+constexpr std::array<std::string_view, 7> kTravellingPrefixes = {"RUEDA_", "HOROVOD_",  "NCCL_", "OMP_",
+                                                                 "MKL_",   "OPENBLAS_", "KMP_"};
+constexpr std::array<std::string_view, 3> kTravellingNames = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"};
+
+bool may_travel(std::string_view name) {
+    return std::any_of(kTravellingPrefixes.begin(), kTravellingPrefixes.end(),
+                       [name](std::string_view prefix) { return name.starts_with(prefix); }) ||
+           std::find(kTravellingNames.begin(), kTravellingNames.end(), name) != kTravellingNames.end();
+}
+
 class Planner {
 public:
-    Planner(const Options& options, const Surroundings& surroundings) : options_(options), around_(surroundings) {
-        plan_.ranks = options.ranks;
+    Planner(const Options& options, const Surroundings& surroundings)
+        : options_(options), around_(surroundings), cores_(surroundings.cores) {
+        plan_.notes = options.notes;
+        plan_.max_restarts = options.max_restarts;
+        plan_.attempt = surroundings.attempt;
         plan_.program = options.program;
         plan_.grace = options.grace;
         plan_.output_dir = options.output_dir;
     }
 
     Result<LaunchPlan> make() {
+        RUEDA_RETURN_IF_FAILED(place());
         RUEDA_RETURN_IF_FAILED(choose_way());
         choose_output();
         forget_identity();
         choose_control_plane();
         choose_threads();
         unbuffer_python();
+        tell_attempt();
         RUEDA_RETURN_IF_FAILED(export_variables());
         RUEDA_RETURN_IF_FAILED(check_settings());
         if (plan_.way == LaunchWay::mpirun) {
-            build_mpirun();
+            RUEDA_RETURN_IF_FAILED(build_mpirun());
         } else {
             plan_.rendezvous = around_.rendezvous;
             choose_groups();
@@ -75,9 +92,100 @@ private:
                            [name](const ExportedVariable& variable) { return variable.name == name; });
     }
 
-    [[nodiscard]] bool more_ranks_than_cores() const { return static_cast<double>(options_.ranks) > around_.cores; }
+    [[nodiscard]] bool more_ranks_than_cores() const { return static_cast<double>(local_ranks_) > cores_; }
+
+    /// Which ranks run where.
+    Status place() {
+        const Result<std::optional<HostList>> list = choose_hosts(options_, around_.environment, around_.read);
+        RUEDA_RETURN_IF_FAILED(list.status());
+        if (!list.value()) {
+            return place_here(options_.ranks ? options_.ranks : options_.per_host);
+        }
+        RUEDA_RETURN_IF_FAILED(check_that_we_launch(*list.value()));
+        Result<Placement> placement = place_ranks(*list.value(), options_.ranks, options_.per_host);
+        RUEDA_RETURN_IF_FAILED(placement.status());
+        say("{}", placement.value().reason);
+        const std::vector<HostShare>& shares = placement.value().shares;
+        const bool all_here = std::all_of(shares.begin(), shares.end(), [&](const HostShare& share) {
+            return is_this_host(share.host, *list.value());
+        });
+        if (all_here) {
+            return place_here(ranks_of(placement.value()));
+        }
+        return place_there(placement.value(), *list.value());
+    }
+
+    Status place_here(std::optional<int> ranks) {
+        if (!ranks) {
+            return failure(
+                ErrorCode::invalid_argument,
+                "the number of processes is missing; give it as -np N, for example ruedarun -np 2 ./program");
+        }
+        plan_.ranks = *ranks;
+        local_ranks_ = *ranks;
+        return check_number();
+    }
+
+    Status place_there(const Placement& placement, const HostList& list) {
+        plan_.shares = placement.shares;
+        put_own_host_first(list);
+        plan_.ranks = ranks_of(placement);
+        local_ranks_ = most_ranks_on_a_host(placement);
+        for (const HostShare& share : placement.shares) {
+            say("host {}: {} {}", share.host, share.ranks, share.ranks == 1 ? "rank" : "ranks");
+        }
+        if (list.cores) {
+            cores_ = *list.cores;
+        } else {
+            say("the other hosts are taken to have as many cores as this one");
+        }
+        return check_number();
+    }
+
+    /// Open MPI gives the first ranks to the host that mpirun runs on, whatever the order (seen with 4.1.4).
+    void put_own_host_first(const HostList& list) {
+        const auto own = std::find_if(plan_.shares.begin(), plan_.shares.end(),
+                                      [&](const HostShare& share) { return is_this_host(share.host, list); });
+        const bool is_open_mpi = around_.mpi && around_.mpi->kind == MpiKind::open_mpi;
+        if (is_open_mpi && own != plan_.shares.end() && own != plan_.shares.begin()) {
+            say("{} is moved to the front: mpirun runs there, and Open MPI begins with its own host", own->host);
+            std::rotate(plan_.shares.begin(), own, own + 1);
+        }
+    }
+
+    [[nodiscard]] Status check_number() const {
+        const bool one_host = plan_.shares.empty();
+        if (plan_.ranks > kMostRanks || local_ranks_ > kMostRanksOfAHost) {
+            return failure(
+                ErrorCode::invalid_argument, "there are to be {} processes{}; expected at most {}",
+                one_host ? plan_.ranks : std::max(plan_.ranks, local_ranks_),
+                local_ranks_ > kMostRanksOfAHost ? fmt::format(", {} of them on one host", local_ranks_) : "",
+                local_ranks_ > kMostRanksOfAHost ? kMostRanksOfAHost : kMostRanks);
+        }
+        return {};
+    }
+
+    [[nodiscard]] bool is_this_host(const std::string& name, const HostList& list) const {
+        return name == list.own || around_.host_names.contains(name);
+    }
+
+    /// SageMaker starts the same command on every host; one of them is to start the job.
+    static Status check_that_we_launch(const HostList& list) {
+        const bool is_sagemaker = list.origin == "SageMaker";
+        if (is_sagemaker && list.own && *list.own != list.hosts.front().name) {
+            return failure(ErrorCode::invalid_argument,
+                           "this is {}, but the job of SageMaker is started from {}, the first of SM_HOSTS; run "
+                           "ruedarun there only, or name the hosts with -H",
+                           *list.own, list.hosts.front().name);
+        }
+        return {};
+    }
 
     Status choose_way() {
+        if (!plan_.shares.empty() && (options_.no_mpi || !around_.mpi)) {
+            return failure(ErrorCode::invalid_argument, "ranks on other hosts ({}) need an mpirun, but {}",
+                           plan_.shares.back().host, options_.no_mpi ? "--no-mpi is set" : around_.no_mpi_reason);
+        }
         if (options_.no_mpi) {
             plan_.way = LaunchWay::direct;
             say("started without mpirun: --no-mpi");
@@ -90,8 +198,8 @@ private:
             plan_.way = LaunchWay::direct;
             say("started without mpirun: {}", around_.no_mpi_reason);
         }
-        say("{} on {:.3g} usable {}{}", options_.ranks == 1 ? "1 rank" : fmt::format("{} ranks", options_.ranks),
-            around_.cores, around_.cores == 1 ? "core" : "cores",
+        say("{}{} on {:.3g} usable {}{}", local_ranks_ == 1 ? "1 rank" : fmt::format("{} ranks", local_ranks_),
+            plan_.shares.empty() ? "" : " of a host", cores_, cores_ == 1 ? "core" : "cores",
             more_ranks_than_cores() ? ": more ranks than cores, they take turns" : "");
         return {};
     }
@@ -100,14 +208,14 @@ private:
         if (!options_.output_dir.empty()) {
             plan_.output = OutputMode::files;
         } else {
-            plan_.output = options_.ranks == 1 ? OutputMode::plain : OutputMode::prefixed;
+            plan_.output = plan_.ranks == 1 && plan_.shares.empty() ? OutputMode::plain : OutputMode::prefixed;
         }
     }
 
     /// A program that reads the terminal must be in its foreground group. Several ranks cannot share a keyboard.
     void choose_groups() {
-        plan_.own_groups = !(options_.ranks == 1 && around_.stdin_is_terminal);
-        plan_.first_rank_reads_stdin = !(options_.ranks > 1 && around_.stdin_is_terminal);
+        plan_.own_groups = !(plan_.ranks == 1 && around_.stdin_is_terminal);
+        plan_.first_rank_reads_stdin = !(plan_.ranks > 1 && around_.stdin_is_terminal);
     }
 
     void forget_identity() {
@@ -135,12 +243,12 @@ private:
             say("{} is left as you set it", kOpenMp);  // MKL and OpenBLAS follow it
             return;
         }
-        const int threads = std::max(1, static_cast<int>(around_.cores) / options_.ranks);
+        const int threads = std::max(1, static_cast<int>(cores_) / local_ranks_);
         for (const std::string_view name :
              {kOpenMp, std::string_view("MKL_NUM_THREADS"), std::string_view("OPENBLAS_NUM_THREADS")}) {
             if (!user_set(name)) {
                 set(name, std::to_string(threads));
-                say("{}={}: cores divided by ranks", name, threads);
+                say("{}={}: cores divided by ranks{}", name, threads, plan_.shares.empty() ? "" : " of a host");
             }
         }
     }
@@ -152,6 +260,15 @@ private:
         if (plan_.output != OutputMode::plain && !user_set(kUnbuffered)) {
             set(kUnbuffered, "1");
             say("{}=1: lines of Python programs appear at once", kUnbuffered);
+        }
+    }
+
+    /// A program may want to know that it is to go on from its checkpoint.
+    void tell_attempt() {
+        if (options_.max_restarts > 0) {
+            set(kRestartVariable, std::to_string(plan_.attempt));
+            say("started again at most {} {} after a rank has failed", options_.max_restarts,
+                options_.max_restarts == 1 ? "time" : "times");
         }
     }
 
@@ -171,35 +288,53 @@ private:
     }
 
     /// A wrong setting is said once, here, instead of by every rank.
-    Status check_settings() const {
+    Status check_settings() {
         const Result<base::Config> config =
             base::read_config(base::environment_of(changed_environment(around_.environment, plan_.environment)));
-        return config.status();
+        RUEDA_RETURN_IF_FAILED(config.status());
+        plan_.start_time =
+            std::chrono::milliseconds(static_cast<std::int64_t>(config.value().start_timeout_seconds * 1000));
+        return {};
     }
 
-    void build_mpirun() {
+    Status build_mpirun() {
+        plan_.supervisor_socket = plan_.shares.empty() ? around_.supervisor_socket : kSupervisorsByNetwork;
+        plan_.travelling = travelling_variables();
+        plan_.interfaces = options_.interfaces;
+        plan_.mpirun_program = around_.own_path;
         MpiRequest request;
-        request.ranks = options_.ranks;
+        request.ranks = plan_.ranks;
+        request.shares = plan_.shares;
         request.more_ranks_than_cores = more_ranks_than_cores();
         request.as_root = around_.is_root;
-        request.travelling = travelling_variables();
+        request.interfaces = options_.interfaces;
+        request.ssh_port = options_.ssh_port;
+        request.ssh_identity = options_.ssh_identity;
+        request.travelling = plan_.travelling;
+        if (!plan_.shares.empty()) {
+            request.travelling.emplace_back(kControlVariable);
+        }
         request.user_args = options_.mpi_args;
-        MpiCommand command = mpi_command(*around_.mpi, request);
-        for (const std::string& reason : command.reasons) {
+        request.program = {around_.own_path, "--rank-supervisor", plan_.supervisor_socket, "--"};
+        request.program.insert(request.program.end(), options_.program.begin(), options_.program.end());
+        Result<MpiCommand> command = mpi_command(*around_.mpi, request);
+        RUEDA_RETURN_IF_FAILED(command.status());
+        for (const std::string& reason : command.value().reasons) {
             say("{}", reason);
         }
-        plan_.mpirun = std::move(command.words);
-        plan_.supervisor_socket = around_.supervisor_socket;
-        plan_.mpirun.insert(plan_.mpirun.end(),
-                            {around_.own_path, "--rank-supervisor", around_.supervisor_socket, "--"});
-        plan_.mpirun.insert(plan_.mpirun.end(), options_.program.begin(), options_.program.end());
+        plan_.mpirun = std::move(command.value().words);
+        if (!plan_.shares.empty()) {
+            say("variables that other hosts get: {}", fmt::join(plan_.travelling, " "));
+        }
+        return {};
     }
 
-    /// Our settings, what was set above, and what the user named.
-    [[nodiscard]] std::vector<std::string> travelling_variables() const {
+    /// Our settings, what a program needs to be found, what was set above, and what the user named. What looks like a
+    /// secret leaves this host only where the user named it for that.
+    [[nodiscard]] std::vector<std::string> travelling_variables() {
         std::set<std::string> names;
         for (const auto& [name, value] : changed_environment(around_.environment, plan_.environment)) {
-            if (name.starts_with("RUEDA_") || name.starts_with("HOROVOD_")) {
+            if (may_travel(name)) {
                 names.insert(name);
             }
         }
@@ -208,11 +343,28 @@ private:
                 names.insert(change.name);
             }
         }
+        const bool others = !plan_.shares.empty();
+        std::erase_if(names, [&](const std::string& name) {
+            const bool stays = others && looks_like_a_secret(name) && !is_named_for_export(name);
+            if (stays) {
+                plan_.notes.push_back(
+                    fmt::format("{0} looks like a secret and stays on this host; -x {0} hands it on", name));
+            }
+            return stays;
+        });
         return {names.begin(), names.end()};
+    }
+
+    [[nodiscard]] bool is_named_for_export(const std::string& name) const {
+        return std::any_of(options_.exported.begin(), options_.exported.end(), [&](const ExportedVariable& variable) {
+            return variable.name == name && variable.named_for_export;
+        });
     }
 
     const Options& options_;
     const Surroundings& around_;
+    double cores_;         ///< of each host
+    int local_ranks_ = 1;  ///< of the host that has most
     LaunchPlan plan_;
 };
 
@@ -220,6 +372,16 @@ private:
 
 Result<LaunchPlan> make_plan(const Options& options, const Surroundings& surroundings) {
     return Planner(options, surroundings).make();
+}
+
+std::string host_of(const LaunchPlan& plan, int rank) {
+    for (const HostShare& share : plan.shares) {
+        if (rank < share.ranks) {
+            return share.host;
+        }
+        rank -= share.ranks;
+    }
+    return "";
 }
 
 std::vector<EnvironmentChange> rank_environment(const LaunchPlan& plan, int rank) {

@@ -43,9 +43,15 @@ std::string signal_text(int number) {
 }
 
 std::string describe(const RankEnd& end) {
-    const std::string who = end.rank == kLauncherRank ? "mpirun" : fmt::format("rank {}", end.rank);
+    const std::string who = end.rank == kLauncherRank ? "mpirun"
+                            : end.host.empty()        ? fmt::format("rank {}", end.rank)
+                                                      : fmt::format("rank {} on {}", end.rank, end.host);
     if (!end.start_error.empty()) {
         return fmt::format("{} could not be started: {}", who, end.start_error);
+    }
+    if (end.lost) {
+        return fmt::format("{} (pid {}) is lost: its host does not answer any more, or its supervisor was killed", who,
+                           end.pid);
     }
     if (WIFSIGNALED(end.wait_status)) {
         const int number = WTERMSIG(end.wait_status);
@@ -93,6 +99,17 @@ int JobOutcome::exit_status() const {
     }
     const int status = exit_status_of(*cause_);
     return status == 0 ? 1 : status;
+}
+
+bool JobOutcome::is_worth_another_try() const {
+    constexpr int kWrongUse = 2;
+    constexpr int kNotExecutable = 126;
+    if (!cause_ || interrupted_by_ != 0 || !cause_->start_error.empty()) {
+        return false;
+    }
+    const int status = exit_status_of(*cause_);
+    const bool is_pointless = status == kWrongUse || status == kNotExecutable || status == kNotStartedStatus;
+    return cause_->rank == kLauncherRank || WIFSIGNALED(cause_->wait_status) || !is_pointless;
 }
 
 }  // namespace rueda::launcher

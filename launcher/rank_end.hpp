@@ -25,6 +25,8 @@ struct RankEnd {
     /// mpirun's doing: it sent the rank a signal, or its supervisor was killed. What moved mpirun is the cause, if we
     /// learn of it.
     bool by_launcher = false;
+    std::string host{};  ///< where it ran; empty: on this one
+    bool lost = false;   ///< the connection to another host ended before anybody said how the rank did
 };
 
 /// A RankEnd for a program that never ran.
@@ -59,6 +61,8 @@ public:
 
     [[nodiscard]] const std::optional<RankEnd>& cause() const { return cause_; }
     [[nodiscard]] int exit_status() const;
+    /// A rank failed of itself, and not because it was called wrongly (exit status 2) or could not be run (126, 127).
+    [[nodiscard]] bool is_worth_another_try() const;
 
 private:
     std::optional<RankEnd> cause_;

@@ -36,6 +36,8 @@ public:
     [[nodiscard]] virtual std::vector<RankEnd> take_ends() = 0;
     /// Ranks that have not ended.
     [[nodiscard]] virtual std::vector<std::int32_t> running() const = 0;
+    /// A program has run, as far as that is known.
+    [[nodiscard]] virtual bool has_started() const = 0;
     /// Waits for the ranks no longer: all have ended, or even SIGKILL did not help.
     virtual void release(TimePoint now) = 0;
     virtual void advance(TimePoint now) = 0;

@@ -18,6 +18,7 @@
 #include "launcher/job_ending.hpp"
 #include "launcher/job_output.hpp"
 #include "launcher/mpi_ranks.hpp"
+#include "launcher/network_ranks.hpp"
 #include "launcher/signal_inbox.hpp"
 
 namespace rueda::launcher {
@@ -36,6 +37,9 @@ constexpr int kWrongUse = 2;
 constexpr int kInternalFailure = 1;
 
 std::unique_ptr<RankGroup> make_group(const LaunchPlan& plan, StartContext context) {
+    if (plan.way == LaunchWay::mpirun && !plan.shares.empty()) {
+        return std::make_unique<NetworkRanks>(plan, std::move(context));
+    }
     if (plan.way == LaunchWay::mpirun) {
         return std::make_unique<MpiRanks>(plan, std::move(context));
     }
@@ -46,7 +50,17 @@ class Job {
 public:
     explicit Job(const LaunchPlan& plan) : plan_(plan), output_(plan), ending_(plan.grace) {}
 
-    int run(const Surroundings& surroundings, const std::string& program_file) {
+    JobReport run(const Surroundings& surroundings, const std::string& program_file) {
+        const Clock::time_point begin = Clock::now();
+        JobReport report;
+        report.exit_status = carry_out(surroundings, program_file);
+        report.may_start_again = outcome_.is_worth_another_try() && group_ != nullptr && group_->has_started();
+        report.duration = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+        return report;
+    }
+
+private:
+    int carry_out(const Surroundings& surroundings, const std::string& program_file) {
         if (const Status status = prepare(surroundings, program_file); !status.is_ok()) {
             output_.say(status.message());
             write_rest();
@@ -63,11 +77,11 @@ public:
         }
         end_leftover_children();
         drain();
+        repeat_cause();
         write_rest();
         return start_failed_ ? kInternalFailure : outcome_.exit_status();
     }
 
-private:
     Status prepare(const Surroundings& surroundings, const std::string& program_file) {
         RUEDA_RETURN_IF_FAILED(signals_.open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2}));
         ::signal(SIGPIPE, SIG_IGN);
@@ -189,8 +203,16 @@ private:
         }
         if (!impatient_) {  // else the line about the user's signal has been said
             output_.say(describe(*outcome_.cause()) + (group_->running().empty() ? "" : "; ending the job"));
+            errors_before_cause_ = output_.error_lines_of_ranks();
         }
         ending_.rank_failed(Clock::now());
+    }
+
+    /// The last line is the cause, not the last of its echoes: what the other ranks said about it since.
+    void repeat_cause() {
+        if (errors_before_cause_ && output_.error_lines_of_ranks() > *errors_before_cause_) {
+            output_.say("the job failed because " + describe(*outcome_.cause()));
+        }
     }
 
     void escalate() {
@@ -248,11 +270,12 @@ private:
     bool leaving_ = false;
     bool cause_told_ = false;
     std::optional<Clock::time_point> settle_at_;
+    std::optional<std::size_t> errors_before_cause_;  ///< lines that ranks had written when the cause was told
 };
 
 }  // namespace
 
-int run_job(const LaunchPlan& plan, const Surroundings& surroundings, const std::string& program_file) {
+JobReport run_job(const LaunchPlan& plan, const Surroundings& surroundings, const std::string& program_file) {
     return Job(plan).run(surroundings, program_file);
 }
 

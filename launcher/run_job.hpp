@@ -2,12 +2,22 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <chrono>
+
 #include "launcher/plan.hpp"
 
 namespace rueda::launcher {
 
-/// Carries the plan out and returns the exit status of the job. Afterwards no process of it is left. Threads: one, and
-/// the process must have no other.
-[[nodiscard]] int run_job(const LaunchPlan& plan, const Surroundings& surroundings, const std::string& program_file);
+/// How a job ended.
+struct JobReport {
+    int exit_status = 0;
+    /// A rank that had run failed, of itself: the same job, started again, may fare better.
+    bool may_start_again = false;
+    std::chrono::milliseconds duration{0};
+};
+
+/// Carries the plan out. Afterwards no process of it is left. Threads: one, and the process must have no other.
+[[nodiscard]] JobReport run_job(const LaunchPlan& plan, const Surroundings& surroundings,
+                                const std::string& program_file);
 
 }  // namespace rueda::launcher

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -17,6 +18,10 @@
 
 #include "base/numbers.hpp"
 #include "launcher/child_process.hpp"
+#include "launcher/frame_link.hpp"
+#include "launcher/network.hpp"
+#include "launcher/output_pump.hpp"
+#include "launcher/plan.hpp"
 #include "launcher/poll_set.hpp"
 #include "launcher/rank_end.hpp"
 #include "launcher/signal_inbox.hpp"
@@ -31,6 +36,9 @@ using Clock = std::chrono::steady_clock;
 
 /// Between SIGTERM and SIGKILL, where ruedarun has gone and cannot decide.
 constexpr std::chrono::seconds kOrphanTime{2};
+
+/// For the last words of a rank on their way to ruedarun.
+constexpr std::chrono::seconds kFlushTime{5};
 
 /// Open MPI, any PMIx launcher, Hydra.
 std::optional<int> rank_from_launcher() {
@@ -63,28 +71,63 @@ public:
             turn();
         }
         end_leftover_children();
+        send_last_words();
         return exit_status_;
     }
 
 private:
     void meet(const std::string& socket_name) {
         const std::optional<int> rank = rank_from_launcher();
+        if (socket_name == kSupervisorsByNetwork) {
+            meet_over_network(rank);
+            return;
+        }
         Result<base::UniqueFd> socket = connect_to_ruedarun(socket_name);
         if (!rank || !socket.is_ok()) {
-            complain(fmt::format("no ruedarun is there to watch this rank ({}); it runs on its own",
-                                 rank ? socket.status().message() : "mpirun tells no rank"));
-            start({kInherit, kInherit});
+            run_alone(rank ? socket.status().message() : "mpirun tells no rank");
             return;
         }
         socket_ = std::move(socket).value();
         tell(SupervisorWord::hello, *rank);
     }
 
+    void meet_over_network(std::optional<int> rank) {
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
+        const char* const text = std::getenv(kControlVariable);
+        const Result<ControlAddress> address = parse_control_address(text == nullptr ? "" : text);
+        if (!rank || !address.is_ok()) {
+            run_alone(rank ? address.status().message() : "mpirun tells no rank");
+            return;
+        }
+        Result<base::UniqueFd> socket = connect_over_network(address.value().endpoints);
+        if (!socket.is_ok()) {  // ruedarun waits for us in vain and says so; this line has the reason
+            complain(
+                fmt::format("rank {} cannot report to ruedarun: {}; check the network between the hosts, or name "
+                            "the right one with --network-interfaces",
+                            *rank, socket.status().message()));
+            done_ = true;
+            exit_status_ = 1;
+            return;
+        }
+        link_ = FrameLink(std::move(socket).value());
+        link_.send(SupervisorWord::hello, *rank, address.value().secret + "\n" + host_name());
+    }
+
+    void run_alone(const std::string& reason) {
+        complain(fmt::format("no ruedarun is there to watch this rank ({}); it runs on its own", reason));
+        start({kInherit, kInherit});
+    }
+
+    [[nodiscard]] bool is_connected() const { return socket_.is_open() || link_.is_open(); }
+
     void turn() {
         PollSet set;
         set.add(signals_.fd(), POLLIN, [this] { take_signals(); });
         if (socket_.is_open()) {
             set.add(socket_.value(), POLLIN, [this] { take_message(); });
+        }
+        if (link_.is_open()) {
+            add_link_to(set);
         }
         set.wake_at(kill_at_);
         set.wait_and_dispatch();
@@ -94,11 +137,68 @@ private:
         }
     }
 
+    void add_link_to(PollSet& set) {
+        set.add(link_.fd(), POLLIN, [this] { take_frames(); });
+        if (link_.has_queue()) {
+            set.add(link_.fd(), POLLOUT, [this] {
+                link_.flush();
+                notice_lost_link();
+            });
+        }
+        pump_.add_to(set, link_);
+    }
+
+    void take_frames() {
+        for (const Frame& frame : link_.receive()) {
+            if (frame.word == SupervisorWord::welcome) {
+                start_with_pump();
+            } else {
+                take_order(frame.word, frame.value);
+            }
+        }
+        notice_lost_link();
+    }
+
+    void notice_lost_link() {
+        if (!link_.is_open() && !done_) {
+            pump_.close();
+            lose_ruedarun();
+        }
+    }
+
+    void start_with_pump() {
+        if (program_pid_ != 0 || ended_) {
+            return;
+        }
+        if (const Status status = pump_.open(); !status.is_ok()) {
+            complain(status.message());
+            finish_program(exit_status_of(not_started(0, "")), SupervisorWord::start_failed, EMFILE);
+            return;
+        }
+        start(pump_.write_ends());
+        pump_.close_write_ends();
+    }
+
+    /// What descendants of the program have written until they were ended, and what is still queued.
+    void send_last_words() {
+        const Clock::time_point deadline = Clock::now() + kFlushTime;
+        if (link_.is_open()) {
+            pump_.drain(link_);
+        }
+        while (link_.is_open() && link_.has_queue() && Clock::now() < deadline) {
+            PollSet set;
+            set.add(link_.fd(), POLLOUT, [this] { link_.flush(); });
+            set.wake_at(deadline);
+            set.wait_and_dispatch();
+        }
+    }
+
     void start(std::array<int, 2> outputs) {
         ChildSpec spec;
         spec.file = program_.front();
         spec.words = program_;
         spec.environment = environment_of_this_process();
+        spec.environment.erase(kControlVariable);  // the program has no business with ruedarun
         spec.stdout_fd = outputs[0];
         spec.stderr_fd = outputs[1];
         spec.signal_mask = signals_.original_mask();
@@ -109,7 +209,7 @@ private:
             tell(SupervisorWord::started, program_pid_);
             return;
         }
-        if (!socket_.is_open()) {
+        if (!is_connected()) {
             complain(child.status().message());
         }
         finish_program(exit_status_of(not_started(0, "")), SupervisorWord::start_failed, error_number);
@@ -125,21 +225,23 @@ private:
             lose_ruedarun();
             return;
         }
-        switch (received.message.word) {
-            case SupervisorWord::welcome:
-                if (program_pid_ == 0 && !ended_ && received.fds.size() == 2) {
-                    start({received.fds[0].value(), received.fds[1].value()});
-                }
-                break;
-            case SupervisorWord::deliver:
-                deliver(received.message.value);
-                break;
-            case SupervisorWord::leave:
-                exit_status_ = 0;  // ruedarun knows the real one and tells it; mpirun has nothing to complain about
-                done_ = true;
-                break;
-            default:
-                break;
+        if (received.message.word != SupervisorWord::welcome) {
+            take_order(received.message.word, received.message.value);
+        } else if (program_pid_ == 0 && !ended_ && received.fds.size() == 2) {
+            start({received.fds[0].value(), received.fds[1].value()});
+        }
+    }
+
+    void take_order(SupervisorWord word, std::int32_t value) {
+        if (word == SupervisorWord::deliver) {
+            deliver(value);
+        } else if (word == SupervisorWord::stop_output) {
+            pump_.close_stream(value == kStandardError);
+        } else if (word == SupervisorWord::more_output) {
+            pump_.add_credit(value);
+        } else if (word == SupervisorWord::leave) {
+            exit_status_ = 0;  // ruedarun knows the real one and tells it; mpirun has nothing to complain about
+            done_ = true;
         }
     }
 
@@ -187,8 +289,11 @@ private:
     void finish_program(int exit_status, SupervisorWord word, std::int32_t value) {
         ended_ = true;
         exit_status_ = exit_status;
+        if (link_.is_open()) {
+            pump_.drain(link_);  // its last words, before the line about its end
+        }
         tell(word, value);
-        if (!socket_.is_open()) {
+        if (!is_connected()) {
             done_ = true;
         }
     }
@@ -201,6 +306,11 @@ private:
     }
 
     void tell(SupervisorWord word, std::int32_t value) {
+        if (link_.is_open()) {
+            link_.send(word, value);
+            notice_lost_link();
+            return;
+        }
         // A connection that takes no message is closed; the next turn reads that.
         if (socket_.is_open() && !send_message(socket_.value(), word, value).is_ok()) {
             lose_ruedarun();
@@ -209,7 +319,9 @@ private:
 
     std::vector<std::string> program_;
     SignalInbox signals_;
-    base::UniqueFd socket_;
+    base::UniqueFd socket_;  ///< to ruedarun on this host
+    FrameLink link_;         ///< to ruedarun on another host
+    OutputPump pump_;
     pid_t program_pid_ = 0;  ///< 0: not yet started, or reaped
     bool ended_ = false;
     bool done_ = false;

@@ -14,7 +14,8 @@
 
 namespace rueda::launcher {
 
-/// What ruedarun and its supervisors under mpirun say to each other, over a Unix socket that keeps messages whole.
+/// What ruedarun and its supervisors under mpirun say to each other: on one host over a Unix socket that keeps messages
+/// whole, between hosts over TCP (frame_link.hpp).
 enum class SupervisorWord : std::uint32_t {
     hello = 1,              ///< supervisor: value is my rank
     welcome = 2,            ///< ruedarun: start the program; comes with its standard output and error
@@ -24,7 +25,17 @@ enum class SupervisorWord : std::uint32_t {
     ended_by_launcher = 8,  ///< the same, after mpirun had sent a signal to end it
     deliver = 6,            ///< ruedarun: value is a signal for the program
     leave = 7,              ///< ruedarun: all ranks have ended, go
+    output = 9,             ///< supervisor on another host: what its rank wrote; value is kStandardOutput or …Error
+    stop_output = 10,       ///< ruedarun: nobody reads that any more; value as above
+    more_output = 11,       ///< ruedarun: so many more bytes of output may be sent
 };
+
+/// How much output a supervisor may send before it hears `more_output`. ruedarun reads whatever comes, so that no
+/// report stands behind output that its own reader does not take.
+inline constexpr std::int32_t kOutputCredit = 128 << 10;
+
+inline constexpr std::int32_t kStandardOutput = 1;
+inline constexpr std::int32_t kStandardError = 2;
 
 struct SupervisorMessage {
     static constexpr std::uint32_t kMagic = 0x72756501;  // "rue", version 1

@@ -3,6 +3,7 @@
 #include "launcher/options.hpp"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,147 @@ TEST_CASE("all options arrive", "[unit]") {
     CHECK(accepted({"-np", "1", "--mpi-args", "", "p"}).mpi_args.empty());
 }
 
+/// Files by name.
+base::FileReader files(std::map<std::string, std::string> contents) {
+    return [contents = std::move(contents)](const std::string& name) -> std::optional<std::string> {
+        const auto found = contents.find(name);
+        return found == contents.end() ? std::nullopt : std::optional(found->second);
+    };
+}
+
+std::string value_of(const Options& options, const std::string& name) {
+    std::string last = "(none)";
+    for (const ExportedVariable& variable : options.exported) {
+        last = variable.name == name ? variable.value.value_or("(handed on)") : last;
+    }
+    return last;
+}
+
+TEST_CASE("hosts are named in all usual ways", "[unit]") {
+    for (const Words& words :
+         std::vector<Words>{{"-H", "a:2"}, {"-Ha:2"}, {"--hosts", "a:2"}, {"--host=a:2"}, {"-host", "a:2"}}) {
+        Words arguments = words;
+        arguments.emplace_back("program");
+        CAPTURE(words.front());
+        CHECK(accepted(arguments).hosts == "a:2");
+    }
+    for (const char* name : {"--hostfile", "-hostfile", "--machinefile", "-machinefile"}) {
+        CAPTURE(name);
+        CHECK(accepted({name, "f", "p"}).hostfile == "f");
+    }
+    CHECK(accepted({"-ppn", "3", "p"}).per_host == 3);
+    CHECK(accepted({"--processes-per-host=3", "p"}).per_host == 3);
+    CHECK(contains(refused({"-H", "a", "--hostfile", "f", "p"}), "both name hosts"));
+    CHECK(contains(refused({"--hosts=", "p"}), "--hosts wants a name"));
+}
+
+TEST_CASE("network, restarts, explanations", "[unit]") {
+    const Options options = accepted({"--network-interfaces", "eth0,ib0", "--ssh-port", "2222", "--ssh-identity-file",
+                                      "k", "--max-restarts", "3", "--explain", "p"});
+    CHECK(options.interfaces == Words{"eth0", "ib0"});
+    CHECK(options.ssh_port == 2222);
+    CHECK(options.ssh_identity == "k");
+    CHECK(options.max_restarts == 3);
+    CHECK(options.explain);
+    CHECK(contains(refused({"--ssh-port", "0", "p"}), "expected a port from 1 to 65535"));
+    CHECK(contains(refused({"--max-restarts", "-1", "p"}), "'-1'"));
+    CHECK(contains(refused({"--network-interfaces", "a,,b", "p"}), "--network-interfaces is 'a,,b'"));
+}
+
+TEST_CASE("variables of files give way to -x", "[unit]") {
+    const auto read = files({{"job.env", "A=file\nB=file\n"}, {"bad.env", "A=1\nnonsense\n"}});
+    const auto line = parse_command_line(
+        Words{"-x", "A=flag", "--env-file", "job.env", "--custom-mpi-options", "--C=custom -v", "-x", "C=flag", "p"},
+        read);
+    REQUIRE(line.is_ok());
+    const Options& options = line.value().options;
+    CHECK(value_of(options, "A") == "flag");
+    CHECK(value_of(options, "B") == "file");
+    CHECK(value_of(options, "C") == "flag");
+    CHECK(options.mpi_args == Words{"-v"});
+    CHECK(contains(parse_command_line(Words{"--env-file", "bad.env", "p"}, read).status().message(), "bad.env:2"));
+    CHECK(contains(parse_command_line(Words{"--env-file", "none", "p"}, read).status().message(),
+                   "--env-file: 'none' cannot be read"));
+}
+
+TEST_CASE("flags win over the file of options", "[unit]") {
+    const auto read =
+        files({{"job.json",
+                "{\"np\": 2, \"hostfile\": \"f\", \"x\": {\"A\": \"1\", \"B\": \"2\"},\n"
+                "\"output-dir\": \"-logs\", \"verbose\": true, \"dry-run\": false, \"mpi-args\": \"--bind-to core\"}"},
+               {"unknown.json", "{\n\"npp\": 2}"},
+               {"switch.json", "{\"np\": true}"},
+               {"text.json", "{\"verbose\": \"yes\"}"},
+               {"nested.json", "{\"config\": \"job.json\"}"},
+               {"horovod.json", "{\"fusion-threshold-mb\": 8}"}});
+    const auto parsed = [&](const Words& words) { return parse_command_line(words, read); };
+    const auto line = parsed({"--config", "job.json", "-x", "B=3", "-np", "4", "p", "--config", "its-own"});
+    INFO(line.status().message());
+    REQUIRE(line.is_ok());
+    const Options& options = line.value().options;
+    CHECK(options.ranks == 4);
+    CHECK(options.hostfile == "f");
+    CHECK(options.output_dir == "-logs");
+    CHECK(options.verbose);
+    CHECK_FALSE(options.dry_run);
+    CHECK(options.mpi_args == Words{"--bind-to", "core"});
+    CHECK(value_of(options, "A") == "1");
+    CHECK(value_of(options, "B") == "3");
+    CHECK(options.program == Words{"p", "--config", "its-own"});
+    CHECK(parsed({"--config=job.json", "p"}).value().options.ranks == 2);
+    CHECK(parsed({"-H", "a:2", "--config=job.json", "p"}).value().options.hostfile.empty());
+    CHECK(contains(parsed({"--config", "unknown.json", "p"}).status().message(), "unknown.json:2: there is no option"));
+    CHECK(contains(parsed({"--config", "switch.json", "p"}).status().message(), "expected a text or a number"));
+    CHECK(contains(parsed({"--config", "text.json", "p"}).status().message(), "expected true or false"));
+    CHECK(contains(parsed({"--config", "nested.json", "p"}).status().message(), "no place in a file"));
+    CHECK(contains(parsed({"--config", "none.json", "p"}).status().message(), "cannot be read"));
+    CHECK(value_of(parsed({"--config", "horovod.json", "p"}).value().options, "RUEDA_FUSION_THRESHOLD") == "8M");
+}
+
+TEST_CASE("horovodrun's flags become ours, a variable, or a line", "[unit]") {
+    const Options options = accepted({"-np",
+                                      "4",
+                                      "-p",
+                                      "2222",
+                                      "--fusion-threshold-mb",
+                                      "32",
+                                      "--cycle-time-ms=5",
+                                      "--output-filename",
+                                      "logs",
+                                      "--no-stall-check",
+                                      "--log-level",
+                                      "DEBUG",
+                                      "--network-interface",
+                                      "eth0",
+                                      "-x",
+                                      "RUEDA_LOG_LEVEL=info",
+                                      "--stall-check-warning-time-seconds",
+                                      "10",
+                                      "--mpi",
+                                      "--no-hierarchical-allreduce",
+                                      "p",
+                                      "--autotune"});
+    CHECK(options.ranks == 4);
+    CHECK(options.ssh_port == 2222);
+    CHECK(options.output_dir == "logs");
+    CHECK(options.interfaces == Words{"eth0"});
+    CHECK(value_of(options, "RUEDA_FUSION_THRESHOLD") == "32M");
+    CHECK(value_of(options, "RUEDA_STALL_CHECK") == "0");
+    CHECK(value_of(options, "RUEDA_STALL_CHECK_TIME_SECONDS") == "10");
+    CHECK(value_of(options, "RUEDA_LOG_LEVEL") == "info");
+    CHECK(options.program == Words{"p", "--autotune"});
+    REQUIRE(options.notes.size() == 10);
+    CHECK(options.notes[1] == "--fusion-threshold-mb 32 is horovodrun's; taken as -x RUEDA_FUSION_THRESHOLD=32M");
+    CHECK(options.notes[2] ==
+          "--cycle-time-ms 5 is horovodrun's; ignored: Rueda has no cycle: a tensor is called when it is ready");
+    CHECK(options.notes[3] == "--output-filename logs is horovodrun's; taken as --output-dir logs");
+    CHECK(contains(refused({"--host-discovery-script", "s", "p"}), "--max-restarts"));
+    CHECK(contains(refused({"--min-np", "2", "p"}), "keeps its number of processes"));
+    CHECK(contains(refused({"--check-build"}), "rueda doctor"));
+    CHECK(contains(refused({"--fusion-threshold-mb"}), "wants a value"));
+    CHECK(parse_command_line(Words{"-v"}).value().text.value_or("").starts_with("ruedarun "));
+}
+
 TEST_CASE("help and version need nothing else", "[unit]") {
     const Result<CommandLine> help = parse_command_line(Words{"--help"});
     REQUIRE(help.is_ok());
@@ -77,13 +219,13 @@ TEST_CASE("help and version need nothing else", "[unit]") {
 }
 
 TEST_CASE("wrong numbers of processes are refused by name", "[unit]") {
-    for (const char* number : {"0", "-1", "two", "1.5", "", "1025", "99999999999999999999", "2 "}) {
+    for (const char* number : {"0", "-1", "two", "1.5", "", "16385", "99999999999999999999", "2 "}) {
         CAPTURE(number);
         CHECK(contains(refused({"-np", number, "p"}), "-np"));
     }
-    CHECK(contains(refused({"p"}), "number of processes is missing"));
-    CHECK(contains(refused({}), "number of processes is missing"));
+    CHECK(contains(refused({"--ppn", "0", "p"}), "--processes-per-host is '0'"));
     CHECK(contains(refused({"-np"}), "wants a value"));
+    CHECK_FALSE(accepted({"p"}).ranks.has_value());
 }
 
 TEST_CASE("a misspelt option brings the nearest right one", "[unit]") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/describe_plan.hpp"
+#include "launcher/srun_task.hpp"
 
 namespace rueda::launcher {
 namespace {
@@ -232,12 +233,265 @@ TEST_CASE("Hydra gets its own flags", "[unit]") {
     around.is_root = true;
     around.mpi->kind = MpiKind::mpich;
     const LaunchPlan mpich = planned(two_ranks(), around);
-    CHECK(has(mpich.mpirun, {"/usr/bin/mpirun", "-n", "2"}));
+    CHECK(has(mpich.mpirun, {"-n", "2", "/usr/bin/ruedarun"}));
     CHECK(has(mpich.mpirun, {"-bind-to", "none"}));
     CHECK(has(mpich.mpirun, {"-disable-auto-cleanup"}));
     CHECK_FALSE(has(mpich.mpirun, {"--allow-run-as-root"}));
     around.mpi->kind = MpiKind::intel_mpi;
     CHECK(has(planned(two_ranks(), around).mpirun, {"-genv", "I_MPI_PIN", "0"}));
+}
+
+TEST_CASE("versions of all launchers", "[unit]") {
+    const auto five = recognise_mpi_launcher("/m", "mpirun (Open MPI) 5.0.3\n\nReport bugs to x\n");
+    REQUIRE(five);
+    CHECK(five->kind == MpiKind::open_mpi);
+    CHECK(five->major == 5);
+    CHECK(recognise_mpi_launcher("/m", "mpirun (Open MPI) 4.1.4\n")->major == 4);
+    CHECK(recognise_mpi_launcher("/m", "mpiexec (OpenRTE) 4.1.4\n") == std::nullopt);
+    CHECK(recognise_mpi_launcher("/m", "HYDRA build details:\n    Version:           5.0.2\n")->major == 5);
+    CHECK(recognise_mpi_launcher("/m", "Intel(R) MPI Library for Linux* OS, Version 2019 Update 9 Build 20200923\n")
+              ->version == "Intel MPI 2019");
+}
+
+/// This host is "here"; ranks run on others.
+Surroundings cluster() {
+    Surroundings around = machine_with_mpi();
+    around.host_names = {"here", "localhost", "10.0.0.1"};
+    around.environment = {{"PATH", "/bin"}, {"HOME", "/root"}, {"NCCL_DEBUG", "INFO"}, {"RUEDA_LOG_LEVEL", "info"}};
+    return around;
+}
+
+Options on_hosts(const std::string& hosts) {
+    Options options;
+    options.hosts = hosts;
+    options.program = {"./train"};
+    return options;
+}
+
+TEST_CASE("hosts that are all this one are no several hosts", "[unit]") {
+    for (const char* hosts : {"localhost:3", "here:2,10.0.0.1:1"}) {
+        CAPTURE(hosts);
+        const LaunchPlan plan = planned(on_hosts(hosts), cluster());
+        CHECK(plan.ranks == 3);
+        CHECK(plan.shares.empty());
+        CHECK(plan.supervisor_socket == "@ruedarun-00ff");
+        CHECK_FALSE(has(plan.mpirun, {"--host"}));
+    }
+    Options options = on_hosts("localhost:2");
+    options.no_mpi = true;
+    CHECK(planned(options, cluster()).way == LaunchWay::direct);
+}
+
+TEST_CASE("several hosts with Open MPI 4", "[unit]") {
+    const LaunchPlan plan = planned(on_hosts("here:4,b:2"), cluster());
+    CHECK(plan.ranks == 6);
+    CHECK(plan.shares == std::vector<HostShare>{{"here", 4}, {"b", 2}});
+    CHECK(host_of(plan, 3) == "here");
+    CHECK(host_of(plan, 4) == "b");
+    CHECK(has(plan.mpirun, {"-np", "6", "--host", "here:4,b:2"}));
+    CHECK(has(plan.mpirun, {"--map-by", "slot"}));
+    CHECK(has(plan.mpirun, {"--bind-to", "none"}));
+    CHECK(has(plan.mpirun, {"-x", "RUEDARUN_CONTROL"}));
+    CHECK(has(plan.mpirun, {"--rank-supervisor", "tcp", "--", "./train"}));
+    CHECK(variable(plan, cluster(), "OMP_NUM_THREADS") == "1");  // 4 cores, at most 4 ranks on a host
+    CHECK(says(plan, "host b: 2 ranks"));
+    CHECK(says(plan, "are taken to have as many cores"));
+}
+
+TEST_CASE("Open MPI begins with its own host, and the plan says so", "[unit]") {
+    Surroundings around = cluster();
+    const LaunchPlan plan = planned(on_hosts("a:1,b:2,here:3"), around);
+    CHECK(plan.shares == std::vector<HostShare>{{"here", 3}, {"a", 1}, {"b", 2}});
+    CHECK(host_of(plan, 2) == "here");
+    CHECK(host_of(plan, 3) == "a");
+    CHECK(says(plan, "here is moved to the front"));
+    around.mpi->kind = MpiKind::mpich;
+    CHECK(planned(on_hosts("a:1,here:3"), around).shares == std::vector<HostShare>{{"a", 1}, {"here", 3}});
+}
+
+TEST_CASE("what other hosts get of the environment", "[unit]") {
+    Surroundings around = cluster();
+    around.environment["RUEDA_API_KEY_FILE"] = "/k";
+    around.environment["OMP_PROC_BIND"] = "close";
+    around.environment["LD_LIBRARY_PATH"] = "/lib";
+    around.environment["AWS_SECRET_ACCESS_KEY"] = "s";
+    around.environment["HF_TOKEN"] = "t";
+    Options options = on_hosts("a:1,b:1");
+    options.exported = {{"HF_TOKEN", std::nullopt, true}, {"DB_PASSWORD", "p", false}, {"MODE", "m", false}};
+    const LaunchPlan plan = planned(options, around);
+    for (const char* name : {"PATH", "LD_LIBRARY_PATH", "NCCL_DEBUG", "OMP_PROC_BIND", "RUEDA_LOG_LEVEL", "HF_TOKEN",
+                             "MODE", "OMP_NUM_THREADS"}) {
+        CAPTURE(name);
+        CHECK(has(plan.mpirun, {"-x", name}));
+    }
+    for (const char* name : {"HOME", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "RUEDA_API_KEY_FILE"}) {
+        CAPTURE(name);
+        CHECK_FALSE(has(plan.mpirun, {"-x", name}));
+    }
+    CHECK(plan.notes.size() == 2);
+    for (const std::string& word : plan.mpirun) {  // names only: everybody can read a command line
+        CHECK(word.find("DB_PASSWORD=") == std::string::npos);
+    }
+}
+
+TEST_CASE("several hosts with Open MPI 5", "[unit]") {
+    Surroundings around = cluster();
+    around.mpi->major = 5;
+    Options options = on_hosts("a:2,[fe80::1]:2");
+    options.interfaces = {"eth0", "eth1"};
+    options.ssh_port = 2222;
+    options.ssh_identity = "/k";
+    const LaunchPlan plan = planned(options, around);
+    CHECK(has(plan.mpirun, {"--host", "a:2,[fe80::1]:2"}));
+    CHECK(has(plan.mpirun, {"--map-by", "slot:OVERSUBSCRIBE"}));
+    CHECK(has(plan.mpirun, {"--runtime-options", "recoverable"}));
+    CHECK(has(plan.mpirun, {"--mca", "btl_tcp_if_include", "eth0,eth1"}));
+    CHECK(has(plan.mpirun, {"--prtemca", "prte_if_include", "eth0,eth1"}));
+    CHECK(has(plan.mpirun, {"--prtemca", "plm_ssh_args", "-p 2222 -i /k"}));
+    CHECK_FALSE(has(plan.mpirun, {"--oversubscribe"}));
+    CHECK_FALSE(has(plan.mpirun, {"--mca", "orte_enable_recovery", "1"}));
+    around.mpi->major = 4;
+    const LaunchPlan four = planned(options, around);
+    CHECK(has(four.mpirun, {"--mca", "oob_tcp_if_include", "eth0,eth1"}));
+    CHECK(has(four.mpirun, {"--mca", "plm_rsh_args", "-p 2222 -i /k"}));
+}
+
+TEST_CASE("several hosts with Hydra", "[unit]") {
+    Surroundings around = cluster();
+    around.mpi->kind = MpiKind::mpich;
+    const LaunchPlan equal = planned(on_hosts("a:2,b:2"), around);
+    CHECK(has(equal.mpirun, {"-hosts", "a:2,b:2", "-n", "4", "/usr/bin/ruedarun"}));
+    CHECK(has(equal.mpirun, {"-genvlist",
+                             "MKL_NUM_THREADS,NCCL_DEBUG,OMP_NUM_THREADS,OPENBLAS_NUM_THREADS,PATH,PYTHONUNBUFFERED,"
+                             "RUEDA_CONTROL_PLANE,RUEDA_LOG_LEVEL,RUEDARUN_CONTROL"}));
+    CHECK(has(planned(on_hosts("a:2,b:1"), around).mpirun, {"-hosts", "a:2,b:1", "-n", "3"}));
+    around.mpi->kind = MpiKind::intel_mpi;
+    CHECK(has(planned(on_hosts("a:2,b:2"), around).mpirun, {"-hosts", "a,b", "-ppn", "2", "-n", "4"}));
+    const LaunchPlan unequal = planned(on_hosts("a:2,b:1"), around);
+    const Words program = {"/usr/bin/ruedarun", "--rank-supervisor", "tcp", "--", "./train"};
+    Words sets = {"-host", "a", "-n", "2"};
+    sets.insert(sets.end(), program.begin(), program.end());
+    sets.insert(sets.end(), {":", "-host", "b", "-n", "1"});
+    sets.insert(sets.end(), program.begin(), program.end());
+    CHECK(has(unequal.mpirun, sets));
+    Options options = on_hosts("a:2,b:2");
+    options.interfaces = {"eth0"};
+    CHECK(has(planned(options, around).mpirun, {"-iface", "eth0"}));
+    options.interfaces = {"eth0", "eth1"};
+    CHECK_FALSE(make_plan(options, around).is_ok());
+    options = on_hosts("a:2,b:2");
+    options.ssh_port = 22;
+    CHECK(make_plan(options, around).status().message().find("~/.ssh/config") != std::string::npos);
+}
+
+TEST_CASE("hosts by a file, an allocation, SageMaker, in this order", "[unit]") {
+    Surroundings around = cluster();
+    around.read = [](const std::string& name) {
+        return name == "hosts.txt" ? std::optional<std::string>("f1 slots=2\nf2 slots=1\n") : std::nullopt;
+    };
+    around.environment["SM_HOSTS"] = R"(["algo-1","algo-2"])";
+    Options options = on_hosts("");
+    CHECK(planned(options, around).shares == std::vector<HostShare>{{"algo-1", 1}, {"algo-2", 1}});
+    around.environment["SLURM_JOB_NODELIST"] = "n[1-2]";
+    around.environment["SLURM_TASKS_PER_NODE"] = "3(x2)";
+    around.environment["SLURM_JOB_CPUS_PER_NODE"] = "12(x2)";
+    const LaunchPlan slurm = planned(options, around);
+    CHECK(slurm.shares == std::vector<HostShare>{{"n1", 3}, {"n2", 3}});
+    CHECK(variable(slurm, around, "OMP_NUM_THREADS") == "4");
+    options.hostfile = "hosts.txt";
+    CHECK(planned(options, around).shares == std::vector<HostShare>{{"f1", 2}, {"f2", 1}});
+    options.hostfile = "none.txt";
+    CHECK(make_plan(options, around).status().message().find("'none.txt' cannot be read") != std::string::npos);
+    options = on_hosts("h1:1,h2:1");
+    CHECK(planned(options, around).shares == std::vector<HostShare>{{"h1", 1}, {"h2", 1}});
+}
+
+TEST_CASE("plans that cannot be", "[unit]") {
+    const auto refused = [](const Options& options, const Surroundings& around) {
+        const Status status = make_plan(options, around).status();
+        CHECK(status.code() == ErrorCode::invalid_argument);
+        return status.message();
+    };
+    const auto has_text = [](const std::string& text, const std::string& part) {
+        return text.find(part) != std::string::npos;
+    };
+    Options options = on_hosts("a:1,b:1");
+    options.no_mpi = true;
+    CHECK(has_text(refused(options, cluster()), "need an mpirun, but --no-mpi is set"));
+    options.no_mpi = false;
+    CHECK(has_text(refused(options, machine_without_mpi()), "there is no mpirun in PATH"));
+    options.hosts = "a:2000,b:1";
+    CHECK(has_text(refused(options, cluster()), "2000 of them on one host"));
+    CHECK(has_text(refused(on_hosts(""), machine_with_mpi()), "number of processes is missing"));
+    options = two_ranks();
+    options.ranks = 1025;
+    CHECK(has_text(refused(options, machine_with_mpi()), "at most 1024"));
+    Surroundings sagemaker = cluster();
+    sagemaker.environment["SM_HOSTS"] = R"(["algo-1","algo-2"])";
+    sagemaker.environment["SM_CURRENT_HOST"] = "algo-2";
+    CHECK(has_text(refused(on_hosts(""), sagemaker), "started from algo-1"));
+}
+
+/// The environment of task 2 of 4 that srun started on one host.
+std::map<std::string, std::string> task_of_srun() {
+    return {{"SLURM_JOB_ID", "17"},        {"SLURM_STEP_ID", "3"},
+            {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "2"},
+            {"SLURM_LOCALID", "2"},        {"SLURM_NODEID", "0"},
+            {"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_TASKS_PER_NODE", "4"}};
+}
+
+TEST_CASE("a task of srun becomes the program", "[unit]") {
+    Options options;
+    options.program = {"./train"};
+    options.exported = {{"MODE", "m"}};
+    auto environment = task_of_srun();
+    const auto found = [&](const std::string& name) {
+        const auto task = find_srun_task(options, environment, 8);
+        REQUIRE(task.is_ok());
+        REQUIRE(task.value().has_value());
+        const auto after = changed_environment({}, task.value()->environment);
+        return after.contains(name) ? after.at(name) : "(none)";
+    };
+    CHECK(found("RUEDA_RANK") == "2");
+    CHECK(found("RUEDA_SIZE") == "4");
+    CHECK(found("RUEDA_LOCAL_SIZE") == "4");
+    CHECK(found("RUEDA_CONTROL_PLANE") == "socket");
+    CHECK(found("RUEDA_RENDEZVOUS") == "@rueda-slurm-17.3");
+    CHECK(found("OMP_NUM_THREADS") == "2");
+    CHECK(found("MODE") == "m");
+    environment["SLURM_CPUS_PER_TASK"] = "6";
+    CHECK(found("OMP_NUM_THREADS") == "6");
+    environment["OMP_NUM_THREADS"] = "1";
+    CHECK(found("OMP_NUM_THREADS") == "(none)");
+    environment["PMIX_RANK"] = "2";
+    CHECK(found("RUEDA_RANK") == "(none)");  // MPI knows it
+    environment["SLURM_STEP_NUM_NODES"] = "2";
+    CHECK(found("RUEDA_CONTROL_PLANE") == "(none)");
+    environment.erase("PMIX_RANK");
+    CHECK(find_srun_task(options, environment, 8).status().message().find("--mpi=pmix") != std::string::npos);
+}
+
+TEST_CASE("what is no task of srun, and what srun cannot have meant", "[unit]") {
+    Options options;
+    options.program = {"./train"};
+    for (const char* missing : {"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}) {
+        auto environment = task_of_srun();
+        environment.erase(missing);  // a batch script, an allocation's shell
+        CAPTURE(missing);
+        CHECK_FALSE(find_srun_task(options, environment, 8).value().has_value());
+    }
+    auto alone = task_of_srun();
+    alone["SLURM_STEP_NUM_TASKS"] = "1";  // srun -n 1 ruedarun -np 4
+    alone["SLURM_PROCID"] = "0";
+    CHECK_FALSE(find_srun_task(options, alone, 8).value().has_value());
+    options.ranks = 4;
+    CHECK(find_srun_task(options, task_of_srun(), 8).value().has_value());
+    options.ranks = 2;
+    CHECK(find_srun_task(options, task_of_srun(), 8).status().message().find("each would start a job") !=
+          std::string::npos);
+    options.ranks.reset();
+    options.hosts = "a:4";
+    CHECK_FALSE(find_srun_task(options, task_of_srun(), 8).is_ok());
 }
 
 TEST_CASE("a dry run is a shell script", "[unit]") {

@@ -5,17 +5,23 @@
 Called as: ruedarun_test.py RUEDARUN MPI_PROGRAM [unittest's arguments]; MPI_PROGRAM is "none" where there is no MPI.
 """
 
+import contextlib
 import os
 import pathlib
 import pty
+import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support" / "hosts"))
+import hosts as test_hosts  # noqa: E402
 
 RUEDARUN = ""
 MPI_PROGRAM = ""
@@ -30,7 +36,7 @@ def environment(**changes):
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("RUEDA_", "HOROVOD_", "OMPI_", "PMIX_", "OMP_", "MKL_", "OPENBLAS_"))
+        if not name.startswith(("RUEDA_", "HOROVOD_", "SLURM_", "SM_", "OMPI_", "PMIX_", "OMP_", "MKL_", "OPENBLAS_"))
     }
     name, value = MARK.split("=")
     kept[name] = value
@@ -106,6 +112,18 @@ class LauncherTest(unittest.TestCase):
         options.setdefault("cwd", self.folder)
         return subprocess.Popen(
             [RUEDARUN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+        )
+
+    def run_shell(self, script):
+        """What a person does who pastes it."""
+        subprocess.run(
+            ["sh", "-c", script],
+            cwd=self.folder,
+            env=environment(),
+            check=True,
+            timeout=TIMEOUT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
         )
 
     def run_it(self, *arguments, text=None, **options):
@@ -247,7 +265,7 @@ class BothWays:
         done = self.launch(2, *python("import sys, time\nif rank == 1: sys.exit(42)\ntime.sleep(0.5); sys.exit(1)"))
         self.assertEqual(done.status, 42)
         self.assertEqual(len(done.own_lines()), 1, done.err)
-        self.assertRegex(done.err, r"ruedarun: rank 1 \(pid \d+\) ended with exit status 42; ending the job")
+        self.assertRegex(done.err, r"ruedarun: rank 1( on \S+)? \(pid \d+\) ended with exit status 42; ending the job")
 
     def test_a_killed_rank_and_survivors_that_report(self):
         code = (
@@ -257,7 +275,9 @@ class BothWays:
         )
         done = self.launch(3, *python(code))
         self.assertEqual(done.status, 137, done.err)
-        self.assertRegex(done.err, r"ruedarun: rank 1 \(pid \d+\) was killed by signal 9 \(Killed\); ending the job\n")
+        self.assertRegex(
+            done.err, r"ruedarun: rank 1( on \S+)? \(pid \d+\) was killed by signal 9 \(Killed\); ending the job\n"
+        )
         self.assertEqual(len(done.own_lines()), 1, done.err)
         self.assertEqual(sorted(done.out.splitlines()), ["[0] I am still here", "[2] I am still here"])
 
@@ -429,27 +449,112 @@ class BothWays:
         done = self.launch(2, "--dry-run", "-x", "A=it's; b", *program)
         self.assertEqual((done.status, done.err), (0, ""))
         self.assertEqual(list(self.folder.iterdir()), [])
-        subprocess.run(
-            ["sh", "-c", done.out],
-            cwd=self.folder,
-            env=environment(),
-            check=True,
-            timeout=TIMEOUT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-        )
+        self.run_shell(done.out)
         self.assertEqual([(self.folder / f"ran.{r}").read_text() for r in range(2)], ["it's; b", "it's; b"])
+
+    RESTARTED = (
+        "import sys\nattempt = int(os.environ['RUEDARUN_RESTART'])\nprint('try', attempt, flush=True)\n"
+        "if rank == 1 and attempt < {failures}: sys.exit({status})\n"
+    )
+
+    def test_a_failed_job_is_started_again(self):
+        done = self.launch(2, "--max-restarts", 3, *python(self.RESTARTED.format(failures=2, status=5)))
+        self.assertEqual(done.status, 0, done.err)
+        self.assertEqual(sorted(done.out.splitlines()), [f"[{r}] try {a}" for r in range(2) for a in range(3)])
+        self.assertRegex(done.err, r"ruedarun: \d+\.\d s are lost; starting the job again \(1 of at most 3 times\)")
+        self.assertRegex(done.err, r"ruedarun: the job was started 3 times and ended well; \d+\.\d s went into")
+
+    def test_restarts_have_an_end(self):
+        folder = ["--output-dir", "logs"]
+        done = self.launch(2, "--max-restarts", 1, *folder, *python(self.RESTARTED.format(failures=9, status=5)))
+        self.assertEqual(done.status, 5, done.err)
+        self.assertIn("the job was started 2 times and failed", done.err)
+        self.assertEqual((self.folder / "logs/rank.1.out").read_text(), "try 0\ntry 1\n")
+
+    def test_what_cannot_get_better_is_not_started_again(self):
+        done = self.launch(2, "--max-restarts", 3, *python(self.RESTARTED.format(failures=9, status=2)))
+        self.assertEqual((done.status, done.err.count("starting the job again")), (2, 0), done.err)
+        (self.folder / "bad").write_text("#!/no/such/interpreter\n")
+        (self.folder / "bad").chmod(0o755)
+        done = self.launch(2, "--max-restarts", 3, self.folder / "bad")
+        self.assertEqual((done.status, done.err.count("starting the job again")), (127, 0), done.err)
+
+    def test_an_interrupted_job_is_not_started_again(self):
+        code = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)\n" + self.WRITE_PID + "time.sleep(100)"
+        process = self.start([*self.way, "-np", 2, "--max-restarts", 3, *python(code)])
+        self.pids_in("pid.0", "pid.1")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual((process.returncode, err.count("starting the job again")), (130, 0), err)
+
+    def test_the_last_line_is_the_first_cause(self):
+        code = (
+            "import sys, time\nif rank == 1: sys.exit(42)\n"
+            "time.sleep(0.5); print('an echo', file=sys.stderr); sys.exit(1)"
+        )
+        done = self.launch(2, *python(code))
+        self.assertEqual(done.status, 42)
+        self.assertRegex(
+            done.err.splitlines()[-1], r"ruedarun: the job failed because rank 1( on \S+)? \(pid \d+\) .* status 42$"
+        )
+
+    def test_explain_says_why_and_runs_nothing(self):
+        done = self.launch(2, "--explain", *python("open(f'ran.{rank}', 'w').write('')"))
+        self.assertEqual((done.status, done.err, list(self.folder.iterdir())), (0, "", []))
+        reasons = [line for line in done.out.splitlines() if line.startswith("# ")]
+        self.assertTrue(any(re.match(r"# OMP_NUM_THREADS=\d+: cores divided by ranks", line) for line in reasons))
+        self.run_shell(done.out)
+        self.assertEqual(len(list(self.folder.glob("ran.*"))), 2)
 
     def test_verbose_says_what_was_chosen(self):
         done = self.launch(2, "--verbose", "true")
         self.assertEqual(done.status, 0)
-        self.assertRegex(done.err, r"ruedarun: 2 ranks on [\d.]+ usable core")
+        self.assertRegex(done.err, r"ruedarun: \d ranks?( of a host)? on [\d.]+ usable core")
         self.assertRegex(done.err, r"ruedarun: OMP_NUM_THREADS=\d+: cores divided by ranks")
 
     def test_more_ranks_than_cores(self):
         ranks = 2 * os.cpu_count() + 1
         done = self.launch(ranks, *python("print(os.environ['OMP_NUM_THREADS'])"))
         self.assertEqual((done.status, sorted(done.out.splitlines())), (0, sorted(f"[{r}] 1" for r in range(ranks))))
+
+
+class Srun(LauncherTest):
+    """As srun would start it: in each rank. Without Slurm, the test sets what srun sets."""
+
+    def task(self, rank, *arguments, **more):
+        step = {
+            "SLURM_JOB_ID": str(os.getpid()),
+            "SLURM_STEP_ID": "0",
+            "SLURM_STEP_NUM_TASKS": "2",
+            "SLURM_STEP_NUM_NODES": "1",
+            "SLURM_STEP_TASKS_PER_NODE": "2",
+            "SLURM_PROCID": str(rank),
+            "SLURM_LOCALID": str(rank),
+            "SLURM_NODEID": "0",
+        }
+        return self.run_it(*arguments, env=environment(**step, **more))
+
+    def test_each_task_becomes_its_rank(self):
+        for rank in range(2):
+            done = self.task(rank, "sh", "-c", "echo $RUEDA_RANK $RUEDA_SIZE $RUEDA_RENDEZVOUS; exit 7")
+            self.assertEqual((done.status, done.err), (7, ""))
+            self.assertEqual(done.out, f"{rank} 2 @rueda-slurm-{os.getpid()}.0\n")
+
+    def test_with_pmi_mpi_gives_the_ranks(self):
+        done = self.task(1, "--verbose", "sh", "-c", "echo ${RUEDA_RANK-none}", PMIX_RANK="1")
+        self.assertEqual((done.status, done.out), (0, "none\n"))
+        self.assertIn("srun set up PMIx", done.err)
+
+    def test_another_number_of_ranks_is_refused(self):
+        done = self.task(0, "-np", 3, "true")
+        self.assertEqual((done.status, done.err.count("\n")), (2, 1))
+        self.assertIn("each would start a job of its own", done.err)
+
+    def test_explain(self):
+        done = self.task(0, "--explain", "echo", "a b")
+        self.assertEqual(done.status, 0)
+        self.assertIn("# srun has started 2 tasks; this is rank 0", done.out)
+        self.assertRegex(done.out, r"\nenv RUEDA_CONTROL_PLANE=socket .* echo 'a b'\n$")
 
 
 class Direct(BothWays, LauncherTest):
@@ -604,6 +709,227 @@ class Mpirun(BothWays, LauncherTest):
         done = self.mpi("abort", "--grace", "0.5")
         self.assertEqual(done.status, 7, done.err)
         self.assertRegex(done.err, r"ruedarun: rank 1 \(pid \d+\) ended with exit status 7; ending the job")
+
+
+class SeveralHosts(BothWays, LauncherTest):
+    """Two test hosts; ruedarun runs on the first. All that holds on one host holds here, too."""
+
+    way = ["-H", "rueda-h0,rueda-h1"]
+
+    @classmethod
+    def setUpClass(cls):
+        reason = None if usable_mpirun() else "there is no mpirun"
+        reason = reason or test_hosts.why_not()
+        if reason:
+            raise unittest.SkipTest(reason)
+        cls.hosts = test_hosts.Hosts(2)
+        cls.addClassCleanup(cls.hosts.close)
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(lambda: self.assertEqual(self.hosts.wait_until_empty(), {}, "left on the hosts"))
+
+    def start(self, arguments, **options):
+        options.setdefault("env", environment())
+        options.setdefault("stdin", subprocess.DEVNULL)
+        options.setdefault("cwd", self.folder)
+        return self.hosts.popen(
+            0, [RUEDARUN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+        )
+
+    def run_shell(self, script):
+        self.hosts.run(
+            0,
+            ["sh", "-c", script],
+            env=environment(),
+            cwd=self.folder,
+            check=True,
+            timeout=TIMEOUT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+        )
+
+    WHERE = "import socket\nprint(socket.gethostname())"
+
+    def test_ranks_fill_the_hosts_in_their_order(self):
+        expected = ["[0] rueda-h0", "[1] rueda-h0", "[2] rueda-h1"]
+        for words in (["-H", "rueda-h0:2,rueda-h1:1"], ["-H", "10.77.0.1:2,10.77.0.2:2", "-np", 3]):
+            done = self.run_it(*words, *python(self.WHERE))
+            self.assertEqual((done.status, sorted(done.out.splitlines())), (0, expected), done.err)
+        # mpirun's own host comes first, wherever it stands.
+        (self.folder / "hosts.txt").write_text("rueda-h1 slots=1  # a remark\nrueda-h0:2\n")
+        done = self.run_it("--hostfile", "hosts.txt", "--verbose", *python(self.WHERE))
+        self.assertEqual((done.status, sorted(done.out.splitlines())), (0, expected), done.err)
+        self.assertIn("rueda-h0 is moved to the front", done.err)
+        done = self.run_it("-H", "rueda-h1:7", "--processes-per-host", 1, *python(self.WHERE))
+        self.assertEqual((done.status, done.out), (0, "[0] rueda-h1\n"), done.err)
+
+    def test_a_slurm_allocation_is_used(self):
+        allocation = environment(
+            SLURM_JOB_ID="17", SLURM_JOB_NODELIST="rueda-h[0-1]", SLURM_TASKS_PER_NODE="1(x2)", SLURM_NTASKS="2"
+        )
+        # Open MPI reads the same variables, and would start its daemons by srun.
+        done = self.run_it("--mpi-args", "--mca plm rsh --mca ras ^slurm", *python(self.WHERE), env=allocation)
+        self.assertEqual((done.status, sorted(done.out.splitlines())), (0, ["[0] rueda-h0", "[1] rueda-h1"]), done.err)
+
+    def test_only_what_was_asked_for_leaves_the_host(self):
+        (self.folder / "job.env").write_text("FROM_FILE=yes\nDB_PASSWORD=hidden\n")
+        there = environment(RUEDA_LOG_LEVEL="error", NCCL_DEBUG="INFO", HF_TOKEN="t", WANDB_API_KEY="k", OTHER="o")
+        names = ["RUEDA_LOG_LEVEL", "NCCL_DEBUG", "HF_TOKEN", "WANDB_API_KEY", "OTHER", "FROM_FILE", "DB_PASSWORD"]
+        code = f"if rank == 1: print(*(os.environ.get(n, '-') for n in {names}), 'RUEDARUN_CONTROL' in os.environ)"
+        done = self.launch(2, "--env-file", "job.env", "-x", "HF_TOKEN", *python(code), env=there)
+        self.assertEqual((done.status, done.out), (0, "[1] error INFO t - - yes - False\n"), done.err)
+        self.assertIn("DB_PASSWORD looks like a secret and stays on this host", done.err)
+
+    def test_a_killed_rank_is_named_with_its_host(self):
+        code = "import time\nif rank == 3: os.kill(os.getpid(), 9)\ntime.sleep(100)"
+        done = self.launch(4, "--grace", "0.3", *python(code))
+        self.assertEqual(done.status, 137)
+        self.assertRegex(done.err, r"ruedarun: rank 3 on rueda-h1 \(pid \d+\) was killed by signal 9 \(Killed\)")
+
+    def test_a_supervisor_that_is_killed(self):
+        process = self.start([*self.way, "-np", 2, "--grace", "0.5", *python(self.WRITE_PID + "time.sleep(100)")])
+        pids = self.pids_in("pid.0", "pid.1")
+        supervisor = int(pathlib.Path(f"/proc/{pids[1]}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        os.kill(supervisor, signal.SIGKILL)
+        out, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 137, err)
+        self.assertRegex(err, r"rank 1 on rueda-h1 \(pid \d+\) is lost")
+
+    def test_a_host_that_is_cut_off(self):
+        hosts = test_hosts.Hosts(2)
+        self.addCleanup(hosts.close)
+        process = hosts.popen(
+            0,
+            [RUEDARUN, *self.way, "-np", "2", "--grace", "0.5", *python(self.WRITE_PID + "time.sleep(100)")],
+            env=environment(),
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.pids_in("pid.0", "pid.1")
+        hosts.unplug(1)
+        out, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 137, err)
+        self.assertRegex(err, r"rank 1 on rueda-h1 \(pid \d+\) is lost: its host does not answer any more")
+        # The rank that was cut off notices the same, and does not stay for ever.
+        self.assertEqual(hosts.wait_until_empty(30), {})
+
+    def test_strangers_at_the_door_do_no_harm(self):
+        process = self.start(
+            [*self.way, "-np", 2, *python(self.WRITE_PID + "while not os.path.exists('go'): time.sleep(0.01)")]
+        )
+        self.pids_in("pid.0", "pid.1")
+        mpirun = [pid for pid, line in marked_processes().items() if line.split()[0].endswith("mpirun")]
+        variables = pathlib.Path(f"/proc/{mpirun[0]}/environ").read_bytes().split(b"\0")
+        secret, places = next(v for v in variables if v.startswith(b"RUEDARUN_CONTROL=")).split(b"=", 1)[1].split(b"@")
+        self.assertNotIn(secret, pathlib.Path(f"/proc/{mpirun[0]}/cmdline").read_bytes())
+        hello = b"".join(number.to_bytes(4, "little") for number in (0x72756501, 1, 0))  # rank 0
+        wrong_secret = hello + len(secret).to_bytes(4, "little") + b"x" * len(secret)
+        known_rank = hello + len(secret).to_bytes(4, "little") + secret
+        huge = hello + (0xFFFFFFFF).to_bytes(4, "little")
+        script = "import socket, sys\ns = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)\n" + (
+            "s.sendall(bytes.fromhex(sys.argv[3])); print(s.recv(1) == b'')"
+        )
+        address, port = places.decode().split(",")[0].rsplit(":", 1)
+        for words in (b"GET / HTTP/1.0\r\n\r\n", wrong_secret, known_rank, huge):
+            done = self.hosts.run(
+                1,
+                [sys.executable, "-c", script, address, port, words.hex()],
+                capture_output=True,
+                text=True,
+                timeout=20,
+            )
+            self.assertEqual(done.stdout, "True\n", done.stderr)  # shown the door
+        (self.folder / "go").write_text("")
+        out, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual((process.returncode, err), (0, ""))
+
+    def test_mpi_between_the_hosts(self):
+        if MPI_PROGRAM == "none":
+            self.skipTest("there is no MPI to build programs with")
+        done = self.launch(2, MPI_PROGRAM, "well")
+        self.assertEqual((done.status, sorted(done.out.splitlines())), (0, ["[0] sum 3", "[1] sum 3"]), done.err)
+        done = self.launch(2, MPI_PROGRAM, "kill")
+        self.assertEqual(done.status, 137, done.err)
+        self.assertIn("[0] alive 24", done.out)
+        self.assertIn("rank 1 on rueda-h1", done.err)
+
+    def test_the_doctor_asks_the_other_hosts(self):
+        done = self.run_it("--doctor", "-H", "rueda-h0:1,rueda-h1:1")
+        self.assertIn("ok       host rueda-h1: answers\n", done.out)
+        self.assertIn(done.status, (0, 1), done.out)
+        done = self.run_it("--doctor", "-H", "rueda-h1:1,rueda-h9:1")
+        self.assertEqual(done.status, 2, done.out)
+        self.assertRegex(done.out, r"error +host rueda-h9: .*\n +-> try: ssh rueda-h9 true")
+
+
+class Doctor(LauncherTest):
+    """`rueda`, which lies beside ruedarun."""
+
+    def rueda(self, *arguments, **options):
+        options.setdefault("env", environment())
+        program = pathlib.Path(RUEDARUN).with_name("rueda")
+        return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=TIMEOUT, **options)
+
+    def test_looks_at_this_machine(self):
+        done = self.rueda("doctor")
+        self.assertIn(done.returncode, (0, 1, 2), done.stderr)
+        self.assertEqual(done.stderr, "")
+        for subject in ("mpirun", "cores", "threads", "memory", "locked memory", "shared memory", "network"):
+            self.assertRegex(done.stdout, rf"(?m)^(ok|warning|error) +{subject}: ")
+        warnings, errors = (len(re.findall(rf"(?m)^{name} ", done.stdout)) for name in ("warning", "error"))
+        self.assertRegex(done.stdout, rf"\n{warnings} warnings?, {errors} errors?\n$")
+        self.assertEqual(done.returncode, 2 if errors else 1 if warnings else 0)
+
+    def test_finds_what_was_spoilt(self):
+        done = self.rueda("doctor", "-np", "1000", env=environment(RUEDA_CELLS="many", OMP_NUM_THREADS="64"))
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stdout, r"error +settings: RUEDA_CELLS is 'many'")
+        self.assertRegex(done.stdout, r"warning +cores: [\d.]+ usable for 1000 ranks\n +-> ")
+        self.assertRegex(done.stdout, r"warning +threads: OMP_NUM_THREADS is 64: 64000 threads")
+
+    def test_called_wrongly(self):
+        for arguments in (["doctr"], ["doctor", "./program"], ["doctor", "--npp"], ["doctor", "-H", "a,,b"], []):
+            done = self.rueda(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (3, ""), arguments)
+        self.assertIn("Exit status:", self.rueda("--help").stdout)
+        self.assertIn("Exit status:", self.rueda("doctor", "--help").stdout)
+        self.assertRegex(self.rueda("--version").stdout, r"^rueda \d+\.\d+\.\d+\n$")
+
+
+class Network(LauncherTest):
+    """What can go wrong between hosts, without hosts."""
+
+    def test_supervisors_that_do_not_come(self):
+        tools = self.folder / "bin"
+        tools.mkdir()
+        (tools / "mpirun").write_text(
+            '#!/bin/sh\n[ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit; }\nexec sleep 100\n'
+        )
+        (tools / "mpirun").chmod(0o755)
+        patient = environment(PATH=f"{tools}:{os.environ['PATH']}", RUEDA_START_TIMEOUT="0.5")
+        done = self.run_it("-H", "nowhere:1,elsewhere:1", "true", env=patient)
+        self.assertEqual(done.status, 127, done.err)
+        self.assertIn("rank 0 on nowhere could not be started: its supervisor has not reported within", done.err)
+        self.assertLess(done.seconds, 20)
+
+    def test_a_supervisor_that_finds_no_ruedarun(self):
+        with contextlib.closing(socket.socket()) as unused:
+            unused.bind(("127.0.0.1", 0))
+            control = f"secret@127.0.0.1:{unused.getsockname()[1]}"
+        done = self.run_it(
+            "--rank-supervisor",
+            "tcp",
+            "--",
+            "true",
+            env=environment(RUEDARUN_CONTROL=control, OMPI_COMM_WORLD_RANK="0"),
+        )
+        self.assertEqual(done.status, 1)
+        self.assertRegex(done.err, r"rank 0 cannot report to ruedarun: none of 127\.0\.0\.1:\d+ can be reached")
+        self.assertNotIn("secret@", done.err)
 
 
 if __name__ == "__main__":

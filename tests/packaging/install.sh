@@ -9,7 +9,7 @@ cmake --install "$1" --prefix "$2/first"
 mv "$2/first" "$2/prefix"
 cd "$2/prefix"
 for file in "$3/librueda.so" "$3/librueda.so.$RUEDA_VERSION" "$3/cmake/Rueda/RuedaConfig.cmake" "$3/pkgconfig/rueda.pc" \
-    include/rueda/rueda.h include/rueda/rueda.hpp bin/ruedarun share/bash-completion/completions/ruedarun; do
+    include/rueda/rueda.h include/rueda/rueda.hpp bin/ruedarun bin/rueda share/bash-completion/completions/ruedarun; do
     [[ -e $file ]] || { echo "$file is not installed"; exit 1; }
 done
 [[ -n $(find share -name LICENSE) ]] || { echo "LICENSE is not installed"; exit 1; }

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// What rueda doctor looks at, and whom it asks. What it means is in doctor.cpp.
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/cores.hpp"
+#include "base/numbers.hpp"
+#include "base/unique_fd.hpp"
+#include "launcher/captured_run.hpp"
+#include "launcher/choose_hosts.hpp"
+#include "launcher/doctor.hpp"
+#include "launcher/network.hpp"
+#include "launcher/supervisor_protocol.hpp"
+#include "launcher/surroundings.hpp"
+#include "rueda/version.h"
+
+namespace rueda::launcher {
+
+namespace {
+
+constexpr int kCalledWrongly = 3;
+
+/// mpirun gives up an ssh that gets no answer after about 20 s by itself.
+constexpr std::chrono::seconds kProbeTime{30};
+
+double unix_seconds() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string file_text(const char* path) {
+    std::string text = base::read_small_file(path).value_or("");
+    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) {
+        text.pop_back();
+    }
+    return text;
+}
+
+bool exists(const char* path) { return ::access(path, F_OK) == 0; }
+
+rlim_t soft_limit(int resource) {
+    rlimit limit{};
+    return ::getrlimit(static_cast<__rlimit_resource>(resource), &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+rlim_t hard_limit(int resource) {
+    rlimit limit{};
+    return ::getrlimit(static_cast<__rlimit_resource>(resource), &limit) == 0 ? limit.rlim_max : RLIM_INFINITY;
+}
+
+int numa_nodes() {
+    int nodes = 0;
+    std::error_code error;
+    std::filesystem::directory_iterator entry("/sys/devices/system/node", error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        nodes += name.starts_with("node") && base::parse_integer<int>(name.substr(4)) ? 1 : 0;
+    }
+    return std::max(1, nodes);
+}
+
+bool memfd_works() { return base::UniqueFd(::memfd_create("rueda-doctor", MFD_CLOEXEC)).is_open(); }
+
+bool pidfd_works() { return base::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0))).is_open(); }
+
+void look_at_system(DoctorFacts& facts) {
+    facts.usable_cores = base::usable_cores();
+    facts.cores_in_mask = base::affinity_cores();
+    facts.cores_online = static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
+    facts.has_pinning_device = exists("/sys/class/infiniband") || exists("/proc/driver/nvidia");
+    const std::string load = file_text("/proc/loadavg");
+    facts.load = base::parse_real(load.substr(0, load.find(' '))).value_or(0);
+    facts.governor = file_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    facts.numa_nodes = numa_nodes();
+    if (const Result<base::MemoryLimits> memory = base::read_memory_limits(); memory.is_ok()) {
+        facts.memory = memory.value();
+    }
+    const rlim_t locked = soft_limit(RLIMIT_MEMLOCK);
+    facts.locked_bytes = locked == RLIM_INFINITY ? base::MemoryLimits::kUnlimited : locked;
+    facts.descriptors = hard_limit(RLIMIT_NOFILE);
+    struct statvfs shm {};
+    facts.shm_bytes = ::statvfs("/dev/shm", &shm) == 0 ? shm.f_blocks * shm.f_frsize : 0;
+    facts.can_share_memory = memfd_works();
+    facts.can_watch_processes = pidfd_works();
+    facts.ptrace_scope = file_text("/proc/sys/kernel/yama/ptrace_scope");
+    facts.huge_pages_shared = file_text("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+}
+
+void look_at_places(DoctorFacts& facts, const Surroundings& around) {
+    facts.can_use_sockets = listen_for_supervisors(around.supervisor_socket).is_ok();
+    const auto folder = around.environment.find("TMPDIR");
+    facts.temporary_folder = folder == around.environment.end() || folder->second.empty() ? "/tmp" : folder->second;
+    facts.temporary_folder_is_writable = ::access(facts.temporary_folder.c_str(), W_OK | X_OK) == 0;
+    const std::vector<NetworkAddress> addresses = network_addresses();
+    facts.has_loopback = std::any_of(addresses.begin(), addresses.end(),
+                                     [](const NetworkAddress& address) { return address.is_loopback; });
+    facts.has_network = std::any_of(addresses.begin(), addresses.end(), [](const NetworkAddress& address) {
+        return !address.is_loopback && !address.is_link_local;
+    });
+}
+
+/// Asks ruedarun on another host, the way a job would be started there.
+Result<HostProbe> probe(const std::string& host, const Options& options, const Surroundings& around) {
+    MpiRequest request;
+    request.shares = {{host, 1}};
+    request.as_root = around.is_root;
+    request.interfaces = options.interfaces;
+    request.ssh_port = options.ssh_port;
+    request.ssh_identity = options.ssh_identity;
+    request.user_args = options.mpi_args;
+    request.program = {around.own_path, kDoctorEchoOption};
+    const Result<MpiCommand> command = mpi_command(*around.mpi, request);
+    RUEDA_RETURN_IF_FAILED(command.status());
+    const double before = unix_seconds();
+    const Result<CapturedRun> run = run_captured(command.value().words, around.environment, kProbeTime);
+    RUEDA_RETURN_IF_FAILED(run.status());
+    HostProbe answer = read_doctor_echo(host, run.value().text, before, unix_seconds());
+    if (!answer.reached && !run.value().in_time) {
+        answer.problem = fmt::format("no answer within {} s", kProbeTime.count());
+    }
+    return answer;
+}
+
+Status look_at_hosts(DoctorFacts& facts, const Options& options, const Surroundings& around) {
+    const Result<std::optional<HostList>> list = choose_hosts(options, around.environment, around.read);
+    RUEDA_RETURN_IF_FAILED(list.status());
+    if (!list.value()) {
+        return {};
+    }
+    for (const Host& host : list.value()->hosts) {
+        if (around.host_names.contains(host.name) || host.name == list.value()->own) {
+            if (host.slots != 0 && !facts.ranks) {
+                facts.ranks = host.slots;
+            }
+            continue;
+        }
+        if (!around.mpi) {
+            HostProbe unasked;
+            unasked.name = host.name;
+            unasked.problem = "cannot be asked: " + around.no_mpi_reason;
+            facts.hosts.push_back(std::move(unasked));
+            continue;
+        }
+        Result<HostProbe> answer = probe(host.name, options, around);
+        RUEDA_RETURN_IF_FAILED(answer.status());
+        facts.hosts.push_back(std::move(answer).value());
+    }
+    return {};
+}
+
+int refuse(const Status& status) {
+    fmt::print(stderr, "rueda: {}\n", status.message());
+    return kCalledWrongly;
+}
+
+}  // namespace
+
+std::string doctor_echo() { return fmt::format("rueda-doctor {:.3f} {}\n", unix_seconds(), RUEDA_VERSION); }
+
+int run_doctor(const Options& options) {
+    Result<Surroundings> around = look_around(false);
+    if (!around.is_ok()) {
+        return refuse(around.status());
+    }
+    DoctorFacts facts;
+    // An mpirun that ruedarun does not know is a finding here, no reason to stop.
+    const Result<Surroundings> with_mpi = look_around(true);
+    if (with_mpi.is_ok()) {
+        around.value().mpi = with_mpi.value().mpi;
+        around.value().no_mpi_reason = with_mpi.value().no_mpi_reason;
+    } else {
+        around.value().no_mpi_reason = with_mpi.status().message();
+    }
+    facts.mpi = around.value().mpi;
+    facts.no_mpi_reason = around.value().no_mpi_reason;
+    facts.environment = around.value().environment;
+    facts.ranks = options.ranks;
+    look_at_system(facts);
+    look_at_places(facts, around.value());
+    if (const Status status = look_at_hosts(facts, options, around.value()); !status.is_ok()) {
+        return refuse(status);
+    }
+    const std::vector<Finding> findings = examine(facts);
+    fmt::print("{}", describe(findings));
+    return exit_status_of(findings);
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace rueda::launcher {
+
+/// As uname tells it.
+[[nodiscard]] std::string host_name();
+
+struct NetworkAddress {
+    std::string interface;
+    std::string address;  ///< numeric; without the scope of a link-local one
+    bool is_ipv6 = false;
+    bool is_loopback = false;
+    bool is_link_local = false;
+};
+
+/// Those of all interfaces that are up.
+[[nodiscard]] std::vector<NetworkAddress> network_addresses();
+
+/// Names and addresses that mean this host: its own, in full and up to the first dot, "localhost", and the addresses of
+/// its interfaces.
+[[nodiscard]] std::set<std::string> names_of_this_host();
+
+}  // namespace rueda::launcher

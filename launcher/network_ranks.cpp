@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/network_ranks.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/surroundings.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+/// For whoever connects to say who it is.
+constexpr std::chrono::seconds kHelloTime{10};
+/// From the end of the job to the end of the connections: what supervisors send meanwhile is output.
+constexpr std::chrono::seconds kLinkTime{8};
+/// Strangers that may be connected at the same time.
+constexpr std::size_t kMostNewcomers = 4096;
+constexpr std::size_t kLongestHello = 512;
+
+/// A connection to every rank, and some more: the soft limit of 1024 would be too few for large jobs.
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/// The name of a host, as a supervisor told it: nothing of it may harm a terminal.
+std::string printable(std::string name) {
+    std::erase_if(name, [](char c) { return c <= ' ' || c > '~'; });
+    return name;
+}
+
+}  // namespace
+
+NetworkRanks::NetworkRanks(const LaunchPlan& plan, StartContext context)
+    : plan_(plan), context_(std::move(context)), ranks_(static_cast<std::size_t>(plan.ranks)) {}
+
+Status NetworkRanks::start(JobOutput& output) {
+    output_ = &output;
+    raise_descriptor_limit();
+    ControlAddress address;
+    Result<std::vector<base::UniqueFd>> listeners = listen_on_network(plan_.interfaces, address.endpoints);
+    RUEDA_RETURN_IF_FAILED(listeners.status());
+    listeners_ = std::move(listeners).value();
+    const Result<std::string> secret = random_token();
+    RUEDA_RETURN_IF_FAILED(secret.status());
+    secret_ = secret.value();
+    address.secret = secret_;
+    mpirun_.on_error_text = [this](std::string_view text) {
+        if (!running().empty()) {
+            output_->pass_on_error(text);
+        }
+    };
+    start_deadline_ = std::chrono::steady_clock::now() + plan_.start_time;
+    return mpirun_.start(plan_, context_, {{kControlVariable, format_control_address(address)}});
+}
+
+void NetworkRanks::add_to(PollSet& set) {
+    std::erase_if(newcomers_, [](const auto& newcomer) { return !newcomer->link.is_open(); });
+    for (const base::UniqueFd& listener : listeners_) {
+        set.add(listener.value(), POLLIN, [this, fd = listener.value()] { accept_connection(fd); });
+    }
+    for (const auto& newcomer : newcomers_) {
+        set.add(newcomer->link.fd(), POLLIN, [this, one = newcomer.get()] { take_hello(*one); });
+        set.wake_at(newcomer->deadline);
+    }
+    for (int rank = 0; rank < plan_.ranks; ++rank) {
+        FrameLink& link = ranks_[static_cast<std::size_t>(rank)].link;
+        if (link.is_open()) {
+            set.add(link.fd(), POLLIN, [this, rank] { take_reports(rank); });
+        }
+        if (link.is_open() && link.has_queue()) {
+            set.add(link.fd(), POLLOUT, [&link] { link.flush(); });
+        }
+    }
+    mpirun_.add_to(set);
+    if (mpirun_.is_released()) {
+        set.wake_at(link_deadline_);
+    } else if (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.met && !rank.ended; })) {
+        set.wake_at(start_deadline_);
+    }
+}
+
+void NetworkRanks::accept_connection(int listener) {
+    base::UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.is_open() && newcomers_.size() < kMostNewcomers) {
+        newcomers_.push_back(std::make_unique<Newcomer>(
+            Newcomer{FrameLink(std::move(socket)), std::chrono::steady_clock::now() + kHelloTime}));
+    }
+}
+
+void NetworkRanks::take_hello(Newcomer& newcomer) {
+    const std::vector<Frame> frames = newcomer.link.receive(kLongestHello);
+    if (frames.empty()) {
+        return;
+    }
+    const Frame& hello = frames.front();
+    const std::size_t secret_end = std::min(hello.payload.find('\n'), hello.payload.size());
+    const bool is_ours = frames.size() == 1 && hello.word == SupervisorWord::hello && hello.value >= 0 &&
+                         hello.value < plan_.ranks && is_same_secret(hello.payload.substr(0, secret_end), secret_);
+    Rank* const rank = is_ours ? &ranks_[static_cast<std::size_t>(hello.value)] : nullptr;
+    if (rank == nullptr || rank->met || rank->ended) {
+        newcomer.link.close();
+        return;
+    }
+    rank->met = true;
+    rank->host = printable(hello.payload.substr(std::min(secret_end + 1, hello.payload.size())));
+    rank->link = std::move(newcomer.link);
+    newcomer.link = FrameLink();
+    output_->open_remote_rank(hello.value);
+    rank->link.send(SupervisorWord::welcome, hello.value);
+}
+
+void NetworkRanks::take_reports(int rank) {
+    Rank& peer = ranks_[static_cast<std::size_t>(rank)];
+    for (const Frame& frame : peer.link.receive()) {
+        take_report(rank, frame);
+    }
+    if (!peer.link.is_open()) {
+        lose(rank);
+    }
+}
+
+void NetworkRanks::take_report(int rank, const Frame& frame) {
+    switch (frame.word) {
+        case SupervisorWord::output:
+            output_->feed(rank, frame.value == kStandardError, frame.payload);
+            ranks_[static_cast<std::size_t>(rank)].unacknowledged += frame.payload.size();
+            break;
+        case SupervisorWord::started:
+            ranks_[static_cast<std::size_t>(rank)].pid = frame.value;
+            break;
+        case SupervisorWord::start_failed: {
+            RankEnd end = not_started(rank, plan_.program.front(), frame.value);
+            end.host = host(rank);
+            end_rank(std::move(end));
+            break;
+        }
+        case SupervisorWord::ended:
+        case SupervisorWord::ended_by_launcher: {
+            RankEnd end = end_of(rank, frame.value);
+            end.by_launcher = frame.word == SupervisorWord::ended_by_launcher;
+            end_rank(std::move(end));
+            break;
+        }
+        default:
+            break;
+    }
+}
+
+void NetworkRanks::lose(int rank) {
+    output_->close_remote_rank(rank);
+    RankEnd end = end_of(rank, SIGKILL);  // the wait status of a killed process, as far as we know
+    end.lost = true;
+    end_rank(std::move(end));
+}
+
+RankEnd NetworkRanks::end_of(int rank, int wait_status) const {
+    RankEnd end;
+    end.rank = rank;
+    end.pid = ranks_[static_cast<std::size_t>(rank)].pid;
+    end.wait_status = wait_status;
+    const std::string& told = ranks_[static_cast<std::size_t>(rank)].host;
+    end.host = told.empty() ? host(rank) : told;
+    return end;
+}
+
+void NetworkRanks::end_rank(RankEnd end) {
+    if (!std::exchange(ranks_[static_cast<std::size_t>(end.rank)].ended, true)) {
+        ends_.push_back(std::move(end));
+    }
+}
+
+void NetworkRanks::child_ended(pid_t pid, int wait_status) {
+    if (!mpirun_.ended(pid)) {
+        return;
+    }
+    if (!mpirun_.is_released()) {  // the supervisors wait for us, so mpirun had no reason to go
+        ends_.push_back({kLauncherRank, pid, wait_status, "", false});
+    }
+    for (Rank& rank : ranks_) {
+        rank.ended = rank.ended || !rank.link.is_open();  // nobody will start them now
+    }
+}
+
+void NetworkRanks::signal_ranks(int signal_number) {
+    bool all_met = true;
+    for (Rank& rank : ranks_) {
+        all_met = all_met && (rank.met || rank.ended);
+        if (rank.link.is_open() && !rank.ended) {
+            rank.link.send(SupervisorWord::deliver, signal_number);
+        }
+    }
+    const bool ends_ranks = signal_number == SIGTERM || signal_number == SIGINT || signal_number == SIGHUP ||
+                            signal_number == SIGQUIT || signal_number == SIGKILL;
+    if (ends_ranks && !all_met) {
+        mpirun_.signal(signal_number == SIGKILL ? SIGKILL : SIGTERM);
+    }
+}
+
+std::vector<std::int32_t> NetworkRanks::running() const {
+    std::vector<std::int32_t> running;
+    for (int rank = 0; rank < plan_.ranks; ++rank) {
+        if (!ranks_[static_cast<std::size_t>(rank)].ended) {
+            running.push_back(rank);
+        }
+    }
+    return running;
+}
+
+bool NetworkRanks::has_started() const {
+    return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.pid != 0; });
+}
+
+void NetworkRanks::release(TimePoint now) {
+    mpirun_.release(now);
+    link_deadline_ = now + kLinkTime;
+    for (Rank& rank : ranks_) {
+        rank.ended = true;
+        if (rank.link.is_open()) {
+            rank.link.send(SupervisorWord::leave, 0);
+        }
+    }
+}
+
+void NetworkRanks::give_up_on_absent_ranks() {
+    for (int rank = 0; rank < plan_.ranks; ++rank) {
+        if (ranks_[static_cast<std::size_t>(rank)].met) {
+            continue;
+        }
+        RankEnd end = not_started(
+            rank, fmt::format("its supervisor has not reported within {} s; check that {} is there on that host, and "
+                              "that the host can connect to this one (a firewall? --network-interfaces)",
+                              plan_.start_time.count() / 1000, plan_.mpirun_program));
+        end.host = host(rank);
+        end_rank(std::move(end));
+    }
+}
+
+/// What was taken is answered in few messages, and not while our own reader pauses.
+void NetworkRanks::ask_for_more_output() {
+    constexpr std::size_t kWorthAMessage = kOutputCredit / 4;
+    if (output_->is_full()) {
+        return;
+    }
+    for (Rank& rank : ranks_) {
+        if (rank.link.is_open() && rank.unacknowledged >= kWorthAMessage) {
+            rank.link.send(SupervisorWord::more_output,
+                           static_cast<std::int32_t>(std::exchange(rank.unacknowledged, 0)));
+        }
+    }
+}
+
+void NetworkRanks::stop_output_that_nobody_reads() {
+    for (const std::int32_t stream : {kStandardOutput, kStandardError}) {
+        if (!output_->has_lost_reader(stream == kStandardError)) {
+            continue;
+        }
+        for (Rank& rank : ranks_) {
+            if (rank.link.is_open() && !std::exchange(rank.output_stopped[stream == kStandardError ? 1 : 0], true)) {
+                rank.link.send(SupervisorWord::stop_output, stream);
+            }
+        }
+    }
+}
+
+void NetworkRanks::advance(TimePoint now) {
+    mpirun_.advance(now);
+    ask_for_more_output();
+    stop_output_that_nobody_reads();
+    for (const auto& newcomer : newcomers_) {
+        if (now >= newcomer->deadline) {
+            newcomer->link.close();
+        }
+    }
+    if (!mpirun_.is_released() && now >= start_deadline_) {
+        give_up_on_absent_ranks();
+    }
+    links_expired_ = links_expired_ || (mpirun_.is_released() && now >= link_deadline_);
+}
+
+bool NetworkRanks::is_gone() const {
+    const bool links_open =
+        std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.link.is_open(); });
+    return mpirun_.is_released() && mpirun_.is_gone() && (!links_open || links_expired_);
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/run_attempts.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "launcher/run_job.hpp"
+#include "launcher/surroundings.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+/// A job that fails at once, every time, is not to keep the machine busy with starting it.
+constexpr std::chrono::seconds kShortAttempt{10};
+constexpr std::chrono::seconds kPause{1};
+
+double seconds_of(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
+
+void sum_up(int attempts, std::chrono::milliseconds lost, int exit_status) {
+    fmt::print(stderr, "ruedarun: the job was started {} times and {}; {:.1f} s went into attempts that failed\n",
+               attempts, exit_status == 0 ? "ended well" : "failed", seconds_of(lost));
+}
+
+}  // namespace
+
+int run_attempts(const Options& options, Surroundings surroundings, LaunchPlan plan, const std::string& program_file) {
+    std::chrono::milliseconds lost{0};
+    while (true) {
+        const JobReport report = run_job(plan, surroundings, program_file);
+        if (report.exit_status != 0) {
+            lost += report.duration;
+        }
+        const bool again = report.may_start_again && surroundings.attempt < options.max_restarts;
+        if (!again) {
+            if (surroundings.attempt > 0) {
+                sum_up(surroundings.attempt + 1, lost, report.exit_status);
+            }
+            return report.exit_status;
+        }
+        ++surroundings.attempt;
+        fmt::print(stderr, "ruedarun: {:.1f} s are lost; starting the job again ({} of at most {} times)\n",
+                   seconds_of(report.duration), surroundings.attempt, options.max_restarts);
+        if (report.duration < kShortAttempt) {
+            std::this_thread::sleep_for(kPause);
+        }
+        Status renamed = rename_sockets(surroundings);
+        Result<LaunchPlan> next = renamed.is_ok() ? make_plan(options, surroundings) : renamed;
+        if (!next.is_ok()) {
+            fmt::print(stderr, "ruedarun: {}\n", next.status().message());
+            return report.exit_status;
+        }
+        plan = std::move(next).value();
+    }
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/doctor.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "rueda/version.h"
+
+namespace rueda::launcher {
+namespace {
+
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+
+/// A machine with nothing to complain about.
+DoctorFacts healthy() {
+    DoctorFacts facts;
+    facts.mpi = MpiLauncher{"/usr/bin/mpirun", MpiKind::open_mpi, "Open MPI 4.1.4", 4};
+    facts.usable_cores = facts.cores_in_mask = facts.cores_online = 8;
+    facts.load = 0.5;
+    facts.memory = base::MemoryLimits{16 * kGiB, "/proc/meminfo", base::MemoryLimits::kUnlimited};
+    facts.shm_bytes = 8 * kGiB;
+    facts.descriptors = 65536;
+    facts.temporary_folder = "/tmp";
+    facts.environment = {{"PATH", "/bin"}};
+    return facts;
+}
+
+Finding finding(const DoctorFacts& facts, const std::string& subject, const std::string& text = "") {
+    for (const Finding& one : examine(facts)) {
+        if (one.subject == subject && (one.found + one.advice).find(text) != std::string::npos) {
+            return one;
+        }
+    }
+    return {Severity::fine, "(none)", "", ""};
+}
+
+TEST_CASE("a healthy machine", "[unit]") {
+    const std::vector<Finding> findings = examine(healthy());
+    CHECK(exit_status_of(findings) == 0);
+    CHECK(describe(findings).find("ok       mpirun: /usr/bin/mpirun, Open MPI 4.1.4\n") != std::string::npos);
+    CHECK(describe(findings).ends_with("\n0 warnings, 0 errors\n"));
+    for (const Finding& one : findings) {
+        CAPTURE(one.subject);
+        CHECK(one.advice.empty());
+        CHECK_FALSE(one.found.empty());
+    }
+}
+
+TEST_CASE("each trouble is found, weighed, and comes with advice", "[unit]") {
+    struct Case {
+        const char* subject;
+        Severity severity;
+        void (*spoil)(DoctorFacts&);
+    };
+    const std::vector<Case> cases = {
+        {"mpirun", Severity::warning,
+         [](DoctorFacts& f) {
+             f.mpi.reset();
+             f.no_mpi_reason = "no mpirun";
+         }},
+        {"mpirun", Severity::error,
+         [](DoctorFacts& f) {
+             f.mpi.reset();
+             f.no_mpi_reason = "no mpirun";
+             f.hosts.resize(1);
+         }},
+        {"cores", Severity::warning, [](DoctorFacts& f) { f.ranks = 9; }},
+        {"cores", Severity::warning, [](DoctorFacts& f) { f.usable_cores = 1.5; }},
+        {"load", Severity::warning, [](DoctorFacts& f) { f.load = 5; }},
+        {"clock of the cores", Severity::warning, [](DoctorFacts& f) { f.governor = "powersave"; }},
+        {"threads", Severity::warning,
+         [](DoctorFacts& f) {
+             f.ranks = 4;
+             f.environment["OMP_NUM_THREADS"] = "8";
+         }},
+        {"memory", Severity::error, [](DoctorFacts& f) { f.memory->available_bytes = 1000; }},
+        {"memory", Severity::warning, [](DoctorFacts& f) { f.memory.reset(); }},
+        {"locked memory", Severity::warning,
+         [](DoctorFacts& f) {
+             f.locked_bytes = 65536;
+             f.has_pinning_device = true;
+         }},
+        {"shared memory", Severity::warning, [](DoctorFacts& f) { f.shm_bytes = 1 << 20; }},
+        {"shared memory", Severity::error, [](DoctorFacts& f) { f.can_share_memory = false; }},
+        {"processes", Severity::error, [](DoctorFacts& f) { f.can_watch_processes = false; }},
+        {"processes", Severity::warning, [](DoctorFacts& f) { f.ptrace_scope = "2"; }},
+        {"sockets", Severity::error, [](DoctorFacts& f) { f.can_use_sockets = false; }},
+        {"open files", Severity::warning, [](DoctorFacts& f) { f.descriptors = 256; }},
+        {"temporary files", Severity::error, [](DoctorFacts& f) { f.temporary_folder_is_writable = false; }},
+        {"temporary files", Severity::warning, [](DoctorFacts& f) { f.temporary_folder.assign(90, 'x'); }},
+        {"network", Severity::error, [](DoctorFacts& f) { f.has_loopback = false; }},
+        {"environment", Severity::warning, [](DoctorFacts& f) { f.environment["PMI_RANK"] = "3"; }},
+        {"settings", Severity::error, [](DoctorFacts& f) { f.environment["RUEDA_CELLS"] = "many"; }},
+        {"settings", Severity::warning, [](DoctorFacts& f) { f.environment["RUEDA_SELLS"] = "4"; }},
+    };
+    for (const Case& one : cases) {
+        CAPTURE(one.subject, static_cast<int>(one.severity));
+        DoctorFacts facts = healthy();
+        one.spoil(facts);
+        const std::vector<Finding> findings = examine(facts);
+        const auto found = std::find_if(findings.begin(), findings.end(), [&](const Finding& other) {
+            return other.subject == one.subject && other.severity == one.severity;
+        });
+        REQUIRE(found != findings.end());
+        CHECK_FALSE(found->advice.empty());
+        CHECK(exit_status_of(findings) >= static_cast<int>(one.severity));
+    }
+}
+
+TEST_CASE("what harms nobody is no warning", "[unit]") {
+    DoctorFacts facts = healthy();
+    facts.locked_bytes = 8 << 20;  // Debian's default, and no device that would need more
+    facts.cores_in_mask = facts.usable_cores = 4;
+    facts.ranks = 4;
+    facts.environment["OMP_NUM_THREADS"] = "1";
+    CHECK(exit_status_of(examine(facts)) == 0);
+    CHECK(finding(facts, "cores", "bound to them, out of 8").severity == Severity::fine);
+}
+
+TEST_CASE("a host answers, among other lines", "[unit]") {
+    const std::string echo =
+        std::string("Warning: added b to the list of known hosts\nrueda-doctor 1000.250 ") + RUEDA_VERSION + "\n";
+    const HostProbe fine = read_doctor_echo("b", echo, 1000, 1001);
+    CHECK(fine.reached);
+    CHECK(fine.problem.empty());
+    CHECK(fine.version == RUEDA_VERSION);
+    CHECK(fine.clock_ahead_seconds == 0);
+    CHECK(read_doctor_echo("b", echo, 990, 995).clock_ahead_seconds == Approx(5.25));
+    CHECK(read_doctor_echo("b", echo, 1010, 1011).clock_ahead_seconds == Approx(-9.75));
+    const HostProbe silent = read_doctor_echo("b", "-----\nssh: connect to host b port 22: refused\nmore\n", 0, 1);
+    CHECK_FALSE(silent.reached);
+    CHECK(silent.problem == "'ssh: connect to host b port 22: refused'");
+    for (const char* text : {"rueda-doctor", "rueda-doctor x 1", "rueda-doctor 12", ""}) {
+        CAPTURE(text);
+        CHECK_FALSE(read_doctor_echo("b", text, 0, 1).reached);
+    }
+}
+
+TEST_CASE("what is said about a host", "[unit]") {
+    DoctorFacts facts = healthy();
+    facts.hosts = {{"b", true, "", RUEDA_VERSION, 0.4}};
+    CHECK(exit_status_of(examine(facts)) == 0);
+    facts.hosts[0].clock_ahead_seconds = -3;
+    CHECK(finding(facts, "host b", "3.0 s behind").severity == Severity::warning);
+    facts.hosts[0].version = "0.0.1";
+    CHECK(finding(facts, "host b", "has Rueda 0.0.1").severity == Severity::error);
+    facts.hosts[0].reached = false;
+    CHECK(finding(facts, "host b", "does not answer").severity == Severity::error);
+    facts.has_network = false;
+    CHECK(finding(facts, "network", "no interface").severity == Severity::error);
+}
+
+}  // namespace
+}  // namespace rueda::launcher
