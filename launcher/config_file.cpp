@@ -77,6 +77,8 @@ Result<std::vector<ConfigEntry>> parse_config_file(std::string_view text, const 
         const std::size_t position = error.byte == 0 ? 0 : error.byte - 1;
         return failure(ErrorCode::invalid_argument, "{}:{}: this is no JSON: {}", file,
                        line_at(text, std::min(position, text.size())), reason_of(error));
+    } catch (const Json::exception& error) {  // a number that no number type holds
+        return failure(ErrorCode::invalid_argument, "{}: this is no JSON: {}", file, base::quote(error.what(), 160));
     }
     if (!root.is_object()) {
         return failure(ErrorCode::invalid_argument, R"({}:1: found no object; expected one such as {{"np": 4}})", file);

@@ -159,6 +159,7 @@ private:
         if (signal_number == SIGKILL || !ranks_have_it) {
             send(signal_number);
         }
+        in_a_hurry_ = in_a_hurry_ || impatient_;
         impatient_ = true;
     }
 
@@ -230,22 +231,27 @@ private:
     /// it.
     void drain() {
         const Clock::time_point deadline = Clock::now() + kDrainTime;
-        while (!output_.all_closed() && (Clock::now() < deadline || !output_.all_written()) && !asked_to_leave()) {
+        while (!output_.all_closed() && (Clock::now() < deadline || may_wait_for_reader()) && !asked_to_leave()) {
             PollSet set;
             set.add(signals_.fd(), POLLIN, [] {});
             output_.add_to(set);
-            set.wake_at(output_.all_written() ? std::optional(deadline) : std::nullopt);
+            set.wake_at(may_wait_for_reader() ? std::nullopt : std::optional(deadline));
             set.wait_and_dispatch();
         }
         output_.close_all();
         output_.finish();
     }
 
+    /// A pager may be read for hours; but after a second signal nobody is.
+    [[nodiscard]] bool may_wait_for_reader() const { return !output_.all_written() && !in_a_hurry_; }
+
     void write_rest() {
-        while (!output_.all_written() && !asked_to_leave()) {
+        const Clock::time_point deadline = Clock::now() + kDrainTime;
+        while (!output_.all_written() && (Clock::now() < deadline || may_wait_for_reader()) && !asked_to_leave()) {
             PollSet set;
             set.add(signals_.fd(), POLLIN, [] {});
             output_.add_to(set);
+            set.wake_at(may_wait_for_reader() ? std::nullopt : std::optional(deadline));
             set.wait_and_dispatch();
         }
     }
@@ -265,7 +271,8 @@ private:
     JobOutcome outcome_;
     std::unique_ptr<RankGroup> group_;
     bool released_ = false;
-    bool impatient_ = false;
+    bool impatient_ = false;   ///< the user has sent a signal
+    bool in_a_hurry_ = false;  ///< and another one
     bool start_failed_ = false;
     bool leaving_ = false;
     bool cause_told_ = false;

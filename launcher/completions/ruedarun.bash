@@ -1,21 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# Completion of ruedarun's own options, then of the program and its arguments as if they stood alone.
+# Completion of ruedarun's own options, then of the program and its arguments as if they stood alone; and of rueda.
+_ruedarun_values="-n -np --np -H --hosts --host --hostfile --machinefile --processes-per-host --ppn --mpi-args \
+    --custom-mpi-options --network-interfaces --ssh-port --ssh-identity-file -x --env-file --config --output-dir --grace \
+    --max-restarts"
+_ruedarun_switches="--no-mpi --dry-run --explain --verbose --doctor --version --help"
+
+_ruedarun_complete_value() { # option word
+    case "$1" in
+        --output-dir) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
+        --hostfile | --machinefile | --env-file | --config | --ssh-identity-file)
+            mapfile -t COMPREPLY < <(compgen -f -- "$2")
+            ;;
+        -x) mapfile -t COMPREPLY < <(compgen -e -- "$2") ;;
+        -H | --hosts | --host) mapfile -t COMPREPLY < <(compgen -A hostname -- "$2") ;;
+        --network-interfaces)
+            mapfile -t COMPREPLY < <(compgen -W "$(cd /sys/class/net && echo *)" -- "$2")
+            ;;
+    esac
+}
+
 _ruedarun() {
-    local options="-np --no-mpi --mpi-args -x --output-dir --grace --dry-run --verbose --version --help"
     local word i=1
     COMPREPLY=()
     while [ "$i" -lt "$COMP_CWORD" ]; do
         word="${COMP_WORDS[i]}"
-        case "$word" in
-            -n | -np | --np | --mpi-args | -x | --output-dir | --grace) i=$((i + 2)) ;;
-            --)
-                i=$((i + 1))
-                break
-                ;;
-            -*) i=$((i + 1)) ;;
-            *) break ;;
-        esac
+        if [ "$word" = -- ]; then
+            i=$((i + 1))
+            break
+        elif [[ " $_ruedarun_values " == *" $word "* ]]; then
+            i=$((i + 2))
+        elif [[ $word == -* ]]; then
+            i=$((i + 1))
+        else
+            break
+        fi
     done
     if [ "$i" -lt "$COMP_CWORD" ] || { [ "$i" -eq "$COMP_CWORD" ] && [[ ${COMP_WORDS[COMP_CWORD]} != -* ]]; }; then
         if declare -F _command_offset >/dev/null; then
@@ -26,12 +45,23 @@ _ruedarun() {
         return
     fi
     if [ "$i" -gt "$COMP_CWORD" ]; then
-        case "${COMP_WORDS[COMP_CWORD - 1]}" in
-            --output-dir) mapfile -t COMPREPLY < <(compgen -d -- "${COMP_WORDS[COMP_CWORD]}") ;;
-            -x) mapfile -t COMPREPLY < <(compgen -e -- "${COMP_WORDS[COMP_CWORD]}") ;;
-        esac
+        _ruedarun_complete_value "${COMP_WORDS[COMP_CWORD - 1]}" "${COMP_WORDS[COMP_CWORD]}"
         return
     fi
-    mapfile -t COMPREPLY < <(compgen -W "$options" -- "${COMP_WORDS[COMP_CWORD]}")
+    mapfile -t COMPREPLY < <(compgen -W "$_ruedarun_values $_ruedarun_switches" -- "${COMP_WORDS[COMP_CWORD]}")
 }
 complete -F _ruedarun ruedarun
+
+_rueda() {
+    local word="${COMP_WORDS[COMP_CWORD]}"
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        mapfile -t COMPREPLY < <(compgen -W "doctor --version --help" -- "$word")
+    elif [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "-np -H --hostfile --network-interfaces --ssh-port --ssh-identity-file \
+            --mpi-args --help" -- "$word")
+    else
+        _ruedarun_complete_value "${COMP_WORDS[COMP_CWORD - 1]}" "$word"
+    fi
+}
+complete -F _rueda rueda

@@ -122,6 +122,7 @@ TEST_CASE("a file that is none of options is refused by line", "[unit]") {
     CHECK(contains(wrong("{\n\"np\": 4,\n}"), "job.json:3: this is no JSON"));
     CHECK(contains(wrong("np = 4"), "job.json:1: this is no JSON"));
     CHECK(contains(wrong(""), "job.json:1"));
+    CHECK(contains(wrong("{\"np\": 1e999}"), "job.json: this is no JSON"));
     CHECK(contains(wrong("[1]"), "job.json:1: found no object"));
     CHECK(contains(wrong("{\n\"np\": null}"), "job.json:2: 'np' is 'null'; expected"));
     CHECK(contains(wrong("{\"x\": {\"A\": [1]}}"), "job.json:1: 'x' is"));

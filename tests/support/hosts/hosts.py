@@ -63,9 +63,9 @@ def why_not():
 class Hosts:
     """Threads: one. Not to be used after it is closed."""
 
-    def __init__(self, count=2, rate=None):
-        self.names = [f"{PREFIX}{number}" for number in range(count)]
-        self.addresses = [f"{SUBNET}.{number + 1}" for number in range(count)]
+    def __init__(self, count=2, rate=None, names=None):
+        self.names = names or [f"{PREFIX}{number}" for number in range(count)]
+        self.addresses = [f"{SUBNET}.{number + 1}" for number in range(len(self.names))]
         self.rate = rate
         self.holders = []
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rueda-hosts-"))

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// What ruedarun reads of files, variables and options that others wrote. The first byte chooses the reader. What is
+// accepted keeps what the plan relies on, what is refused is refused in one line.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/config_file.hpp"
+#include "launcher/custom_mpi_options.hpp"
+#include "launcher/doctor.hpp"
+#include "launcher/env_file.hpp"
+#include "launcher/frame_link.hpp"
+#include "launcher/hosts.hpp"
+#include "launcher/mpi_launcher.hpp"
+#include "launcher/options.hpp"
+#include "launcher/placement.hpp"
+
+namespace {
+
+using namespace rueda;
+using namespace rueda::launcher;
+
+void expect(bool holds) {
+    if (!holds) {
+        std::abort();
+    }
+}
+
+template <class T>
+bool accepted(const Result<T>& result) {
+    if (!result.is_ok()) {
+        expect(result.status().code() == ErrorCode::invalid_argument);
+        expect(!result.status().message().empty() && result.status().message().find('\n') == std::string::npos);
+    }
+    return result.is_ok();
+}
+
+/// No name may look like an option of mpirun or ssh, or end a word of a command line.
+void check_name(const std::string& name) {
+    expect(!name.empty() && name.front() != '-');
+    expect(name.find_first_of(" \t\n,'\"$;|&") == std::string::npos);
+}
+
+void check_hosts(const Result<std::vector<Host>>& hosts) {
+    if (!accepted(hosts)) {
+        return;
+    }
+    expect(!hosts.value().empty());
+    for (const Host& host : hosts.value()) {
+        check_name(host.name);
+        expect(host.slots >= 0 && host.max_slots >= 0);
+    }
+    HostList list;
+    list.hosts = hosts.value();
+    list.origin = "-H";
+    const Result<Placement> placement = place_ranks(list, 7, std::nullopt);
+    if (accepted(placement)) {
+        expect(ranks_of(placement.value()) == 7);
+    }
+}
+
+void check_slurm(const std::string& text) {
+    if (const auto names = expand_slurm_names(text); accepted(names)) {
+        std::for_each(names.value().begin(), names.value().end(), check_name);
+    }
+    if (const auto counts = expand_slurm_counts(text); accepted(counts)) {
+        expect(std::all_of(counts.value().begin(), counts.value().end(), [](int count) { return count > 0; }));
+    }
+    if (const auto list = hosts_of_slurm({{"SLURM_JOB_NODELIST", text}, {"SLURM_TASKS_PER_NODE", text}});
+        accepted(list) && list.value()) {
+        expect(!list.value()->hosts.empty());
+    }
+}
+
+void check_variables(const std::vector<ExportedVariable>& variables) {
+    for (const ExportedVariable& variable : variables) {
+        expect(is_variable_name(variable.name));
+        expect(!variable.value || variable.value->find('\n') == std::string::npos);
+    }
+}
+
+void check_config(const std::string& text) {
+    (void)accepted(parse_config_file(text, "f"));
+    const base::FileReader read = [&](const std::string&) { return std::optional(text); };
+    const std::vector<std::string> words = {"--config", "f", "program"};
+    if (const auto line = parse_command_line(words, read); accepted(line) && !line.value().text) {
+        expect(line.value().options.program == std::vector<std::string>{"program"});
+        expect(!line.value().options.ranks || *line.value().options.ranks >= 1);
+    }
+}
+
+void check(unsigned reader, const std::string& text) {
+    switch (reader % 8) {
+        case 0:
+            return check_hosts(parse_host_option(text));
+        case 1:
+            return check_hosts(parse_host_file(text, "f"));
+        case 2:
+            return check_slurm(text);
+        case 3:
+            if (const auto list = hosts_of_sagemaker({{"SM_HOSTS", text}}); accepted(list) && list.value()) {
+                check_hosts(list.value()->hosts);
+            }
+            return;
+        case 4:
+            if (const auto variables = parse_env_file(text, "f"); accepted(variables)) {
+                check_variables(variables.value());
+            }
+            return;
+        case 5:
+            return check_config(text);
+        case 6:
+            if (const auto options = parse_custom_mpi_options(text); accepted(options)) {
+                for (const ExportedVariable& variable : options.value().variables) {
+                    expect(is_variable_name(variable.name));
+                }
+            }
+            return;
+        default:
+            (void)recognise_mpi_launcher("m", text);
+            (void)read_doctor_echo("h", text, 0, 1);
+            if (const auto address = parse_control_address(text); accepted(address)) {
+                expect(parse_control_address(format_control_address(address.value())).is_ok());
+            }
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+    if (size > 0) {
+        check(bytes[0], {reinterpret_cast<const char*>(bytes) + 1, size - 1});
+    }
+    return 0;
+}

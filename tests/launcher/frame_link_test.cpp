@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/frame_link.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+namespace rueda::launcher {
+namespace {
+
+struct Pair {
+    FrameLink link;
+    base::UniqueFd other;
+};
+
+Pair connected() {
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
+    return {FrameLink(base::UniqueFd(ends[0])), base::UniqueFd(ends[1])};
+}
+
+void write_bytes(const base::UniqueFd& fd, const std::string& bytes) {
+    REQUIRE(::write(fd.value(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+}
+
+/// A frame as it travels: four numbers of 32 bits, lowest byte first on the machines that Rueda runs on, then the text.
+std::string frame(std::uint32_t word, std::uint32_t value, const std::string& payload,
+                  std::uint32_t magic = 0x72756501) {
+    std::string bytes;
+    for (const std::uint32_t number : {magic, word, value, static_cast<std::uint32_t>(payload.size())}) {
+        for (unsigned shift = 0; shift < 32; shift += 8) {
+            bytes += static_cast<char>((number >> shift) & 0xFFU);
+        }
+    }
+    return bytes + payload;
+}
+
+TEST_CASE("frames arrive whole, however they were cut", "[unit]") {
+    Pair pair = connected();
+    const std::string bytes = frame(9, 1, "hello") + frame(3, 4711, "") + frame(9, 2, std::string(3, '\0'));
+    std::vector<Frame> frames;
+    for (const char byte : bytes) {
+        write_bytes(pair.other, std::string(1, byte));
+        for (Frame& one : pair.link.receive()) {
+            frames.push_back(std::move(one));
+        }
+    }
+    REQUIRE(frames.size() == 3);
+    CHECK(frames[0].word == SupervisorWord::output);
+    CHECK(frames[0].value == 1);
+    CHECK(frames[0].payload == "hello");
+    CHECK(frames[1].word == SupervisorWord::started);
+    CHECK(frames[1].value == 4711);
+    CHECK(frames[2].payload == std::string(3, '\0'));
+    CHECK(pair.link.is_open());
+    pair.other.reset();
+    CHECK(pair.link.receive().empty());
+    CHECK_FALSE(pair.link.is_open());
+}
+
+TEST_CASE("what is said before the end arrives", "[unit]") {
+    Pair pair = connected();
+    write_bytes(pair.other, frame(5, 9, "") + frame(9, 1, "cut").substr(0, 18));
+    pair.other.reset();
+    const std::vector<Frame> frames = pair.link.receive();
+    REQUIRE(frames.size() == 1);
+    CHECK(frames[0].value == 9);
+    CHECK(pair.link.receive().empty());
+    CHECK_FALSE(pair.link.is_open());
+}
+
+TEST_CASE("what is no frame, or too long a one, ends the connection", "[unit]") {
+    for (const std::string& bytes :
+         {std::string("GET / HTTP/1.0\r\n\r\n"), frame(1, 0, "", 0x01657572), frame(1, 0, std::string(513, 'x'))}) {
+        Pair pair = connected();
+        write_bytes(pair.other, bytes);
+        CHECK(pair.link.receive(512).empty());
+        CHECK_FALSE(pair.link.is_open());
+    }
+    Pair pair = connected();
+    write_bytes(pair.other, frame(1, 0, std::string(512, 'x')));
+    CHECK(pair.link.receive(512).size() == 1);
+    CHECK(pair.link.is_open());
+}
+
+TEST_CASE("sending never blocks, and loses nothing", "[unit]") {
+    Pair sender = connected();
+    FrameLink receiver(std::move(sender.other));
+    const std::string text(3'000'000, 'a');
+    sender.link.send(SupervisorWord::output, 1, text);
+    sender.link.send(SupervisorWord::ended, 7);
+    CHECK(sender.link.has_queue());
+    CHECK(sender.link.is_congested());
+    std::string arrived;
+    int ended = 0;
+    while (ended == 0) {
+        sender.link.flush();
+        for (const Frame& one : receiver.receive()) {
+            arrived += one.payload;
+            ended = one.word == SupervisorWord::ended ? one.value : ended;
+        }
+        REQUIRE(receiver.is_open());
+    }
+    CHECK(ended == 7);
+    CHECK(arrived == text);
+    CHECK_FALSE(sender.link.has_queue());
+}
+
+TEST_CASE("where ruedarun listens, as a text", "[unit]") {
+    const auto address = parse_control_address("0ff@10.0.0.1:4711,[fd00::1]:80");
+    REQUIRE(address.is_ok());
+    CHECK(address.value().secret == "0ff");
+    CHECK(address.value().endpoints == std::vector<std::string>{"10.0.0.1:4711", "[fd00::1]:80"});
+    CHECK(format_control_address(address.value()) == "0ff@10.0.0.1:4711,[fd00::1]:80");
+    for (const char* text : {"", "secret", "secret@", "@10.0.0.1:1", "s@10.0.0.1", "s@name:80", "s@10.0.0.1:99999",
+                             "s@10.0.0.1:80,", "s@10.0.0.1:80,x"}) {
+        CAPTURE(text);
+        // A comma at the end is no further address.
+        CHECK(parse_control_address(text).is_ok() == (std::string(text) == "s@10.0.0.1:80,"));
+    }
+    CHECK(is_same_secret("abc", "abc"));
+    CHECK_FALSE(is_same_secret("abc", "abd"));
+    CHECK_FALSE(is_same_secret("abc", "ab"));
+    CHECK_FALSE(is_same_secret("", "a"));
+}
+
+}  // namespace
+}  // namespace rueda::launcher
