@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# How tests are registered. Their labels are the tier (unit, threads, processes, mpi) and the folder of tests/ they lie
-# in: `ctest -L core` runs the tests of a room; the presets asan and tsan choose by these labels.
+# How tests are registered. Their labels are the tier (unit, threads, processes, mpi, hosts) and the folder of tests/ they
+# lie in: `ctest -L core` runs the tests of a room; the presets asan and tsan choose by these labels.
 include_guard(GLOBAL)
 set(RUEDA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test counts as hanging")
 
-# rueda_test(name COMMAND program arguments… LABELS unit|threads|processes|mpi [TIMEOUT seconds])
+# rueda_test(name COMMAND program arguments… LABELS unit|threads|processes|mpi|hosts [TIMEOUT seconds])
 function(rueda_test name)
   cmake_parse_arguments(TEST "" "TIMEOUT" "COMMAND;LABELS" ${ARGN})
   if(NOT TEST_TIMEOUT)

@@ -54,7 +54,7 @@ Result<CustomMpiOptions> parse_custom_mpi_options(std::string_view text) {
             if (++i == words.value().size()) {
                 return failure(ErrorCode::invalid_argument, "{} wants a value behind it", word);
             }
-            assignment = is_export ? words.value()[i] : assignment + "=" + words.value()[i];
+            assignment += (is_export ? "" : "=") + words.value()[i];
         }
         Result<ExportedVariable> variable = exported(assignment);
         RUEDA_RETURN_IF_FAILED(variable.status());

@@ -277,8 +277,9 @@ Result<base::UniqueFd> connect_over_network(const std::vector<std::string>& endp
                 ::getsockopt(attempt.value(), SOL_SOCKET, SO_ERROR, &error, &size);
                 if (error == 0 && !connected.is_open()) {
                     connected = std::move(attempt);
+                } else {
+                    attempt.reset();
                 }
-                attempt.reset();
             });
         }
         set.wait_and_dispatch();
