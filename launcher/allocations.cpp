@@ -40,9 +40,31 @@ Result<std::optional<int>> number_of(const Environment& environment, const char*
     return number;
 }
 
+/// The cores of each host, divided by those that a task is to have; nothing where Slurm does not say them.
+Result<std::vector<int>> slurm_places(const Environment& environment, std::size_t hosts) {
+    const std::string cores = value_of(environment, {"SLURM_JOB_CPUS_PER_NODE"});
+    if (cores.empty()) {
+        return std::vector<int>();
+    }
+    Result<std::vector<int>> counts = expand_slurm_counts(cores);
+    if (!counts.is_ok() || counts.value().size() != hosts) {
+        return failure(ErrorCode::invalid_argument,
+                       "SLURM_JOB_CPUS_PER_NODE is {}; expected numbers of cores for the {} hosts of "
+                       "SLURM_JOB_NODELIST; say the hosts with -H",
+                       base::quote(cores), hosts);
+    }
+    Result<std::optional<int>> per_task = number_of(environment, "SLURM_CPUS_PER_TASK", 1);
+    RUEDA_RETURN_IF_FAILED(per_task.status());
+    for (int& count : counts.value()) {
+        count = std::max(1, count / per_task.value().value_or(1));
+    }
+    return counts;
+}
+
 /// How many ranks each host of the allocation is to get. Inside a step SLURM_TASKS_PER_NODE is the step's, which may
 /// have fewer hosts; then the cores of the hosts say it.
-Result<std::vector<int>> slurm_slots(const Environment& environment, std::size_t hosts) {
+Result<std::vector<int>> slurm_slots(const Environment& environment, std::size_t hosts,
+                                     const std::vector<int>& places) {
     const std::string tasks = value_of(environment, {"SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"});
     if (!tasks.empty()) {
         Result<std::vector<int>> counts = expand_slurm_counts(tasks);
@@ -62,23 +84,7 @@ Result<std::vector<int>> slurm_slots(const Environment& environment, std::size_t
                            base::quote(tasks), counts.value().size(), hosts);
         }
     }
-    const std::string cores = value_of(environment, {"SLURM_JOB_CPUS_PER_NODE"});
-    if (cores.empty()) {
-        return std::vector<int>(hosts, 1);
-    }
-    Result<std::vector<int>> counts = expand_slurm_counts(cores);
-    if (!counts.is_ok() || counts.value().size() != hosts) {
-        return failure(ErrorCode::invalid_argument,
-                       "SLURM_JOB_CPUS_PER_NODE is {}; expected numbers of cores for the {} hosts of "
-                       "SLURM_JOB_NODELIST; say the hosts with -H",
-                       base::quote(cores), hosts);
-    }
-    Result<std::optional<int>> per_task = number_of(environment, "SLURM_CPUS_PER_TASK", 1);
-    RUEDA_RETURN_IF_FAILED(per_task.status());
-    for (int& count : counts.value()) {
-        count = std::max(1, count / per_task.value().value_or(1));
-    }
-    return counts;
+    return places.empty() ? std::vector<int>(hosts, 1) : places;
 }
 
 /// The cores of each host, where all have as many.
@@ -101,7 +107,9 @@ Result<std::optional<HostList>> hosts_of_slurm(const Environment& environment) {
     if (!expanded.is_ok()) {
         return failure(ErrorCode::invalid_argument, "SLURM_JOB_NODELIST: {}", expanded.status().message());
     }
-    const Result<std::vector<int>> slots = slurm_slots(environment, expanded.value().size());
+    const Result<std::vector<int>> places = slurm_places(environment, expanded.value().size());
+    RUEDA_RETURN_IF_FAILED(places.status());
+    const Result<std::vector<int>> slots = slurm_slots(environment, expanded.value().size(), places.value());
     RUEDA_RETURN_IF_FAILED(slots.status());
     // Inside a step SLURM_NTASKS is the step's: `srun -n 1 ruedarun` says nothing about the job that ruedarun starts.
     const bool in_step = !value_of(environment, {"SLURM_STEP_ID"}).empty();
@@ -109,7 +117,9 @@ Result<std::optional<HostList>> hosts_of_slurm(const Environment& environment) {
     RUEDA_RETURN_IF_FAILED(ranks.status());
     HostList list;
     for (std::size_t i = 0; i < expanded.value().size(); ++i) {
-        list.hosts.push_back({expanded.value()[i], slots.value()[i], 0});
+        // `salloc -N 2 --exclusive` gives one task a host, and all its cores: -np may ask for more.
+        const int most = places.value().empty() ? 0 : std::max(slots.value()[i], places.value()[i]);
+        list.hosts.push_back({expanded.value()[i], slots.value()[i], most});
     }
     list.origin = fmt::format("the Slurm allocation {}", value_of(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}));
     list.ranks = in_step ? std::nullopt : ranks.value();

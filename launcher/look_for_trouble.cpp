@@ -34,8 +34,11 @@ constexpr int kCalledWrongly = 3;
 /// mpirun gives up an ssh that gets no answer after about 20 s by itself.
 constexpr std::chrono::seconds kProbeTime{30};
 
-double unix_seconds() {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+/// Each is an mpirun of its own.
+constexpr std::size_t kProbesAtOnce = 16;
+
+double unix_seconds(std::chrono::system_clock::time_point time) {
+    return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
 std::string file_text(const char* path) {
@@ -109,8 +112,8 @@ void look_at_places(DoctorFacts& facts, const Surroundings& around) {
     });
 }
 
-/// Asks ruedarun on another host, the way a job would be started there.
-Result<HostProbe> probe(const std::string& host, const Options& options, const Surroundings& around) {
+/// What asks ruedarun on another host, the way a job would be started there.
+Result<std::vector<std::string>> question(const std::string& host, const Options& options, const Surroundings& around) {
     MpiRequest request;
     request.shares = {{host, 1}};
     request.as_root = around.is_root;
@@ -119,16 +122,31 @@ Result<HostProbe> probe(const std::string& host, const Options& options, const S
     request.ssh_identity = options.ssh_identity;
     request.user_args = options.mpi_args;
     request.program = {around.own_path, kDoctorEchoOption};
-    const Result<MpiCommand> command = mpi_command(*around.mpi, request);
+    Result<MpiCommand> command = mpi_command(*around.mpi, request);
     RUEDA_RETURN_IF_FAILED(command.status());
-    const double before = unix_seconds();
-    const Result<CapturedRun> run = run_captured(command.value().words, around.environment, kProbeTime);
-    RUEDA_RETURN_IF_FAILED(run.status());
-    HostProbe answer = read_doctor_echo(host, run.value().text, before, unix_seconds());
-    if (!answer.reached && !run.value().in_time) {
-        answer.problem = fmt::format("no answer within {} s", kProbeTime.count());
+    return std::move(command.value().words);
+}
+
+Status ask(const std::vector<std::string>& hosts, DoctorFacts& facts, const Options& options,
+           const Surroundings& around) {
+    std::vector<std::vector<std::string>> commands;
+    for (const std::string& host : hosts) {
+        Result<std::vector<std::string>> command = question(host, options, around);
+        RUEDA_RETURN_IF_FAILED(command.status());
+        commands.push_back(std::move(command).value());
     }
-    return answer;
+    const Result<std::vector<CapturedRun>> runs =
+        run_all_captured(commands, around.environment, kProbeTime, kProbesAtOnce);
+    RUEDA_RETURN_IF_FAILED(runs.status());
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+        const CapturedRun& run = runs.value()[i];
+        HostProbe answer = read_doctor_echo(hosts[i], run.text, unix_seconds(run.begin), unix_seconds(run.end));
+        if (!answer.reached && !run.in_time) {
+            answer.problem = fmt::format("no answer within {} s", kProbeTime.count());
+        }
+        facts.hosts.push_back(std::move(answer));
+    }
+    return {};
 }
 
 Status look_at_hosts(DoctorFacts& facts, const Options& options, const Surroundings& around) {
@@ -137,23 +155,22 @@ Status look_at_hosts(DoctorFacts& facts, const Options& options, const Surroundi
     if (!list.value()) {
         return {};
     }
+    std::vector<std::string> others;
     for (const Host& host : list.value()->hosts) {
-        if (around.host_names.contains(host.name) || host.name == list.value()->own) {
-            if (host.slots != 0 && !facts.ranks) {
-                facts.ranks = host.slots;
-            }
-            continue;
+        if (!around.host_names.contains(host.name) && host.name != list.value()->own) {
+            others.push_back(host.name);
+        } else if (host.slots != 0 && !facts.ranks) {
+            facts.ranks = host.slots;
         }
-        if (!around.mpi) {
-            HostProbe unasked;
-            unasked.name = host.name;
-            unasked.problem = "cannot be asked: " + around.no_mpi_reason;
-            facts.hosts.push_back(std::move(unasked));
-            continue;
-        }
-        Result<HostProbe> answer = probe(host.name, options, around);
-        RUEDA_RETURN_IF_FAILED(answer.status());
-        facts.hosts.push_back(std::move(answer).value());
+    }
+    if (around.mpi) {
+        return ask(others, facts, options, around);
+    }
+    for (const std::string& name : others) {
+        HostProbe unasked;
+        unasked.name = name;
+        unasked.problem = "cannot be asked: " + around.no_mpi_reason;
+        facts.hosts.push_back(std::move(unasked));
     }
     return {};
 }
@@ -165,7 +182,9 @@ int refuse(const Status& status) {
 
 }  // namespace
 
-std::string doctor_echo() { return fmt::format("rueda-doctor {:.3f} {}\n", unix_seconds(), RUEDA_VERSION); }
+std::string doctor_echo() {
+    return fmt::format("rueda-doctor {:.3f} {}\n", unix_seconds(std::chrono::system_clock::now()), RUEDA_VERSION);
+}
 
 int run_doctor(const Options& options) {
     Result<Surroundings> around = look_around(false);

@@ -103,7 +103,7 @@ int launch(const rueda::launcher::Options& options) {
     const std::map<std::string, std::string> environment =
         changed_environment(around.value().environment, plan.value().environment);
     const Result<std::string> program = find_program(options.program.front(), path_of(environment));
-    if (!program.is_ok()) {
+    if (!program.is_ok() && plan.value().runs_here) {
         return refuse(program.status());
     }
     say_lines(plan.value().notes);
@@ -117,7 +117,7 @@ int launch(const rueda::launcher::Options& options) {
         fmt::print("{}", describe_as_shell(plan.value()));
         return 0;
     }
-    return run_attempts(options, around.value(), plan.value(), program.value());
+    return run_attempts(options, around.value(), plan.value(), program.is_ok() ? program.value() : "");
 }
 
 int run(const std::vector<std::string>& arguments) {

@@ -60,14 +60,17 @@ Capacities slot_capacities(const HostList& list, std::int64_t ranks) {
     for (const Host& host : list.hosts) {
         slots.most.push_back(std::max(1, host.slots));
     }
-    // A host that says max_slots takes more than its slots when all slots are taken.
+    // A host that says max_slots takes more than its slots when all slots are taken; the hosts fill up evenly.
     std::int64_t missing = ranks - sum(slots.most);
-    for (std::size_t i = 0; i < list.hosts.size() && missing > 0; ++i) {
-        const std::int64_t extra = std::min<std::int64_t>(list.hosts[i].max_slots - slots.most[i], missing);
-        if (extra > 0) {
-            slots.most[i] += extra;
-            missing -= extra;
-            slots.reason = "the hosts' slots in their order, then up to max_slots";
+    for (bool has_room = true; missing > 0 && has_room;) {
+        has_room = false;
+        for (std::size_t i = 0; i < list.hosts.size() && missing > 0; ++i) {
+            if (slots.most[i] < list.hosts[i].max_slots) {
+                ++slots.most[i];
+                --missing;
+                has_room = true;
+                slots.reason = "the hosts' slots in their order, then up to max_slots";
+            }
         }
     }
     return slots;

@@ -129,6 +129,8 @@ private:
     Status place_there(const Placement& placement, const HostList& list) {
         plan_.shares = placement.shares;
         put_own_host_first(list);
+        plan_.runs_here = std::any_of(plan_.shares.begin(), plan_.shares.end(),
+                                      [&](const HostShare& share) { return is_this_host(share.host, list); });
         plan_.ranks = ranks_of(placement);
         local_ranks_ = most_ranks_on_a_host(placement);
         for (const HostShare& share : placement.shares) {

@@ -52,6 +52,7 @@ struct LaunchPlan {
     int ranks = 1;
     /// Where the ranks run; empty: all on this host, by whatever name it was called.
     std::vector<HostShare> shares;
+    bool runs_here = true;                       ///< some rank does; else the program need not be on this host
     std::vector<EnvironmentChange> environment;  ///< against ruedarun's own, for all ranks
     std::string rendezvous;                      ///< direct only
     std::vector<std::string> mpirun;             ///< the whole command line, supervisor and program included

@@ -104,7 +104,7 @@ TEST_CASE("a Slurm allocation gives hosts, slots and ranks", "[unit]") {
                                {"SLURM_NTASKS", "5"},
                                {"SLURM_JOB_CPUS_PER_NODE", "8(x2),6"}};
     const HostList list = value(hosts_of_slurm(environment)).value();
-    CHECK(list.hosts == Hosts{{"n1", 2, 0}, {"n2", 2, 0}, {"n3", 1, 0}});
+    CHECK(list.hosts == Hosts{{"n1", 2, 8}, {"n2", 2, 8}, {"n3", 1, 6}});
     CHECK(list.ranks == 5);
     CHECK(list.cores == 6);
     CHECK(list.origin == "the Slurm allocation 17");
@@ -112,7 +112,7 @@ TEST_CASE("a Slurm allocation gives hosts, slots and ranks", "[unit]") {
     environment.erase("SLURM_TASKS_PER_NODE");
     environment.erase("SLURM_NTASKS");
     environment["SLURM_CPUS_PER_TASK"] = "4";
-    CHECK(value(hosts_of_slurm(environment))->hosts == Hosts{{"n1", 2, 0}, {"n2", 2, 0}, {"n3", 1, 0}});
+    CHECK(value(hosts_of_slurm(environment))->hosts == Hosts{{"n1", 2, 2}, {"n2", 2, 2}, {"n3", 1, 1}});
     CHECK_FALSE(value(hosts_of_slurm(environment))->ranks.has_value());
 
     environment["SLURM_TASKS_PER_NODE"] = "1";
@@ -120,7 +120,7 @@ TEST_CASE("a Slurm allocation gives hosts, slots and ranks", "[unit]") {
     environment["SLURM_STEP_ID"] = "0";  // `srun -n 1 ruedarun`: the number is the step's
     environment["SLURM_NTASKS"] = "1";
     const HostList in_step = value(hosts_of_slurm(environment)).value();
-    CHECK(in_step.hosts == Hosts{{"n1", 2, 0}, {"n2", 2, 0}, {"n3", 1, 0}});
+    CHECK(in_step.hosts == Hosts{{"n1", 2, 2}, {"n2", 2, 2}, {"n3", 1, 1}});
     CHECK_FALSE(in_step.ranks.has_value());
 
     CHECK_FALSE(value(hosts_of_slurm({})).has_value());
@@ -165,6 +165,9 @@ TEST_CASE("ranks fill the slots of the hosts in their order", "[unit]") {
           "--processes-per-host");
     CHECK(value(place_ranks(listed({{"a", 2, 4}, {"b", 2, 0}}), 6, std::nullopt)).shares == Shares{{"a", 4}, {"b", 2}});
     CHECK_FALSE(place_ranks(listed({{"a", 2, 4}, {"b", 2, 0}}), 7, std::nullopt).is_ok());
+    CHECK(value(place_ranks(listed({{"a", 1, 64}, {"b", 1, 64}}), 8, std::nullopt)).shares ==
+          Shares{{"a", 4}, {"b", 4}});
+    CHECK(value(place_ranks(listed({{"a", 1, 2}, {"b", 1, 9}}), 6, std::nullopt)).shares == Shares{{"a", 2}, {"b", 4}});
 }
 
 TEST_CASE("hosts without slots share the ranks evenly", "[unit]") {

@@ -824,6 +824,13 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual((done.status, done.out), (0, "[1] error INFO t - - yes - False\n"), done.err)
         self.assertIn("DB_PASSWORD looks like a secret and stays on this host", done.err)
 
+    def test_a_program_that_is_not_there(self):
+        done = self.run_it("-H", "rueda-h1:1", "./none")  # no rank here: it need not be on this host
+        self.assertEqual(done.status, 127, done.err)
+        self.assertRegex(done.err, r"rank 0 on rueda-h1 could not be started: './none': No such file")
+        done = self.launch(2, "./none")
+        self.assertEqual((done.status, done.err), (2, "ruedarun: there is no program './none'; check the path\n"))
+
     def test_a_killed_rank_is_named_with_its_host(self):
         code = "import time\nif rank == 3: os.kill(os.getpid(), 9)\ntime.sleep(100)"
         done = self.launch(4, "--grace", "0.3", *python(code))
