@@ -175,9 +175,7 @@ void add_argument_sets(CommandBuilder& builder, const MpiRequest& request) {
 /// MPICH takes numbers with its hosts, and no -host in argument sets (seen with 5.0.2); Intel MPI takes one number for
 /// all hosts, or argument sets (seen with 2021.18).
 void add_hydra_hosts(CommandBuilder& builder, MpiKind kind, const MpiRequest& request) {
-    const bool equal = std::all_of(request.shares.begin(), request.shares.end(),
-                                   [&](const HostShare& share) { return share.ranks == request.shares.front().ranks; });
-    if (kind == MpiKind::intel_mpi && !equal) {
+    if (kind == MpiKind::intel_mpi && !all_are_equal(request.shares)) {
         add_argument_sets(builder, request);
         return;
     }

@@ -103,9 +103,9 @@ int most_ranks_on_a_host(const Placement& placement) {
     return most;
 }
 
-bool all_shares_are_equal(const Placement& placement) {
-    return std::all_of(placement.shares.begin(), placement.shares.end(),
-                       [&](const HostShare& share) { return share.ranks == placement.shares.front().ranks; });
+bool all_are_equal(const std::vector<HostShare>& shares) {
+    return std::all_of(shares.begin(), shares.end(),
+                       [&](const HostShare& share) { return share.ranks == shares.front().ranks; });
 }
 
 Result<Placement> place_ranks(const HostList& list, std::optional<int> ranks, std::optional<int> per_host) {

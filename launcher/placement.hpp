@@ -28,7 +28,7 @@ struct Placement {
 [[nodiscard]] int ranks_of(const Placement& placement);
 /// Of the host that has most.
 [[nodiscard]] int most_ranks_on_a_host(const Placement& placement);
-[[nodiscard]] bool all_shares_are_equal(const Placement& placement);
+[[nodiscard]] bool all_are_equal(const std::vector<HostShare>& shares);
 
 /// Hosts are filled in their order, so that neighbours in rank are neighbours on a host. `ranks` and `per_host` are
 /// what the user said; without either, every slot gets a rank. Where no host says how many slots it has, the ranks are

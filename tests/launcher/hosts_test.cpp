@@ -187,7 +187,7 @@ TEST_CASE("a number for each host beats the slots", "[unit]") {
     const Placement placement = value(place_ranks(list, 3, 2));
     CHECK(ranks_of(placement) == 3);
     CHECK(most_ranks_on_a_host(placement) == 2);
-    CHECK_FALSE(all_shares_are_equal(placement));
+    CHECK_FALSE(all_are_equal(placement.shares));
 }
 
 TEST_CASE("an allocation's number of tasks counts where nothing else is said", "[unit]") {
