@@ -916,6 +916,23 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual(done.status, 2, done.out)
         self.assertRegex(done.out, r"error +host rueda-h9: .*\n +-> try: ssh rueda-h9 true")
 
+    def test_hosts_do_not_outlive_who_made_them(self):
+        script = pathlib.Path(test_hosts.__file__)
+        (self.folder / "tmp").mkdir()
+        process = subprocess.Popen(
+            [sys.executable, script, "--", "sh", "-c", "echo $$ >pid.0; exec sleep 100"],
+            cwd=self.folder,
+            env=environment(TMPDIR=str(self.folder / "tmp")),
+            stdin=subprocess.DEVNULL,
+        )
+        (pid,) = self.pids_in("pid.0")
+        self.assertEqual(len(list((self.folder / "tmp").iterdir())), 1)
+        process.kill()
+        process.wait()
+        self.assertTrue(wait_until(lambda: not is_alive(pid)))
+        self.assertTrue(wait_until(lambda: not list((self.folder / "tmp").iterdir())))
+        self.assertTrue(wait_until(lambda: not marked_processes()), marked_processes())
+
 
 class Document(LauncherTest):
     """docs/ruedarun.md: its commands run, with the files that it shows, on two hosts a and b."""

@@ -29,6 +29,22 @@ SKIPPED = 77  # what CTest is told to take for "skipped"
 PREFIX = "rueda-h"
 SUBNET = "10.77.0"
 
+# Holds the namespaces of a host until its standard input ends: who made the host is then gone without having closed it,
+# so this ends what runs there, and removes the folder.
+# $3 is the network of the machine itself, whose processes are nobody's to end.
+HOLDER = """
+network=$(readlink /proc/$$/ns/net)
+[ -n "$network" ] && [ -n "$3" ] && [ "$network" != "$3" ] || exit 1
+hostname "$1" && mount --bind "$2/hosts" /etc/hosts && echo ready || exit 1
+read -r _
+for process in /proc/[0-9]*; do
+    if [ "${process#/proc/}" != $$ ] && [ "$(readlink "$process/ns/net")" = "$network" ]; then
+        kill -9 "${process#/proc/}"
+    fi
+done
+rm -rf "$2"
+"""
+
 # Stands in for ssh: drops ssh's options, takes the host, and runs the rest there, in a login's small environment.
 AGENT = """#!/bin/sh
 while :; do
@@ -98,12 +114,13 @@ class Hosts:
             self._connect(number, pid, switch)
 
     def _hold(self, name):
-        """A process that keeps the namespaces of a host until its standard input ends."""
-        script = f"hostname {name} && mount --bind {self.folder}/hosts /etc/hosts && echo ready && exec cat >/dev/null"
+        """A process that keeps the namespaces of a host until it is killed, or its standard input ends."""
+        own_network = os.readlink("/proc/self/ns/net")
         holder = subprocess.Popen(
-            ["unshare", "--net", "--uts", "--mount", "sh", "-c", script],
+            ["unshare", "--net", "--uts", "--mount", "sh", "-c", HOLDER, "sh", name, str(self.folder), own_network],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             text=True,
         )
         self.holders.append(holder)
@@ -189,8 +206,9 @@ class Hosts:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for holder in self.holders:
-            holder.stdin.close()
+            holder.kill()
             holder.wait()
+            holder.stdin.close()
             holder.stdout.close()
         self.holders = []
         shutil.rmtree(self.folder, ignore_errors=True)
