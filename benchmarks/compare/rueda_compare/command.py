@@ -175,7 +175,7 @@ def _say(text: str) -> None:
 def _progress(text: str) -> None:
     """One line that is overwritten, on a terminal only."""
     if sys.stderr.isatty():
-        width = os.get_terminal_size(sys.stderr.fileno()).columns - 1
+        width = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1  # 0: the terminal does not know
         print(f"\r{text[:width]:<{width}}\r", end="", file=sys.stderr, flush=True)
 
 

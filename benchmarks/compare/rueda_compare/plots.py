@@ -61,8 +61,13 @@ def _ratios(plt: Any, comparisons: Sequence[Record], title: str) -> Any:
         axis.plot(sizes, [entry["ratio"] for entry in mine], label=memory, **style)
         axis.fill_between(sizes, [e["low"] for e in mine], [e["high"] for e in mine], color=style["color"], alpha=0.12)
         wanted = [entry for entry in mine if entry["target"]]
-        axis.plot([e["bytes"] for e in wanted], [e["target"] for e in wanted], "_", color="#444444", markersize=12)
+        dashes = {"color": style["color"], "markersize": 12, "markeredgewidth": 2}
+        axis.plot([e["bytes"] for e in wanted], [e["target"] for e in wanted], "_", **dashes)
     axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 3, 5, 10, 20, 50, 100, 1000) if low <= tick <= high]
+    axis.set_yticks(ticks, [f"{tick:g}×" for tick in ticks])
+    axis.minorticks_off()
     axis.axhline(1, color="#888888", linewidth=1)
     _size_axis(axis, comparisons)
     axis.set_ylabel("times as fast as the fastest peer (dash: target)")
