@@ -52,6 +52,9 @@ def _curves(plt: Any, rows: Sequence[Record], title: str) -> Any:
     return figure
 
 
+_TARGET_COLOURS = {"staged": "#56B4E9", "resident": "#444444"}
+
+
 def _ratios(plt: Any, comparisons: Sequence[Record], title: str) -> Any:
     figure, axis = plt.subplots(figsize=(7, 4.8), layout="constrained")
     for memory in dict.fromkeys(entry["memory"] for entry in comparisons):
@@ -61,8 +64,10 @@ def _ratios(plt: Any, comparisons: Sequence[Record], title: str) -> Any:
         axis.plot(sizes, [entry["ratio"] for entry in mine], label=memory, **style)
         axis.fill_between(sizes, [e["low"] for e in mine], [e["high"] for e in mine], color=style["color"], alpha=0.12)
         wanted = [entry for entry in mine if entry["target"]]
-        dashes = {"color": style["color"], "markersize": 12, "markeredgewidth": 2}
-        axis.plot([e["bytes"] for e in wanted], [e["target"] for e in wanted], "_", **dashes)
+        dashes = {"color": _TARGET_COLOURS[memory], "markersize": 12, "markeredgewidth": 2}
+        if wanted:
+            targets = [e["target"] for e in wanted]
+            axis.plot([e["bytes"] for e in wanted], targets, "_", label=f"target, {memory}", **dashes)
     axis.set_yscale("log")
     low, high = axis.get_ylim()
     ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 3, 5, 10, 20, 50, 100, 1000) if low <= tick <= high]
@@ -70,7 +75,7 @@ def _ratios(plt: Any, comparisons: Sequence[Record], title: str) -> Any:
     axis.minorticks_off()
     axis.axhline(1, color="#888888", linewidth=1)
     _size_axis(axis, comparisons)
-    axis.set_ylabel("times as fast as the fastest peer (dash: target)")
+    axis.set_ylabel("times as fast as the fastest peer")
     axis.legend()
     figure.suptitle(title)
     return figure
