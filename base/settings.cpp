@@ -90,7 +90,8 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"RUEDA_ARENA_LIMIT", "", SettingGroup::memory, BytesSetting{&Config::arena_limit_bytes, {kMiB, kMostBytes}},
      "Shared memory of one host for control data and cells, at most."},
     {"RUEDA_RESIDENT_LIMIT", "", SettingGroup::memory, BytesSetting{&Config::resident_limit_bytes, {0, kMostBytes}},
-     "Shared memory for tensors from `rueda::allocate`, at most. 0: what the machine's memory allows."},
+     "Shared memory of each rank for tensors from `rueda::allocate`, at most, in whole 2 MiB. 0: what the machine's "
+     "memory allows."},
     {"RUEDA_SLOTS", "", SettingGroup::memory, CountSetting{&Config::slots, kSlotRange},
      "Tensor names that have a slot at the same time, to begin with."},
     {"RUEDA_SLOTS_MAX", "", SettingGroup::memory, CountSetting{&Config::slots_max, kSlotRange},
