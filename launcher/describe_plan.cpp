@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "launcher/env_file.hpp"
 #include "launcher/shell_words.hpp"
 
 namespace rueda::launcher {
@@ -15,7 +16,9 @@ std::string env_prefix(const std::vector<EnvironmentChange>& changes) {
     std::string removed;
     std::string set;
     for (const EnvironmentChange& change : changes) {
-        if (change.value) {
+        if (change.value && looks_like_a_secret(change.name)) {
+            set += fmt::format(" {0}=\"${0}\"", change.name);  // these lines go into logs
+        } else if (change.value) {
             set += fmt::format(" {}", shell_quote(change.name + "=" + *change.value));
         } else {
             removed += fmt::format(" -u {}", shell_quote(change.name));

@@ -513,5 +513,19 @@ TEST_CASE("a dry run is a shell script", "[unit]") {
           "wait\n");
 }
 
+TEST_CASE("a dry run shows no secret", "[unit]") {
+    Options options = two_ranks();
+    options.exported = {{"HF_TOKEN", std::nullopt, true}, {"DB_PASSWORD", "hunter2", true}, {"MODE", "fast", true}};
+    Surroundings around = machine_with_mpi();
+    around.environment["HF_TOKEN"] = "sesame";
+    for (const bool no_mpi : {false, true}) {
+        options.no_mpi = no_mpi;
+        const std::string text = describe_as_shell(planned(options, around));
+        CHECK(text.find("HF_TOKEN=\"$HF_TOKEN\" DB_PASSWORD=\"$DB_PASSWORD\" MODE=fast") != std::string::npos);
+        CHECK(text.find("sesame") == std::string::npos);
+        CHECK(text.find("hunter2") == std::string::npos);
+    }
+}
+
 }  // namespace
 }  // namespace rueda::launcher
