@@ -10,7 +10,6 @@ namespace {
 
 /// Work of one step without chunks: of their order, so that abort and other waiters are looked at.
 constexpr std::uint64_t kResidentStep = 128 * 1024;
-constexpr std::uint64_t kInlineStep = 128 * 1024;
 
 /// Up to here, all ranks together, all is exchanged whole: more lines cross between cores than when each combines its
 /// share, and one wait less pays for that.
@@ -34,10 +33,6 @@ using Destinations = std::array<std::byte*, base::kMaxLocalRanks>;
 
 }  // namespace
 
-bool AllreduceTask::is_inline(std::span<const Location> locations) const {
-    return std::all_of(locations.begin(), locations.end(), [](const Location& l) { return l.payload != nullptr; });
-}
-
 bool AllreduceTask::is_resident(std::span<const Location> locations) const {
     return std::all_of(locations.begin(), locations.end(),
                        [](const Location& l) { return l.input != nullptr && l.output != nullptr; });
@@ -46,7 +41,6 @@ bool AllreduceTask::is_resident(std::span<const Location> locations) const {
 void AllreduceTask::begin(const Batch& batch) {
     batch_ = batch;
     inline_.clear();
-    inline_done_ = 0;
     resident_.clear();
     staged_.clear();
     for (std::uint32_t i = 0; i < batch.segments.size(); ++i) {
@@ -57,8 +51,8 @@ void AllreduceTask::begin(const Batch& batch) {
         }
         if (set_.members == 1) {
             ops::reduce(segment.reduction(1), {&segment.input, 1}, {&segment.output, 1}, segment.count);
-        } else if (is_inline(locations)) {
-            inline_.push_back(i);
+        } else if (all_travelled(locations)) {
+            inline_.add(i);
         } else if (is_resident(locations)) {
             resident_.add(i, segment.bytes());
         } else {
@@ -80,9 +74,9 @@ void AllreduceTask::begin(const Batch& batch) {
 }
 
 StepResult AllreduceTask::step() {
-    if (inline_done_ < inline_.size()) {
-        step_inline();
-        if (inline_done_ < inline_.size() || resident_.bytes() > 0 || chunk_count_ > 0) {
+    if (!inline_.is_done()) {
+        inline_.step(batch_, set_);
+        if (!inline_.is_done() || resident_.bytes() > 0 || chunk_count_ > 0) {
             return StepResult::advanced;
         }
     }
@@ -102,26 +96,6 @@ StepResult AllreduceTask::step() {
         set_.resident_batches += resident_.bytes() > 0 ? 1U : 0U;
     }
     return resident;
-}
-
-// ---- inline -----------------------------------------------------------------------------------------------------
-
-void AllreduceTask::step_inline() {
-    for (std::uint64_t bytes = 0; inline_done_ < inline_.size() && bytes < kInlineStep; ++inline_done_) {
-        const std::uint32_t index = inline_[inline_done_];
-        reduce_inline(batch_.segments[index], batch_.locations_of(index, set_.members));
-        bytes += batch_.segments[index].bytes() * set_.members;
-    }
-}
-
-void AllreduceTask::reduce_inline(const Segment& segment, std::span<const Location> locations) const {
-    Sources sources{};
-    for (std::uint32_t member = 0; member < set_.members; ++member) {
-        // What travelled from here is the same as the input, and its lines stay with who reads them.
-        sources[member] = member == set_.rank ? segment.input : locations[member].payload;
-    }
-    set_.nodes.reduce(segment.reduction(set_.members), {sources.data(), set_.members}, {&segment.output, 1},
-                      segment.count);
 }
 
 // ---- resident ---------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 
 #include "collectives/communicator.hpp"
 #include "collectives/host/host_set.hpp"
+#include "collectives/host/inline_segments.hpp"
 #include "collectives/host/segment_map.hpp"
 #include "ops/reduce.hpp"
 
@@ -37,10 +38,7 @@ public:
     StepResult step() override;
 
 private:
-    [[nodiscard]] bool is_inline(std::span<const Location> locations) const;
     [[nodiscard]] bool is_resident(std::span<const Location> locations) const;
-    void step_inline();
-    void reduce_inline(const Segment& segment, std::span<const Location> locations) const;
 
     StepResult step_resident();
     void reduce_resident(Range range) const;
@@ -56,8 +54,7 @@ private:
     HostSet& set_;
     Batch batch_;
 
-    std::vector<std::uint32_t> inline_;  // segments
-    std::size_t inline_done_ = 0;
+    InlineSegments inline_;
 
     SegmentMap resident_;
     Range my_resident_share_;

@@ -58,9 +58,7 @@ struct HostSet {
     /// May the cell of chunk `number` be written? It held the chunk that is so many cells back: everybody must be done
     /// with that.
     [[nodiscard]] bool cell_is_free(std::uint64_t number) const {
-        const std::uint32_t cells = arena->plan().cells_per_rank;
-        return number < cells || number + 1 - cells <= free_chunks ||
-               all_reached(&Progress::fetched, number + 1 - cells);
+        return number < free_chunks + arena->plan().cells_per_rank || exchanged_cell_is_free(number);
     }
 
     /// Where `member` stages chunk `number` of an exchange: something that others read there and nobody reads back. Two

@@ -12,13 +12,6 @@ namespace {
 /// between NUMA nodes.
 constexpr std::uint64_t kSmallBytes = 64 * 1024;
 
-/// Work of one step without chunks, as in AllreduceTask.
-constexpr std::uint64_t kInlineStep = 128 * 1024;
-
-bool is_inline(std::span<const Location> locations) {
-    return std::all_of(locations.begin(), locations.end(), [](const Location& l) { return l.payload != nullptr; });
-}
-
 }  // namespace
 
 NumaAllreduceTask::NumaAllreduceTask(HostSet& set) : set_(set) {
@@ -35,7 +28,7 @@ bool NumaAllreduceTask::suits_large(const Batch& batch) const {
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < batch.segments.size(); ++i) {
         const Segment& segment = batch.segments[i];
-        if (segment.count == 0 || is_inline(batch.locations_of(i, set_.members))) {
+        if (segment.count == 0 || all_travelled(batch.locations_of(i, set_.members))) {
             continue;
         }
         if (!ops::levels_of(segment.reduction(set_.members))) {
@@ -49,14 +42,13 @@ bool NumaAllreduceTask::suits_large(const Batch& batch) const {
 void NumaAllreduceTask::begin(const Batch& batch) {
     batch_ = batch;
     inline_.clear();
-    inline_done_ = 0;
     map_.clear();
     for (std::uint32_t i = 0; i < batch.segments.size(); ++i) {
         if (batch.segments[i].count == 0) {
             continue;
         }
-        if (is_inline(batch.locations_of(i, set_.members))) {
-            inline_.push_back(i);
+        if (all_travelled(batch.locations_of(i, set_.members))) {
+            inline_.add(i);
         } else {
             map_.add(i, batch.segments[i].bytes());
         }
@@ -70,8 +62,8 @@ void NumaAllreduceTask::begin(const Batch& batch) {
 /// not fetched, whose cells are free, there is always one to do.
 StepResult NumaAllreduceTask::step() {
     const std::uint64_t before = set_.chunks;
-    if (inline_done_ < inline_.size()) {
-        step_inline();
+    if (!inline_.is_done()) {
+        inline_.step(batch_, set_);
         return StepResult::advanced;
     }
     if (may_stage()) {
@@ -101,21 +93,6 @@ StepResult NumaAllreduceTask::step() {
     // Everybody has `reduced` all chunks, so nobody reads my inputs any more; my output only I write.
     set_.chunks += chunk_count_;
     return StepResult::done;
-}
-
-void NumaAllreduceTask::step_inline() {
-    std::array<const std::byte*, base::kMaxLocalRanks> sources{};
-    for (std::uint64_t bytes = 0; inline_done_ < inline_.size() && bytes < kInlineStep; ++inline_done_) {
-        const std::uint32_t index = inline_[inline_done_];
-        const Segment& segment = batch_.segments[index];
-        const auto locations = batch_.locations_of(index, set_.members);
-        for (std::uint32_t member = 0; member < set_.members; ++member) {
-            sources[member] = locations[member].payload;
-        }
-        set_.nodes.reduce(segment.reduction(set_.members), {sources.data(), set_.members}, {&segment.output, 1},
-                          segment.count);
-        bytes += segment.bytes() * set_.members;
-    }
 }
 
 // ---- who has what ---------------------------------------------------------------------------------------------------

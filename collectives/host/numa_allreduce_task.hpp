@@ -7,6 +7,7 @@
 
 #include "collectives/communicator.hpp"
 #include "collectives/host/host_set.hpp"
+#include "collectives/host/inline_segments.hpp"
 #include "collectives/host/segment_map.hpp"
 #include "ops/groups.hpp"
 
@@ -46,7 +47,6 @@ private:
     };
 
     [[nodiscard]] bool suits_large(const Batch& batch) const;
-    void step_inline();
     [[nodiscard]] Range chunk(std::uint64_t index) const;
     [[nodiscard]] Range part_of(std::uint32_t member, Range all) const;
     [[nodiscard]] Range final_share(Range all) const;
@@ -65,8 +65,7 @@ private:
     HostSet& set_;
     std::uint32_t node_ = 0;  // mine
     Batch batch_;
-    std::vector<std::uint32_t> inline_;  // segments
-    std::size_t inline_done_ = 0;
+    InlineSegments inline_;
 
     SegmentMap map_;
     std::uint64_t chunk_bytes_ = 0;

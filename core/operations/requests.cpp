@@ -213,14 +213,10 @@ Status take_output_of_all(const rueda_tensor& in, const rueda_tensor& out, Reque
     return {};
 }
 
-std::uint64_t row_bytes(const Request& request) {
-    return request.count * size_of(static_cast<DType>(request.metadata.dtype));
-}
-
 /// Some rows of the input lie where rows of the output do.
 bool input_overlaps_output(const Request& request) {
-    const std::uint64_t input_bytes = static_cast<std::uint64_t>(request.first_dimension) * row_bytes(request);
-    const std::uint64_t output_bytes = static_cast<std::uint64_t>(*request.output_rows) * row_bytes(request);
+    const std::uint64_t input_bytes = static_cast<std::uint64_t>(request.first_dimension) * request.bytes();
+    const std::uint64_t output_bytes = static_cast<std::uint64_t>(*request.output_rows) * request.bytes();
     const auto input = reinterpret_cast<std::uintptr_t>(request.input);
     const auto output = reinterpret_cast<std::uintptr_t>(request.output);
     return input_bytes > 0 && output_bytes > 0 && input < output + output_bytes && output < input + input_bytes;
@@ -334,7 +330,7 @@ Status check_output_of_all(const Request& request, std::string_view name, std::i
                        "from all ranks",
                        name, *request.output_rows, rows);
     }
-    const std::byte* const own_place = request.output + static_cast<std::uint64_t>(rows_before) * row_bytes(request);
+    const std::byte* const own_place = request.output + static_cast<std::uint64_t>(rows_before) * request.bytes();
     if (input_overlaps_output(request) && request.input != own_place) {
         return failure(ErrorCode::invalid_argument,
                        "tensor '{}': input and output overlap; the input must be the place of this rank's rows in the "

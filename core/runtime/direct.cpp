@@ -165,8 +165,7 @@ void ProcessSet::note_use(const TensorEntry& entry) {
 
 Status ProcessSet::reduce_or_copy_direct(const TensorEntry& entry) {
     const Request& request = entry.request;
-    const auto dtype = static_cast<DType>(request.metadata.dtype);
-    const std::uint64_t bytes = request.count * size_of(dtype);
+    const std::uint64_t bytes = request.bytes();
     const bool reduces = static_cast<Operation>(request.metadata.operation) == Operation::allreduce;
     const auto root = static_cast<std::uint32_t>(request.metadata.root);
     Payloads payloads;
@@ -210,16 +209,10 @@ Status ProcessSet::locate_payloads(const TensorEntry& entry, Locations& of) cons
 
 Status ProcessSet::gather_direct(TensorEntry& entry) {
     const Request& request = entry.request;
-    const std::uint64_t row_bytes = request.count * size_of(static_cast<DType>(request.metadata.dtype));
+    const std::uint64_t row_bytes = request.bytes();
     Locations of;
     RUEDA_RETURN_IF_FAILED(locate_payloads(entry, of));
-    std::int64_t rows = 0;
-    std::int64_t rows_before = 0;
-    for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        rows_before = member == rank_ ? rows : rows_before;
-        rows += of[member].first_dimension;  // each of a few KiB
-    }
-    Result<std::byte*> output = output_of_all(entry, rows, rows_before);
+    Result<std::byte*> output = output_of_gathered(entry, std::span(of).first(extent_.members));
     RUEDA_RETURN_IF_FAILED(output.status());
     std::byte* next = output.value();
     for (std::uint32_t member = 0; member < extent_.members && next != nullptr; ++member) {
@@ -232,7 +225,7 @@ Status ProcessSet::gather_direct(TensorEntry& entry) {
 
 Status ProcessSet::scatter_direct(TensorEntry& entry) {
     const Request& request = entry.request;
-    const std::uint64_t row_bytes = request.count * size_of(static_cast<DType>(request.metadata.dtype));
+    const std::uint64_t row_bytes = request.bytes();
     Locations of;
     RUEDA_RETURN_IF_FAILED(locate_payloads(entry, of));
     RUEDA_RETURN_IF_FAILED(check_rows(entry, std::span(of).first(extent_.members)));
@@ -251,7 +244,7 @@ Status ProcessSet::scatter_direct(TensorEntry& entry) {
 
 Status ProcessSet::exchange_direct(TensorEntry& entry) {
     const Request& request = entry.request;
-    const std::uint64_t row_bytes = request.count * size_of(static_cast<DType>(request.metadata.dtype));
+    const std::uint64_t row_bytes = request.bytes();
     const std::uint32_t members = extent_.members;
     Locations of;
     RUEDA_RETURN_IF_FAILED(locate_payloads(entry, of));

@@ -415,9 +415,8 @@ void ProcessSet::append_call(const TensorEntry& entry, Urgency urgency) {
     // With a caller about to drive the engine, the entry need not stay open for others, if a batch begins here.
     const std::uint64_t begins_batch_at =
         urgency != Urgency::background ? next_.load(std::memory_order_relaxed) : Log<Atomics>::kNowhere;
-    const std::uint64_t position = log_.append({EntryKind::call, entry.slot, 0, 0, metadata.operation,
-                                                entry.request.count * size_of(static_cast<DType>(metadata.dtype))},
-                                               begins_batch_at);
+    const std::uint64_t position =
+        log_.append({EntryKind::call, entry.slot, 0, 0, metadata.operation, entry.request.bytes()}, begins_batch_at);
     auto& arrivals = memory_.arrivals(entry.slot);
     arrivals.last_called.store(position, std::memory_order_relaxed);
     // Partner: the registrar, which may retire the slot from here on.
@@ -710,8 +709,7 @@ bool ProcessSet::run_inline(std::uint64_t position) {
         return false;
     }
     const Request& request = entry->request;
-    const auto dtype = static_cast<DType>(request.metadata.dtype);
-    const std::uint64_t bytes = request.count * size_of(dtype);
+    const std::uint64_t bytes = request.bytes();
     if (static_cast<Operation>(request.metadata.operation) != Operation::allreduce || request.count == 0) {
         return false;
     }
@@ -859,7 +857,7 @@ Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uin
     const std::uint32_t payload_bytes = copy_once(place.payload_bytes);
     // The caller's input has as many rows as he said, whatever stands where others can write.
     location.first_dimension = member == rank_ ? entry.request.first_dimension : copy_once(place.first_dimension);
-    std::uint64_t bytes = entry.request.count * size_of(static_cast<DType>(metadata.dtype));
+    std::uint64_t bytes = entry.request.bytes();
     if (is_by_rows(operation)) {
         if (location.first_dimension < 0 ||
             __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(location.first_dimension), &bytes)) {
@@ -967,17 +965,20 @@ Result<std::int64_t> ProcessSet::read_splits(TensorEntry& entry, std::uint32_t s
     return rows;
 }
 
-Status ProcessSet::prepare_allgather(TensorEntry& entry) {
+Status ProcessSet::prepare_allgather(TensorEntry& entry) { return set_output(output_of_gathered(entry, locations_)); }
+
+/// Of an allgather: room for the rows of all members.
+Result<std::byte*> ProcessSet::output_of_gathered(TensorEntry& entry, std::span<const Location> of) {
     std::int64_t rows = 0;
     std::int64_t rows_before = 0;
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         rows_before = member == rank_ ? rows : rows_before;
-        if (__builtin_add_overflow(rows, locations_[member].first_dimension, &rows)) {
+        if (__builtin_add_overflow(rows, of[member].first_dimension, &rows)) {
             return failure(ErrorCode::resource_exhausted, "tensor '{}': the gathered first dimensions overflow",
                            entry.name);
         }
     }
-    return set_output(output_of_all(entry, rows, rows_before));
+    return output_of_all(entry, rows, rows_before);
 }
 
 /// Of the operation by rows that is being prepared.
@@ -1005,7 +1006,7 @@ Result<std::byte*> ProcessSet::output_of_all(TensorEntry& entry, std::int64_t ro
 /// A result of `rows` rows, which belongs to the completion.
 Result<std::byte*> ProcessSet::allocate_output(TensorEntry& entry, std::int64_t rows) {
     const Metadata& metadata = entry.request.metadata;
-    const std::uint64_t row_bytes = entry.request.count * size_of(static_cast<DType>(metadata.dtype));
+    const std::uint64_t row_bytes = entry.request.bytes();
     std::uint64_t bytes = 0;
     constexpr std::uint64_t kAlignment = base::kCacheLine;
     if (__builtin_mul_overflow(static_cast<std::uint64_t>(rows), row_bytes, &bytes) ||

@@ -194,6 +194,7 @@ private:
     Result<std::int64_t> read_splits(TensorEntry& entry, std::uint32_t slot, std::span<const collectives::Location> of,
                                      std::vector<std::int64_t>& splits) const;
     Status set_output(Result<std::byte*> output);
+    Result<std::byte*> output_of_gathered(TensorEntry& entry, std::span<const collectives::Location> of);
     Result<std::byte*> output_of_all(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before);
     Result<std::byte*> allocate_output(TensorEntry& entry, std::int64_t rows);
     void finish_batch();

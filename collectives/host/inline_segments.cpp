@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/host/inline_segments.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace rueda::collectives {
+namespace {
+
+/// Work of one step: of the order of a chunk, so that abort and other waiters are looked at.
+constexpr std::uint64_t kStepBytes = 128 * 1024;
+
+void reduce(const Segment& segment, std::span<const Location> locations, const HostSet& set) {
+    std::array<const std::byte*, base::kMaxLocalRanks> sources{};
+    for (std::uint32_t member = 0; member < set.members; ++member) {
+        // What travelled from here is the same as the input, and its lines stay with who reads them.
+        sources[member] = member == set.rank ? segment.input : locations[member].payload;
+    }
+    set.nodes.reduce(segment.reduction(set.members), {sources.data(), set.members}, {&segment.output, 1},
+                     segment.count);
+}
+
+}  // namespace
+
+bool all_travelled(std::span<const Location> locations) {
+    return std::all_of(locations.begin(), locations.end(), [](const Location& l) { return l.payload != nullptr; });
+}
+
+void InlineSegments::step(const Batch& batch, const HostSet& set) {
+    for (std::uint64_t bytes = 0; !is_done() && bytes < kStepBytes; ++done_) {
+        const std::uint32_t index = segments_[done_];
+        reduce(batch.segments[index], batch.locations_of(index, set.members), set);
+        bytes += batch.segments[index].bytes() * set.members;
+    }
+}
+
+}  // namespace rueda::collectives
