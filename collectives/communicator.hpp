@@ -26,7 +26,7 @@ struct Segment {
     ReduceOp reduce_op = ReduceOp::sum;
     double prescale = 1.0;
     double postscale = 1.0;
-    std::uint32_t root = 0;            ///< broadcast: index in the set
+    std::uint32_t root = 0;            ///< broadcast: index in the set, over all hosts
     std::uint64_t count = 0;           ///< elements; of an allgather, alltoall or reducescatter: of one row
     const std::byte* input = nullptr;  ///< broadcast: read on the root only
     /// Allgather: room for the rows of all members; alltoall: for all for me. Of these, null: this rank takes part for
@@ -47,9 +47,12 @@ struct Segment {
 struct Batch {
     Operation operation = Operation::allreduce;
     std::span<const Segment> segments;
-    std::span<const Location> locations;  ///< segment by segment, member by member
-    /// alltoall: how many rows each member has for each, by the first; every member's sum is its first dimension.
+    std::span<const Location> locations;  ///< segment by segment, member of this host by member
+    /// alltoall: how many rows each member has for each, by the first; every member's sum is its first dimension. Of a
+    /// set on several hosts: how many rows this rank has for each member, then how many each has for it.
     std::span<const std::int64_t> splits;
+    /// Sets on several hosts, operations by rows: first dimensions by member, over all hosts.
+    std::span<const std::int64_t> rows = {};
 
     [[nodiscard]] std::span<const Location> locations_of(std::size_t segment, std::size_t members) const {
         return locations.subspan(segment * members, members);
@@ -59,7 +62,8 @@ struct Batch {
 enum class StepResult : std::uint8_t {
     done,      ///< every output is there, and nobody reads or writes this rank's tensors any more
     advanced,  ///< something was done, at most about a chunk
-    waiting,   ///< for another rank
+    waiting,   ///< for another rank of this host, which will wake a sleeper
+    polling,   ///< for a message from another host, of which nobody tells a sleeper: step again soon
 };
 
 /// A batch under way. Stepped by one thread at a time until it is done, or left for good after an abort.

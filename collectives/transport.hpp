@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/status.hpp"
+
+namespace rueda::collectives {
+
+/// Messages between two ranks of different hosts. Of one sender, receiver and channel they arrive in the order in which
+/// they were sent, and a message is received by the first receive that was started for it.
+///
+/// Nothing here blocks, and nothing wakes a sleeper: whoever waits asks again (docs/design/0002-several-hosts.md,
+/// "Polling"). A failure is `Aborted` and ends the job; after it, and after abandon(), nothing more is asked of MPI.
+///
+/// Threads: one at a time, whoever holds the rank's crank.
+class Transport {
+public:
+    /// Messages of different channels do not meet.
+    enum class Channel : std::uint8_t { control, data };
+    /// A send or a receive under way.
+    using Ticket = std::uint64_t;
+    /// The most bytes of one message.
+    static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+
+    virtual ~Transport() = default;
+
+    /// `bytes` stay as they are until test() says that they have left. `rank` is not the calling one.
+    [[nodiscard]] virtual Result<Ticket> send(int rank, Channel channel, std::span<const std::byte> bytes) = 0;
+    /// `room` is written until test() says that the message is there. A message longer than the room is a failure.
+    [[nodiscard]] virtual Result<Ticket> receive(int rank, Channel channel, std::span<std::byte> room) = 0;
+    /// The bytes of the message once it has left or is there; the ticket is used up then. Empty: still under way.
+    [[nodiscard]] virtual Result<std::optional<std::size_t>> test(Ticket ticket) = 0;
+    /// After an abort: nothing is asked of MPI any more, and every later call fails. What is under way may be written
+    /// or read for as long as the process lives: its memory must stay.
+    virtual void abandon() = 0;
+};
+
+}  // namespace rueda::collectives
