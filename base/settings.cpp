@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "base/settings.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace rueda::base {
@@ -19,6 +20,8 @@ constexpr double kDay = 86400;
 constexpr double kYear = 365 * kDay;
 // sun_path of a Unix socket, less its closing zero.
 constexpr std::size_t kLongestSocketName = 107;
+// A name in the domain name system has no more.
+constexpr std::size_t kLongestHostName = 253;
 
 constexpr std::array<std::string_view, 4> kControlPlaneWords = {"auto", "mpi", "socket", "single"};
 constexpr std::array<std::string_view, 7> kLogLevelWords = {"trace", "debug", "info", "warning",
@@ -26,6 +29,11 @@ constexpr std::array<std::string_view, 7> kLogLevelWords = {"trace", "debug", "i
 
 bool is_socket_name(std::string_view text) {
     return text.size() >= 2 && text.size() <= kLongestSocketName && (text[0] == '@' || text[0] == '/');
+}
+
+bool is_host_name(std::string_view text) {
+    return text.size() <= kLongestHostName &&
+           std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
 bool is_any_text(std::string_view /*text*/) { return true; }
@@ -59,6 +67,10 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"RUEDA_MPI_PLUGIN", "", SettingGroup::meeting,
      TextSetting{&Config::mpi_library, is_any_text, "the path of a shared library"},
      "The plugin `librueda_mpi.so` to load. Empty: the one beside `librueda.so`."},
+    {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", SettingGroup::meeting,
+     TextSetting{&Config::hostname, is_host_name, "a name of at most 253 printable characters without spaces"},
+     "The name of this host, as the other ranks are told it. Ranks with different names share no memory: what is one "
+     "machine becomes several hosts. Empty: the machine's own."},
     {"RUEDA_START_TIMEOUT", "HOROVOD_START_TIMEOUT", SettingGroup::meeting,
      SecondsSetting{&Config::start_timeout_seconds, {0.01, kDay}}, "How long init waits for the other ranks."},
 
@@ -152,7 +164,6 @@ constexpr auto kHorovodOnly = std::to_array<HorovodOnlyVariable>({
     {"HOROVOD_GLOO_*", kNoGloo},
     {"HOROVOD_HIERARCHICAL_ALLGATHER", kOwnLayout},
     {"HOROVOD_HIERARCHICAL_ALLREDUCE", kOwnLayout},
-    {"HOROVOD_HOSTNAME", kOwnLayout},
     {"HOROVOD_MPI_THREADS_DISABLE", "Rueda takes the thread level that MPI gives"},
     {"HOROVOD_NUM_NCCL_STREAMS", kNoGpu},
     {"HOROVOD_THREAD_AFFINITY", kNotYet},

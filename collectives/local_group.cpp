@@ -61,9 +61,9 @@ void find_hosts(LocalGroup& group) {
 
 }  // namespace
 
-RankFacts own_facts() {
+RankFacts own_facts(const std::string& hostname) {
     RankFacts facts;
-    facts.hostname = own_hostname();
+    facts.hostname = hostname.empty() ? own_hostname() : hostname;
     std::ifstream("/proc/sys/kernel/random/boot_id") >> facts.boot_id;
     facts.uid = ::geteuid();
     facts.pid_namespace = inode_of("/proc/self/ns/pid");
@@ -145,8 +145,8 @@ Status require_one_host(const LocalGroup& group) {
                    group.size, group.host_count, names);
 }
 
-Result<LocalGroup> find_local_group(ControlPlane& control_plane) {
-    auto gathered = control_plane.allgather(encode_facts(own_facts()));
+Result<LocalGroup> find_local_group(ControlPlane& control_plane, const std::string& hostname) {
+    auto gathered = control_plane.allgather(encode_facts(own_facts(hostname)));
     if (!gathered.is_ok()) {
         return gathered.status();
     }

@@ -42,8 +42,8 @@ struct LocalGroup {
     [[nodiscard]] bool is_leader() const { return local_rank == 0; }
 };
 
-/// Of the calling process.
-[[nodiscard]] RankFacts own_facts();
+/// Of the calling process. `hostname` is the setting RUEDA_HOSTNAME; empty: the machine's own name.
+[[nodiscard]] RankFacts own_facts(const std::string& hostname = "");
 [[nodiscard]] Bytes encode_facts(const RankFacts& facts);
 /// Bytes of another process, unchecked so far.
 [[nodiscard]] Result<RankFacts> parse_facts(std::span<const std::byte> bytes);
@@ -54,7 +54,7 @@ struct LocalGroup {
 /// This version's limit, with the hosts in its one line.
 [[nodiscard]] Status require_one_host(const LocalGroup& group);
 
-/// Collective over the control plane.
-[[nodiscard]] Result<LocalGroup> find_local_group(ControlPlane& control_plane);
+/// Collective over the control plane. `hostname` as in own_facts().
+[[nodiscard]] Result<LocalGroup> find_local_group(ControlPlane& control_plane, const std::string& hostname = "");
 
 }  // namespace rueda::collectives

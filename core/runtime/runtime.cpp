@@ -74,7 +74,7 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& config,
         control_plane->close(/*after_failure=*/status.code() == ErrorCode::aborted);
         return status;
     };
-    Result<collectives::LocalGroup> group = collectives::find_local_group(*control_plane);
+    Result<collectives::LocalGroup> group = collectives::find_local_group(*control_plane, config.hostname);
     if (!group.is_ok()) {
         return refuse(group.status());
     }

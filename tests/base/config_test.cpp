@@ -59,6 +59,7 @@ TEST_CASE("an empty environment gives the defaults", "[config]") {
     CHECK(config.log_level == LogLevel::warning);
     CHECK_FALSE(config.log_hide_time);
     CHECK(config.mpi_library.empty());
+    CHECK(config.hostname.empty());
     CHECK(config.notes.empty());
 }
 
@@ -70,6 +71,7 @@ TEST_CASE("every variable reaches its field", "[config]") {
                                 {"RUEDA_RENDEZVOUS", "@job-17"},
                                 {"RUEDA_CONTROL_PLANE", "Socket"},
                                 {"RUEDA_MPI_PLUGIN", "/opt/librueda_mpi.so"},
+                                {"RUEDA_HOSTNAME", "box-7"},
                                 {"RUEDA_START_TIMEOUT", "2.5"},
                                 {"RUEDA_FUSION_THRESHOLD", "0"},
                                 {"RUEDA_HOLD_TIME", "0.001"},
@@ -94,6 +96,7 @@ TEST_CASE("every variable reaches its field", "[config]") {
     CHECK(config.rendezvous == "@job-17");
     CHECK(config.control_plane == ControlPlaneKind::socket);
     CHECK(config.mpi_library == "/opt/librueda_mpi.so");
+    CHECK(config.hostname == "box-7");
     CHECK(config.start_timeout_seconds == 2.5);
     CHECK(config.fusion_threshold_bytes == 0);
     CHECK(config.hold_seconds == 0.001);
@@ -174,6 +177,11 @@ TEST_CASE("a value that cannot be used names itself and what is expected", "[con
           "RUEDA_RENDEZVOUS is 'host:1'; expected '@name' (an abstract Unix socket) or '/path', of at most 107 bytes");
     CHECK(refused({{"RUEDA_RENDEZVOUS", "@" + std::string(107, 'x')}}).starts_with("RUEDA_RENDEZVOUS is '@xxx"));
     CHECK(read({{"RUEDA_RENDEZVOUS", "/" + std::string(106, 'x')}}).rendezvous.size() == 107);
+    for (const std::string& name : {std::string("a b"), std::string("a\n"), std::string(254, 'x')}) {
+        CHECK(refused({{"RUEDA_HOSTNAME", name}})
+                  .ends_with("expected a name of at most 253 printable characters without spaces"));
+    }
+    CHECK(read({{"HOROVOD_HOSTNAME", std::string(253, 'x')}}).hostname.size() == 253);
 }
 
 TEST_CASE("limits themselves are allowed, one beyond is not", "[config]") {

@@ -111,6 +111,17 @@ TEST_CASE("facts survive their encoding, and damaged ones are refused", "[unit]"
     CHECK_FALSE(parse_facts(encode_facts(no_pid)).is_ok());
 }
 
+TEST_CASE("ranks of one machine that are told different names are on different hosts", "[unit]") {
+    CHECK(own_facts("box-7").hostname == "box-7");
+    const LocalGroup group = group_by_host(2, {own_facts("b"), own_facts("a"), own_facts("b")});
+    CHECK(group.host_of == std::vector<int>{0, 1, 0});
+    CHECK(group.host_names == std::vector<std::string>{"b", "a"});
+    CHECK(group.local_rank == 1);
+
+    SingleControlPlane plane;
+    CHECK(find_local_group(plane, "box-7").value().host_names == std::vector<std::string>{"box-7"});
+}
+
 TEST_CASE("text of other processes cannot break a line", "[unit]") {
     RankFacts facts = on_host("a\nb\x1b[31m", 5);
     const auto parsed = parse_facts(encode_facts(facts));
