@@ -11,6 +11,8 @@
 
 namespace rueda::collectives {
 
+class Transport;
+
 using Bytes = std::vector<std::byte>;
 
 /// How ranks talk before they share an arena: who there is, and small messages. Slow and simple on purpose; after
@@ -32,8 +34,12 @@ public:
     /// The bytes of `root`, on every rank. `mine` is read on the root only.
     virtual Result<Bytes> broadcast(std::span<const std::byte> mine, int root) = 0;
     virtual Status barrier() = 0;
+    /// Messages between ranks of different hosts; null: this plane joins ranks of one host only. It lives as long as
+    /// the plane.
+    virtual Transport* transport() { return nullptr; }
     /// Last call. Nothing may be asked of it afterwards. With `after_failure`, no peer is waited for and no
-    /// message is sent (MPI is of no use after a failure).
+    /// message is sent (MPI is of no use after a failure). Without it all ranks close together, and what the transport
+    /// still has under way needs its memory until this returns: sends leave, receives are cancelled.
     virtual void close(bool after_failure) = 0;
 };
 

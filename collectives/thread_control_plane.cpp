@@ -8,6 +8,8 @@
 #include <mutex>
 #include <utility>
 
+#include "collectives/thread_transport.hpp"
+
 namespace rueda::collectives {
 namespace {
 
@@ -130,7 +132,8 @@ private:
 
 class ThreadControlPlane final : public ControlPlane {
 public:
-    ThreadControlPlane(std::shared_ptr<Hub> hub, int rank, int size) : hub_(std::move(hub)), rank_(rank), size_(size) {}
+    ThreadControlPlane(std::shared_ptr<Hub> hub, std::unique_ptr<Transport> transport, int rank, int size)
+        : hub_(std::move(hub)), transport_(std::move(transport)), rank_(rank), size_(size) {}
     ThreadControlPlane(const ThreadControlPlane&) = delete;
     ThreadControlPlane& operator=(const ThreadControlPlane&) = delete;
     ~ThreadControlPlane() override { leave(false); }
@@ -163,6 +166,8 @@ public:
 
     Status barrier() override { return hub_->exchange(rank_, Kind::barrier, 0, {}).status(); }
 
+    Transport* transport() override { return transport_.get(); }
+
     void close(bool after_failure) override { leave(after_failure); }
 
     void abort(const std::string& reason) { hub_->abort(reason); }
@@ -175,6 +180,7 @@ private:
     }
 
     const std::shared_ptr<Hub> hub_;
+    const std::unique_ptr<Transport> transport_;
     const int rank_;
     const int size_;
     bool closed_ = false;
@@ -184,9 +190,11 @@ private:
 
 std::vector<std::unique_ptr<ControlPlane>> make_thread_control_planes(int size, std::chrono::milliseconds timeout) {
     const auto hub = std::make_shared<Hub>(size, timeout);
+    std::vector<std::unique_ptr<Transport>> transports = make_thread_transports(size);
     std::vector<std::unique_ptr<ControlPlane>> planes;
     for (int rank = 0; rank < size; ++rank) {
-        planes.push_back(std::make_unique<ThreadControlPlane>(hub, rank, size));
+        planes.push_back(std::make_unique<ThreadControlPlane>(
+            hub, std::move(transports[static_cast<std::size_t>(rank)]), rank, size));
     }
     return planes;
 }

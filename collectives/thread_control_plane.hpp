@@ -17,6 +17,8 @@ namespace rueda::collectives {
 /// rank that does not come within `timeout` ends the others' waits with `Timeout`, naming it. After a failure every
 /// further call fails with the same status on all ranks.
 ///
+/// Their transports are those of make_thread_transports: cut_thread_transport(*plane.transport(), rank) pulls a cable.
+///
 /// Threads: each element by one thread at a time; different elements at the same time.
 [[nodiscard]] std::vector<std::unique_ptr<ControlPlane>> make_thread_control_planes(
     int size, std::chrono::milliseconds timeout = std::chrono::seconds(60));

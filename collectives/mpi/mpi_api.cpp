@@ -125,6 +125,35 @@ public:
         const int code = MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
         return checked(code, "MPI_Test", flag != 0);
     }
+
+    Result<MPI_Request> isend(std::span<const std::byte> bytes, int rank, int tag, MPI_Comm communicator) override {
+        MPI_Request request = MPI_REQUEST_NULL;
+        const int code =
+            MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, rank, tag, communicator, &request);
+        return checked(code, "MPI_Isend", request);
+    }
+    Result<MPI_Request> irecv(std::span<std::byte> room, int rank, int tag, MPI_Comm communicator) override {
+        MPI_Request request = MPI_REQUEST_NULL;
+        const int code =
+            MPI_Irecv(room.data(), static_cast<int>(room.size()), MPI_BYTE, rank, tag, communicator, &request);
+        return checked(code, "MPI_Irecv", request);
+    }
+    Result<MpiMessage> test_message(MPI_Request& request) override {
+        MpiMessage message;
+        MPI_Status status{};
+        int flag = 0;
+        const int code = MPI_Test(&request, &flag, &status);
+        int error_class = MPI_SUCCESS;
+        message.truncated = code != MPI_SUCCESS && MPI_Error_class(code, &error_class) == MPI_SUCCESS &&
+                            error_class == MPI_ERR_TRUNCATE;
+        message.complete = flag != 0 || message.truncated;
+        int count = 0;
+        if (message.complete && MPI_Get_count(&status, MPI_BYTE, &count) == MPI_SUCCESS && count > 0) {
+            message.bytes = static_cast<std::size_t>(count);
+        }
+        return checked(message.truncated ? MPI_SUCCESS : code, "MPI_Test", message);
+    }
+    Status cancel(MPI_Request& request) override { return check(MPI_Cancel(&request), "MPI_Cancel"); }
 };
 
 }  // namespace

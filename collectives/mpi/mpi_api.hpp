@@ -17,6 +17,13 @@
 
 namespace rueda::collectives {
 
+/// What MPI says about a message.
+struct MpiMessage {
+    bool complete = false;   ///< it has left, is there, or was cancelled; the request is gone
+    bool truncated = false;  ///< it was longer than the room
+    std::size_t bytes = 0;   ///< of what was received; where truncated, of the message if MPI knows
+};
+
 /// The MPI calls that Rueda makes, one function each and nothing more, so that a test can stand in for MPI. Failures
 /// keep the name of the call and MPI's text. Threads: as the MPI thread level allows.
 class MpiApi {
@@ -57,6 +64,15 @@ public:
     [[nodiscard]] virtual Result<MPI_Request> ibarrier(MPI_Comm communicator) = 0;
     /// True once the request is complete; it is gone then.
     [[nodiscard]] virtual Result<bool> test(MPI_Request& request) = 0;
+
+    // Messages, on bytes.
+    [[nodiscard]] virtual Result<MPI_Request> isend(std::span<const std::byte> bytes, int rank, int tag,
+                                                    MPI_Comm communicator) = 0;
+    [[nodiscard]] virtual Result<MPI_Request> irecv(std::span<std::byte> room, int rank, int tag,
+                                                    MPI_Comm communicator) = 0;
+    [[nodiscard]] virtual Result<MpiMessage> test_message(MPI_Request& request) = 0;
+    /// Of a receive. The request has to be tested until it is complete nevertheless.
+    [[nodiscard]] virtual Status cancel(MPI_Request& request) = 0;
 };
 
 /// The MPI this file was compiled against.

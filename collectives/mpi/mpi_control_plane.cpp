@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <cstdlib>
 #include <new>
@@ -14,6 +13,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "collectives/mpi/mpi_transport.hpp"
 
 namespace rueda::collectives {
 namespace {
@@ -73,10 +74,8 @@ Status check_vendor(const std::string& version) {
     return {};
 }
 
-/// Whether somebody has finalised MPI under us. Shared with the callback that MPI keeps.
-struct Life {
-    std::atomic<bool> finalized{false};
-};
+/// How long a rank that ends waits for the others to end, and its messages.
+constexpr std::chrono::milliseconds kClosing = std::chrono::seconds(10);
 
 /// Memory that MPI reads and writes until a request is complete.
 struct Buffers {
@@ -95,7 +94,7 @@ std::vector<std::unique_ptr<Buffers>>& abandoned_buffers() {
 class MpiControlPlane final : public ControlPlane {
 public:
     MpiControlPlane(std::shared_ptr<MpiApi> mpi, const MpiControlPlaneOptions& options, std::size_t chunk_bytes)
-        : mpi_(std::move(mpi)), options_(options), chunk_bytes_(chunk_bytes), life_(std::make_shared<Life>()) {}
+        : mpi_(std::move(mpi)), options_(options), chunk_bytes_(chunk_bytes), life_(std::make_shared<MpiLife>()) {}
 
     Status open() {
         auto communicator = mpi_->duplicate_world();
@@ -113,6 +112,7 @@ public:
         size_ = size.value();
         key_ = key.value();
         description_ = fmt::format("mpi ({})", short_mpi_version(mpi_->library_version()));
+        transport_ = std::make_unique<MpiTransport>(mpi_, life_, communicator_, rank_, size_);
         return {};
     }
 
@@ -139,17 +139,24 @@ public:
             .status();
     }
 
+    Transport* transport() override { return transport_.get(); }
+
     void close(bool after_failure) override {
         if (std::exchange(closed_, true)) {
             return;
         }
         Ownership& owner = ownership();
-        if (after_failure || !failed_.is_ok()) {
+        if (after_failure || !failed_.is_ok() || !transport_->failed().is_ok()) {
+            transport_->abandon();
             // Nobody finalises it any more: it may hang, or say things about a job that is over.
             owner = Ownership();
             return;
         }
         if (life_->finalized.load()) {
+            return;
+        }
+        if (!end_messages().is_ok()) {
+            owner = Ownership();
             return;
         }
         // What fails here changes nothing any more: the job has had its results.
@@ -193,10 +200,34 @@ private:
         }
         failed_ = result.status();
         if (!failed_.is_ok()) {
+            transport_->fail(failed_);
             // A request may still be under way, and MPI writes into its memory whenever somebody calls MPI.
             abandoned_buffers().push_back(std::move(buffers));
         }
         return result;
+    }
+
+    /// A message that came after its receiver has freed the communicator would be taken for one of the next
+    /// communicator that MPI gives the same number. So all ranks meet when everything they sent has left; what is
+    /// posted until then receives it.
+    Status end_messages() {
+        operation_ = "close";
+        deadline_ = Clock::now() + std::min<std::chrono::milliseconds>(options_.operation_timeout, kClosing);
+        auto sends = transport_->sends_have_left();
+        while (sends.is_ok() && !sends.value() && Clock::now() < deadline_) {
+            ::sched_yield();
+            sends = transport_->sends_have_left();
+        }
+        RUEDA_RETURN_IF_FAILED(sends.status());
+        if (!sends.value()) {
+            return failure(ErrorCode::timeout, "close: messages of rank {} have not left", rank_);
+        }
+        Status met = wait(mpi_->ibarrier(communicator_));
+        if (!met.is_ok()) {
+            transport_->fail(met);
+            return met;
+        }
+        return transport_->cancel_receives(kClosing);
     }
 
     Status out_of_memory() const {
@@ -309,7 +340,8 @@ private:
     const std::shared_ptr<MpiApi> mpi_;
     const MpiControlPlaneOptions options_;
     const std::size_t chunk_bytes_;
-    const std::shared_ptr<Life> life_;
+    const std::shared_ptr<MpiLife> life_;
+    std::unique_ptr<MpiTransport> transport_;
     MPI_Comm communicator_ = MPI_COMM_NULL;
     int rank_ = 0;
     int size_ = 1;

@@ -12,7 +12,7 @@
 namespace rueda::collectives {
 
 /// Grows with every change of anything that crosses between librueda and a plugin, ControlPlane included.
-inline constexpr std::uint32_t kMpiPluginInterface = 1;
+inline constexpr std::uint32_t kMpiPluginInterface = 2;
 inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
 
 /// When MPI is finalised, where Rueda was who initialised it.

@@ -3,101 +3,17 @@
 // The rules about initialising and finalising MPI, with a stand-in for MPI: a job of one rank that keeps a diary.
 #include "collectives/mpi/mpi_control_plane.hpp"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstring>
 
+#include "tests/collectives/mpi/stand_in_mpi.hpp"
 #include "tests/collectives/plane_checks.hpp"
 
 namespace rueda::collectives {
 namespace {
 
 using tests::outcome;
+using tests::StandIn;
 using namespace std::chrono_literals;
-
-/// Threads: one.
-class StandIn final : public MpiApi {
-public:
-    bool is_initialized = false;
-    bool is_finalized = false;
-    int level = MPI_THREAD_MULTIPLE;
-    bool answers = true;  ///< false: requests never complete
-    Status collective;    ///< what collectives return, if a failure
-    std::string version = "Open MPI v9.8.7, package: stand-in";
-    std::string diary;
-    std::function<void()> at_finalize;
-
-    bool initialized() override { return is_initialized; }
-    bool finalized() override { return is_finalized; }
-    std::string library_version() override { return version; }
-    Result<int> init_thread(int required) override {
-        diary += required == MPI_THREAD_MULTIPLE ? "init " : "init(?) ";
-        is_initialized = true;
-        return level;
-    }
-    Result<int> query_thread() override { return level; }
-    Status finalize() override {
-        diary += "finalize ";
-        end();
-        return {};
-    }
-    Result<MPI_Comm> duplicate_world() override {
-        diary += "dup ";
-        return MPI_COMM_WORLD;
-    }
-    Status free_communicator(MPI_Comm /*communicator*/) override {
-        diary += "free ";
-        return {};
-    }
-    Result<int> rank(MPI_Comm /*communicator*/) override { return 0; }
-    Result<int> size(MPI_Comm /*communicator*/) override { return 1; }
-    Result<int> call_at_finalize(std::function<void()> called) override {
-        at_finalize = std::move(called);
-        return 1;
-    }
-    Status release_finalize_key(int /*key*/) override {
-        diary += "release ";
-        at_finalize = nullptr;
-        return {};
-    }
-    Result<MPI_Request> iallgather(std::span<const std::byte> mine, std::byte* all, MPI_Comm /*comm*/) override {
-        return collect(mine, all);
-    }
-    Result<MPI_Request> iallgatherv(std::span<const std::byte> mine, std::byte* all, const int* counts,
-                                    const int* offsets, MPI_Comm /*comm*/) override {
-        CHECK(static_cast<std::size_t>(counts[0]) == mine.size());
-        CHECK(offsets[0] == 0);
-        longest = std::max(longest, mine.size());
-        return collect(mine, all);
-    }
-    Result<MPI_Request> ibroadcast(std::span<std::byte> bytes, int /*root*/, MPI_Comm /*comm*/) override {
-        longest = std::max(longest, bytes.size());
-        return started();
-    }
-    Result<MPI_Request> ibarrier(MPI_Comm /*comm*/) override { return started(); }
-    Result<bool> test(MPI_Request& /*request*/) override { return answers; }
-
-    /// The program calls MPI_Finalize itself.
-    void end() {
-        is_finalized = true;
-        if (at_finalize) {
-            at_finalize();
-            at_finalize = nullptr;
-        }
-    }
-    std::size_t longest = 0;  ///< piece of one call
-
-private:
-    Result<MPI_Request> started() const {
-        return collective.is_ok() ? Result<MPI_Request>(MPI_REQUEST_NULL) : Result<MPI_Request>(collective);
-    }
-    Result<MPI_Request> collect(std::span<const std::byte> mine, std::byte* all) const {
-        if (!mine.empty()) {
-            std::memcpy(all, mine.data(), mine.size());
-        }
-        return started();
-    }
-};
 
 MpiControlPlaneOptions in_time(std::chrono::milliseconds timeout, MpiFinalize finalize = MpiFinalize::at_close) {
     return {timeout, finalize};

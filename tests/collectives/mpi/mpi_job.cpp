@@ -15,7 +15,9 @@
 #include "collectives/host/descriptor_exchange.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/select_control_plane.hpp"
+#include "collectives/transport.hpp"
 #include "tests/collectives/plane_checks.hpp"
+#include "tests/collectives/transport_checks.hpp"
 
 namespace {
 
@@ -91,6 +93,9 @@ std::string exchange() {
                                          number_in_environment("OMPI_COMM_WORLD_SIZE"), 300'000);
     if (result == "ok") {
         result = share_memory(plane);
+    }
+    if (result == "ok") {
+        result = tests::exercise_transport(*plane.transport(), plane.rank(), plane.size(), 300'000);
     }
     plane.close(false);
     return result == "ok" && mpi_says("MPI_Finalized") ? "MPI was finalised before the process ends" : result;

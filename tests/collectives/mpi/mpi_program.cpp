@@ -3,13 +3,16 @@
 // A program that has an MPI of its own, under a real launcher: `mpi_program <scenario>`. Ends with status 0 and no
 // output, or says what was wrong.
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <string>
 
 #include "collectives/mpi/load_plugin.hpp"
 #include "collectives/mpi/mpi_control_plane.hpp"
 #include "collectives/select_control_plane.hpp"
+#include "collectives/transport.hpp"
 #include "tests/collectives/plane_checks.hpp"
+#include "tests/collectives/transport_checks.hpp"
 
 namespace {
 
@@ -156,6 +159,89 @@ std::string stays_away() {
     return result;
 }
 
+/// Messages through a plane that takes MPI itself.
+std::string with_messages(const std::function<std::string(ControlPlane&, Transport&)>& body) {
+    start_mpi(MPI_THREAD_MULTIPLE);
+    for (int start = 0; start < 2; ++start) {
+        auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::seconds(20), MpiFinalize::at_close});
+        if (!opened.is_ok()) {
+            return outcome(opened.status());
+        }
+        ControlPlane& plane = *opened.value().control_plane;
+        const std::string result = body(plane, *plane.transport());
+        plane.close(false);
+        if (result != "ok") {
+            return result;
+        }
+    }
+    MPI_Finalize();
+    return "ok";
+}
+
+std::string messages() {
+    return with_messages([](ControlPlane& plane, Transport& transport) {
+        return tests::exercise_transport(transport, plane.rank(), plane.size(), std::size_t{64} << 20U);
+    });
+}
+
+/// As leaders do: a receive posted for every other rank at the end, and something sent that nobody has received yet.
+std::string posted_at_the_end() {
+    // Not of one start: they stay until the plane has closed.
+    static std::vector<Bytes> rooms;
+    return with_messages([](ControlPlane& plane, Transport& transport) -> std::string {
+        rooms.assign(static_cast<std::size_t>(plane.size()), Bytes(200));
+        static const Bytes sent = tests::pattern(50, 3);
+        for (int peer = 0; peer < plane.size(); ++peer) {
+            if (peer == plane.rank()) {
+                continue;
+            }
+            const auto room = std::span(rooms[static_cast<std::size_t>(peer)]);
+            if (!transport.receive(peer, Transport::Channel::control, room.first(100)).is_ok() ||
+                (peer == 0 && !transport.send(peer, Transport::Channel::control, sent).is_ok()) ||
+                !transport.receive(peer, Transport::Channel::data, room.last(100)).is_ok()) {
+                return "a message could not be started";
+            }
+        }
+        return "ok";
+    });
+}
+
+/// The receiver has the error; both leave MPI alone after it.
+std::string too_long() {
+    start_mpi(MPI_THREAD_MULTIPLE);
+    auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::seconds(20), MpiFinalize::at_close});
+    if (!opened.is_ok()) {
+        return outcome(opened.status());
+    }
+    ControlPlane& plane = *opened.value().control_plane;
+    Transport& transport = *plane.transport();
+    // One that is sent at once, on even ranks, and one that waits for its receive.
+    static const Bytes sent = tests::pattern(plane.rank() % 2 == 0 ? 101 : 1'000'001, 3);
+    const int to = (plane.rank() + 1) % plane.size();
+    const int from = (plane.rank() + plane.size() - 1) % plane.size();
+    Bytes room(from % 2 == 0 ? 100 : 1'000'000);
+    const auto receive = transport.receive(from, Transport::Channel::data, room);
+    const auto send = transport.send(to, Transport::Channel::data, sent);
+    if (!receive.is_ok() || !send.is_ok()) {
+        return "a message could not be started";
+    }
+    const std::string found = outcome(tests::finish(transport, receive.value()).status());
+    const std::string with_length = fmt::format("Aborted: rank {} sent {} bytes where rank {} has room for {}", from,
+                                                room.size() + 1, plane.rank(), room.size());
+    const std::string without = fmt::format("Aborted: rank {} sent more than the {} bytes that rank {} has room for",
+                                            from, room.size(), plane.rank());
+    if (found != with_length && found != without) {
+        return found;
+    }
+    if (outcome(transport.test(send.value()).status()) != found) {
+        return "the transport went on after a failure";
+    }
+    plane.close(false);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return "ok";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -169,6 +255,9 @@ int main(int argc, char** argv) {
         {"pieces", pieces},
         {"stays_until_exit", stays_until_exit},
         {"stays_away", stays_away},
+        {"messages", messages},
+        {"posted_at_the_end", posted_at_the_end},
+        {"too_long", too_long},
     };
     const auto scenario = argc == 2 ? scenarios.find(argv[1]) : scenarios.end();
     const std::string result = scenario == scenarios.end() ? "no such scenario" : scenario->second();

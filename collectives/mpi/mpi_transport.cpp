@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/mpi/mpi_transport.hpp"
+
+#include <sched.h>
+
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace rueda::collectives {
+namespace {
+
+/// The communicator is Rueda's own, and its collectives have tags of their own: these are all there are.
+int tag_of(Transport::Channel channel) { return 1 + static_cast<int>(channel); }
+
+Transport::Ticket ticket_of(std::uint32_t place, std::uint32_t generation) {
+    return (Transport::Ticket{generation} << 32U) | place;
+}
+
+}  // namespace
+
+MpiTransport::MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const MpiLife> life, MPI_Comm communicator,
+                           int rank, int size)
+    : mpi_(std::move(mpi)), life_(std::move(life)), communicator_(communicator), rank_(rank), size_(size) {}
+
+Result<Transport::Ticket> MpiTransport::send(int rank, Channel channel, std::span<const std::byte> bytes) {
+    RUEDA_RETURN_IF_FAILED(check_open("a message to", rank, bytes.size()));
+    return keep(mpi_->isend(bytes, rank, tag_of(channel), communicator_), true, rank, bytes.size());
+}
+
+Result<Transport::Ticket> MpiTransport::receive(int rank, Channel channel, std::span<std::byte> room) {
+    RUEDA_RETURN_IF_FAILED(check_open("a message from", rank, room.size()));
+    return keep(mpi_->irecv(room, rank, tag_of(channel), communicator_), false, rank, room.size());
+}
+
+Result<std::optional<std::size_t>> MpiTransport::test(Ticket ticket) {
+    RUEDA_RETURN_IF_FAILED(failed_);
+    const auto place = static_cast<std::uint32_t>(ticket);
+    RUEDA_ASSERT(place < places_.size() && !places_[place].is_free &&
+                 ticket == ticket_of(place, places_[place].generation));
+    const UnderWay& message = places_[place];
+    RUEDA_RETURN_IF_FAILED(check_open(message.is_send ? "a message to" : "a message from", message.rank, 0));
+    return ask(place);
+}
+
+void MpiTransport::abandon() {
+    fail(failure(ErrorCode::aborted, "the job has ended: rank {} sends and receives no more messages", rank_));
+}
+
+void MpiTransport::fail(const Status& status) {
+    if (failed_.is_ok()) {
+        failed_ = status.code() == ErrorCode::aborted ? status : Status(ErrorCode::aborted, status.message());
+    }
+}
+
+Result<bool> MpiTransport::sends_have_left() {
+    bool all = true;
+    for (std::uint32_t place = 0; place < places_.size(); ++place) {
+        if (!places_[place].is_free && places_[place].is_send) {
+            const auto left = ask(place);
+            RUEDA_RETURN_IF_FAILED(left.status());
+            all = all && left.value().has_value();
+        }
+    }
+    return all;
+}
+
+Status MpiTransport::cancel_receives(std::chrono::milliseconds limit) {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    for (std::uint32_t place = 0; place < places_.size(); ++place) {
+        if (places_[place].is_free) {
+            continue;
+        }
+        if (Status status = mpi_->cancel(places_[place].request); !status.is_ok()) {
+            return sticky(std::move(status));
+        }
+        // Cancelling is an affair of this process alone: this ends at once, or there is something wrong with MPI.
+        while (!places_[place].is_free) {
+            RUEDA_RETURN_IF_FAILED(ask(place).status());
+            if (!places_[place].is_free && std::chrono::steady_clock::now() >= deadline) {
+                return sticky(failure(ErrorCode::aborted,
+                                      "rank {} could not cancel a receive of a message from rank {}", rank_,
+                                      places_[place].rank));
+            }
+        }
+    }
+    return {};
+}
+
+Status MpiTransport::check_open(const char* what, int rank, std::size_t bytes) const {
+    RUEDA_RETURN_IF_FAILED(failed_);
+    RUEDA_ASSERT(rank >= 0 && rank < size_ && rank != rank_ && bytes <= kMostBytes);
+    if (life_->finalized.load(std::memory_order_relaxed)) {
+        return failure(ErrorCode::aborted,
+                       "{} rank {}: the program has called MPI_Finalize while Rueda was in use: call "
+                       "rueda::shutdown() first",
+                       what, rank);
+    }
+    return {};
+}
+
+Result<Transport::Ticket> MpiTransport::keep(Result<MPI_Request> started, bool is_send, int rank, std::size_t bytes) {
+    if (!started.is_ok()) {
+        return sticky(failure(ErrorCode::aborted, "a message {} rank {}: {}", is_send ? "to" : "from", rank,
+                              started.status().message()));
+    }
+    std::uint32_t place = 0;
+    if (free_.empty()) {
+        place = static_cast<std::uint32_t>(places_.size());
+        places_.push_back({});
+    } else {
+        place = free_.back();
+        free_.pop_back();
+    }
+    places_[place] = {started.value(), bytes, rank, places_[place].generation + 1, is_send, false};
+    return ticket_of(place, places_[place].generation);
+}
+
+/// Whether the message at `place` has left or is there.
+Result<std::optional<std::size_t>> MpiTransport::ask(std::uint32_t place) {
+    UnderWay& message = places_[place];
+    const auto answer = mpi_->test_message(message.request);
+    if (!answer.is_ok()) {
+        return sticky(failure(ErrorCode::aborted, "a message {} rank {}: {}", message.is_send ? "to" : "from",
+                              message.rank, answer.status().message()));
+    }
+    if (!answer.value().complete) {
+        return std::optional<std::size_t>();
+    }
+    const UnderWay done = message;
+    release(place);
+    if (done.is_send) {
+        return std::optional(done.bytes);
+    }
+    if (answer.value().truncated) {
+        return sticky(truncated(done, answer.value().bytes));
+    }
+    return std::optional(answer.value().bytes);
+}
+
+/// Some MPIs tell the length of the message, others that of what they have cut off.
+Status MpiTransport::truncated(const UnderWay& receive, std::size_t bytes) const {
+    return bytes > receive.bytes
+               ? failure(ErrorCode::aborted, "rank {} sent {} bytes where rank {} has room for {}", receive.rank, bytes,
+                         rank_, receive.bytes)
+               : failure(ErrorCode::aborted, "rank {} sent more than the {} bytes that rank {} has room for",
+                         receive.rank, receive.bytes, rank_);
+}
+
+Status MpiTransport::sticky(Status status) {
+    fail(status);
+    return status;
+}
+
+void MpiTransport::release(std::uint32_t place) {
+    places_[place].is_free = true;
+    free_.push_back(place);
+}
+
+}  // namespace rueda::collectives

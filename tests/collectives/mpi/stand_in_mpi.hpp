@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "collectives/mpi/mpi_api.hpp"
+
+namespace rueda::tests {
+
+using collectives::MpiApi;
+using collectives::MpiMessage;
+
+/// What was sent and not received, by sender, receiver and tag.
+using Mail = std::map<std::tuple<int, int, int>, std::deque<std::vector<std::byte>>>;
+
+/// A rank's MPI that keeps a diary of what changes something. Collectives are those of a job of one rank; messages go
+/// through `mail`, which several may share. Threads: one for all that share their mail.
+class StandIn final : public MpiApi {
+public:
+    bool is_initialized = false;
+    bool is_finalized = false;
+    int level = MPI_THREAD_MULTIPLE;
+    bool answers = true;  ///< false: requests never complete
+    Status collective;    ///< what collectives return, if a failure
+    std::string version = "Open MPI v9.8.7, package: stand-in";
+    std::string diary;
+    int own_rank = 0;
+    int job_size = 1;
+    std::shared_ptr<Mail> mail = std::make_shared<Mail>();
+    bool delivers = true;       ///< false: what is sent does not leave
+    Status messages;            ///< what calls for messages return, if a failure
+    bool hides_length = false;  ///< of a message that was too long, as some MPIs do
+    std::function<void()> at_finalize;
+
+    bool initialized() override { return is_initialized; }
+    bool finalized() override { return is_finalized; }
+    std::string library_version() override { return version; }
+    Result<int> init_thread(int required) override {
+        diary += required == MPI_THREAD_MULTIPLE ? "init " : "init(?) ";
+        is_initialized = true;
+        return level;
+    }
+    Result<int> query_thread() override { return level; }
+    Status finalize() override {
+        diary += "finalize ";
+        end();
+        return {};
+    }
+    Result<MPI_Comm> duplicate_world() override {
+        diary += "dup ";
+        return MPI_COMM_WORLD;
+    }
+    Status free_communicator(MPI_Comm /*communicator*/) override {
+        diary += "free ";
+        return {};
+    }
+    Result<int> rank(MPI_Comm /*communicator*/) override { return own_rank; }
+    Result<int> size(MPI_Comm /*communicator*/) override { return job_size; }
+    Result<int> call_at_finalize(std::function<void()> called) override {
+        at_finalize = std::move(called);
+        return 1;
+    }
+    Status release_finalize_key(int /*key*/) override {
+        diary += "release ";
+        at_finalize = nullptr;
+        return {};
+    }
+    Result<MPI_Request> iallgather(std::span<const std::byte> mine, std::byte* all, MPI_Comm /*comm*/) override {
+        return collect(mine, all);
+    }
+    Result<MPI_Request> iallgatherv(std::span<const std::byte> mine, std::byte* all, const int* counts,
+                                    const int* offsets, MPI_Comm /*comm*/) override {
+        CHECK(static_cast<std::size_t>(counts[0]) == mine.size());
+        CHECK(offsets[0] == 0);
+        longest = std::max(longest, mine.size());
+        return collect(mine, all);
+    }
+    Result<MPI_Request> ibroadcast(std::span<std::byte> bytes, int /*root*/, MPI_Comm /*comm*/) override {
+        longest = std::max(longest, bytes.size());
+        return started();
+    }
+    Result<MPI_Request> ibarrier(MPI_Comm /*comm*/) override { return started(); }
+    Result<bool> test(MPI_Request& /*request*/) override { return answers; }
+
+    Result<MPI_Request> isend(std::span<const std::byte> bytes, int rank, int tag, MPI_Comm /*comm*/) override {
+        RUEDA_RETURN_IF_FAILED(messages);
+        (*mail)[{own_rank, rank, tag}].emplace_back(bytes.begin(), bytes.end());
+        return keep({rank, tag, {}, true});
+    }
+    Result<MPI_Request> irecv(std::span<std::byte> room, int rank, int tag, MPI_Comm /*comm*/) override {
+        RUEDA_RETURN_IF_FAILED(messages);
+        return keep({rank, tag, room, false});
+    }
+    Result<MpiMessage> test_message(MPI_Request& request) override {
+        RUEDA_RETURN_IF_FAILED(messages);
+        const auto found = under_way_.find(number_of(request));
+        REQUIRE(found != under_way_.end());
+        const UnderWay& mine = found->second;
+        MpiMessage result;
+        auto& queue = (*mail)[{mine.rank, own_rank, mine.tag}];
+        if (mine.is_send || mine.is_cancelled) {
+            result.complete = delivers || mine.is_cancelled;
+        } else if (!queue.empty() && is_first(*found)) {
+            result.complete = true;
+            result.truncated = queue.front().size() > mine.room.size();
+            result.bytes = result.truncated && hides_length ? 0 : queue.front().size();
+            std::copy_n(queue.front().begin(), std::min(queue.front().size(), mine.room.size()), mine.room.begin());
+            queue.pop_front();
+        }
+        if (result.complete) {
+            under_way_.erase(found);
+        }
+        return result;
+    }
+    Status cancel(MPI_Request& request) override {
+        diary += "cancel ";
+        REQUIRE(under_way_.count(number_of(request)) == 1);
+        under_way_.at(number_of(request)).is_cancelled = true;
+        return {};
+    }
+    [[nodiscard]] std::size_t requests() const { return under_way_.size(); }
+
+    /// The program calls MPI_Finalize itself.
+    void end() {
+        is_finalized = true;
+        if (at_finalize) {
+            at_finalize();
+            at_finalize = nullptr;
+        }
+    }
+    std::size_t longest = 0;  ///< piece of one call
+
+private:
+    struct UnderWay {
+        int rank;
+        int tag;
+        std::span<std::byte> room;
+        bool is_send;
+        bool is_cancelled = false;
+    };
+
+    /// What MPI_Request is differs: a pointer, or an int.
+    static int number_of(const MPI_Request& request) {
+        int number = 0;
+        std::memcpy(&number, &request, sizeof(number));
+        return number;
+    }
+    Result<MPI_Request> keep(const UnderWay& started) {
+        under_way_.emplace(++last_, started);
+        MPI_Request request{};
+        std::memcpy(&request, &last_, sizeof(last_));
+        return request;
+    }
+    /// Receives get messages in the order in which they were started.
+    [[nodiscard]] bool is_first(const std::pair<const int, UnderWay>& receive) const {
+        return std::none_of(under_way_.begin(), under_way_.find(receive.first), [&](const auto& other) {
+            return !other.second.is_send && other.second.rank == receive.second.rank &&
+                   other.second.tag == receive.second.tag;
+        });
+    }
+
+    Result<MPI_Request> started() const {
+        return collective.is_ok() ? Result<MPI_Request>(MPI_REQUEST_NULL) : Result<MPI_Request>(collective);
+    }
+    Result<MPI_Request> collect(std::span<const std::byte> mine, std::byte* all) const {
+        if (!mine.empty()) {
+            std::memcpy(all, mine.data(), mine.size());
+        }
+        return started();
+    }
+
+    std::map<int, UnderWay> under_way_;
+    int last_ = 0;
+};
+
+}  // namespace rueda::tests
