@@ -4,9 +4,11 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
@@ -46,23 +48,31 @@ const std::vector<Field>& fields() {
     return all;
 }
 
+struct ValueOfRanks {
+    std::string value;
+    std::vector<std::int32_t> ranks;
+};
+
 /// "ranks 0-2: [3, 4]; rank 3: [3, 5]", the value of the lowest rank first; "" if all agree.
-std::string differing_values(const Field& field, std::span<const Metadata> by_rank) {
-    std::vector<std::string> order;
-    std::map<std::string, std::vector<int>> ranks_of;
-    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-        const std::string value = field.value(by_rank[rank]);
-        if (ranks_of[value].empty()) {
-            order.push_back(value);
-        }
-        ranks_of[value].push_back(static_cast<int>(rank));
+std::string differing_values(const Field& field, std::span<const MetadataOfRanks> groups) {
+    std::map<std::string, std::vector<std::int32_t>> ranks_of;
+    for (const MetadataOfRanks& group : groups) {
+        std::vector<std::int32_t>& ranks = ranks_of[field.value(group.metadata)];
+        ranks.insert(ranks.end(), group.ranks.begin(), group.ranks.end());
     }
-    if (order.size() < 2) {
+    if (ranks_of.size() < 2) {
         return {};
     }
+    std::vector<ValueOfRanks> values;
+    for (auto& [value, ranks] : ranks_of) {
+        std::sort(ranks.begin(), ranks.end());
+        values.push_back({value, std::move(ranks)});
+    }
+    std::sort(values.begin(), values.end(),
+              [](const ValueOfRanks& a, const ValueOfRanks& b) { return a.ranks.front() < b.ranks.front(); });
     std::string text;
-    for (const std::string& value : order) {
-        text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", base::format_ranks(ranks_of[value]), value);
+    for (const ValueOfRanks& value : values) {
+        text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", base::format_ranks(value.ranks), value.value);
     }
     return text;
 }
@@ -101,10 +111,18 @@ bool is_plausible(const Metadata& metadata) {
 }
 
 Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank) {
+    std::vector<MetadataOfRanks> groups;
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+        groups.push_back({by_rank[rank], {static_cast<std::int32_t>(rank)}});
+    }
+    return mismatch_of(name, groups);
+}
+
+Status mismatch_of(std::string_view name, std::span<const MetadataOfRanks> groups) {
     const std::string tensor =
         name.empty() ? std::string("an unnamed tensor (matched by call order)") : fmt::format("tensor '{}'", name);
     for (const Field& field : fields()) {
-        if (const std::string values = differing_values(field, by_rank); !values.empty()) {
+        if (const std::string values = differing_values(field, groups); !values.empty()) {
             return failure(ErrorCode::mismatch, "{}: the ranks disagree about {}: {}", tensor, field.name, values);
         }
     }

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.hpp"
 #include "collectives/operation.hpp"
@@ -51,5 +52,13 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
 ///
 /// `by_rank[r]` is what rank r announced; all plausible, and not all alike.
 [[nodiscard]] Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank);
+
+/// What some ranks announced.
+struct MetadataOfRanks {
+    Metadata metadata;
+    std::vector<std::int32_t> ranks;  ///< ascending, at least one
+};
+/// The same text, from groups of ranks in any order.
+[[nodiscard]] Status mismatch_of(std::string_view name, std::span<const MetadataOfRanks> groups);
 
 }  // namespace rueda::core

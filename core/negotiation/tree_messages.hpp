@@ -51,7 +51,7 @@ struct TensorKey {
 /// All ranks of a host, or of all hosts of a part of the tree, have announced a tensor.
 struct Announcement {
     TensorKey key;
-    std::vector<Claim> claims;   ///< empty: all mean what it was called with the last time
+    std::vector<Claim> claims;   ///< of all its ranks; empty: all mean what it was called with the last time
     std::vector<HostRows> rows;  ///< ascending by host; of operations by rows
 };
 
@@ -109,9 +109,24 @@ struct HeartbeatMessage {};
 
 using TreeMessage = std::variant<UpMessage, DownMessage, AbortMessage, HeartbeatMessage>;
 
+/// Most claims of an announcement. Ranks that mean yet other things are in no claim then: so many values that differ
+/// are a disagreement whatever the rest is, and more than that nobody reads.
+inline constexpr std::size_t kMostClaims = 64;
+/// Longest text of a disagreement or an abort.
+inline constexpr std::size_t kMostTextBytes = 4096;
+
 /// No message is longer, in a job of so many ranks: who receives has that much room, who sends ends a message before.
 [[nodiscard]] std::size_t most_message_bytes(std::uint32_t ranks);
 
+/// What `encode` makes of an UpMessage and a DownMessage without anything in them, and how much longer the parts make
+/// them: who fills a message knows where to stop.
+[[nodiscard]] std::size_t empty_message_bytes();
+[[nodiscard]] std::size_t encoded_bytes(const Announcement& announcement);
+[[nodiscard]] std::size_t encoded_bytes(const Decision& decision);
+inline constexpr std::size_t kReleaseBytes = 12;
+inline constexpr std::size_t kShuttingDownBytes = 4;
+
+/// An abort's text becomes one line of at most kMostTextBytes.
 [[nodiscard]] std::vector<std::byte> encode(const TreeMessage& message);
 /// `ranks`, `hosts`: of the job. Internal, saying what is wrong, for bytes that no leader writes.
 [[nodiscard]] Result<TreeMessage> parse_tree_message(std::span<const std::byte> bytes, std::uint32_t ranks,

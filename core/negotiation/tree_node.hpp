@@ -3,12 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/status.hpp"
 #include "core/negotiation/tree_messages.hpp"
+#include "core/negotiation/tree_root.hpp"
 
 namespace rueda::core {
 
@@ -40,19 +45,25 @@ public:
     // ---- what this host's ranks do ----------------------------------------------------------------------------
     /// All its ranks have announced a tensor; not before the last decision on it was handed out.
     void announce(Announcement announcement);
-    /// The host will announce the name by name the next time. It has nothing pending in it.
+    /// The host will announce the name by name the next time. It has nothing pending in it. All hosts hold an id after
+    /// each call of it; after a disagreement those that held it before.
     void release(std::uint64_t id);
     void shut_down(std::int32_t rank);
     /// All its ranks have shut down.
     void close();
-    /// Root: so many of the batches that next_decision() handed out are executed on this host.
+    /// Root: so many of the batches that next_decision() handed out, since the beginning, are executed on this host.
     void executed(std::uint64_t batches);
 
     // ---- messages -----------------------------------------------------------------------------------------------
-    /// From the parent or a child. Internal: what no working leader sends; the job has to end.
+    /// From the parent or a child. Internal: what no working leader sends; the job has to end. Aborted: the reason of
+    /// an AbortMessage. Heartbeats change nothing.
     [[nodiscard]] Status receive(std::uint32_t from_host, const TreeMessage& message);
     /// What is to be sent to a neighbour now, if anything; the caller asks when the last message to it has left.
     [[nodiscard]] std::optional<TreeMessage> next_message(std::uint32_t to_host);
+
+    /// Internal once something was received, or announced here, that does not fit; from then on receive() returns it as
+    /// well, whatever comes, and nothing is handed out any more.
+    [[nodiscard]] const Status& status() const { return failure_; }
 
     // ---- decisions ------------------------------------------------------------------------------------------------
     /// The next one for this host, in order. A batch's calls come together: once the first is handed out, so are the
@@ -60,12 +71,99 @@ public:
     [[nodiscard]] std::optional<Decision> next_decision();
 
     /// For the stall report: what this host (or its part of the tree) announced and the root has not decided on, with
-    /// the hosts of this node's part of the tree that have not announced it.
+    /// the hosts of this node's part of the tree that have not announced it. Of a child that has not, its whole part of
+    /// the tree: who in it has, only the child knows.
     struct Pending {
         std::string name;  ///< "" without
         std::vector<std::uint32_t> missing_hosts;
     };
     [[nodiscard]] std::vector<Pending> pending() const;
+
+private:
+    /// Who announces to this node: its own host, or a child for its part of the tree.
+    struct Contributor {
+        std::vector<std::uint32_t> hosts;  ///< ascending
+        std::vector<RankRange> ranks;      ///< united
+    };
+    /// A tensor that somebody announced and the root has not decided on.
+    struct Entry {
+        std::uint64_t order = 0;         ///< of the first announcements
+        std::vector<std::uint32_t> who;  ///< contributors, as they announced
+        bool by_name = false;            ///< somebody did
+        std::uint64_t id = 0;            ///< as somebody did
+        std::vector<Claim> claims;       ///< empty while nobody made any
+        std::vector<HostRows> rows;
+    };
+    struct Child {
+        std::uint64_t taken = 0;         ///< number of its last message
+        std::uint64_t acknowledged = 0;  ///< number that it was last told
+        std::uint64_t sent = 0;          ///< decisions before this position are sent
+        std::uint64_t closed_hosts = 0;
+    };
+    /// To the parent, behind the message that is under way.
+    struct Outbox {
+        std::map<std::uint64_t, std::uint32_t> releases;  ///< hosts by id
+        std::deque<Announcement> announcements;
+        std::deque<std::int32_t> shutting_down;
+        std::uint32_t closed_hosts = 0;
+    };
+
+    static constexpr std::uint32_t kOwn = 0;  ///< contributor; child i is i + 1
+
+    void find_contributors(const std::vector<std::int32_t>& host_of);
+    [[nodiscard]] std::optional<std::uint32_t> child_number(std::uint32_t host) const;
+
+    [[nodiscard]] Status take(std::uint32_t from_host, const TreeMessage& message);
+    [[nodiscard]] Status take(const UpMessage& message, std::uint32_t child);
+    [[nodiscard]] Status take(const DownMessage& message);
+    [[nodiscard]] Status take_announcement(Announcement announcement, std::uint32_t contributor);
+    [[nodiscard]] Status take_release(const Release& release, std::uint32_t contributor);
+    [[nodiscard]] Status take_shutdown(std::int32_t rank, std::uint32_t contributor);
+    [[nodiscard]] Status take_closed(std::uint32_t hosts);
+
+    [[nodiscard]] Result<TensorKey> key_of(const TensorKey& announced) const;
+    [[nodiscard]] Entry* find(const TensorKey& key);
+    Entry& find_or_add(const TensorKey& key);
+    void erase(const TensorKey& key);
+    [[nodiscard]] Status check(const Announcement& announcement, std::uint32_t contributor) const;
+    void gather(Entry& entry, Announcement announcement, std::uint32_t contributor);
+    [[nodiscard]] Status complete(const TensorKey& key, Entry& entry);
+    [[nodiscard]] Pending pending_of(const std::string& name, const Entry& entry) const;
+
+    /// A decision has come, or was taken: learns from it, and keeps it for the children and for this host.
+    [[nodiscard]] Status pass_on(Decision decision);
+    [[nodiscard]] Status learn(const Decision& decision);
+    void begin_closing();
+    void draw_from_root();
+    void drop_what_everybody_has();
+    [[nodiscard]] std::optional<TreeMessage> message_up();
+    [[nodiscard]] std::optional<TreeMessage> message_down(Child& child);
+
+    Status note(Status status);
+
+    Options options_;
+    std::size_t most_bytes_ = 0;                            ///< of a message
+    std::vector<Contributor> contributors_;                 ///< own host, then the children in order
+    std::vector<std::uint32_t> contributor_of_;             ///< by host
+    std::vector<std::uint32_t> ranks_on_;                   ///< by host
+    std::optional<TreeRoot> root_;                          ///< on the root
+    std::unordered_map<std::uint64_t, std::string> names_;  ///< by id
+    std::unordered_map<std::string, Entry> pending_;
+    std::unordered_map<std::uint64_t, Entry> pending_calls_;  ///< without names, by call number
+    std::uint64_t entries_ = 0;                               ///< that ever were
+
+    Outbox outbox_;
+    std::uint64_t last_sent_up_ = 0;  ///< number
+    std::uint64_t acknowledged_up_ = 0;
+
+    std::deque<Decision> decisions_;    ///< that somebody still has to get
+    std::uint64_t first_decision_ = 0;  ///< position of the front
+    std::uint64_t whole_ = 0;           ///< position behind the last that ends a batch, or is no call
+    std::uint64_t handed_out_ = 0;
+    std::vector<Child> children_;
+    bool closing_ = false;
+    bool closed_ = false;
+    Status failure_;
 };
 
 }  // namespace rueda::core

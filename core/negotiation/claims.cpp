@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/negotiation/claims.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace rueda::core {
+namespace {
+
+bool same_meaning(const Claim& a, const Claim& b) {
+    return a.metadata.has_value() == b.metadata.has_value() && (!a.metadata || agree(*a.metadata, *b.metadata));
+}
+
+std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {
+    std::vector<RankRange> ranges;
+    for (const Claim& claim : claims) {
+        ranges.insert(ranges.end(), claim.ranks.begin(), claim.ranks.end());
+    }
+    return ranges;
+}
+
+std::uint64_t count_of(std::span<const RankRange> ranges) {
+    std::uint64_t count = 0;
+    for (const RankRange& range : ranges) {
+        count += static_cast<std::uint64_t>(std::int64_t{range.last} - range.first + 1);
+    }
+    return count;
+}
+
+/// Both `united`.
+bool all_within(std::span<const RankRange> inner, std::span<const RankRange> outer) {
+    return std::all_of(inner.begin(), inner.end(), [outer](const RankRange& range) {
+        return std::any_of(outer.begin(), outer.end(), [range](const RankRange& around) {
+            return around.first <= range.first && range.last <= around.last;
+        });
+    });
+}
+
+/// "; ranks 70, 71: other values", where claims were dropped.
+std::string unlisted_ranks(const std::vector<Claim>& claims, std::uint32_t ranks) {
+    const std::vector<RankRange> listed = united(ranges_of(claims));
+    std::vector<std::int32_t> unlisted;
+    for (std::int32_t rank = 0; static_cast<std::uint32_t>(rank) < ranks; ++rank) {
+        if (!contains(listed, rank)) {
+            unlisted.push_back(rank);
+        }
+    }
+    return unlisted.empty() ? std::string() : fmt::format("; {}: other values", base::format_ranks(unlisted));
+}
+
+/// At most kMostTextBytes, whole characters of UTF-8.
+std::string shortened(std::string text) {
+    constexpr std::string_view kMore = "…";
+    if (text.size() <= kMostTextBytes) {
+        return text;
+    }
+    std::size_t length = kMostTextBytes - kMore.size();
+    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80) {
+        --length;
+    }
+    return text.substr(0, length) + std::string(kMore);
+}
+
+}  // namespace
+
+std::vector<RankRange> ranges_of(std::span<const std::int32_t> ranks) {
+    std::vector<RankRange> ranges;
+    for (const std::int32_t rank : ranks) {
+        if (!ranges.empty() && ranges.back().last + 1 == rank) {
+            ranges.back().last = rank;
+        } else {
+            ranges.push_back({rank, rank});
+        }
+    }
+    return ranges;
+}
+
+std::vector<std::int32_t> ranks_of(std::span<const RankRange> ranges) {
+    std::vector<std::int32_t> ranks;
+    for (const RankRange& range : ranges) {
+        for (std::int32_t rank = range.first; rank <= range.last; ++rank) {
+            ranks.push_back(rank);
+        }
+    }
+    return ranks;
+}
+
+std::vector<RankRange> united(std::vector<RankRange> ranges) {
+    std::sort(ranges.begin(), ranges.end(), [](const RankRange& a, const RankRange& b) { return a.first < b.first; });
+    std::vector<RankRange> result;
+    for (const RankRange& range : ranges) {
+        if (!result.empty() && range.first <= result.back().last + 1) {
+            result.back().last = std::max(result.back().last, range.last);
+        } else {
+            result.push_back(range);
+        }
+    }
+    return result;
+}
+
+bool contains(std::span<const RankRange> ranges, std::int32_t rank) {
+    const auto behind =
+        std::upper_bound(ranges.begin(), ranges.end(), rank,
+                         [](std::int32_t value, const RankRange& range) { return value < range.first; });
+    return behind != ranges.begin() && std::prev(behind)->last >= rank;
+}
+
+Status check_claims(const std::vector<Claim>& claims, std::span<const RankRange> ranks) {
+    const std::vector<RankRange> all = ranges_of(claims);
+    const std::vector<RankRange> together = united(all);
+    const bool each_once = count_of(all) == count_of(together);
+    const bool complete = std::equal(together.begin(), together.end(), ranks.begin(), ranks.end()) ||
+                          (claims.size() >= kMostClaims && all_within(together, ranks));
+    if (each_once && complete) {
+        return {};
+    }
+    return failure(ErrorCode::internal, "claims of {}{}, and {} are meant", base::format_ranks(ranks_of(together)),
+                   each_once ? "" : ", some of them twice", base::format_ranks(ranks_of(ranks)));
+}
+
+void merge(std::vector<Claim>& claims, Claim claim) {
+    const auto same =
+        std::find_if(claims.begin(), claims.end(), [&claim](const Claim& other) { return same_meaning(other, claim); });
+    if (same != claims.end()) {
+        same->ranks.insert(same->ranks.end(), claim.ranks.begin(), claim.ranks.end());
+        same->ranks = united(std::move(same->ranks));
+    } else if (claims.size() < kMostClaims) {
+        claim.ranks = united(std::move(claim.ranks));
+        claims.push_back(std::move(claim));
+    }
+}
+
+Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& claims,
+                              const std::optional<Metadata>& last_called, std::uint32_t ranks) {
+    for (const Claim& claim : claims) {
+        if (!claim.metadata && !last_called) {
+            return failure(ErrorCode::internal, "{} announced tensor {} as it was called before, and it never was",
+                           base::format_ranks(ranks_of(claim.ranks)), base::quote(name));
+        }
+    }
+    const auto meaning_of = [&last_called](const Claim& claim) -> const Metadata& {
+        return claim.metadata ? *claim.metadata : *last_called;
+    };
+    const Metadata& first = meaning_of(claims.front());
+    if (std::all_of(claims.begin(), claims.end(),
+                    [&](const Claim& claim) { return agree(meaning_of(claim), first); })) {
+        return first;
+    }
+    std::vector<MetadataOfRanks> groups;
+    for (const Claim& claim : claims) {
+        groups.push_back({meaning_of(claim), ranks_of(claim.ranks)});
+    }
+    const Status mismatch = mismatch_of(name, groups);
+    return Status(mismatch.code(), shortened(mismatch.message() + unlisted_ranks(claims, ranks)));
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "core/negotiation/metadata.hpp"
+#include "core/negotiation/tree_messages.hpp"
+
+/// What groups of ranks mean with a tensor: merging it on the way up the tree, and comparing it at the root.
+namespace rueda::core {
+
+/// `ranks` ascending, each once.
+[[nodiscard]] std::vector<RankRange> ranges_of(std::span<const std::int32_t> ranks);
+[[nodiscard]] std::vector<std::int32_t> ranks_of(std::span<const RankRange> ranges);
+/// Ascending, and as few as possible.
+[[nodiscard]] std::vector<RankRange> united(std::vector<RankRange> ranges);
+[[nodiscard]] bool contains(std::span<const RankRange> ranges, std::int32_t rank);
+
+/// Whether the claims are those of all of `ranks` (`united`), and each rank's once. Of kMostClaims claims, some ranks'
+/// may be missing.
+[[nodiscard]] Status check_claims(const std::vector<Claim>& claims, std::span<const RankRange> ranks);
+
+/// Adds a claim of other ranks to those that mean the same. The ranks of what would be more than kMostClaims are
+/// dropped.
+void merge(std::vector<Claim>& claims, Claim claim);
+
+/// What all ranks mean, or the Mismatch that says who means what. At least one claim; `last_called`: what those without
+/// metadata mean, Internal where there are such and it is none; `ranks`: everybody.
+[[nodiscard]] Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& claims,
+                                            const std::optional<Metadata>& last_called, std::uint32_t ranks);
+
+}  // namespace rueda::core

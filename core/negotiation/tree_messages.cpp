@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/negotiation/tree_messages.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <string_view>
+#include <utility>
+
+#include "collectives/wire.hpp"
+
+namespace rueda::core {
+namespace {
+
+using collectives::WireReader;
+using collectives::WireWriter;
+
+// The bytes of a message: its kind, then the fields in the order of the structs; lists with their length first. A value
+// has one form only, so that what was parsed and is encoded again gives the same bytes.
+
+enum class MessageKind : std::uint8_t { up = 1, down = 2, abort = 3, heartbeat = 4 };
+enum class KeyKind : std::uint8_t { id = 1, name = 2, call = 3 };
+
+/// Which fields of a decision follow.
+enum : std::uint8_t { kEndsBatch = 1, kHasId = 2, kHasName = 4, kHasCall = 8, kHasRows = 16, kAllFlags = 31 };
+
+constexpr std::size_t kNumberBytes = sizeof(std::uint64_t);
+constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
+/// Kind and fields of an UpMessage, with the lengths of its three lists; a DownMessage has less.
+constexpr std::size_t kUpHeadBytes = 1 + kNumberBytes + 3 * kLengthBytes + sizeof(std::uint32_t);
+
+// ---- encode
+// ----------------------------------------------------------------------------------------------------------
+
+std::uint32_t length_of(std::size_t count) { return static_cast<std::uint32_t>(count); }
+
+void put(WireWriter& out, const Metadata& metadata) {
+    out.number(metadata.operation);
+    out.number(metadata.dtype);
+    out.number(metadata.reduce_op);
+    out.number(metadata.ndim);
+    out.number(metadata.root);
+    out.number(metadata.process_set);
+    out.number(metadata.group);
+    out.number(std::bit_cast<std::uint64_t>(metadata.prescale));
+    out.number(std::bit_cast<std::uint64_t>(metadata.postscale));
+    for (int i = 0; i < metadata.ndim; ++i) {
+        out.number(metadata.shape[i]);
+    }
+}
+
+void put(WireWriter& out, const Claim& claim) {
+    out.number(static_cast<std::uint8_t>(claim.metadata ? 1 : 0));
+    if (claim.metadata) {
+        put(out, *claim.metadata);
+    }
+    out.number(length_of(claim.ranks.size()));
+    for (const RankRange& range : claim.ranks) {
+        out.number(range.first);
+        out.number(range.last);
+    }
+}
+
+void put(WireWriter& out, std::span<const std::int64_t> rows) {
+    out.number(length_of(rows.size()));
+    out.append(std::as_bytes(rows));
+}
+
+KeyKind kind_of(const TensorKey& key) { return key.call ? KeyKind::call : key.id != 0 ? KeyKind::id : KeyKind::name; }
+
+/// 12 bytes where it is by id and has neither claims nor rows, as nearly all are.
+void put(WireWriter& out, const Announcement& announcement) {
+    const KeyKind kind = kind_of(announcement.key);
+    out.number(static_cast<std::uint8_t>(kind));
+    out.number(static_cast<std::uint8_t>(announcement.claims.size()));
+    out.number(static_cast<std::uint16_t>(announcement.rows.empty() ? 0 : 1));
+    if (kind == KeyKind::name) {
+        out.text(announcement.key.name);
+    } else {
+        out.number(kind == KeyKind::id ? announcement.key.id : *announcement.key.call);
+    }
+    for (const Claim& claim : announcement.claims) {
+        put(out, claim);
+    }
+    if (!announcement.rows.empty()) {
+        out.number(length_of(announcement.rows.size()));
+        for (const HostRows& rows : announcement.rows) {
+            out.number(rows.host);
+            put(out, rows.rows);
+        }
+    }
+}
+
+std::uint8_t flags_of(const Decision& decision) {
+    return static_cast<std::uint8_t>((decision.ends_batch ? kEndsBatch : 0) | (decision.id != 0 ? kHasId : 0) |
+                                     (decision.name.empty() ? 0 : kHasName) | (decision.call ? kHasCall : 0) |
+                                     (decision.rows.empty() ? 0 : kHasRows));
+}
+
+void put(WireWriter& out, const Decision& decision) {
+    out.number(static_cast<std::uint8_t>(decision.kind));
+    out.number(flags_of(decision));
+    if (decision.id != 0) {
+        out.number(decision.id);
+    }
+    if (!decision.name.empty()) {
+        out.text(decision.name);
+    }
+    if (decision.call) {
+        out.number(*decision.call);
+    }
+    if (!decision.rows.empty()) {
+        put(out, decision.rows);
+    }
+    if (decision.kind == DecisionKind::call) {
+        out.number(decision.operation);
+        out.number(decision.bytes);
+    } else if (decision.kind == DecisionKind::disagreed) {
+        out.text(decision.text);
+    } else if (decision.kind == DecisionKind::closing) {
+        out.number(decision.rank);
+    }
+}
+
+void put(WireWriter& out, const UpMessage& message) {
+    out.number(static_cast<std::uint8_t>(MessageKind::up));
+    out.number(message.number);
+    out.number(length_of(message.releases.size()));
+    for (const Release& release : message.releases) {
+        out.number(release.id);
+        out.number(release.hosts);
+    }
+    out.number(length_of(message.announcements.size()));
+    for (const Announcement& announcement : message.announcements) {
+        put(out, announcement);
+    }
+    out.number(length_of(message.shutting_down.size()));
+    for (const std::int32_t rank : message.shutting_down) {
+        out.number(rank);
+    }
+    out.number(message.closed_hosts);
+}
+
+void put(WireWriter& out, const DownMessage& message) {
+    out.number(static_cast<std::uint8_t>(MessageKind::down));
+    out.number(message.acknowledged);
+    out.number(length_of(message.decisions.size()));
+    for (const Decision& decision : message.decisions) {
+        put(out, decision);
+    }
+}
+
+void put(WireWriter& out, const AbortMessage& message) {
+    out.number(static_cast<std::uint8_t>(MessageKind::abort));
+    out.number(message.code);
+    out.text(collectives::printable(message.text, kMostTextBytes));
+}
+
+void put(WireWriter& out, const HeartbeatMessage& /*message*/) {
+    out.number(static_cast<std::uint8_t>(MessageKind::heartbeat));
+}
+
+// ---- parse
+// -----------------------------------------------------------------------------------------------------------
+
+/// Takes a message apart. Lists grow as their elements are found, so a length that is too large costs nothing.
+class Parser {
+public:
+    Parser(std::span<const std::byte> bytes, std::uint32_t ranks, std::uint32_t hosts)
+        : in_(bytes), ranks_(ranks), hosts_(hosts) {}
+
+    Result<TreeMessage> message() {
+        TreeMessage message = content();
+        if (wrong_.empty() && !in_.complete()) {
+            wrong_ = in_.intact() ? "there are bytes behind its end" : "it ends too early, or a text in it is too long";
+        }
+        if (!wrong_.empty()) {
+            return failure(ErrorCode::internal, "a message between hosts is damaged: {}", wrong_);
+        }
+        return message;
+    }
+
+private:
+    TreeMessage content() {
+        const auto kind = in_.number<std::uint8_t>();
+        switch (static_cast<MessageKind>(kind)) {
+            case MessageKind::up:
+                return up();
+            case MessageKind::down:
+                return down();
+            case MessageKind::abort:
+                return abort();
+            case MessageKind::heartbeat:
+                return HeartbeatMessage{};
+        }
+        expect(false, "its kind is {}", kind);
+        return HeartbeatMessage{};
+    }
+
+    UpMessage up() {
+        UpMessage message;
+        message.number = in_.number<std::uint64_t>();
+        expect(message.number != 0, "its number is 0");
+        each([&] { message.releases.push_back(release()); });
+        each([&] { message.announcements.push_back(announcement()); });
+        each([&] { message.shutting_down.push_back(rank()); });
+        message.closed_hosts = in_.number<std::uint32_t>();
+        expect(message.closed_hosts <= hosts_, "{} of {} hosts have closed", message.closed_hosts, hosts_);
+        return message;
+    }
+
+    DownMessage down() {
+        DownMessage message;
+        message.acknowledged = in_.number<std::uint64_t>();
+        each([&] { message.decisions.push_back(decision()); });
+        return message;
+    }
+
+    AbortMessage abort() {
+        AbortMessage message;
+        message.code = in_.number<std::int32_t>();
+        expect(message.code > 0 && message.code <= static_cast<std::int32_t>(ErrorCode::internal),
+               "its error code is {}", message.code);
+        message.text = in_.text(kMostTextBytes);
+        expect(collectives::printable(message.text, kMostTextBytes) == message.text,
+               "the reason it gives is more than a line");
+        return message;
+    }
+
+    Release release() {
+        Release release;
+        release.id = in_.number<std::uint64_t>();
+        release.hosts = in_.number<std::uint32_t>();
+        expect(release.id != 0 && release.hosts != 0 && release.hosts <= hosts_, "id {} is released by {} of {} hosts",
+               release.id, release.hosts, hosts_);
+        return release;
+    }
+
+    Announcement announcement() {
+        Announcement announcement;
+        const auto kind = in_.number<std::uint8_t>();
+        const auto claims = in_.number<std::uint8_t>();
+        const auto has_rows = in_.number<std::uint16_t>();
+        expect(claims <= kMostClaims, "an announcement has {} claims, and {} are the most", claims, kMostClaims);
+        expect(has_rows <= 1, "an announcement has the flags {}", has_rows);
+        announcement.key = key(kind);
+        for (unsigned i = 0; i < claims && goes_on(); ++i) {
+            announcement.claims.push_back(claim());
+        }
+        if (has_rows == 1) {
+            std::int64_t before = -1;
+            each([&] {
+                announcement.rows.push_back(host_rows(before));
+                before = announcement.rows.back().host;
+            });
+            expect(!announcement.rows.empty(), "an announcement has first dimensions of no host");
+        }
+        return announcement;
+    }
+
+    TensorKey key(std::uint8_t kind) {
+        TensorKey key;
+        if (kind == static_cast<std::uint8_t>(KeyKind::id)) {
+            key.id = id();
+        } else if (kind == static_cast<std::uint8_t>(KeyKind::name)) {
+            key.name = name();
+        } else {
+            expect(kind == static_cast<std::uint8_t>(KeyKind::call), "a tensor is named in the unknown way {}", kind);
+            key.call = in_.number<std::uint64_t>();
+        }
+        return key;
+    }
+
+    std::uint64_t id() {
+        const auto id = in_.number<std::uint64_t>();
+        expect(id != 0, "a tensor has the id 0");
+        return id;
+    }
+    std::string name() {
+        std::string name = in_.text(RUEDA_MAX_NAME);
+        expect(!name.empty(), "a name is empty");
+        return name;
+    }
+    std::int32_t rank() {
+        const auto rank = in_.number<std::int32_t>();
+        expect(is_rank(rank), "rank {} is not one of {}", rank, ranks_);
+        return rank;
+    }
+    [[nodiscard]] bool is_rank(std::int32_t rank) const {
+        return rank >= 0 && static_cast<std::uint32_t>(rank) < ranks_;
+    }
+
+    Claim claim() {
+        Claim claim;
+        const auto has_metadata = in_.number<std::uint8_t>();
+        expect(has_metadata <= 1, "a claim has the flags {}", has_metadata);
+        if (has_metadata == 1) {
+            claim.metadata = metadata();
+        }
+        std::int32_t before = -1;
+        each([&] {
+            const RankRange range = {in_.number<std::int32_t>(), in_.number<std::int32_t>()};
+            expect(range.first > before && range.first <= range.last && is_rank(range.last),
+                   "a claim has the ranks {} to {} behind {}, of {}", range.first, range.last, before, ranks_);
+            before = range.last;
+            claim.ranks.push_back(range);
+        });
+        expect(!claim.ranks.empty(), "a claim is nobody's");
+        return claim;
+    }
+
+    Metadata metadata() {
+        Metadata metadata;
+        metadata.operation = in_.number<std::uint8_t>();
+        metadata.dtype = in_.number<std::uint8_t>();
+        metadata.reduce_op = in_.number<std::uint8_t>();
+        metadata.ndim = in_.number<std::uint8_t>();
+        metadata.root = in_.number<std::int32_t>();
+        metadata.process_set = in_.number<std::int32_t>();
+        metadata.group = in_.number<std::uint32_t>();
+        metadata.prescale = std::bit_cast<double>(in_.number<std::uint64_t>());
+        metadata.postscale = std::bit_cast<double>(in_.number<std::uint64_t>());
+        expect(metadata.ndim <= RUEDA_MAX_DIMENSIONS, "a tensor has {} dimensions", metadata.ndim);
+        for (int i = 0; i < metadata.ndim && goes_on(); ++i) {
+            metadata.shape[i] = in_.number<std::int64_t>();
+        }
+        expect(is_plausible(metadata) && is_rank(metadata.root), "metadata that no rank means");
+        return metadata;
+    }
+
+    HostRows host_rows(std::int64_t host_before) {
+        HostRows rows;
+        rows.host = in_.number<std::uint32_t>();
+        expect(rows.host > host_before && rows.host < hosts_, "first dimensions of host {} behind {}, of {}", rows.host,
+               host_before, hosts_);
+        rows.rows = first_dimensions();
+        return rows;
+    }
+    std::vector<std::int64_t> first_dimensions() {
+        std::vector<std::int64_t> rows;
+        each([&] {
+            rows.push_back(in_.number<std::int64_t>());
+            expect(rows.back() >= 0, "a first dimension is {}", rows.back());
+        });
+        expect(!rows.empty() && rows.size() <= ranks_, "{} first dimensions for {} ranks", rows.size(), ranks_);
+        return rows;
+    }
+
+    Decision decision() {
+        Decision decision;
+        const auto kind = in_.number<std::uint8_t>();
+        const auto flags = in_.number<std::uint8_t>();
+        decision.kind = static_cast<DecisionKind>(kind);
+        expect(kind >= static_cast<std::uint8_t>(DecisionKind::call) &&
+                   kind <= static_cast<std::uint8_t>(DecisionKind::forget),
+               "a decision is of the kind {}", kind);
+        expect(may_have(decision.kind, flags), "a decision of the kind {} has the flags {}", kind, flags);
+        decision.ends_batch = (flags & kEndsBatch) != 0;
+        if ((flags & kHasId) != 0) {
+            decision.id = id();
+        }
+        if ((flags & kHasName) != 0) {
+            decision.name = name();
+        }
+        if ((flags & kHasCall) != 0) {
+            decision.call = in_.number<std::uint64_t>();
+        }
+        if ((flags & kHasRows) != 0) {
+            decision.rows = first_dimensions();
+        }
+        rest_of(decision);
+        return decision;
+    }
+
+    static bool may_have(DecisionKind kind, std::uint8_t flags) {
+        if (flags > kAllFlags) {
+            return false;
+        }
+        const bool has_id = (flags & kHasId) != 0;
+        const bool has_name = (flags & kHasName) != 0;
+        const bool has_call = (flags & kHasCall) != 0;
+        switch (kind) {
+            case DecisionKind::call:
+                return has_call ? !has_id && !has_name : has_id;
+            case DecisionKind::disagreed:
+                return (flags & (kEndsBatch | kHasRows)) == 0 && (has_call ? !has_id && !has_name : has_id || has_name);
+            case DecisionKind::closing:
+            case DecisionKind::closed:
+                return flags == 0;
+            case DecisionKind::forget:
+                return flags == kHasId;
+        }
+        return false;
+    }
+
+    void rest_of(Decision& decision) {
+        if (decision.kind == DecisionKind::call) {
+            decision.operation = in_.number<std::uint8_t>();
+            decision.bytes = in_.number<std::uint64_t>();
+            expect(decision.operation <= static_cast<std::uint8_t>(collectives::Operation::reducescatter),
+                   "the operation {} is called", decision.operation);
+            const bool by_rows = is_by_rows(static_cast<collectives::Operation>(decision.operation));
+            expect(decision.rows.size() == (by_rows ? ranks_ : 0),
+                   "the operation {} is called with {} first dimensions", decision.operation, decision.rows.size());
+        } else if (decision.kind == DecisionKind::disagreed) {
+            decision.text = in_.text(kMostTextBytes);
+            expect(!decision.text.empty(), "a disagreement says nothing");
+        } else if (decision.kind == DecisionKind::closing) {
+            decision.rank = rank();
+        }
+    }
+
+    template <class Element>
+    void each(Element element) {
+        const auto count = in_.number<std::uint32_t>();
+        for (std::uint32_t i = 0; i < count && goes_on(); ++i) {
+            element();
+        }
+    }
+    [[nodiscard]] bool goes_on() const { return wrong_.empty() && in_.intact(); }
+
+    /// The first thing that is wrong is reported; bytes that were missing are the reason of others.
+    template <class... Args>
+    void expect(bool holds, fmt::format_string<Args...> text, Args&&... args) {
+        if (!holds && goes_on()) {
+            wrong_ = fmt::format(text, std::forward<Args>(args)...);
+        }
+    }
+
+    WireReader in_;
+    std::uint32_t ranks_;
+    std::uint32_t hosts_;
+    std::string wrong_;
+};
+
+// ---- lengths
+// ---------------------------------------------------------------------------------------------------------
+
+std::size_t encoded_bytes(const Claim& claim) {
+    constexpr std::size_t kMetadataHead = offsetof(Metadata, shape);
+    const std::size_t metadata =
+        claim.metadata ? kMetadataHead + sizeof(std::int64_t) * static_cast<std::size_t>(claim.metadata->ndim) : 0;
+    return 1 + metadata + kLengthBytes + sizeof(RankRange) * claim.ranks.size();
+}
+
+std::size_t encoded_bytes(std::span<const std::int64_t> rows) { return kLengthBytes + rows.size_bytes(); }
+
+}  // namespace
+
+std::size_t most_message_bytes(std::uint32_t ranks) {
+    // The longest announcement has a name, kMostClaims claims (not 200 bytes each), and for a rank at most 8 bytes of
+    // ranges of ranks and, alone on its host, 16 bytes of first dimensions. Nothing else that cannot be split is
+    // longer.
+    constexpr std::size_t kLongestHead = 32 * 1024;
+    constexpr std::size_t kPerRank = 24;
+    constexpr std::size_t kLeast = 64 * 1024;
+    return std::max(kLeast, kLongestHead + kPerRank * ranks);
+}
+
+std::size_t empty_message_bytes() { return kUpHeadBytes; }
+
+std::size_t encoded_bytes(const Announcement& announcement) {
+    std::size_t bytes = 4;
+    bytes += kind_of(announcement.key) == KeyKind::name ? kLengthBytes + announcement.key.name.size() : kNumberBytes;
+    for (const Claim& claim : announcement.claims) {
+        bytes += encoded_bytes(claim);
+    }
+    if (!announcement.rows.empty()) {
+        bytes += kLengthBytes;
+        for (const HostRows& rows : announcement.rows) {
+            bytes += sizeof(rows.host) + encoded_bytes(rows.rows);
+        }
+    }
+    return bytes;
+}
+
+std::size_t encoded_bytes(const Decision& decision) {
+    std::size_t bytes = 2;
+    bytes += decision.id != 0 ? kNumberBytes : 0;
+    bytes += decision.name.empty() ? 0 : kLengthBytes + decision.name.size();
+    bytes += decision.call ? kNumberBytes : 0;
+    bytes += decision.rows.empty() ? 0 : encoded_bytes(decision.rows);
+    bytes += decision.kind == DecisionKind::call ? 1 + kNumberBytes : 0;
+    bytes += decision.kind == DecisionKind::disagreed ? kLengthBytes + decision.text.size() : 0;
+    bytes += decision.kind == DecisionKind::closing ? sizeof(decision.rank) : 0;
+    return bytes;
+}
+
+std::vector<std::byte> encode(const TreeMessage& message) {
+    WireWriter out;
+    std::visit([&out](const auto& content) { put(out, content); }, message);
+    return std::move(out).take();
+}
+
+Result<TreeMessage> parse_tree_message(std::span<const std::byte> bytes, std::uint32_t ranks, std::uint32_t hosts) {
+    return Parser(bytes, ranks, hosts).message();
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/negotiation/tree_node.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/text.hpp"
+#include "core/negotiation/claims.hpp"
+
+namespace rueda::core {
+namespace {
+
+constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
+
+/// As a message calls it.
+std::string text_of(const TensorKey& key) {
+    if (key.call) {
+        return fmt::format("the operation without a name, number {}", *key.call);
+    }
+    return key.name.empty() ? fmt::format("the tensor of id {}", key.id) : "tensor " + base::quote(key.name);
+}
+
+}  // namespace
+
+// ---- shape
+// -----------------------------------------------------------------------------------------------------------
+
+std::optional<std::uint32_t> TreeShape::parent(std::uint32_t host) const {
+    return host == 0 ? std::nullopt : std::optional((host - 1) / radix);
+}
+
+std::vector<std::uint32_t> TreeShape::children(std::uint32_t host) const {
+    std::vector<std::uint32_t> children;
+    const std::uint64_t first = std::uint64_t{radix} * host + 1;
+    for (std::uint64_t child = first; child < first + radix && child < hosts; ++child) {
+        children.push_back(static_cast<std::uint32_t>(child));
+    }
+    return children;
+}
+
+TreeNode::TreeNode(Options options) : options_(std::move(options)) {
+    RUEDA_ASSERT(options_.shape.radix > 0 && options_.host < options_.shape.hosts);
+    const auto ranks = static_cast<std::uint32_t>(options_.host_of.size());
+    most_bytes_ = most_message_bytes(ranks);
+    find_contributors(options_.host_of);
+    if (options_.host == 0) {
+        TreeRoot::Options root;
+        root.ranks = ranks;
+        root.ranks_of_host.resize(options_.shape.hosts);
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+            root.ranks_of_host[static_cast<std::size_t>(options_.host_of[rank])].push_back(
+                static_cast<std::int32_t>(rank));
+        }
+        root.fusion_threshold_bytes = options_.fusion_threshold_bytes;
+        root.batches_ahead = options_.batches_ahead;
+        root_.emplace(std::move(root));
+    }
+    options_.host_of = {};  // a node keeps nothing per rank beyond its part of the tree
+}
+
+/// Every host below this node belongs to the child that its parent belongs to, and parents have lower numbers.
+void TreeNode::find_contributors(const std::vector<std::int32_t>& host_of) {
+    const std::vector<std::uint32_t> children = options_.shape.children(options_.host);
+    children_.resize(children.size());
+    contributors_.resize(children.size() + 1);
+    contributor_of_.assign(options_.shape.hosts, kNobody);
+    contributor_of_[options_.host] = kOwn;
+    for (std::uint32_t host = options_.host + 1; host < options_.shape.hosts; ++host) {
+        const std::uint32_t parent = *options_.shape.parent(host);
+        contributor_of_[host] = parent == options_.host ? host - children.front() + 1 : contributor_of_[parent];
+    }
+    for (std::uint32_t host = options_.host; host < options_.shape.hosts; ++host) {
+        if (contributor_of_[host] != kNobody) {
+            contributors_[contributor_of_[host]].hosts.push_back(host);
+        }
+    }
+    ranks_on_.assign(options_.shape.hosts, 0);
+    std::vector<std::vector<std::int32_t>> ranks(contributors_.size());
+    for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
+        const auto host = static_cast<std::uint32_t>(host_of[rank]);
+        RUEDA_ASSERT(host < options_.shape.hosts);
+        ++ranks_on_[host];
+        if (contributor_of_[host] != kNobody) {
+            ranks[contributor_of_[host]].push_back(static_cast<std::int32_t>(rank));
+        }
+    }
+    for (std::size_t i = 0; i < contributors_.size(); ++i) {
+        contributors_[i].ranks = ranges_of(ranks[i]);
+    }
+}
+
+std::optional<std::uint32_t> TreeNode::child_number(std::uint32_t host) const {
+    if (host == options_.host || host >= options_.shape.hosts || options_.shape.parent(host) != options_.host) {
+        return std::nullopt;
+    }
+    return contributor_of_[host] - 1;
+}
+
+// ---- what this host's ranks do
+// ---------------------------------------------------------------------------------------
+
+void TreeNode::announce(Announcement announcement) { (void)note(take_announcement(std::move(announcement), kOwn)); }
+void TreeNode::release(std::uint64_t id) { (void)note(take_release({id, 1}, kOwn)); }
+void TreeNode::shut_down(std::int32_t rank) { (void)note(take_shutdown(rank, kOwn)); }
+void TreeNode::close() { (void)note(take_closed(1)); }
+
+void TreeNode::executed(std::uint64_t batches) {
+    if (root_) {
+        root_->executed(batches);
+    }
+}
+
+/// The first failure is kept.
+Status TreeNode::note(Status status) {
+    if (failure_.is_ok()) {
+        failure_ = std::move(status);
+    }
+    return failure_;
+}
+
+// ---- what comes up
+// ---------------------------------------------------------------------------------------------------
+
+Status TreeNode::receive(std::uint32_t from_host, const TreeMessage& message) {
+    if (!failure_.is_ok() || std::holds_alternative<HeartbeatMessage>(message)) {
+        return failure_;
+    }
+    if (const auto* abort = std::get_if<AbortMessage>(&message)) {
+        return {ErrorCode::aborted, abort->text};
+    }
+    const Status status = take(from_host, message);
+    if (status.is_ok()) {
+        return status;
+    }
+    return note(failure(status.code(), "host {} sent host {}: {}", from_host, options_.host, status.message()));
+}
+
+Status TreeNode::take(std::uint32_t from_host, const TreeMessage& message) {
+    if (const auto* up = std::get_if<UpMessage>(&message)) {
+        if (const auto child = child_number(from_host)) {
+            return take(*up, *child);
+        }
+    } else if (from_host == options_.shape.parent(options_.host)) {
+        return take(std::get<DownMessage>(message));
+    }
+    return failure(ErrorCode::internal, "a message that goes to other hosts");
+}
+
+Status TreeNode::take(const UpMessage& message, std::uint32_t child_number) {
+    Child& child = children_[child_number];
+    const std::uint32_t contributor = child_number + 1;
+    if (message.number != child.taken + 1 || child.acknowledged != child.taken) {
+        return failure(ErrorCode::internal, "message {}, when it was told that {} of {} were taken in", message.number,
+                       child.acknowledged, child.taken);
+    }
+    child.taken = message.number;
+    for (const Release& release : message.releases) {
+        RUEDA_RETURN_IF_FAILED(take_release(release, contributor));
+    }
+    for (const Announcement& announcement : message.announcements) {
+        RUEDA_RETURN_IF_FAILED(take_announcement(announcement, contributor));
+    }
+    for (const std::int32_t rank : message.shutting_down) {
+        RUEDA_RETURN_IF_FAILED(take_shutdown(rank, contributor));
+    }
+    child.closed_hosts += message.closed_hosts;
+    if (child.closed_hosts > contributors_[contributor].hosts.size()) {
+        return failure(ErrorCode::internal, "{} hosts have closed, and it speaks for {}", child.closed_hosts,
+                       contributors_[contributor].hosts.size());
+    }
+    return message.closed_hosts > 0 ? take_closed(message.closed_hosts) : Status();
+}
+
+Status TreeNode::take_release(const Release& release, std::uint32_t contributor) {
+    if (closing_) {
+        return {};
+    }
+    const auto name = names_.find(release.id);
+    if (name == names_.end() || release.hosts > contributors_[contributor].hosts.size()) {
+        return failure(ErrorCode::internal, "{} hosts release the id {}, and it speaks for {}; {}", release.hosts,
+                       release.id, contributors_[contributor].hosts.size(),
+                       name == names_.end() ? "no name has that id" : "the name is " + base::quote(name->second));
+    }
+    if (root_) {
+        return root_->release(release, pending_.contains(name->second));
+    }
+    outbox_.releases[release.id] += release.hosts;
+    return {};
+}
+
+Status TreeNode::take_shutdown(std::int32_t rank, std::uint32_t contributor) {
+    if (!contains(contributors_[contributor].ranks, rank)) {
+        return failure(ErrorCode::internal, "rank {} shuts down, and it speaks for {}", rank,
+                       base::format_ranks(ranks_of(contributors_[contributor].ranks)));
+    }
+    if (closing_) {
+        return {};
+    }
+    if (!root_) {
+        outbox_.shutting_down.push_back(rank);
+        return {};
+    }
+    draw_from_root();  // what was decided comes before
+    root_->shut_down(rank);
+    draw_from_root();
+    return {};
+}
+
+Status TreeNode::take_closed(std::uint32_t hosts) {
+    if (root_) {
+        return root_->close(hosts);
+    }
+    outbox_.closed_hosts += hosts;
+    return {};
+}
+
+// ---- gathering
+// -------------------------------------------------------------------------------------------------------
+
+Status TreeNode::take_announcement(Announcement announcement, std::uint32_t contributor) {
+    if (closing_) {
+        return {};
+    }
+    const auto key = key_of(announcement.key);
+    RUEDA_RETURN_IF_FAILED(key.status());
+    RUEDA_RETURN_IF_FAILED(check(announcement, contributor));
+    Entry& entry = find_or_add(key.value());
+    if (std::find(entry.who.begin(), entry.who.end(), contributor) != entry.who.end()) {
+        return failure(ErrorCode::internal, "{} is announced again before it was decided on", text_of(key.value()));
+    }
+    gather(entry, std::move(announcement), contributor);
+    return entry.who.size() == contributors_.size() ? complete(key.value(), entry) : Status();
+}
+
+/// The key under which announcements by id and by name meet: the name.
+Result<TensorKey> TreeNode::key_of(const TensorKey& announced) const {
+    if (announced.call || announced.id == 0) {
+        return announced;
+    }
+    const auto name = names_.find(announced.id);
+    if (name == names_.end()) {
+        return failure(ErrorCode::internal, "{} is announced, and no name has that id", text_of(announced));
+    }
+    return TensorKey{announced.id, name->second, std::nullopt};
+}
+
+TreeNode::Entry* TreeNode::find(const TensorKey& key) {
+    if (key.call) {
+        const auto found = pending_calls_.find(*key.call);
+        return found != pending_calls_.end() ? &found->second : nullptr;
+    }
+    const auto found = pending_.find(key.name);
+    return found != pending_.end() ? &found->second : nullptr;
+}
+
+TreeNode::Entry& TreeNode::find_or_add(const TensorKey& key) {
+    Entry& entry = key.call ? pending_calls_[*key.call] : pending_[key.name];
+    if (entry.who.empty()) {
+        entry.order = ++entries_;
+    }
+    return entry;
+}
+
+void TreeNode::erase(const TensorKey& key) {
+    if (key.call) {
+        pending_calls_.erase(*key.call);
+    } else {
+        pending_.erase(key.name);
+    }
+}
+
+Status TreeNode::check(const Announcement& announcement, std::uint32_t contributor) const {
+    if (!announcement.claims.empty()) {
+        RUEDA_RETURN_IF_FAILED(check_claims(announcement.claims, contributors_[contributor].ranks));
+    }
+    for (const HostRows& rows : announcement.rows) {
+        if (rows.host >= options_.shape.hosts || contributor_of_[rows.host] != contributor ||
+            rows.rows.size() != ranks_on_[rows.host]) {
+            return failure(ErrorCode::internal, "{} has {} first dimensions of host {}", text_of(announcement.key),
+                           rows.rows.size(), rows.host);
+        }
+    }
+    return {};
+}
+
+void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t contributor) {
+    if (announcement.key.id != 0) {
+        entry.id = announcement.key.id;
+    } else {
+        entry.by_name = true;
+    }
+    // Who made no claims means what was called the last time; among others who did, that has to be said.
+    if (entry.claims.empty() && !announcement.claims.empty()) {
+        for (const std::uint32_t before : entry.who) {
+            merge(entry.claims, {std::nullopt, contributors_[before].ranks});
+        }
+    } else if (!entry.claims.empty() && announcement.claims.empty()) {
+        announcement.claims.push_back({std::nullopt, contributors_[contributor].ranks});
+    }
+    for (Claim& claim : announcement.claims) {
+        merge(entry.claims, std::move(claim));
+    }
+    std::move(announcement.rows.begin(), announcement.rows.end(), std::back_inserter(entry.rows));
+    entry.who.push_back(contributor);
+}
+
+/// This whole part of the tree has announced it.
+Status TreeNode::complete(const TensorKey& key, Entry& entry) {
+    Announcement whole;
+    if (key.call) {
+        whole.key.call = key.call;
+    } else if (entry.by_name) {
+        whole.key.name = key.name;
+    } else {
+        whole.key.id = entry.id;
+    }
+    whole.claims = std::move(entry.claims);
+    whole.rows = std::move(entry.rows);
+    std::sort(whole.rows.begin(), whole.rows.end(),
+              [](const HostRows& a, const HostRows& b) { return a.host < b.host; });
+    if (root_) {
+        return root_->complete(std::move(whole));
+    }
+    outbox_.announcements.push_back(std::move(whole));
+    return {};
+}
+
+// ---- decisions
+// -------------------------------------------------------------------------------------------------------
+
+Status TreeNode::take(const DownMessage& message) {
+    if (message.acknowledged < acknowledged_up_ || message.acknowledged > last_sent_up_) {
+        return failure(ErrorCode::internal, "message {} was taken in, after {} of {}", message.acknowledged,
+                       acknowledged_up_, last_sent_up_);
+    }
+    acknowledged_up_ = message.acknowledged;
+    for (const Decision& decision : message.decisions) {
+        RUEDA_RETURN_IF_FAILED(pass_on(decision));
+    }
+    return {};
+}
+
+Status TreeNode::pass_on(Decision decision) {
+    RUEDA_RETURN_IF_FAILED(learn(decision));
+    const bool is_whole = decision.kind != DecisionKind::call || decision.ends_batch;
+    decisions_.push_back(std::move(decision));
+    if (is_whole) {
+        whole_ = first_decision_ + decisions_.size();
+    }
+    return {};
+}
+
+Status TreeNode::learn(const Decision& decision) {
+    if (closed_ || (closing_ && decision.kind != DecisionKind::closed)) {
+        return failure(ErrorCode::internal, "a decision of kind {} after the end", static_cast<int>(decision.kind));
+    }
+    if (decision.kind == DecisionKind::closing) {
+        begin_closing();
+        return {};
+    }
+    if (decision.kind == DecisionKind::closed) {
+        closed_ = true;
+        return closing_ ? Status() : failure(ErrorCode::internal, "the end without a shutdown");
+    }
+    if (decision.kind == DecisionKind::call && decision.id != 0 && !decision.name.empty()) {
+        names_.emplace(decision.id, decision.name);
+    }
+    const auto key = key_of({decision.id, decision.name, decision.call});
+    RUEDA_RETURN_IF_FAILED(key.status());
+    if (!decision.name.empty() && key.value().name != decision.name) {
+        return failure(ErrorCode::internal, "{} is called {}", text_of(key.value()), base::quote(decision.name));
+    }
+    if (decision.kind == DecisionKind::forget) {
+        names_.erase(decision.id);
+        return {};
+    }
+    const Entry* entry = find(key.value());
+    if (entry == nullptr || entry->who.size() != contributors_.size()) {
+        return failure(ErrorCode::internal, "{} is decided on, and host {} has not announced it", text_of(key.value()),
+                       options_.host);
+    }
+    erase(key.value());
+    return {};
+}
+
+/// Nothing that was not decided on by now will be.
+void TreeNode::begin_closing() {
+    closing_ = true;
+    pending_.clear();
+    pending_calls_.clear();
+    outbox_.releases.clear();
+    outbox_.announcements.clear();
+    outbox_.shutting_down.clear();
+}
+
+void TreeNode::draw_from_root() {
+    if (!root_) {
+        return;
+    }
+    for (Decision& decision : root_->take_decisions()) {
+        (void)note(pass_on(std::move(decision)));
+    }
+}
+
+std::optional<Decision> TreeNode::next_decision() {
+    draw_from_root();
+    if (!failure_.is_ok() || handed_out_ == whole_) {
+        return std::nullopt;
+    }
+    Decision decision = decisions_[handed_out_ - first_decision_];
+    ++handed_out_;
+    drop_what_everybody_has();
+    return decision;
+}
+
+void TreeNode::drop_what_everybody_has() {
+    std::uint64_t had_by_all = handed_out_;
+    for (const Child& child : children_) {
+        had_by_all = std::min(had_by_all, child.sent);
+    }
+    for (; first_decision_ < had_by_all; ++first_decision_) {
+        decisions_.pop_front();
+    }
+}
+
+// ---- messages
+// --------------------------------------------------------------------------------------------------------
+
+std::optional<TreeMessage> TreeNode::next_message(std::uint32_t to_host) {
+    draw_from_root();
+    if (!failure_.is_ok()) {
+        return std::nullopt;
+    }
+    if (const auto child = child_number(to_host)) {
+        return message_down(children_[*child]);
+    }
+    return to_host == options_.shape.parent(options_.host) ? message_up() : std::nullopt;
+}
+
+std::optional<TreeMessage> TreeNode::message_up() {
+    const bool is_empty = outbox_.releases.empty() && outbox_.announcements.empty() && outbox_.shutting_down.empty() &&
+                          outbox_.closed_hosts == 0;
+    if (is_empty || acknowledged_up_ != last_sent_up_) {
+        return std::nullopt;
+    }
+    UpMessage message;
+    message.number = ++last_sent_up_;
+    std::size_t room = most_bytes_ - empty_message_bytes();
+    // In this order and no part before all of those in front of it: an announcement never overtakes a release, nor a
+    // shutdown what was announced before.
+    const auto fits = [&room](std::size_t bytes) {
+        const bool enough = bytes <= room;
+        room = enough ? room - bytes : 0;
+        return enough;
+    };
+    while (!outbox_.releases.empty() && fits(kReleaseBytes)) {
+        const auto release = outbox_.releases.begin();
+        message.releases.push_back({release->first, release->second});
+        outbox_.releases.erase(release);
+    }
+    while (!outbox_.announcements.empty() && fits(encoded_bytes(outbox_.announcements.front()))) {
+        message.announcements.push_back(std::move(outbox_.announcements.front()));
+        outbox_.announcements.pop_front();
+    }
+    while (!outbox_.shutting_down.empty() && fits(kShuttingDownBytes)) {
+        message.shutting_down.push_back(outbox_.shutting_down.front());
+        outbox_.shutting_down.pop_front();
+    }
+    if (outbox_.announcements.empty() && outbox_.shutting_down.empty()) {
+        message.closed_hosts = std::exchange(outbox_.closed_hosts, 0);
+    }
+    return message;
+}
+
+std::optional<TreeMessage> TreeNode::message_down(Child& child) {
+    const std::uint64_t end = first_decision_ + decisions_.size();
+    if (child.sent == end && child.acknowledged == child.taken) {
+        return std::nullopt;
+    }
+    DownMessage message;
+    message.acknowledged = child.acknowledged = child.taken;
+    std::size_t room = most_bytes_ - empty_message_bytes();
+    while (child.sent < end) {
+        const Decision& decision = decisions_[child.sent - first_decision_];
+        const std::size_t bytes = encoded_bytes(decision);
+        if (bytes > room) {
+            break;
+        }
+        room -= bytes;
+        message.decisions.push_back(decision);
+        ++child.sent;
+    }
+    drop_what_everybody_has();
+    return message;
+}
+
+// ---- for the stall report
+// --------------------------------------------------------------------------------------------
+
+std::vector<TreeNode::Pending> TreeNode::pending() const {
+    std::map<std::uint64_t, Pending> in_order;
+    for (const auto& [name, entry] : pending_) {
+        in_order.emplace(entry.order, pending_of(name, entry));
+    }
+    for (const auto& [call, entry] : pending_calls_) {
+        in_order.emplace(entry.order, pending_of("", entry));
+    }
+    std::vector<Pending> all;
+    for (auto& [order, pending] : in_order) {
+        all.push_back(std::move(pending));
+    }
+    return all;
+}
+
+TreeNode::Pending TreeNode::pending_of(const std::string& name, const Entry& entry) const {
+    Pending pending;
+    pending.name = name;
+    for (std::uint32_t contributor = 0; contributor < contributors_.size(); ++contributor) {
+        if (std::find(entry.who.begin(), entry.who.end(), contributor) == entry.who.end()) {
+            const std::vector<std::uint32_t>& hosts = contributors_[contributor].hosts;
+            pending.missing_hosts.insert(pending.missing_hosts.end(), hosts.begin(), hosts.end());
+        }
+    }
+    std::sort(pending.missing_hosts.begin(), pending.missing_hosts.end());
+    return pending;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/negotiation/tree_root.hpp"
+
+#include <iterator>
+#include <utility>
+
+#include "base/text.hpp"
+#include "core/fusion/batch_end.hpp"
+#include "core/negotiation/claims.hpp"
+
+namespace rueda::core {
+namespace {
+
+bool is_allreduce(const Decision& call) {
+    return call.operation == static_cast<std::uint8_t>(collectives::Operation::allreduce);
+}
+
+}  // namespace
+
+// ---- agreement
+// -------------------------------------------------------------------------------------------------------
+
+Status TreeRoot::complete(Announcement announcement) {
+    if (closing_) {
+        return {};
+    }
+    const std::uint64_t id = id_of(announcement.key);
+    const Name* known = id != 0 ? &names_.at(id) : nullptr;
+    const std::optional<Metadata> last_called = known != nullptr ? known->last_called : std::nullopt;
+    if (announcement.claims.empty()) {
+        const auto everybody = RankRange{0, static_cast<std::int32_t>(options_.ranks) - 1};
+        announcement.claims.push_back({std::nullopt, {everybody}});
+    }
+    const auto agreement = agreement_of(known != nullptr ? known->name : announcement.key.name, announcement.claims,
+                                        last_called, options_.ranks);
+    if (agreement.is_ok()) {
+        return call(std::move(announcement), agreement.value(), id);
+    }
+    if (agreement.status().code() != ErrorCode::mismatch) {
+        return agreement.status();
+    }
+    disagree(std::move(announcement), agreement.status().message(), id);
+    return {};
+}
+
+std::uint64_t TreeRoot::id_of(const TensorKey& key) const {
+    if (key.id != 0 || key.call) {
+        return key.id;
+    }
+    const auto known = ids_.find(key.name);
+    return known != ids_.end() ? known->second : 0;
+}
+
+Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::uint64_t id) {
+    Decision decision;
+    decision.kind = DecisionKind::call;
+    decision.operation = metadata.operation;
+    decision.bytes = bytes_of(metadata);
+    if (is_by_rows(static_cast<collectives::Operation>(metadata.operation))) {
+        auto rows = rows_by_rank(announcement);
+        RUEDA_RETURN_IF_FAILED(rows.status());
+        decision.rows = std::move(rows).value();
+    }
+    decision.call = announcement.key.call;
+    decision.name = std::move(announcement.key.name);
+    if (!decision.call) {
+        decision.id = id != 0 ? id : new_id(decision.name);
+        Name& name = names_.at(decision.id);
+        name.last_called = metadata;
+        name.released_hosts = 0;
+    }
+    join_batch(std::move(decision));
+    return {};
+}
+
+void TreeRoot::disagree(Announcement announcement, std::string text, std::uint64_t id) {
+    Decision decision;
+    decision.kind = DecisionKind::disagreed;
+    decision.id = id;
+    decision.call = announcement.key.call;
+    decision.name = std::move(announcement.key.name);
+    decision.text = std::move(text);
+    decide(std::move(decision));
+    if (id != 0) {
+        forget_if_nobody_holds(id);
+    }
+}
+
+Result<std::vector<std::int64_t>> TreeRoot::rows_by_rank(const Announcement& announcement) const {
+    constexpr std::int64_t kMissing = -1;
+    std::vector<std::int64_t> by_rank(options_.ranks, kMissing);
+    for (const HostRows& host : announcement.rows) {
+        const std::vector<std::int32_t>& ranks = options_.ranks_of_host[host.host];
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+            by_rank[static_cast<std::size_t>(ranks[i])] = host.rows[i];
+        }
+    }
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+        if (by_rank[rank] == kMissing) {
+            return failure(ErrorCode::internal,
+                           "an operation by rows was announced without the first dimension of rank {}", rank);
+        }
+    }
+    return by_rank;
+}
+
+// ---- ids
+// -------------------------------------------------------------------------------------------------------------
+
+std::uint64_t TreeRoot::new_id(const std::string& name) {
+    const std::uint64_t id = ++last_id_;
+    names_[id].name = name;
+    ids_[name] = id;
+    return id;
+}
+
+Status TreeRoot::release(const Release& release, bool pending) {
+    const auto known = names_.find(release.id);
+    if (closing_) {
+        return {};
+    }
+    if (known == names_.end()) {
+        return failure(ErrorCode::internal, "{} hosts released the id {}, which no name has", release.hosts,
+                       release.id);
+    }
+    const std::size_t hosts = options_.ranks_of_host.size();
+    if (known->second.released_hosts + std::uint64_t{release.hosts} > hosts) {
+        return failure(ErrorCode::internal, "{} hosts more released tensor {}, after {} of {}", release.hosts,
+                       base::quote(known->second.name), known->second.released_hosts, hosts);
+    }
+    known->second.released_hosts += release.hosts;
+    if (!pending) {
+        forget_if_nobody_holds(release.id);
+    }
+    return {};
+}
+
+void TreeRoot::forget_if_nobody_holds(std::uint64_t id) {
+    const auto known = names_.find(id);
+    if (known->second.released_hosts < options_.ranks_of_host.size()) {
+        return;
+    }
+    ids_.erase(known->second.name);
+    names_.erase(known);
+    Decision decision;
+    decision.kind = DecisionKind::forget;
+    decision.id = id;
+    decide(std::move(decision));
+}
+
+// ---- shutdown
+// --------------------------------------------------------------------------------------------------------
+
+void TreeRoot::shut_down(std::int32_t rank) {
+    if (closing_) {
+        return;
+    }
+    closing_ = true;
+    batch_.clear();
+    Decision decision;
+    decision.kind = DecisionKind::closing;
+    decision.rank = rank;
+    decide(std::move(decision));
+}
+
+Status TreeRoot::close(std::uint32_t hosts) {
+    closed_hosts_ += hosts;
+    if (!closing_ || closed_hosts_ > options_.ranks_of_host.size()) {
+        return failure(ErrorCode::internal, "{} of {} hosts say that all their ranks have shut down{}", closed_hosts_,
+                       options_.ranks_of_host.size(), closing_ ? "" : ", and no rank has");
+    }
+    if (closed_hosts_ == options_.ranks_of_host.size()) {
+        Decision decision;
+        decision.kind = DecisionKind::closed;
+        decide(std::move(decision));
+    }
+    return {};
+}
+
+// ---- batches
+// ---------------------------------------------------------------------------------------------------------
+
+// The same bounds as those of one host's batches (core/fusion/batch_end.hpp).
+void TreeRoot::join_batch(Decision call) {
+    const bool joins = !batch_.empty() && is_allreduce(call) && is_allreduce(batch_.front()) &&
+                       batch_bytes_ + call.bytes <= options_.fusion_threshold_bytes;
+    if (!joins) {
+        end_batch();
+    }
+    batch_bytes_ += call.bytes;
+    batch_.push_back(std::move(call));
+    if (!is_allreduce(batch_.front()) || batch_bytes_ >= options_.fusion_threshold_bytes ||
+        batch_.size() == kBatchEntries) {
+        end_batch();
+    }
+}
+
+void TreeRoot::end_batch() {
+    batch_bytes_ = 0;
+    if (batch_.empty()) {
+        return;
+    }
+    batch_.back().ends_batch = true;
+    ++batches_;
+    decided_.insert(decided_.end(), std::make_move_iterator(batch_.begin()), std::make_move_iterator(batch_.end()));
+    batch_.clear();
+}
+
+void TreeRoot::decide(Decision decision) {
+    end_batch();
+    decided_.push_back(std::move(decision));
+}
+
+std::vector<Decision> TreeRoot::take_decisions() {
+    if (batches_ < executed_ + options_.batches_ahead) {
+        end_batch();
+    }
+    return std::exchange(decided_, {});
+}
+
+}  // namespace rueda::core

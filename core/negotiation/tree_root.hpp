@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.hpp"
+#include "core/negotiation/tree_messages.hpp"
+
+namespace rueda::core {
+
+/// What the root of the tree does beyond gathering: compares what the ranks mean, gives ids, makes batches, and puts
+/// all decisions in one order. Pure. docs/design/0002-several-hosts.md.
+///
+/// Threads: one at a time.
+class TreeRoot {
+public:
+    struct Options {
+        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< ascending
+        std::uint32_t ranks = 0;
+        std::uint64_t fusion_threshold_bytes = 0;
+        std::uint32_t batches_ahead = 2;
+    };
+    explicit TreeRoot(Options options) : options_(std::move(options)) {}
+
+    /// All ranks of all hosts have announced it. By id where all did so, else by name. Claims and first dimensions were
+    /// checked against the hosts that they came from.
+    [[nodiscard]] Status complete(Announcement announcement);
+    /// `pending`: somebody has announced that name again.
+    [[nodiscard]] Status release(const Release& release, bool pending);
+    /// The first one closes: what is not decided on by then never is.
+    void shut_down(std::int32_t rank);
+    [[nodiscard]] Status close(std::uint32_t hosts);
+    /// So many batches, since the beginning, are executed.
+    void executed(std::uint64_t batches) { executed_ = batches; }
+
+    /// What is decided by now, in order. What waits for others to join it is called, if few enough batches are ahead.
+    [[nodiscard]] std::vector<Decision> take_decisions();
+
+private:
+    /// A name that has an id.
+    struct Name {
+        std::string name;
+        std::optional<Metadata> last_called;
+        std::uint32_t released_hosts = 0;  ///< since the last call, after which all hosts hold it
+    };
+
+    /// 0: none.
+    [[nodiscard]] std::uint64_t id_of(const TensorKey& key) const;
+    [[nodiscard]] Status call(Announcement announcement, const Metadata& metadata, std::uint64_t id);
+    void disagree(Announcement announcement, std::string text, std::uint64_t id);
+    [[nodiscard]] Result<std::vector<std::int64_t>> rows_by_rank(const Announcement& announcement) const;
+    std::uint64_t new_id(const std::string& name);
+    void forget_if_nobody_holds(std::uint64_t id);
+
+    /// Adds a call to the batch that is open; decides on it where nothing more would join.
+    void join_batch(Decision call);
+    void end_batch();
+    /// Of what is no call.
+    void decide(Decision decision);
+
+    Options options_;
+    std::unordered_map<std::uint64_t, Name> names_;  ///< by id
+    std::unordered_map<std::string, std::uint64_t> ids_;
+    std::uint64_t last_id_ = 0;
+    std::vector<Decision> batch_;  ///< the open one
+    std::uint64_t batch_bytes_ = 0;
+    std::vector<Decision> decided_;
+    std::uint64_t batches_ = 0;  ///< ended
+    std::uint64_t executed_ = 0;
+    std::uint64_t closed_hosts_ = 0;
+    bool closing_ = false;
+};
+
+}  // namespace rueda::core

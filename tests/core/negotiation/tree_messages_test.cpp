@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/negotiation/tree_messages.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <variant>
+
+#include "tests/core/negotiation/leaders.hpp"
+
+namespace rueda::core::test {
+namespace {
+
+constexpr std::uint32_t kRanks = 6;
+constexpr std::uint32_t kHosts = 3;
+
+Metadata everything_set() {
+    Metadata metadata = allreduce_of({Metadata::kAnyExtent, 7}, DType::int64);
+    metadata.operation = static_cast<std::uint8_t>(collectives::Operation::alltoall);
+    metadata.reduce_op = 1;
+    metadata.root = 5;
+    metadata.process_set = 3;
+    metadata.group = 9;
+    metadata.prescale = std::numeric_limits<double>::quiet_NaN();
+    metadata.postscale = -0.0;
+    return metadata;
+}
+
+UpMessage full_up() {
+    UpMessage up;
+    up.number = 77;
+    up.releases = {{5, 2}, {9, 1}};
+    up.announcements.push_back({by_id(4), {}, {}});
+    up.announcements.push_back(
+        {by_name("layer1"), {{everything_set(), {{0, 1}, {3, 3}}}, {std::nullopt, {{2, 2}}}}, {}});
+    up.announcements.push_back({by_call(0), {{allreduce_of({3}), {{4, 5}}}}, {{0, {1, 0}}, {2, {1LL << 40, 3}}}});
+    up.shutting_down = {3, 0};
+    up.closed_hosts = 2;
+    return up;
+}
+
+DownMessage full_down() {
+    DownMessage down;
+    down.acknowledged = 1ULL << 50;
+    Decision call;
+    call.id = 3;
+    call.name = "layer1";
+    call.bytes = 1ULL << 33;
+    down.decisions.push_back(call);
+    Decision unnamed;
+    unnamed.call = 0;
+    unnamed.operation = static_cast<std::uint8_t>(collectives::Operation::allgather);
+    unnamed.rows = {0, 1, 2, 3, 4, 5};
+    unnamed.ends_batch = true;
+    down.decisions.push_back(unnamed);
+    Decision disagreed;
+    disagreed.kind = DecisionKind::disagreed;
+    disagreed.name = "layer2";
+    disagreed.text = "tensor 'layer2': the ranks disagree";
+    down.decisions.push_back(disagreed);
+    Decision forget;
+    forget.kind = DecisionKind::forget;
+    forget.id = 3;
+    down.decisions.push_back(forget);
+    Decision closing;
+    closing.kind = DecisionKind::closing;
+    closing.rank = 5;
+    down.decisions.push_back(closing);
+    Decision closed;
+    closed.kind = DecisionKind::closed;
+    down.decisions.push_back(closed);
+    return down;
+}
+
+template <class Message>
+Message back(const Message& message) {
+    const auto parsed = parse_tree_message(encode(message), kRanks, kHosts);
+    INFO(parsed.status().message());
+    REQUIRE(parsed.is_ok());
+    REQUIRE(std::holds_alternative<Message>(parsed.value()));
+    return std::get<Message>(parsed.value());
+}
+
+std::string error_of(const TreeMessage& message) {
+    const auto parsed = parse_tree_message(encode(message), kRanks, kHosts);
+    REQUIRE_FALSE(parsed.is_ok());
+    CHECK(parsed.status().code() == ErrorCode::internal);
+    return parsed.status().message();
+}
+
+const std::string kDamaged = "a message between hosts is damaged: ";
+
+TEST_CASE("a message up comes out as it went in") {
+    const UpMessage up = back(full_up());
+    CHECK(up.number == 77);
+    REQUIRE(up.releases.size() == 2);
+    CHECK(up.releases[0].id == 5);
+    CHECK(up.releases[0].hosts == 2);
+    CHECK(up.releases[1].id == 9);
+    REQUIRE(up.announcements.size() == 3);
+    CHECK(up.announcements[0].key == by_id(4));
+    CHECK(up.announcements[0].claims.empty());
+    const Announcement& named = up.announcements[1];
+    CHECK(named.key == by_name("layer1"));
+    REQUIRE(named.claims.size() == 2);
+    REQUIRE(named.claims[0].metadata.has_value());
+    const Metadata expected = everything_set();
+    CHECK(std::memcmp(&*named.claims[0].metadata, &expected, sizeof(Metadata)) == 0);
+    CHECK(named.claims[0].ranks == std::vector<RankRange>{{0, 1}, {3, 3}});
+    CHECK_FALSE(named.claims[1].metadata.has_value());
+    CHECK(named.claims[1].ranks == std::vector<RankRange>{{2, 2}});
+    CHECK(named.rows.empty());
+    const Announcement& unnamed = up.announcements[2];
+    CHECK(unnamed.key == by_call(0));
+    REQUIRE(unnamed.rows.size() == 2);
+    CHECK(unnamed.rows[0].rows == std::vector<std::int64_t>{1, 0});
+    CHECK(unnamed.rows[1].host == 2);
+    CHECK(unnamed.rows[1].rows == std::vector<std::int64_t>{1LL << 40, 3});
+    CHECK(up.shutting_down == std::vector<std::int32_t>{3, 0});
+    CHECK(up.closed_hosts == 2);
+}
+
+TEST_CASE("a message down comes out as it went in") {
+    const DownMessage down = back(full_down());
+    CHECK(down.acknowledged == 1ULL << 50);
+    REQUIRE(down.decisions.size() == 6);
+    const Decision& call = down.decisions[0];
+    CHECK(call.kind == DecisionKind::call);
+    CHECK(call.id == 3);
+    CHECK(call.name == "layer1");
+    CHECK(call.bytes == 1ULL << 33);
+    CHECK_FALSE(call.ends_batch);
+    CHECK_FALSE(call.call.has_value());
+    const Decision& unnamed = down.decisions[1];
+    CHECK(unnamed.call == 0U);
+    CHECK(unnamed.id == 0);
+    CHECK(unnamed.ends_batch);
+    CHECK(unnamed.operation == 2);
+    CHECK(unnamed.rows == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5});
+    CHECK(down.decisions[2].kind == DecisionKind::disagreed);
+    CHECK(down.decisions[2].name == "layer2");
+    CHECK(down.decisions[2].text == "tensor 'layer2': the ranks disagree");
+    CHECK(down.decisions[3].kind == DecisionKind::forget);
+    CHECK(down.decisions[3].id == 3);
+    CHECK(down.decisions[4].kind == DecisionKind::closing);
+    CHECK(down.decisions[4].rank == 5);
+    CHECK(down.decisions[5].kind == DecisionKind::closed);
+}
+
+TEST_CASE("the other messages come out as they went in, an abort as one line that is not endless") {
+    (void)back(HeartbeatMessage{});
+    const AbortMessage abort = back(AbortMessage{5, "rank 3 was\nkilled"});
+    CHECK(abort.code == 5);
+    CHECK(abort.text == "rank 3 was?killed");
+    CHECK(back(AbortMessage{5, std::string(10000, 'x')}).text == std::string(kMostTextBytes, 'x'));
+}
+
+TEST_CASE("a plain announcement is 12 bytes, and every length is known before") {
+    UpMessage up;
+    up.number = 1;
+    CHECK(encode(up).size() == empty_message_bytes());
+    CHECK(encode(DownMessage{}).size() <= empty_message_bytes());
+    std::size_t expected = empty_message_bytes();
+    const UpMessage full = full_up();
+    CHECK(encoded_bytes(full.announcements[0]) == 12);
+    for (const Announcement& announcement : full.announcements) {
+        up.announcements.push_back(announcement);
+        expected += encoded_bytes(announcement);
+        CHECK(encode(up).size() == expected);
+    }
+    up.releases.push_back({1, 1});
+    up.shutting_down.push_back(0);
+    CHECK(encode(up).size() == expected + kReleaseBytes + kShuttingDownBytes);
+
+    DownMessage down;
+    expected = encode(down).size();
+    for (const Decision& decision : full_down().decisions) {
+        down.decisions.push_back(decision);
+        expected += encoded_bytes(decision);
+        CHECK(encode(down).size() == expected);
+    }
+}
+
+TEST_CASE("the longest that cannot be split fits into a message") {
+    for (const std::uint32_t ranks : {1U, 2U, 1000U, 16384U}) {
+        Announcement longest = {by_name(std::string(RUEDA_MAX_NAME, 'n')), {}, {}};
+        Metadata metadata = allreduce_of({});
+        metadata.ndim = RUEDA_MAX_DIMENSIONS;
+        for (std::size_t i = 0; i < kMostClaims; ++i) {
+            longest.claims.push_back({metadata, {}});
+        }
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+            const auto r = static_cast<std::int32_t>(rank);
+            longest.claims[rank % kMostClaims].ranks.push_back({r, r});
+            longest.rows.push_back({rank, {1}});
+        }
+        CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));
+
+        Decision call;
+        call.id = 1;
+        call.name = longest.key.name;
+        call.rows.resize(ranks);
+        CHECK(empty_message_bytes() + encoded_bytes(call) <= most_message_bytes(ranks));
+        Decision disagreed;
+        disagreed.kind = DecisionKind::disagreed;
+        disagreed.name = call.name;
+        disagreed.text = std::string(kMostTextBytes, 't');
+        CHECK(empty_message_bytes() + encoded_bytes(disagreed) <= most_message_bytes(ranks));
+    }
+}
+
+TEST_CASE("a message that is cut short, or longer than it says, is refused") {
+    for (const TreeMessage& message : std::vector<TreeMessage>{full_up(), full_down(), AbortMessage{5, "reason"}}) {
+        std::vector<std::byte> bytes = encode(message);
+        for (std::size_t length = 0; length < bytes.size(); ++length) {
+            CHECK_FALSE(parse_tree_message(std::span(bytes).first(length), kRanks, kHosts).is_ok());
+        }
+        bytes.push_back(std::byte{0});
+        const auto parsed = parse_tree_message(bytes, kRanks, kHosts);
+        REQUIRE_FALSE(parsed.is_ok());
+        CHECK(parsed.status().message() == kDamaged + "there are bytes behind its end");
+    }
+}
+
+TEST_CASE("a message with any byte changed is refused or is another proper message") {
+    for (const TreeMessage& message : std::vector<TreeMessage>{full_up(), full_down(), AbortMessage{5, "reason"}}) {
+        const std::vector<std::byte> good = encode(message);
+        int refused = 0;
+        for (std::size_t at = 0; at < good.size(); ++at) {
+            for (const int flip : {0x01, 0x80, 0xff}) {
+                std::vector<std::byte> bytes = good;
+                bytes[at] ^= static_cast<std::byte>(flip);
+                const auto parsed = parse_tree_message(bytes, kRanks, kHosts);
+                if (parsed.is_ok()) {
+                    CHECK(encode(parsed.value()) == bytes);
+                } else {
+                    ++refused;
+                    CHECK(parsed.status().message().starts_with(kDamaged));
+                }
+            }
+        }
+        CHECK(refused > 0);
+    }
+}
+
+TEST_CASE("a length without the bytes for it costs nothing") {
+    // As long as a message may be, and saying that 2^32 - 1 decisions follow.
+    std::vector<std::byte> bytes(13, std::byte{0});
+    bytes[0] = std::byte{2};
+    std::memset(bytes.data() + 9, 0xff, 4);
+    const auto parsed = parse_tree_message(bytes, kRanks, kHosts);
+    REQUIRE_FALSE(parsed.is_ok());
+    CHECK(parsed.status().message() == kDamaged + "it ends too early, or a text in it is too long");
+}
+
+TEST_CASE("what no leader writes is refused, with the value found") {
+    const auto up = [](const std::function<void(UpMessage&)>& spoil) {
+        UpMessage message = full_up();
+        spoil(message);
+        return error_of(message);
+    };
+    CHECK(up([](UpMessage& m) { m.number = 0; }) == kDamaged + "its number is 0");
+    CHECK(up([](UpMessage& m) { m.closed_hosts = 4; }) == kDamaged + "4 of 3 hosts have closed");
+    CHECK(up([](UpMessage& m) { m.shutting_down = {6}; }) == kDamaged + "rank 6 is not one of 6");
+    CHECK(up([](UpMessage& m) { m.shutting_down = {-1}; }) == kDamaged + "rank -1 is not one of 6");
+    CHECK(up([](UpMessage& m) { m.releases[0].hosts = 4; }) == kDamaged + "id 5 is released by 4 of 3 hosts");
+    CHECK(up([](UpMessage& m) { m.announcements[1].key.name = std::string(RUEDA_MAX_NAME + 1, 'x'); }) ==
+          kDamaged + "it ends too early, or a text in it is too long");
+    CHECK(up([](UpMessage& m) {
+              m.announcements[1].claims[0].ranks = {{3, 3}, {3, 4}};
+          }) == kDamaged + "a claim has the ranks 3 to 4 behind 3, of 6");
+    CHECK(up([](UpMessage& m) {
+              m.announcements[1].claims[0].ranks = {{2, 1}};
+          }) == kDamaged + "a claim has the ranks 2 to 1 behind -1, of 6");
+    CHECK(up([](UpMessage& m) {
+              m.announcements[1].claims[0].ranks = {{0, 6}};
+          }) == kDamaged + "a claim has the ranks 0 to 6 behind -1, of 6");
+    CHECK(up([](UpMessage& m) { m.announcements[1].claims[0].ranks.clear(); }) == kDamaged + "a claim is nobody's");
+    CHECK(up([](UpMessage& m) { m.announcements[1].claims[0].metadata->dtype = 99; }) ==
+          kDamaged + "metadata that no rank means");
+    CHECK(up([](UpMessage& m) { m.announcements[1].claims[0].metadata->root = 6; }) ==
+          kDamaged + "metadata that no rank means");
+    CHECK(up([](UpMessage& m) { m.announcements[2].rows[1].host = 0; }) ==
+          kDamaged + "first dimensions of host 0 behind 0, of 3");
+    CHECK(up([](UpMessage& m) { m.announcements[2].rows[1].host = 3; }) ==
+          kDamaged + "first dimensions of host 3 behind 0, of 3");
+    CHECK(up([](UpMessage& m) { m.announcements[2].rows[0].rows = {-1}; }) == kDamaged + "a first dimension is -1");
+    CHECK(up([](UpMessage& m) { m.announcements[2].rows[0].rows.resize(7); }) ==
+          kDamaged + "7 first dimensions for 6 ranks");
+    CHECK(up([](UpMessage& m) {
+              m.announcements[0].claims.assign(65, {std::nullopt, {{0, 0}}});
+          }) == kDamaged + "an announcement has 65 claims, and 64 are the most");
+
+    const auto down = [](std::size_t decision, const std::function<void(Decision&)>& spoil) {
+        DownMessage message = full_down();
+        spoil(message.decisions[decision]);
+        return error_of(message);
+    };
+    CHECK(down(0, [](Decision& d) { d.kind = static_cast<DecisionKind>(6); }) ==
+          kDamaged + "a decision is of the kind 6");
+    CHECK(down(0, [](Decision& d) { d.id = 0; }) == kDamaged + "a decision of the kind 1 has the flags 4");
+    CHECK(down(0, [](Decision& d) { d.call = 3; }) == kDamaged + "a decision of the kind 1 has the flags 14");
+    CHECK(down(0, [](Decision& d) { d.operation = 7; }) == kDamaged + "the operation 7 is called");
+    CHECK(down(1, [](Decision& d) { d.rows.pop_back(); }) ==
+          kDamaged + "the operation 2 is called with 5 first dimensions");
+    CHECK(down(2, [](Decision& d) { d.text.clear(); }) == kDamaged + "a disagreement says nothing");
+    CHECK(down(3, [](Decision& d) { d.id = 0; }) == kDamaged + "a decision of the kind 5 has the flags 0");
+    CHECK(down(4, [](Decision& d) { d.rank = 6; }) == kDamaged + "rank 6 is not one of 6");
+    CHECK(down(5, [](Decision& d) { d.name = "x"; }) == kDamaged + "a decision of the kind 4 has the flags 4");
+    CHECK(error_of(AbortMessage{0, "x"}) == kDamaged + "its error code is 0");
+    CHECK(error_of(AbortMessage{10, "x"}) == kDamaged + "its error code is 10");
+}
+
+}  // namespace
+}  // namespace rueda::core::test

@@ -1,0 +1,667 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/negotiation/tree_node.hpp"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "core/fusion/batch_end.hpp"
+#include "tests/core/negotiation/leaders.hpp"
+
+namespace rueda::core::test {
+namespace {
+
+Metadata gather_of(std::int64_t columns) {
+    Metadata metadata = allreduce_of({Metadata::kAnyExtent, columns});
+    metadata.operation = static_cast<std::uint8_t>(collectives::Operation::allgather);
+    return metadata;
+}
+
+std::vector<std::uint64_t> ids_of(const std::vector<Decision>& decisions) {
+    std::vector<std::uint64_t> ids;
+    for (const Decision& decision : decisions) {
+        ids.push_back(decision.id);
+    }
+    return ids;
+}
+
+/// Lengths of the batches, which the calls in `decisions` are.
+std::vector<int> batches_of(const std::vector<Decision>& decisions) {
+    std::vector<int> batches;
+    int calls = 0;
+    for (const Decision& decision : decisions) {
+        ++calls;
+        if (decision.ends_batch) {
+            batches.push_back(calls);
+            calls = 0;
+        }
+    }
+    CHECK(calls == 0);
+    return batches;
+}
+
+/// Names "a", "b", … called once, so that they have the ids 1, 2, …
+void give_ids(Leaders& leaders, const std::vector<Metadata>& metadata) {
+    for (std::size_t i = 0; i < metadata.size(); ++i) {
+        leaders.announce_everywhere(by_name(std::string(1, static_cast<char>('a' + i))), metadata[i]);
+    }
+    std::vector<Decision> calls;
+    std::uint64_t batches = 0;
+    while (leaders.run() > 0 || !leaders[0].pending().empty()) {
+        for (const Decision& call : leaders.decisions()) {
+            calls.push_back(call);
+            batches += call.ends_batch ? 1 : 0;
+        }
+        leaders[0].executed(batches);
+    }
+    REQUIRE(calls.size() == metadata.size());
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        REQUIRE(calls[i].id == i + 1);
+    }
+}
+
+std::uint32_t depth_of(const TreeShape& shape) {
+    std::uint32_t depth = 0;
+    for (std::optional<std::uint32_t> host = shape.hosts - 1; (host = shape.parent(*host));) {
+        ++depth;
+    }
+    return depth;
+}
+
+TEST_CASE("the tree: every host is the child of its parent, and nobody is left out") {
+    for (const std::uint32_t radix : {1U, 2U, 8U}) {
+        for (const std::uint32_t hosts : {1U, 2U, 9U, 10U, 73U, 74U}) {
+            const TreeShape shape{hosts, radix};
+            CHECK_FALSE(shape.parent(0).has_value());
+            std::set<std::uint32_t> children;
+            for (std::uint32_t host = 0; host < hosts; ++host) {
+                CHECK(shape.children(host).size() <= radix);
+                for (const std::uint32_t child : shape.children(host)) {
+                    CHECK(shape.parent(child) == host);
+                    CHECK(children.insert(child).second);
+                }
+            }
+            CHECK(children.size() == hosts - 1);
+        }
+    }
+    CHECK(depth_of({8, 8}) == 1);
+    CHECK(depth_of({9, 8}) == 1);
+    CHECK(depth_of({64, 8}) == 2);
+    CHECK(depth_of({512, 8}) == 3);
+    // Numbers near the end of their type.
+    CHECK(TreeShape{0xffffffff, 8}.children(0xfffffff0).empty());
+}
+
+TEST_CASE("a tensor is called once all hosts have announced it") {
+    for (const std::uint32_t hosts : {1U, 2U, 12U}) {
+        Leaders leaders({.hosts = hosts, .ranks_per_host = 2, .radix = 3});
+        for (std::uint32_t host = hosts; host-- > 1;) {
+            leaders.announce(host, by_name("w"), allreduce_of({3, 4}));
+        }
+        leaders.run();
+        CHECK(leaders.decisions().empty());
+        leaders.announce(0, by_name("w"), allreduce_of({3, 4}));
+        leaders.run();
+        const Decision call = leaders.only_decision();
+        CHECK(call.kind == DecisionKind::call);
+        CHECK(call.id == 1);
+        CHECK(call.name == "w");
+        CHECK(call.operation == static_cast<std::uint8_t>(collectives::Operation::allreduce));
+        CHECK(call.bytes == 48);
+        CHECK(call.ends_batch);
+        CHECK(call.rows.empty());
+        for (std::uint32_t host = 0; host < hosts; ++host) {
+            CHECK(leaders[host].pending().empty());
+        }
+    }
+}
+
+TEST_CASE("afterwards the id is enough, and the name is not said again") {
+    Leaders leaders({.hosts = 5, .radix = 2});
+    give_ids(leaders, {allreduce_of({3}), allreduce_of({5})});
+    leaders.announce_everywhere(by_id(2));
+    leaders.announce_everywhere(by_id(1));
+    leaders.run();
+    const std::vector<Decision> calls = leaders.decisions();
+    CHECK(ids_of(calls) == std::vector<std::uint64_t>{2, 1});
+    CHECK(calls[0].name.empty());
+    CHECK(calls[0].bytes == 20);
+    CHECK(calls[1].bytes == 12);
+}
+
+TEST_CASE("announcements by id and by name of the same tensor meet, at every level") {
+    // Host 1 has the children 3 and 4. Somebody does not hold the id any more: a leaf, an inner host, the root.
+    for (const std::uint32_t forgetful : {3U, 1U, 0U}) {
+        Leaders leaders({.hosts = 5, .radix = 2});
+        give_ids(leaders, {allreduce_of({3})});
+        leaders[forgetful].release(1);
+        for (std::uint32_t host = 0; host < 5; ++host) {
+            if (host == forgetful) {
+                leaders.announce(host, by_name("a"), allreduce_of({3}));
+            } else {
+                leaders[host].announce({by_id(1), {}, {}});
+            }
+        }
+        leaders.run();
+        const Decision call = leaders.only_decision();
+        CHECK(call.kind == DecisionKind::call);
+        CHECK(call.id == 1);
+        CHECK(call.name == "a");
+    }
+}
+
+TEST_CASE("changed metadata are called, and are what an announcement by id means from then on") {
+    Leaders leaders({.hosts = 3, .ranks_per_host = 2});
+    give_ids(leaders, {allreduce_of({3})});
+    leaders.announce_everywhere(by_id(1), allreduce_of({4}));
+    leaders.run();
+    CHECK(leaders.only_decision().bytes == 16);
+    leaders.announce_everywhere(by_id(1));
+    leaders.run();
+    CHECK(leaders.only_decision().bytes == 16);
+    // Whoever says it in full means the same as who does not.
+    leaders[0].announce({by_id(1), {}, {}});
+    leaders[1].announce({by_id(1), {{std::nullopt, {{2, 2}}}, {allreduce_of({4}), {{3, 3}}}}, {}});
+    leaders.announce(2, by_id(1), allreduce_of({4}));
+    leaders.run();
+    CHECK(leaders.only_decision().kind == DecisionKind::call);
+}
+
+TEST_CASE("hosts that disagree all learn who means what, and the next announcement is called") {
+    Leaders leaders({.hosts = 4, .ranks_per_host = 2, .radix = 2});
+    for (std::uint32_t host = 0; host < 4; ++host) {
+        leaders.announce(host, by_name("w"), host == 3 ? allreduce_of({3, 5}) : allreduce_of({3, 4}));
+    }
+    leaders.run();
+    const Decision disagreed = leaders.only_decision();
+    CHECK(disagreed.kind == DecisionKind::disagreed);
+    CHECK(disagreed.id == 0);
+    CHECK(disagreed.name == "w");
+    CHECK(disagreed.text == "tensor 'w': the ranks disagree about the shape: ranks 0-5: [3, 4]; ranks 6, 7: [3, 5]");
+    leaders.announce_everywhere(by_name("w"), allreduce_of({3, 5}));
+    leaders.run();
+    const Decision call = leaders.only_decision();
+    CHECK(call.kind == DecisionKind::call);
+    CHECK(call.id == 1);
+}
+
+TEST_CASE("ranks of one host that disagree are told apart, also from what was called before") {
+    Leaders leaders({.hosts = 3, .ranks_per_host = 3});
+    give_ids(leaders, {allreduce_of({8})});
+    leaders[0].announce({by_id(1), {}, {}});
+    leaders[1].announce({by_id(1), {{std::nullopt, {{3, 3}, {5, 5}}}, {allreduce_of({9}), {{4, 4}}}}, {}});
+    leaders[2].announce({by_id(1), {}, {}});
+    leaders.run();
+    const Decision disagreed = leaders.only_decision();
+    CHECK(disagreed.id == 1);
+    CHECK(disagreed.name.empty());
+    CHECK(disagreed.text == "tensor 'a': the ranks disagree about the shape: ranks 0-3, 5-8: [8]; rank 4: [9]");
+    // The id and what it was called with last are still there, for who holds it.
+    leaders.announce_everywhere(by_id(1));
+    leaders.run();
+    CHECK(leaders.only_decision().bytes == 32);
+}
+
+TEST_CASE("the text of a disagreement names ranks and values as it does on one host") {
+    const std::vector<Metadata> by_rank = {allreduce_of({1}), allreduce_of({2}), allreduce_of({1}), allreduce_of({3})};
+    Leaders leaders({.hosts = 4});
+    for (std::uint32_t host = 0; host < 4; ++host) {
+        leaders.announce(host, by_name("w"), by_rank[host]);
+    }
+    leaders.run();
+    CHECK(leaders.only_decision().text == mismatch_of("w", by_rank).message());
+    for (std::uint32_t host = 0; host < 4; ++host) {
+        leaders.announce(host, by_call(0), by_rank[host]);
+    }
+    leaders.run();
+    const Decision unnamed = leaders.only_decision();
+    CHECK(unnamed.text == mismatch_of("", by_rank).message());
+    CHECK(unnamed.call == 0U);
+}
+
+TEST_CASE("where very many mean different things, the first are named and nothing grows without bound") {
+    Leaders leaders({.hosts = 100, .radix = 3});
+    for (std::uint32_t host = 0; host < 100; ++host) {
+        leaders.announce(host, by_name("w"), allreduce_of({1 + static_cast<std::int64_t>(host)}));
+    }
+    leaders.run();
+    const Decision disagreed = leaders.only_decision();
+    CHECK(disagreed.kind == DecisionKind::disagreed);
+    CHECK(disagreed.text.size() <= kMostTextBytes);
+    CHECK(disagreed.text.find("rank 0: [1]") != std::string::npos);
+    CHECK(disagreed.text.ends_with(": other values"));
+}
+
+TEST_CASE("an id that all hosts have released is forgotten, and the name gets another one") {
+    Leaders leaders({.hosts = 5, .radix = 2});
+    give_ids(leaders, {allreduce_of({3})});
+    for (std::uint32_t host = 1; host < 5; ++host) {
+        leaders[host].release(1);
+    }
+    leaders.run();
+    CHECK(leaders.decisions().empty());
+    leaders[0].release(1);
+    leaders.run();
+    const Decision forget = leaders.only_decision();
+    CHECK(forget.kind == DecisionKind::forget);
+    CHECK(forget.id == 1);
+    leaders.announce_everywhere(by_name("a"), allreduce_of({4}));
+    leaders.run();
+    const Decision call = leaders.only_decision();
+    CHECK(call.id == 2);
+    CHECK(call.name == "a");
+}
+
+TEST_CASE("an id is not forgotten while somebody has announced the name again, and all hold it after the call") {
+    Leaders leaders({.hosts = 3});
+    give_ids(leaders, {allreduce_of({3})});
+    leaders[0].release(1);
+    leaders.announce(0, by_name("a"), allreduce_of({4}));
+    for (const std::uint32_t host : {1U, 2U}) {
+        leaders[host].release(1);
+        leaders.run();
+    }
+    CHECK(leaders.decisions().empty());
+    for (const std::uint32_t host : {1U, 2U}) {
+        leaders.announce(host, by_name("a"), allreduce_of({4}));
+    }
+    leaders.run();
+    CHECK(leaders.only_decision().id == 1);
+    leaders.announce_everywhere(by_id(1));
+    for (std::uint32_t host = 0; host < 3; ++host) {
+        leaders.run();
+    }
+    CHECK(leaders.only_decision().id == 1);
+    // It counts anew: one release does not forget.
+    leaders[2].release(1);
+    leaders.run();
+    CHECK(leaders.decisions().empty());
+}
+
+TEST_CASE("a disagreement of a name whose id nobody holds any more is followed by its end") {
+    Leaders leaders({.hosts = 2});
+    give_ids(leaders, {allreduce_of({3})});
+    leaders[0].release(1);
+    leaders.announce(0, by_name("a"), allreduce_of({4}));
+    leaders[1].release(1);
+    leaders.announce(1, by_name("a"), allreduce_of({5}));
+    leaders.run();
+    const std::vector<Decision> decisions = leaders.decisions();
+    REQUIRE(decisions.size() == 2);
+    CHECK(decisions[0].kind == DecisionKind::disagreed);
+    CHECK(decisions[0].id == 1);
+    CHECK(decisions[0].name == "a");
+    CHECK(decisions[1].kind == DecisionKind::forget);
+}
+
+TEST_CASE("operations without names are matched by their numbers") {
+    Leaders leaders({.hosts = 3});
+    for (std::uint32_t host = 0; host < 3; ++host) {
+        // In another order on each host.
+        for (const std::uint64_t call : {host % 3, (host + 1) % 3, (host + 2) % 3}) {
+            leaders.announce(host, by_call(call), allreduce_of({static_cast<std::int64_t>(call) + 1}));
+        }
+    }
+    leaders.run();
+    std::set<std::uint64_t> calls;
+    for (const Decision& decision : leaders.decisions()) {
+        CHECK(decision.kind == DecisionKind::call);
+        CHECK(decision.id == 0);
+        CHECK(decision.name.empty());
+        REQUIRE(decision.call.has_value());
+        CHECK(decision.bytes == 4 * (*decision.call + 1));
+        calls.insert(*decision.call);
+    }
+    CHECK(calls == std::set<std::uint64_t>{0, 1, 2});
+}
+
+TEST_CASE("first dimensions come to all hosts by rank") {
+    // Two hosts whose ranks alternate.
+    const std::vector<std::int32_t> host_of = {0, 1, 0, 1};
+    TreeNode root({.host = 0, .shape = {2, 8}, .host_of = host_of});
+    TreeNode leaf({.host = 1, .shape = {2, 8}, .host_of = host_of});
+    root.announce({by_name("g"), {{gather_of(2), {{0, 0}, {2, 2}}}}, {{0, {10, 12}}}});
+    leaf.announce({by_name("g"), {{gather_of(2), {{1, 1}, {3, 3}}}}, {{1, {11, 13}}}});
+    const auto up = leaf.next_message(0);
+    REQUIRE(up.has_value());
+    REQUIRE(root.receive(1, *up).is_ok());
+    const auto call = root.next_decision();
+    REQUIRE(call.has_value());
+    CHECK(call->rows == std::vector<std::int64_t>{10, 11, 12, 13});
+    CHECK(call->bytes == 8);  // of one row
+    CHECK_FALSE(root.next_decision().has_value());
+}
+
+TEST_CASE("small allreduces that are ready together are called together, up to the threshold") {
+    Leaders leaders({.hosts = 3, .fusion_threshold_bytes = 40, .batches_ahead = 100});
+    // 16 + 16 | 12 | 44 | broadcast | 4 + 4
+    Metadata broadcast = allreduce_of({1});
+    broadcast.operation = static_cast<std::uint8_t>(collectives::Operation::broadcast);
+    const std::vector<Metadata> metadata = {allreduce_of({4}),  allreduce_of({4}), allreduce_of({3}), broadcast,
+                                            allreduce_of({11}), allreduce_of({1}), allreduce_of({1})};
+    give_ids(leaders, metadata);
+    for (const std::uint64_t id : {1U, 2U, 3U, 5U, 4U, 6U, 7U}) {
+        leaders.announce_everywhere(by_id(id));
+    }
+    leaders.run();
+    const std::vector<Decision> calls = leaders.decisions();
+    CHECK(ids_of(calls) == std::vector<std::uint64_t>{1, 2, 3, 5, 4, 6, 7});
+    CHECK(batches_of(calls) == std::vector<int>{2, 1, 1, 1, 2});
+}
+
+TEST_CASE("a threshold of 0 calls every tensor by itself, and a batch has an end whatever the threshold") {
+    Leaders alone({.hosts = 2, .fusion_threshold_bytes = 0});
+    alone.announce_everywhere(by_name("a"), allreduce_of({0}));
+    alone.announce_everywhere(by_name("b"), allreduce_of({0}));
+    alone.run();
+    CHECK(batches_of(alone.decisions()) == std::vector<int>{1, 1});
+
+    Leaders many({.hosts = 1, .fusion_threshold_bytes = 1ULL << 40});
+    for (std::uint64_t call = 0; call < kBatchEntries + 5; ++call) {
+        many.announce_everywhere(by_call(call), allreduce_of({1}));
+    }
+    many.run();
+    CHECK(batches_of(many.decisions()) == std::vector<int>{kBatchEntries, 5});
+}
+
+TEST_CASE("while two batches are not executed what becomes ready waits and joins, unless it fills a batch") {
+    Leaders leaders({.hosts = 3, .fusion_threshold_bytes = 32});
+    give_ids(leaders, std::vector<Metadata>(8, allreduce_of({2})));  // 8 bytes each
+    const auto announce = [&leaders](std::uint64_t id) {
+        leaders.announce_everywhere(by_id(id));
+        leaders.run();
+        return ids_of(leaders.decisions());
+    };
+    using Ids = std::vector<std::uint64_t>;
+    CHECK(announce(1) == Ids{1});
+    CHECK(announce(2) == Ids{2});
+    CHECK(announce(3).empty());
+    CHECK(announce(4).empty());
+    CHECK(leaders[0].pending().size() == 2);
+    leaders[0].executed(2 + 1);  // the two of give_ids, and one more
+    leaders.run();
+    const std::vector<Decision> joined = leaders.decisions();
+    CHECK(ids_of(joined) == Ids{3, 4});
+    CHECK(batches_of(joined) == std::vector<int>{2});
+    CHECK(announce(5).empty());
+    CHECK(announce(6).empty());
+    CHECK(announce(7).empty());
+    CHECK(announce(8) == Ids{5, 6, 7, 8});  // 32 bytes
+}
+
+TEST_CASE("what is no batch keeps its place in the order") {
+    Leaders leaders({.hosts = 2, .fusion_threshold_bytes = 1000});
+    give_ids(leaders, std::vector<Metadata>(4, allreduce_of({2})));
+    for (const std::uint64_t id : {1U, 2U}) {
+        leaders.announce_everywhere(by_id(id));
+        leaders.run();
+    }
+    (void)leaders.decisions();
+    leaders.announce_everywhere(by_id(3));  // waits
+    leaders.run();
+    CHECK(leaders.decisions().empty());
+    leaders.announce(0, by_name("x"), allreduce_of({1}));
+    leaders.announce(1, by_name("x"), allreduce_of({2}));
+    leaders.run();
+    const std::vector<Decision> decisions = leaders.decisions();
+    REQUIRE(decisions.size() == 2);
+    CHECK(decisions[0].id == 3);
+    CHECK(decisions[0].ends_batch);
+    CHECK(decisions[1].kind == DecisionKind::disagreed);
+}
+
+TEST_CASE("one message up is under way, and what comes meanwhile goes with the next") {
+    Leaders leaders({.hosts = 2});
+    leaders.announce(1, by_name("a"), allreduce_of({1}));
+    auto first = leaders[1].next_message(0);
+    REQUIRE(first.has_value());
+    leaders.announce(1, by_name("b"), allreduce_of({1}));
+    leaders.announce(1, by_name("c"), allreduce_of({1}));
+    CHECK_FALSE(leaders[1].next_message(0).has_value());
+    REQUIRE(leaders.deliver(1, 0, *first).is_ok());
+    auto answer = leaders[0].next_message(1);  // without a decision
+    REQUIRE(answer.has_value());
+    CHECK(std::get<DownMessage>(*answer).decisions.empty());
+    CHECK(std::get<DownMessage>(*answer).acknowledged == 1);
+    CHECK_FALSE(leaders[0].next_message(1).has_value());
+    CHECK_FALSE(leaders[1].next_message(0).has_value());
+    REQUIRE(leaders.deliver(0, 1, *answer).is_ok());
+    const auto second = leaders[1].next_message(0);
+    REQUIRE(second.has_value());
+    CHECK(std::get<UpMessage>(*second).number == 2);
+    CHECK(std::get<UpMessage>(*second).announcements.size() == 2);
+}
+
+TEST_CASE("messages that would be too long go in parts, and nothing is lost or out of order") {
+    // 600 names of 500 bytes up and down: five times the longest message.
+    Leaders leaders({.hosts = 4, .radix = 1});
+    std::vector<std::string> names;
+    for (int i = 0; i < 600; ++i) {
+        names.push_back(std::to_string(1000 + i) + std::string(496, 'n'));
+        leaders.announce_everywhere(by_name(names.back()), allreduce_of({1}));
+    }
+    leaders.run();  // looks at the length of every message
+    const std::vector<Decision> calls = leaders.decisions();
+    REQUIRE(calls.size() == names.size());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        CHECK(calls[i].name == names[i]);
+        CHECK(calls[i].id == i + 1);
+    }
+}
+
+TEST_CASE("a batch in parts is handed out when all of it is there") {
+    Leaders leaders({.hosts = 2});
+    give_ids(leaders, std::vector<Metadata>(2, allreduce_of({1})));
+    leaders.announce_everywhere(by_id(1));
+    leaders.announce_everywhere(by_id(2));
+    REQUIRE(leaders[1].next_message(0).has_value());
+    Decision call;
+    call.id = 1;
+    REQUIRE(leaders[1].receive(0, DownMessage{1, {call}}).is_ok());
+    CHECK_FALSE(leaders[1].next_decision().has_value());
+    call.id = 2;
+    call.ends_batch = true;
+    REQUIRE(leaders[1].receive(0, DownMessage{2, {call}}).is_ok());
+    CHECK(leaders[1].next_decision().value().id == 1);
+    CHECK(leaders[1].next_decision().value().id == 2);
+    CHECK_FALSE(leaders[1].next_decision().has_value());
+}
+
+TEST_CASE("the first shutdown closes: what is pending ends, and later announcements are nothing") {
+    Leaders leaders({.hosts = 4, .ranks_per_host = 2, .radix = 2});
+    give_ids(leaders, {allreduce_of({3})});
+    leaders[0].announce({by_id(1), {}, {}});
+    leaders.announce(3, by_name("x"), allreduce_of({3}));
+    leaders[3].shut_down(7);
+    leaders.run();
+    const Decision closing = leaders.only_decision();
+    CHECK(closing.kind == DecisionKind::closing);
+    CHECK(closing.rank == 7);
+    for (std::uint32_t host = 0; host < 4; ++host) {
+        CHECK(leaders[host].pending().empty());
+        leaders[host].announce({by_id(1), {}, {}});
+        leaders[host].announce({by_id(1), {}, {}});
+        leaders[host].release(1);
+        leaders[host].shut_down(static_cast<std::int32_t>(2 * host));
+    }
+    CHECK(leaders.run() == 0);
+    CHECK(leaders.decisions().empty());
+    for (std::uint32_t host = 0; host < 4; ++host) {
+        CHECK(leaders.decisions().empty());
+        leaders[host].close();
+        leaders.run();
+    }
+    CHECK(leaders.only_decision().kind == DecisionKind::closed);
+}
+
+TEST_CASE("an announcement that crosses the news of the shutdown is ignored by an inner host and by the root") {
+    Leaders leaders({.hosts = 3, .radix = 1});
+    leaders.announce(2, by_name("x"), allreduce_of({3}));
+    const auto late = leaders[2].next_message(1);
+    REQUIRE(late.has_value());
+    leaders[0].shut_down(0);
+    const auto news = leaders[0].next_message(1);
+    REQUIRE(news.has_value());
+    REQUIRE(leaders.deliver(0, 1, *news).is_ok());
+    REQUIRE(leaders.deliver(2, 1, *late).is_ok());
+    leaders.run();
+    CHECK(leaders.only_decision().kind == DecisionKind::closing);
+    for (const std::uint32_t host : {2U, 1U, 0U}) {
+        leaders[host].close();
+    }
+    leaders.run();
+    CHECK(leaders.only_decision().kind == DecisionKind::closed);
+}
+
+TEST_CASE("what was announced before a shutdown of the same host is counted before it") {
+    Leaders leaders({.hosts = 2});
+    leaders.announce(0, by_name("x"), allreduce_of({3}));
+    leaders.announce(1, by_name("x"), allreduce_of({3}));
+    leaders[1].shut_down(1);
+    leaders.run();
+    const std::vector<Decision> decisions = leaders.decisions();
+    REQUIRE(decisions.size() == 2);
+    CHECK(decisions[0].kind == DecisionKind::call);
+    CHECK(decisions[1].kind == DecisionKind::closing);
+}
+
+TEST_CASE("the stall report learns which hosts have not announced") {
+    Leaders leaders({.hosts = 7, .radix = 2});  // 0: 1 (3, 4), 2 (5, 6)
+    for (const std::uint32_t host : {0U, 1U, 2U, 3U, 5U, 6U}) {
+        leaders.announce(host, by_name("w"), allreduce_of({3}));
+    }
+    leaders.announce(1, by_call(4), allreduce_of({3}));
+    leaders.run();
+    auto pending = leaders[0].pending();
+    REQUIRE(pending.size() == 1);
+    CHECK(pending[0].name == "w");
+    CHECK(pending[0].missing_hosts == std::vector<std::uint32_t>{1, 3, 4});
+    pending = leaders[1].pending();
+    REQUIRE(pending.size() == 2);
+    CHECK(pending[0].missing_hosts == std::vector<std::uint32_t>{4});
+    CHECK(pending[1].name.empty());
+    CHECK(pending[1].missing_hosts == std::vector<std::uint32_t>{3, 4});
+    CHECK(leaders[2].pending().at(0).missing_hosts.empty());
+    CHECK(leaders[4].pending().empty());
+}
+
+TEST_CASE("heartbeats change nothing, and an abort is its reason") {
+    Leaders leaders({.hosts = 2});
+    CHECK(leaders[0].receive(1, HeartbeatMessage{}).is_ok());
+    const Status status = leaders[0].receive(1, AbortMessage{5, "rank 1 was killed"});
+    CHECK(status.code() == ErrorCode::aborted);
+    CHECK(status.message() == "rank 1 was killed");
+}
+
+UpMessage numbered(std::uint64_t number) {
+    UpMessage message;
+    message.number = number;
+    return message;
+}
+
+/// What node `to` of 7 hosts (two ranks each, in a tree of radix 2), which called "a" once, says to a message.
+Status answer_of(std::uint32_t from, std::uint32_t to, const TreeMessage& message) {
+    Leaders leaders({.hosts = 7, .ranks_per_host = 2, .radix = 2});
+    leaders.announce_everywhere(by_name("a"), allreduce_of({3}));
+    leaders.run();
+    const Status status = leaders[to].receive(from, message);
+    if (!status.is_ok()) {
+        CHECK(status.code() == ErrorCode::internal);
+        CHECK(leaders[to].status().message() == status.message());
+        CHECK(leaders[to].receive(from, HeartbeatMessage{}).message() == status.message());
+        CHECK_FALSE(leaders[to].next_message(from).has_value());
+        CHECK_FALSE(leaders[to].next_decision().has_value());
+    }
+    return status;
+}
+
+TEST_CASE("what no working leader sends is refused, with what is wrong") {
+    const auto up = [](Announcement announcement) {
+        UpMessage message = numbered(2);
+        message.announcements.push_back(std::move(announcement));
+        return message;
+    };
+    const auto text = [](std::uint32_t from, std::uint32_t to, const TreeMessage& message) {
+        return answer_of(from, to, message).message();
+    };
+    const Metadata same = allreduce_of({3});
+    CHECK(answer_of(1, 0, up({by_id(1), {}, {}})).is_ok());
+    CHECK(text(3, 0, up({by_id(1), {}, {}})) == "host 3 sent host 0: a message that goes to other hosts");
+    CHECK(text(9, 0, numbered(1)) == "host 9 sent host 0: a message that goes to other hosts");
+    CHECK(text(0, 1, numbered(1)) == "host 0 sent host 1: a message that goes to other hosts");
+    CHECK(text(1, 0, DownMessage{}) == "host 1 sent host 0: a message that goes to other hosts");
+    CHECK(text(1, 0, numbered(3)) == "host 1 sent host 0: message 3, when it was told that 1 of 1 were taken in");
+    CHECK(text(1, 0, up({by_id(2), {}, {}})) ==
+          "host 1 sent host 0: the tensor of id 2 is announced, and no name has that id");
+    UpMessage twice = up({by_id(1), {}, {}});
+    twice.announcements.push_back({by_name("a"), {{same, {{2, 3}, {6, 9}}}}, {}});
+    CHECK(text(1, 0, twice) == "host 1 sent host 0: tensor 'a' is announced again before it was decided on");
+    CHECK(text(1, 0, up({by_name("b"), {{same, {{2, 3}}}}, {}})) ==
+          "host 1 sent host 0: claims of ranks 2, 3, and ranks 2, 3, 6-9 are meant");
+    CHECK(text(1, 0, up({by_name("b"), {{same, {{2, 3}, {6, 9}}}, {allreduce_of({4}), {{9, 9}}}}, {}})) ==
+          "host 1 sent host 0: claims of ranks 2, 3, 6-9, some of them twice, and ranks 2, 3, 6-9 are meant");
+    CHECK(text(1, 0, up({by_name("b"), {{same, {{2, 3}, {6, 9}}}}, {{5, {1, 1}}}})) ==
+          "host 1 sent host 0: tensor 'b' has 2 first dimensions of host 5");
+    CHECK(text(1, 0, up({by_name("b"), {{same, {{2, 3}, {6, 9}}}}, {{3, {1}}}})) ==
+          "host 1 sent host 0: tensor 'b' has 1 first dimensions of host 3");
+    UpMessage message = numbered(2);
+    message.releases = {{7, 1}};
+    CHECK(text(1, 0, message) ==
+          "host 1 sent host 0: 1 hosts release the id 7, and it speaks for 3; no name has that id");
+    message.releases = {{1, 4}};
+    CHECK(text(1, 0, message) == "host 1 sent host 0: 4 hosts release the id 1, and it speaks for 3; the name is 'a'");
+    message.releases = {{1, 3}, {1, 3}, {1, 3}};
+    CHECK(text(1, 0, message) == "host 1 sent host 0: 3 hosts more released tensor 'a', after 6 of 7");
+    message.releases.clear();
+    message.shutting_down = {4};
+    CHECK(text(1, 0, message) == "host 1 sent host 0: rank 4 shuts down, and it speaks for ranks 2, 3, 6-9");
+    message.shutting_down = {2};
+    message.closed_hosts = 4;
+    CHECK(text(1, 0, message) == "host 1 sent host 0: 4 hosts have closed, and it speaks for 3");
+    message.shutting_down = {};
+    message.closed_hosts = 1;
+    CHECK(text(1, 0, message) ==
+          "host 1 sent host 0: 1 of 7 hosts say that all their ranks have shut down, and no rank has");
+
+    CHECK(text(0, 1, DownMessage{2, {}}) == "host 0 sent host 1: message 2 was taken in, after 1 of 1");
+    CHECK(text(0, 1, DownMessage{0, {}}) == "host 0 sent host 1: message 0 was taken in, after 1 of 1");
+    Decision call;
+    call.id = 1;
+    call.ends_batch = true;
+    CHECK(text(0, 1, DownMessage{1, {call}}) ==
+          "host 0 sent host 1: tensor 'a' is decided on, and host 1 has not announced it");
+    call.id = 2;
+    CHECK(text(0, 1, DownMessage{1, {call}}) ==
+          "host 0 sent host 1: the tensor of id 2 is announced, and no name has that id");
+    call.id = 1;
+    call.name = "b";
+    CHECK(text(0, 1, DownMessage{1, {call}}) == "host 0 sent host 1: tensor 'a' is called 'b'");
+    Decision closing;
+    closing.kind = DecisionKind::closing;
+    CHECK(text(0, 1, DownMessage{1, {closing, closing}}) == "host 0 sent host 1: a decision of kind 3 after the end");
+    Decision closed;
+    closed.kind = DecisionKind::closed;
+    CHECK(text(0, 1, DownMessage{1, {closed}}) == "host 0 sent host 1: the end without a shutdown");
+}
+
+TEST_CASE("a claim that refers to a call that never was ends the job") {
+    Leaders leaders({.hosts = 2});
+    leaders[0].announce({by_name("x"), {}, {}});
+    leaders[1].announce({by_name("x"), {}, {}});
+    const auto up = leaders[1].next_message(0);
+    REQUIRE(up.has_value());
+    CHECK(leaders[0].receive(1, *up).message() ==
+          "host 1 sent host 0: ranks 0, 1 announced tensor 'x' as it was called before, and it never was");
+    Leaders one({.hosts = 1});
+    one[0].announce({by_call(3), {}, {}});
+    CHECK(one[0].status().code() == ErrorCode::internal);
+}
+
+TEST_CASE("an operation by rows needs the first dimension of every rank") {
+    Leaders leaders({.hosts = 1, .ranks_per_host = 2});
+    leaders[0].announce({by_name("g"), {{gather_of(1), {{0, 1}}}}, {}});
+    CHECK(leaders[0].status().message() == "an operation by rows was announced without the first dimension of rank 0");
+}
+
+}  // namespace
+}  // namespace rueda::core::test

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// What the leaders of several hosts say to each other. Whatever is accepted must come out the same when it is put
+// together again, have the length that was known before, and be taken in by a node without harm.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <variant>
+
+#include "core/negotiation/tree_messages.hpp"
+#include "core/negotiation/tree_node.hpp"
+
+namespace {
+
+using namespace rueda;
+using namespace rueda::core;
+
+constexpr std::uint32_t kRanks = 8;
+constexpr std::uint32_t kHosts = 4;
+
+void expect(bool holds) {
+    if (!holds) {
+        std::abort();
+    }
+}
+
+std::size_t known_bytes(const UpMessage& message) {
+    std::size_t bytes = empty_message_bytes() + kReleaseBytes * message.releases.size() +
+                        kShuttingDownBytes * message.shutting_down.size();
+    for (const Announcement& announcement : message.announcements) {
+        bytes += encoded_bytes(announcement);
+    }
+    return bytes;
+}
+
+/// Hosts 0 to 3 in a chain; host 1 has announced "a" and an operation without a name, with and without claims.
+void take_in(std::uint32_t from, const TreeMessage& message) {
+    TreeNode node({.host = 1, .shape = {kHosts, 1}, .host_of = {0, 0, 1, 1, 2, 2, 3, 3}});
+    Metadata metadata;
+    node.announce({{0, "a", std::nullopt}, {{metadata, {{2, 3}}}}, {}});
+    node.announce({{0, "", 0}, {{metadata, {{2, 3}}}}, {}});
+    const bool accepted = node.receive(from, message).is_ok();
+    expect(accepted == node.status().is_ok() || std::holds_alternative<AbortMessage>(message));
+    for (const std::uint32_t to : {0U, 2U}) {
+        while (const auto next = node.next_message(to)) {
+            expect(parse_tree_message(encode(*next), kRanks, kHosts).is_ok());
+        }
+    }
+    while (node.next_decision()) {
+    }
+    (void)node.pending();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
+    const auto message = parse_tree_message(bytes, kRanks, kHosts);
+    if (!message.is_ok()) {
+        expect(message.status().code() == ErrorCode::internal && !message.status().message().empty());
+        return 0;
+    }
+    const auto again = encode(message.value());
+    expect(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+    if (const auto* up = std::get_if<UpMessage>(&message.value())) {
+        expect(known_bytes(*up) == size);
+    }
+    take_in(0, message.value());
+    take_in(2, message.value());
+    return 0;
+}
