@@ -31,7 +31,9 @@ struct alignas(base::kCacheLine) Progress {
     std::atomic<std::uint64_t> reduced{0};   ///< my share of so many chunks is combined
     std::atomic<std::uint64_t> fetched{0};   ///< of so many chunks I need no cell and nobody's memory any more
     std::atomic<std::uint64_t> resident{0};  ///< my share of so many batches is combined in resident memory
+    std::atomic<std::uint64_t> ended{0};     ///< between hosts: of so many batches I need nobody's cells any more
 };
+static_assert(sizeof(Progress) == base::kCacheLine);
 
 /// The memory that the ranks of one host share: one memfd, or what stands in for it, mapped by each. Only offsets are
 /// stored in it, because every rank has it at another address. The mapping lives as long as anybody holds the Arena, so

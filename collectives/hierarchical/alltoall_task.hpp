@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+
+#include "collectives/communicator.hpp"
+#include "collectives/hierarchical/hierarchical_set.hpp"
+#include "collectives/hierarchical/local_exchange.hpp"
+#include "collectives/hierarchical/pair_parts.hpp"
+#include "collectives/hierarchical/remote_exchange.hpp"
+
+namespace rueda::collectives {
+
+/// Alltoall: a part from every rank for every other one, whose sizes both know. Its own one a rank copies; the others
+/// go through the cells or over the transport, both at the same time. One segment per batch.
+class AlltoallTask final : public Task {
+public:
+    explicit AlltoallTask(HierarchicalSet& set) : set_(set), local_(set), remote_(set) {}
+
+    void begin(const Batch& batch);
+    StepResult step() override;
+
+private:
+    bool act();
+    bool copy_own();
+
+    HierarchicalSet& set_;
+    PairParts parts_;
+    LocalExchange local_;
+    RemoteExchange remote_;
+    std::uint64_t own_copied_ = 0;  // bytes
+    std::uint64_t work_ = 0;        // bytes, in this step
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <optional>
+
+#include "collectives/hierarchical/network_allreduce.hpp"
+
+namespace rueda::collectives {
+
+/// Small tensors: recursive doubling, in ⌈log₂ h⌉ steps of S bytes for h hosts; two more where h is no power of two.
+///
+/// The hosts are combined in a balanced tree, lower ones to the left. Let h = p + r, p being the largest power of two
+/// in it. Of the first 2r hosts, each odd one hands its partials to the one below (phase 0), and gets the result from
+/// there (last phase). The p that are left have the numbers 0 to p − 1 in their order; in step k, two whose numbers
+/// differ in bit k exchange what they have. Every combination rounds to the dtype; both of a pair compute the same
+/// bits.
+class DoublingExchange final : public NetworkAllreduce {
+public:
+    DoublingExchange(Messages& messages, const std::vector<std::uint32_t>& peers, std::uint32_t host);
+
+    [[nodiscard]] std::uint32_t phases() const override { return steps_ + (folded_ > 0 ? 2 : 0); }
+    void start_receives(std::uint32_t phase) override;
+    void start_sends(std::uint32_t phase) override;
+    void finish() override { combine_received(phases() - 1); }
+    [[nodiscard]] const std::byte* results() const override { return current_; }
+
+private:
+    enum class Role : std::uint8_t { none, take, give, exchange };
+    struct Part {
+        Role role = Role::none;
+        std::uint32_t other = 0;
+    };
+
+    void prepare() override;
+    [[nodiscard]] bool is_folded_away() const { return host() < 2 * folded_ && host() % 2 == 1; }
+    [[nodiscard]] Part part_in(std::uint32_t phase) const;
+    [[nodiscard]] std::byte* take_room();
+    void combine_received(std::uint32_t phase);
+
+    std::uint32_t steps_ = 0;
+    std::uint32_t folded_ = 0;      // r
+    std::uint32_t rooms_ = 0;       // taken of the memory
+    std::byte* current_ = nullptr;  // what this host has so far
+    std::vector<std::byte*> rooms_of_phase_;
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/hierarchical/hierarchical_allreduce_task.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "collectives/rows.hpp"
+
+namespace rueda::collectives {
+namespace {
+
+/// Work of one step: of the order of a chunk of one host, so that abort and other waiters are looked at.
+constexpr std::uint64_t kStepBytes = 64 * 1024;
+
+/// Of a host of one rank, which needs no cells.
+constexpr std::uint64_t kPieceOfOne = 64 * 1024;
+
+/// Places for staging: two overlap staging and combining; with four, who is late for a moment is not waited for.
+constexpr std::uint64_t kMostStagingPlaces = 4;
+constexpr std::uint64_t kLeastWorthAPlace = 1024;
+constexpr std::uint64_t kLargestElement = 8;
+
+}  // namespace
+
+HierarchicalAllreduceTask::HierarchicalAllreduceTask(HierarchicalSet& set)
+    : set_(set), chunks_(set.hosts.count(), set.hosts.lanes(), set.options), pipeline_(set, chunks_, set.rank) {
+    plan_cells();
+}
+
+void HierarchicalAllreduceTask::plan_cells() {
+    if (set_.members == 1) {
+        piece_bytes_ = kPieceOfOne;
+        return;
+    }
+    const std::uint64_t half = set_.bytes_of_cells() / 2;
+    const std::uint64_t lanes = set_.hosts.lanes();
+    staging_places_ = kMostStagingPlaces;
+    while (staging_places_ > 1 && half / staging_places_ / lanes < kLeastWorthAPlace) {
+        staging_places_ /= 2;
+    }
+    const std::uint64_t bytes = half / staging_places_ / lanes;
+    const std::uint64_t unit = bytes < base::kCacheLine ? kLargestElement : base::kCacheLine;
+    // A cell has room for an element of every member (core/runtime/arena_setup.cpp).
+    RUEDA_ASSERT(bytes >= kLargestElement);
+    piece_bytes_ = bytes / unit * unit;
+    delivery_places_ = half / piece_bytes_;
+}
+
+void HierarchicalAllreduceTask::begin(const Batch& batch) {
+    batch_ = batch;
+    chunks_.clear();
+    reductions_.clear();
+    for (std::uint32_t i = 0; i < batch.segments.size(); ++i) {
+        const Segment& segment = batch.segments[i];
+        reductions_.push_back(in_partials(segment.reduction(set_.hosts.size())));
+        const std::uint64_t rows =
+            batch.operation == Operation::reducescatter ? static_cast<std::uint64_t>(batch.rows[0]) : 1;
+        if (segment.bytes() * rows > 0) {
+            chunks_.add(i, segment.bytes() * rows);
+        }
+    }
+    chunk_count_ = chunks_.count();
+    for (Cursor* cursor : {&staging_, &combining_, &delivering_, &fetching_}) {
+        *cursor = {};
+        go_to_chunk(*cursor, 0);
+    }
+    set_.begin_batch(HierarchicalSet::CellUse::allreduce);
+    if (is_lane()) {
+        pipeline_.begin(reductions_);
+    }
+}
+
+// ---- pieces ---------------------------------------------------------------------------------------------------------
+
+void HierarchicalAllreduceTask::go_to_chunk(Cursor& cursor, std::uint64_t index) const {
+    cursor.chunk_index = index;
+    cursor.piece = 0;
+    if (!is_at_end(cursor)) {
+        cursor.chunk = chunks_.chunk(index);
+        cursor.pieces = (NetworkChunks::longest_share(cursor.chunk) + piece_bytes_ - 1) / piece_bytes_;
+    }
+}
+
+void HierarchicalAllreduceTask::advance(Cursor& cursor) const {
+    ++cursor.number;
+    if (++cursor.piece == cursor.pieces) {
+        go_to_chunk(cursor, cursor.chunk_index + 1);
+    }
+}
+
+Range HierarchicalAllreduceTask::part(const Cursor& cursor, std::uint32_t lane) const {
+    const Range share = NetworkChunks::share(cursor.chunk, lane);
+    return {std::min(share.begin + cursor.piece * piece_bytes_, share.end),
+            std::min(share.begin + (cursor.piece + 1) * piece_bytes_, share.end)};
+}
+
+std::byte* HierarchicalAllreduceTask::staged(std::uint32_t member, std::uint32_t lane, std::uint64_t number) const {
+    return set_.cells_of(member) + (number % staging_places_ * set_.hosts.lanes() + lane) * piece_bytes_;
+}
+
+std::byte* HierarchicalAllreduceTask::delivered(std::uint32_t lane, std::uint64_t number) const {
+    return set_.cells_of(lane) + set_.bytes_of_cells() / 2 + number % delivery_places_ * piece_bytes_;
+}
+
+const Location& HierarchicalAllreduceTask::location(std::uint32_t segment, std::uint32_t member) const {
+    return batch_.locations[std::size_t{segment} * set_.members + member];
+}
+
+/// Rows of a reducescatter everybody fetches for itself.
+bool HierarchicalAllreduceTask::writes_directly(std::uint32_t segment, std::uint32_t member) const {
+    return batch_.operation == Operation::allreduce && location(segment, member).output != nullptr;
+}
+
+// ---- steps ----------------------------------------------------------------------------------------------------------
+
+StepResult HierarchicalAllreduceTask::step() {
+    work_ = 0;
+    bool acted = false;
+    while (work_ < kStepBytes && act()) {
+        acted = true;
+    }
+    if (!set_.messages.failure().is_ok()) {
+        return StepResult::waiting;
+    }
+    if (is_at_end(fetching_) && (!is_lane() || pipeline_.all_sent())) {
+        set_.end_batch(fetching_.number);
+        return StepResult::done;
+    }
+    if (acted) {
+        return StepResult::advanced;
+    }
+    return set_.messages.under_way() ? StepResult::polling : StepResult::waiting;
+}
+
+/// One action, the one that others wait for most.
+bool HierarchicalAllreduceTask::act() {
+    if (is_lane() && pipeline_.step()) {
+        return true;
+    }
+    if (may_stage()) {
+        stage();
+        return true;
+    }
+    if (may_combine()) {
+        combine();
+        return true;
+    }
+    if (may_deliver()) {
+        deliver();
+        return true;
+    }
+    if (may_fetch()) {
+        fetch();
+        return true;
+    }
+    return false;
+}
+
+bool HierarchicalAllreduceTask::lanes_reached(std::atomic<std::uint64_t> Progress::*counter,
+                                              std::uint64_t value) const {
+    for (std::uint32_t lane = 0; lane < set_.hosts.lanes(); ++lane) {
+        if (lane != set_.rank && !set_.reached(lane, counter, value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/// All lanes must have combined what lay in the place.
+bool HierarchicalAllreduceTask::may_stage() const {
+    if (is_at_end(staging_) || set_.members == 1) {
+        return false;
+    }
+    const std::uint64_t number = number_of(staging_);
+    return number < set_.run_begin + staging_places_ ? set_.run_may_begin()
+                                                     : lanes_reached(&Progress::combined, number + 1 - staging_places_);
+}
+
+void HierarchicalAllreduceTask::stage() {
+    const std::uint64_t number = number_of(staging_);
+    for (std::uint32_t lane = 0; lane < staging_.chunk.lanes; ++lane) {
+        const Range range = part(staging_, lane);
+        if (lane == set_.rank || range.bytes() == 0) {
+            continue;  // a lane reads its own input where it lies
+        }
+        std::byte* const place = staged(set_.rank, lane, number);
+        chunks_.map_of(staging_.chunk)
+            .for_each_piece(
+                range, [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+                    if (location(segment, set_.rank).input == nullptr) {
+                        ops::copy(place + (at - range.begin), batch_.segments[segment].input + offset, bytes);
+                        work_ += bytes;
+                    }
+                });
+    }
+    advance(staging_);
+    set_.publish(set_.mine().staged, number + 1);
+}
+
+bool HierarchicalAllreduceTask::may_combine() const {
+    return is_lane() && !is_at_end(combining_) && pipeline_.is_open(combining_.chunk_index) &&
+           set_.all_reached(&Progress::staged, number_of(combining_) + 1);
+}
+
+void HierarchicalAllreduceTask::combine() {
+    const std::uint64_t number = number_of(combining_);
+    const Range range = part(combining_, set_.rank);
+    std::byte* const partials = pipeline_.partials(combining_.chunk_index) +
+                                (range.begin - NetworkChunks::share(combining_.chunk, set_.rank).begin);
+    chunks_.map_of(combining_.chunk)
+        .for_each_piece(range, [&](std::uint32_t index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+            std::array<const std::byte*, base::kMaxLocalRanks> sources{};
+            for (std::uint32_t member = 0; member < set_.members; ++member) {
+                const std::byte* const resident = location(index, member).input;
+                sources[member] = member == set_.rank   ? batch_.segments[index].input + offset
+                                  : resident != nullptr ? resident + offset
+                                                        : staged(member, set_.rank, number) + (at - range.begin);
+            }
+            std::byte* const to = partials + (at - range.begin);
+            const ops::Reduction& reduction = reductions_[index].within;
+            set_.nodes.reduce(reduction, {sources.data(), set_.members}, {&to, 1}, bytes / size_of(reduction.dtype));
+            work_ += bytes * set_.members;
+        });
+    const std::uint64_t chunk = combining_.chunk_index;
+    advance(combining_);
+    if (combining_.chunk_index != chunk) {
+        pipeline_.filled(chunk);
+    }
+    if (set_.members > 1) {
+        set_.publish(set_.mine().combined, number + 1);
+    }
+}
+
+/// All ranks must have fetched what lay in the place.
+bool HierarchicalAllreduceTask::may_deliver() const {
+    if (!is_lane() || is_at_end(delivering_) || !pipeline_.is_ready(delivering_.chunk_index)) {
+        return false;
+    }
+    const std::uint64_t number = number_of(delivering_);
+    return set_.members == 1 || (number < set_.run_begin + delivery_places_
+                                     ? set_.run_may_begin()
+                                     : set_.all_reached(&Progress::fetched, number + 1 - delivery_places_));
+}
+
+void HierarchicalAllreduceTask::deliver() {
+    const std::uint64_t number = number_of(delivering_);
+    const Range range = part(delivering_, set_.rank);
+    const std::byte* const results = pipeline_.results(delivering_.chunk_index) +
+                                     (range.begin - NetworkChunks::share(delivering_.chunk, set_.rank).begin);
+    chunks_.map_of(delivering_.chunk)
+        .for_each_piece(range, [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+            const std::byte* const result = results + (at - range.begin);
+            bool somebody_fetches = false;
+            for (std::uint32_t member = 0; member < set_.members; ++member) {
+                if (member == set_.rank) {
+                    write_output(segment, offset, result, bytes);
+                } else if (writes_directly(segment, member)) {
+                    ops::copy(location(segment, member).output + offset, result, bytes);
+                } else {
+                    somebody_fetches = true;
+                    continue;
+                }
+                work_ += bytes;
+            }
+            if (somebody_fetches) {
+                ops::copy(delivered(set_.rank, number) + (at - range.begin), result, bytes);
+                work_ += bytes;
+            }
+        });
+    const std::uint64_t chunk = delivering_.chunk_index;
+    advance(delivering_);
+    if (delivering_.chunk_index != chunk) {
+        pipeline_.delivered();
+    }
+    if (set_.members > 1) {
+        set_.publish(set_.mine().reduced, number + 1);
+    }
+}
+
+bool HierarchicalAllreduceTask::may_fetch() const {
+    return !is_at_end(fetching_) && (!is_lane() || fetching_.number < delivering_.number) &&
+           lanes_reached(&Progress::reduced, number_of(fetching_) + 1);
+}
+
+void HierarchicalAllreduceTask::fetch() {
+    const std::uint64_t number = number_of(fetching_);
+    for (std::uint32_t lane = 0; lane < fetching_.chunk.lanes; ++lane) {
+        const Range range = part(fetching_, lane);
+        if (lane == set_.rank || range.bytes() == 0) {
+            continue;
+        }
+        const std::byte* const place = delivered(lane, number);
+        chunks_.map_of(fetching_.chunk)
+            .for_each_piece(range,
+                            [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+                                if (!writes_directly(segment, set_.rank)) {
+                                    write_output(segment, offset, place + (at - range.begin), bytes);
+                                    work_ += bytes;
+                                }
+                            });
+    }
+    advance(fetching_);
+    if (set_.members > 1) {
+        set_.publish(set_.mine().fetched, number + 1);
+    }
+}
+
+/// Bytes of a segment that this rank's output has room for.
+Range HierarchicalAllreduceTask::kept(const Segment& segment) const {
+    if (batch_.operation == Operation::allreduce) {
+        return {0, segment.bytes()};
+    }
+    const Rows rows = rows_of_member(batch_.rows[0], set_.hosts.my_rank(), set_.hosts.size());
+    return {static_cast<std::uint64_t>(rows.begin) * segment.bytes(),
+            static_cast<std::uint64_t>(rows.begin + rows.count) * segment.bytes()};
+}
+
+void HierarchicalAllreduceTask::write_output(std::uint32_t segment, std::uint64_t offset, const std::byte* result,
+                                             std::uint64_t bytes) const {
+    const Range keep = kept(batch_.segments[segment]);
+    const std::uint64_t begin = std::max(offset, keep.begin);
+    const std::uint64_t end = std::min(offset + bytes, keep.end);
+    if (begin < end) {
+        ops::copy(batch_.segments[segment].output + (begin - keep.begin), result + (begin - offset), end - begin);
+    }
+}
+
+}  // namespace rueda::collectives

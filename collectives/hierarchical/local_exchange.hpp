@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+
+#include "collectives/hierarchical/hierarchical_set.hpp"
+#include "collectives/hierarchical/pair_parts.hpp"
+
+namespace rueda::collectives {
+
+/// The part of an alltoall between ranks of one host, through their cells. Each first tells the others how much it has
+/// for whom, as the rounds are as many as the longest part of all needs: a round is a piece of equal length of every
+/// part, of which a cell holds one for each other member.
+///
+/// Threads: whoever drives the engine.
+class LocalExchange {
+public:
+    explicit LocalExchange(HierarchicalSet& set);
+    /// In a batch that begins a run (HierarchicalSet). `parts` stay until it is done.
+    void begin(const PairParts& parts);
+    /// One action; false: nothing could be done. `work` grows by the bytes that were copied.
+    bool act(std::uint64_t& work);
+    [[nodiscard]] bool is_done() const;
+    /// That went through the cells; the same on all ranks of the host.
+    [[nodiscard]] std::uint64_t pieces() const { return set_.members > 1 ? 1 + rounds_ : 0; }
+
+private:
+    enum class Phase : std::uint8_t { tell, learn, exchange };
+
+    void tell();
+    void learn();
+    [[nodiscard]] bool may_stage() const;
+    void stage(std::uint64_t& work);
+    [[nodiscard]] bool may_take() const;
+    void take(std::uint64_t& work);
+    /// Where the piece that `from` has for `to` lies in a cell of `from`; members of this host.
+    [[nodiscard]] std::byte* place(std::uint32_t from, std::uint32_t to, std::uint64_t round) const;
+    [[nodiscard]] Range piece(Range part, std::uint64_t round) const;
+    [[nodiscard]] std::uint32_t rank_of(std::uint32_t member) const {
+        return set_.hosts.ranks_of(set_.hosts.my_host())[member];
+    }
+
+    HierarchicalSet& set_;
+    const PairParts* parts_ = nullptr;
+    std::uint64_t piece_bytes_ = 0;
+    Phase phase_ = Phase::tell;
+    std::uint64_t rounds_ = 0;
+    std::uint64_t staged_ = 0;
+    std::uint64_t taken_ = 0;
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/hierarchical/messages.hpp"
+
+namespace rueda::collectives {
+
+Messages::~Messages() {
+    if (under_way_ > 0) {
+        abandon();
+    }
+}
+
+void Messages::abandon() {
+    if (failure_.is_ok()) {
+        failure_ = rueda::failure(ErrorCode::aborted, "the messages between hosts were abandoned");
+    }
+    for (auto& memory : memory_) {
+        // Not freed, ever: MPI may still read it or write to it.
+        static_cast<void>(memory.release());  // NOLINT(bugprone-unused-return-value): see above
+    }
+    memory_.clear();
+}
+
+std::byte* Messages::allocate(std::size_t bytes) {
+    memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+    return memory_.back().get();
+}
+
+Message Messages::send(std::uint32_t rank, std::span<const std::byte> bytes) {
+    if (!failure_.is_ok()) {
+        return {0, true};
+    }
+    return started(transport_.send(static_cast<int>(rank), Transport::Channel::data, bytes));
+}
+
+Message Messages::receive(std::uint32_t rank, std::span<std::byte> room) {
+    if (!failure_.is_ok()) {
+        return {0, true};
+    }
+    return started(transport_.receive(static_cast<int>(rank), Transport::Channel::data, room));
+}
+
+Message Messages::started(Result<Transport::Ticket> ticket) {
+    if (!ticket.is_ok()) {
+        failure_ = ticket.status();
+        return {0, true};
+    }
+    ++under_way_;
+    return {ticket.value(), true};
+}
+
+bool Messages::has_ended(Message& message) {
+    if (!message.under_way) {
+        return true;
+    }
+    if (!failure_.is_ok()) {
+        return false;
+    }
+    const Result<std::optional<std::size_t>> bytes = transport_.test(message.ticket);
+    if (!bytes.is_ok()) {
+        failure_ = bytes.status();
+        return false;
+    }
+    if (!bytes.value()) {
+        return false;
+    }
+    message.under_way = false;
+    --under_way_;
+    return true;
+}
+
+}  // namespace rueda::collectives

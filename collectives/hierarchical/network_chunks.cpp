@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/hierarchical/network_chunks.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "collectives/transport.hpp"
+
+namespace rueda::collectives {
+namespace {
+
+/// What a host sends to another at one time is a chunk divided by the hosts. With 2 to 8 hosts messages of 128 to 32
+/// KiB, which take 1 to 0.3 ms on a link of 1 Gbit/s, much longer than the latency of one; and a fast link is not kept
+/// waiting for the first chunk's staging. The upper bound is one of memory: a lane has room for three times this in
+/// each of six slots.
+constexpr std::uint64_t kSmallestChosen = 256 * 1024;
+constexpr std::uint64_t kLargestChosen = 512 * 1024;
+constexpr std::uint64_t kOfEachHost = 32 * 1024;
+
+/// A message costs as much as some KiB; less than that is not divided between lanes.
+constexpr std::uint64_t kLeastOfLane = 4 * 1024;
+
+constexpr std::uint64_t down_to_lines(std::uint64_t bytes) {
+    return std::max(bytes / base::kCacheLine, std::uint64_t{1}) * base::kCacheLine;
+}
+
+}  // namespace
+
+std::uint32_t NetworkChunks::doubling_rooms(std::uint32_t hosts) {
+    const auto steps = static_cast<std::uint32_t>(std::bit_width(hosts) - 1);
+    const std::uint32_t fold = std::has_single_bit(hosts) ? 0 : 1;
+    return 1 + 2 * (steps + fold);
+}
+
+NetworkChunks::NetworkChunks(std::uint32_t hosts, std::uint32_t lanes, const HierarchicalOptions& options)
+    : lanes_(lanes),
+      // One host has nobody to double with.
+      small_bytes_(hosts > 1 ? options.small_bytes : 0),
+      large_way_(options.ring && hosts > 1 ? NetworkWay::ring : NetworkWay::host_order) {
+    const std::uint64_t chosen = std::clamp(hosts * kOfEachHost, kSmallestChosen, kLargestChosen);
+    const std::uint64_t wanted = options.network_chunk_bytes != 0 ? options.network_chunk_bytes : chosen;
+    large_share_ = down_to_lines(std::min<std::uint64_t>(wanted, Transport::kMostBytes / 4));
+    const std::uint32_t rooms = doubling_rooms(hosts);
+    // Partials, what all others send of one part, results; a part is rounded up to a line.
+    const std::uint64_t large = 3 * large_share_ + hosts * base::kCacheLine;
+    small_share_ = std::min(large_share_, down_to_lines(large / rooms));
+    memory_bytes_ = std::max(large, rooms * small_share_);
+    least_of_lane_ = std::min(kLeastOfLane, small_share_);
+}
+
+void NetworkChunks::clear() {
+    small_.clear();
+    large_.clear();
+}
+
+void NetworkChunks::add(std::uint32_t segment, std::uint64_t bytes) {
+    (bytes <= small_bytes_ ? small_ : large_).add(segment, bytes);
+}
+
+std::uint64_t NetworkChunks::small_chunks() const {
+    const std::uint64_t chunk = small_share_ * lanes_;
+    return (small_.bytes() + chunk - 1) / chunk;
+}
+
+std::uint64_t NetworkChunks::count() const {
+    const std::uint64_t chunk = large_share_ * lanes_;
+    return small_chunks() + (large_.bytes() + chunk - 1) / chunk;
+}
+
+NetworkChunks::Chunk NetworkChunks::chunk(std::uint64_t index) const {
+    const bool is_small = index < small_chunks();
+    const std::uint64_t bytes = (is_small ? small_share_ : large_share_) * lanes_;
+    const std::uint64_t begin = (is_small ? index : index - small_chunks()) * bytes;
+    Chunk chunk;
+    chunk.way = is_small ? NetworkWay::doubling : large_way_;
+    chunk.range = {begin, std::min(begin + bytes, (is_small ? small_ : large_).bytes())};
+    const std::uint64_t worth = (chunk.range.bytes() + least_of_lane_ - 1) / least_of_lane_;
+    chunk.lanes = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(worth, 1, lanes_));
+    return chunk;
+}
+
+Range NetworkChunks::share(const Chunk& chunk, std::uint32_t lane) {
+    return lane < chunk.lanes ? SegmentMap::share(chunk.range, lane, chunk.lanes)
+                              : Range{chunk.range.end, chunk.range.end};
+}
+
+std::uint64_t NetworkChunks::longest_share(const Chunk& chunk) {
+    const std::uint64_t lines = chunk.range.bytes() / base::kCacheLine;
+    return (lines + chunk.lanes - 1) / chunk.lanes * base::kCacheLine;
+}
+
+}  // namespace rueda::collectives

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "collectives/hierarchical/hierarchical_set.hpp"
+
+namespace rueda::collectives {
+
+/// A number from every rank to every other one: through the cells on a host, in messages of their own between hosts.
+class SplitsTask final : public Task {
+public:
+    explicit SplitsTask(HierarchicalSet& set) : set_(set) {}
+
+    void begin(std::span<const std::int64_t> to, std::span<std::int64_t> from);
+    StepResult step() override;
+
+private:
+    void start_messages();
+    void take_messages();
+    void tell_host();
+    void learn_from_host();
+
+    HierarchicalSet& set_;
+    std::span<const std::int64_t> to_;
+    std::span<std::int64_t> from_;
+    std::byte* memory_ = nullptr;    // the numbers that are sent, by rank, then those that are received
+    std::vector<Message> sends_;     // by rank
+    std::vector<Message> receives_;  // by rank
+    std::uint32_t received_ = 0;     // ranks
+    bool told_ = false;
+    bool learnt_ = false;
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "tests/collectives/hierarchical/between_hosts.hpp"
+
+#include <algorithm>
+
+namespace rueda::tests {
+namespace {
+
+using ops::test::Bytes;
+
+constexpr std::size_t kRingGranule = 4096;
+
+struct Factors {
+    ops::Reduction within;
+    ops::Reduction between;
+    ops::Reduction last;
+};
+
+Factors factors_of(const ops::Reduction& r) {
+    Factors factors{r, r, r};
+    const bool linear = r.op == ReduceOp::sum || r.op == ReduceOp::average;
+    factors.within.postscale = 1.0;
+    factors.between.prescale = factors.between.postscale = factors.last.prescale = 1.0;
+    if (r.op == ReduceOp::average) {
+        factors.within.op = factors.between.op = ReduceOp::sum;
+    }
+    if (r.dtype == DType::float16 && linear) {  // an average that fits passes through partials that do
+        factors.within.postscale = r.op == ReduceOp::average ? r.postscale / r.divisor : r.postscale;
+        factors.last.op = ReduceOp::sum;
+        factors.last.postscale = 1.0;
+    }
+    return factors;
+}
+
+Bytes balanced(const Factors& factors, std::vector<Bytes> hosts, std::size_t count) {
+    std::size_t power = 1;
+    while (2 * power <= hosts.size()) {
+        power *= 2;
+    }
+    const std::size_t more = hosts.size() - power;
+    std::vector<Bytes> left;
+    for (std::size_t host = 0; host < hosts.size(); host += host < 2 * more ? 2 : 1) {
+        left.push_back(host < 2 * more ? ops::test::expected(factors.between, {hosts[host], hosts[host + 1]}, count)
+                                       : hosts[host]);
+    }
+    while (left.size() > 1) {
+        std::vector<Bytes> next;
+        for (std::size_t i = 0; i < left.size(); i += 2) {
+            next.push_back(
+                ops::test::expected(left.size() == 2 ? factors.last : factors.between, {left[i], left[i + 1]}, count));
+        }
+        left = std::move(next);
+    }
+    return left[0];
+}
+
+Bytes ring(const Factors& factors, const std::vector<Bytes>& hosts, std::size_t count, std::size_t element) {
+    Bytes result;
+    for (std::size_t begin = 0; begin < count * element; begin += kRingGranule) {
+        const std::size_t end = std::min(begin + kRingGranule, count * element);
+        const auto granule = [&](std::size_t host) {
+            const auto first = hosts[host % hosts.size()].begin();
+            return Bytes(first + static_cast<std::ptrdiff_t>(begin), first + static_cast<std::ptrdiff_t>(end));
+        };
+        const std::size_t first = begin / kRingGranule % hosts.size();
+        Bytes sum = granule(first);
+        for (std::size_t i = 1; i < hosts.size(); ++i) {
+            sum = ops::test::expected(i + 1 == hosts.size() ? factors.last : factors.between, {sum, granule(first + i)},
+                                      (end - begin) / element);
+        }
+        result.insert(result.end(), sum.begin(), sum.end());
+    }
+    return result;
+}
+
+}  // namespace
+
+Bytes expected_between_hosts(const ops::Reduction& reduction, const std::vector<std::vector<Bytes>>& inputs,
+                             std::size_t count, HostOrder order) {
+    const Factors factors = factors_of(reduction);
+    std::vector<Bytes> partials;
+    for (const std::vector<Bytes>& host : inputs) {
+        partials.push_back(ops::test::expected(factors.within, host, count));
+    }
+    if (partials.size() == 1 || order == HostOrder::by_host) {
+        return ops::test::expected(factors.last, partials, count);
+    }
+    return order == HostOrder::balanced ? balanced(factors, partials, count)
+                                        : ring(factors, partials, count, size_of(reduction.dtype));
+}
+
+}  // namespace rueda::tests

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/ops/reference.hpp"
+
+namespace rueda::tests {
+
+/// How the partial results of hosts are combined.
+enum class HostOrder : std::uint8_t { balanced, by_host, ring };
+
+/// What an allreduce over several hosts must give, bit for bit: the definition of docs/design/0002-several-hosts.md and
+/// collectives/hierarchical/README.md, spelt out. `inputs` by host and local rank.
+ops::test::Bytes expected_between_hosts(const ops::Reduction& reduction,
+                                        const std::vector<std::vector<ops::test::Bytes>>& inputs, std::size_t count,
+                                        HostOrder order);
+
+}  // namespace rueda::tests

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <unordered_map>
+
+#include "collectives/transport.hpp"
+
+namespace rueda::tests {
+
+/// Messages that end only when they have been asked for some times, drawn for each: so they end in any order, sends
+/// too. Threads: as Transport.
+class DelayedTransport final : public collectives::Transport {
+public:
+    DelayedTransport(std::unique_ptr<Transport> inner, std::uint32_t most, std::uint32_t seed)
+        : inner_(std::move(inner)), most_(most), random_(seed) {}
+
+    Result<Ticket> send(int rank, Channel channel, std::span<const std::byte> bytes) override {
+        return delayed(inner_->send(rank, channel, bytes));
+    }
+    Result<Ticket> receive(int rank, Channel channel, std::span<std::byte> room) override {
+        return delayed(inner_->receive(rank, channel, room));
+    }
+    Result<std::optional<std::size_t>> test(Ticket ticket) override {
+        if (std::uint32_t& left = left_[ticket]; left > 0) {
+            --left;
+            return std::optional<std::size_t>();
+        }
+        auto result = inner_->test(ticket);
+        if (result.is_ok() && result.value()) {
+            left_.erase(ticket);
+        }
+        return result;
+    }
+    void abandon() override { inner_->abandon(); }
+
+    /// That were started and have not ended.
+    [[nodiscard]] std::size_t under_way() const { return left_.size(); }
+
+private:
+    Result<Ticket> delayed(Result<Ticket> ticket) {
+        if (ticket.is_ok()) {
+            left_[ticket.value()] = most_ == 0 ? 0 : static_cast<std::uint32_t>(random_() % (most_ + 1));
+        }
+        return ticket;
+    }
+
+    std::unique_ptr<Transport> inner_;
+    std::uint32_t most_;
+    std::mt19937 random_;
+    std::unordered_map<Ticket, std::uint32_t> left_;
+};
+
+}  // namespace rueda::tests

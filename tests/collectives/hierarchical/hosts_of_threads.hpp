@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "collectives/hierarchical/hierarchical_communicator.hpp"
+#include "tests/collectives/hierarchical/delayed_transport.hpp"
+#include "tests/ops/reference.hpp"
+
+namespace rueda::tests {
+
+using ops::test::Bytes;
+
+/// One tensor of an allreduce.
+struct TensorPlan {
+    DType dtype = DType::float32;
+    ReduceOp op = ReduceOp::sum;
+    std::uint64_t count = 0;
+    double prescale = 1.0;
+    double postscale = 1.0;
+};
+
+/// What all ranks do together. `tensors` has one element where the operation is no allreduce: of one by rows, `count`
+/// is that of a row.
+struct BatchPlan {
+    collectives::Operation operation = collectives::Operation::allreduce;
+    std::vector<TensorPlan> tensors;
+    std::uint32_t root = 0;
+    std::vector<std::int64_t> rows;    ///< by rank: allgather, reducescatter (the same for all)
+    std::vector<std::int64_t> splits;  ///< alltoall: rows that each has for each, by the first
+    std::vector<bool> keeps_nothing;   ///< by rank; empty: all keep
+};
+
+enum class Residency : std::uint8_t { none, all, mixed };
+
+struct HostsShape {
+    std::vector<std::uint32_t> host_of;  ///< by rank; hosts in the order of their lowest ranks
+    std::uint64_t cell_bytes = 4096;
+    std::uint32_t cells = 4;
+    Residency residency = Residency::none;
+    collectives::HierarchicalOptions options;
+    std::uint32_t most_delay = 0;  ///< of messages, in tests
+
+    [[nodiscard]] std::string text() const;
+};
+
+/// The ranks of several hosts, each host with an arena of its own, that do the same batches one after the other. Inputs
+/// are random bits; what is in place or in the arena, and in which order everything happens, is drawn.
+/// Threads: one at a time, but for step(), which each rank's own thread may call.
+class HostsOfThreads {
+public:
+    HostsOfThreads(const HostsShape& shape, const std::vector<BatchPlan>& batches, std::uint32_t seed);
+    ~HostsOfThreads();
+    HostsOfThreads(const HostsOfThreads&) = delete;
+    HostsOfThreads& operator=(const HostsOfThreads&) = delete;
+
+    [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ranks_.size()); }
+    /// Starts the rank's next batch if none is under way, else steps it. `done`: after its last batch.
+    collectives::StepResult step(std::uint32_t rank);
+    /// Steps ranks in an order drawn from `random`, often one of them many times, until all are done. False: all waited
+    /// for each other.
+    [[nodiscard]] bool run(std::mt19937& random);
+    [[nodiscard]] collectives::HierarchicalCommunicator& communicator(std::uint32_t rank);
+    [[nodiscard]] DelayedTransport& transport(std::uint32_t rank);
+
+    /// The first thing that is not as it should be; "" if there is none.
+    [[nodiscard]] std::string check() const;
+
+private:
+    struct Place {
+        std::byte* memory = nullptr;  // as its owner sees it
+        std::uint64_t offset = 0;     // in the owner's resident region
+        bool resident = false;
+    };
+    struct Tensor {
+        std::vector<Bytes> inputs;  // by rank, as they were
+        std::vector<Place> in;
+        std::vector<Place> out;
+        std::vector<bool> in_place;
+    };
+    struct Rank;
+
+    Place place(std::uint32_t rank, std::uint64_t bytes, bool resident);
+    [[nodiscard]] bool draw_resident(std::mt19937_64& random) const;
+    void lay_out(const BatchPlan& plan, std::mt19937_64& random);
+    void make_batch(Rank& rank, std::uint32_t number);
+    [[nodiscard]] std::uint64_t input_elements(const BatchPlan& plan, const TensorPlan& tensor,
+                                               std::uint32_t rank) const;
+    [[nodiscard]] Bytes expected(const BatchPlan& plan, const TensorPlan& tensor, const Tensor& memory,
+                                 std::uint32_t rank) const;
+    [[nodiscard]] Bytes expected_allreduce(const TensorPlan& tensor, std::uint64_t count,
+                                           const std::vector<Bytes>& inputs) const;
+
+    HostsShape shape_;
+    std::uint32_t host_count_ = 0;
+    std::vector<std::vector<std::uint32_t>> ranks_of_;  // by host
+    std::vector<BatchPlan> batches_;
+    std::vector<std::vector<Tensor>> memory_;  // by batch and tensor
+    std::vector<std::unique_ptr<Rank>> ranks_;
+    std::vector<std::unique_ptr<std::byte[]>> private_;
+};
+
+}  // namespace rueda::tests
