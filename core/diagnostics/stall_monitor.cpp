@@ -50,6 +50,18 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     return std::nullopt;
 }
 
+StallReport StallMonitor::account(std::int64_t now_ns) const {
+    StallReport report;
+    const std::vector<PendingTensor> pending = pending_tensors(memory_);
+    for (const PendingTensor& tensor : pending) {
+        report.tensors.push_back(describe(tensor, now_ns));
+    }
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        report.missing_ranks.push_back(describe(member, pending, now_ns));
+    }
+    return report;
+}
+
 bool StallMonitor::responds(std::uint32_t member, std::int64_t now_ns) const {
     const base::RankBlock& block = control_.ranks[member];
     const auto state = static_cast<base::RankState>(block.state.load(std::memory_order_acquire));

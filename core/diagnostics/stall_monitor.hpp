@@ -44,6 +44,9 @@ public:
     /// most four times per warning time and at least once per second.
     [[nodiscard]] std::optional<Finding> tick(std::int64_t now_ns);
 
+    /// What is pending on this host, and what its ranks are doing. Any thread.
+    [[nodiscard]] StallReport account(std::int64_t now_ns) const;
+
 private:
     [[nodiscard]] bool responds(std::uint32_t member, std::int64_t now_ns) const;
     [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/stall_inquiry.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "collectives/wire.hpp"
+#include "rueda/rueda.h"
+
+namespace rueda::core {
+
+using collectives::Transport;
+using collectives::WireReader;
+using collectives::WireWriter;
+
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+/// How long the root waits for the accounts of hosts.
+constexpr std::int64_t kAnswerNs = 3 * kSecond / 2;
+/// More would not be printed.
+constexpr std::size_t kMostTensors = 64;
+constexpr std::size_t kMostWaits = 8;
+constexpr std::size_t kMostWords = 128;
+/// Left for the ranks of a host with the most of them.
+constexpr std::size_t kTensorBytes = kMostStallMessageBytes / 3;
+
+std::int64_t milliseconds(double seconds) { return std::llround(seconds * 1e3); }
+
+void write_tensor(WireWriter& writer, const StallReport::Tensor& tensor) {
+    writer.text(tensor.name);
+    writer.number(tensor.call);
+    writer.number(milliseconds(tensor.seconds));
+    writer.number(static_cast<std::uint32_t>(tensor.ready.size()));
+    for (const std::int32_t rank : tensor.ready) {
+        writer.number(rank);
+    }
+}
+
+StallReport::Tensor read_tensor(WireReader& reader, std::uint32_t ranks, bool& plausible) {
+    StallReport::Tensor tensor;
+    tensor.name = reader.text(RUEDA_MAX_NAME);
+    tensor.call = reader.number<std::uint64_t>();
+    tensor.seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
+    const auto count = reader.number<std::uint32_t>();
+    plausible = plausible && reader.intact() && tensor.seconds >= 0 && count <= ranks;
+    for (std::uint32_t i = 0; plausible && i < count; ++i) {
+        tensor.ready.push_back(reader.number<std::int32_t>());
+        plausible =
+            reader.intact() && tensor.ready.back() >= 0 && tensor.ready.back() < static_cast<std::int32_t>(ranks);
+    }
+    return tensor;
+}
+
+void write_rank(WireWriter& writer, const StallReport::Rank& rank) {
+    writer.number(rank.rank);
+    writer.number(rank.pid);
+    writer.text(std::string_view(rank.process_state).substr(0, kMostWords));
+    writer.text(std::string_view(rank.busy).substr(0, kMostWords));
+    writer.number(milliseconds(rank.silent_seconds));
+    writer.number(static_cast<std::uint32_t>(std::min(rank.waits_in.size(), kMostWaits)));
+    for (std::size_t i = 0; i < std::min(rank.waits_in.size(), kMostWaits); ++i) {
+        writer.text(rank.waits_in[i].name);
+        writer.number(rank.waits_in[i].call);
+        writer.number(milliseconds(rank.waits_in[i].seconds));
+    }
+}
+
+StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plausible) {
+    StallReport::Rank rank;
+    rank.rank = reader.number<std::int32_t>();
+    rank.pid = reader.number<std::int32_t>();
+    rank.process_state = collectives::printable(reader.text(kMostWords));
+    rank.busy = collectives::printable(reader.text(kMostWords));
+    rank.silent_seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
+    const auto waits = reader.number<std::uint32_t>();
+    plausible = plausible && reader.intact() && rank.rank >= 0 && rank.rank < static_cast<std::int32_t>(ranks) &&
+                waits <= kMostWaits;
+    for (std::uint32_t i = 0; plausible && i < waits; ++i) {
+        StallReport::Tensor& tensor = rank.waits_in.emplace_back();
+        tensor.name = reader.text(RUEDA_MAX_NAME);
+        tensor.call = reader.number<std::uint64_t>();
+        tensor.seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
+        plausible = reader.intact();
+    }
+    return rank;
+}
+
+/// As many of `items` as fit into `bytes`, counted in front.
+template <class Items, class Write>
+void write_some(WireWriter& writer, const Items& items, std::size_t most, std::size_t bytes, Write&& write) {
+    std::vector<collectives::Bytes> written;
+    for (std::size_t i = 0; i < std::min(items.size(), most); ++i) {
+        WireWriter one;
+        write(one, items[i]);
+        collectives::Bytes encoded = std::move(one).take();
+        if (encoded.size() > bytes) {
+            break;
+        }
+        bytes -= encoded.size();
+        written.push_back(std::move(encoded));
+    }
+    writer.number(static_cast<std::uint32_t>(written.size()));
+    for (const collectives::Bytes& one : written) {
+        writer.append(one);
+    }
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const StallMessage& message) {
+    WireWriter writer;
+    writer.number(static_cast<std::uint8_t>(message.kind));
+    writer.number(message.inquiry);
+    if (message.kind == StallMessageKind::account) {
+        constexpr std::size_t kHeads = 64;
+        writer.number(message.account.host);
+        write_some(writer, message.account.tensors, kMostTensors, kTensorBytes, write_tensor);
+        write_some(writer, message.account.ranks, ~std::size_t{0}, kMostStallMessageBytes - kTensorBytes - kHeads,
+                   write_rank);
+    }
+    return std::move(writer).take();
+}
+
+Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::uint32_t ranks, std::uint32_t hosts) {
+    WireReader reader(bytes);
+    StallMessage message;
+    message.kind = static_cast<StallMessageKind>(reader.number<std::uint8_t>());
+    message.inquiry = reader.number<std::uint32_t>();
+    bool plausible = message.kind >= StallMessageKind::notice && message.kind <= StallMessageKind::account;
+    if (plausible && message.kind == StallMessageKind::account) {
+        message.account.host = reader.number<std::uint32_t>();
+        const auto tensors = reader.number<std::uint32_t>();
+        plausible = reader.intact() && message.account.host < hosts && tensors <= kMostTensors;
+        for (std::uint32_t i = 0; plausible && i < tensors; ++i) {
+            message.account.tensors.push_back(read_tensor(reader, ranks, plausible));
+        }
+        const auto described = reader.number<std::uint32_t>();
+        plausible = plausible && reader.intact() && described <= ranks;
+        for (std::uint32_t i = 0; plausible && i < described; ++i) {
+            message.account.ranks.push_back(read_rank(reader, ranks, plausible));
+        }
+    }
+    if (!plausible || !reader.complete()) {
+        return failure(ErrorCode::internal, "a leader sent {} bytes about stalled tensors that no leader writes",
+                       bytes.size());
+    }
+    return message;
+}
+
+StallReport merge(std::span<const HostAccount> accounts, std::int32_t ranks, double warning_seconds) {
+    StallReport report;
+    report.warning_seconds = warning_seconds;
+    std::map<std::pair<std::string, std::uint64_t>, StallReport::Tensor> tensors;
+    for (const HostAccount& account : accounts) {
+        for (const StallReport::Tensor& tensor : account.tensors) {
+            auto [merged, is_new] = tensors.try_emplace({tensor.name, tensor.call}, tensor);
+            if (!is_new) {
+                merged->second.seconds = std::max(merged->second.seconds, tensor.seconds);
+                merged->second.ready.insert(merged->second.ready.end(), tensor.ready.begin(), tensor.ready.end());
+            }
+        }
+    }
+    std::vector<bool> missing_somewhere(static_cast<std::size_t>(ranks), false);
+    for (auto& [key, tensor] : tensors) {
+        std::sort(tensor.ready.begin(), tensor.ready.end());
+        for (std::int32_t rank = 0; rank < ranks; ++rank) {
+            if (!std::binary_search(tensor.ready.begin(), tensor.ready.end(), rank)) {
+                tensor.missing.push_back(rank);
+            }
+        }
+        if (tensor.missing.empty()) {
+            continue;
+        }
+        if (tensor.seconds >= warning_seconds) {
+            for (const std::int32_t rank : tensor.missing) {
+                missing_somewhere[static_cast<std::size_t>(rank)] = true;
+            }
+            report.tensors.push_back(tensor);
+        }
+    }
+    std::stable_sort(report.tensors.begin(), report.tensors.end(),
+                     [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+    for (const HostAccount& account : accounts) {
+        for (const StallReport::Rank& rank : account.ranks) {
+            if (missing_somewhere[static_cast<std::size_t>(rank.rank)]) {
+                report.missing_ranks.push_back(rank);
+            }
+        }
+    }
+    std::stable_sort(report.missing_ranks.begin(), report.missing_ranks.end(),
+                     [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    return report;
+}
+
+StallInquiry::StallInquiry(const base::Config& config, std::uint32_t host, std::uint32_t hosts, std::uint32_t ranks,
+                           std::optional<Neighbour> parent, std::span<const Neighbour> children,
+                           collectives::Transport& transport)
+    : host_(host),
+      hosts_(hosts),
+      ranks_(ranks),
+      has_parent_(parent.has_value()),
+      enabled_(config.stall_check),
+      warning_seconds_(config.stall_warning_seconds),
+      shutdown_seconds_(config.stall_shutdown_seconds),
+      look_interval_ns_(
+          std::min(std::llround(config.stall_warning_seconds * 1e9) / 4, static_cast<long long>(kSecond))),
+      transport_(transport),
+      links_(std::make_shared<std::vector<Link>>()),
+      schedule_(std::llround(config.stall_warning_seconds * 1e9), std::llround(config.stall_shutdown_seconds * 1e9)) {
+    if (parent) {
+        links_->push_back({*parent, std::vector<std::byte>(kMostStallMessageBytes), {}, {}, {}, {}});
+    }
+    for (const Neighbour& child : children) {
+        links_->push_back({child, std::vector<std::byte>(kMostStallMessageBytes), {}, {}, {}, {}});
+    }
+}
+
+Result<std::optional<StallMonitor::Finding>> StallInquiry::turn(std::int64_t now_ns, const Account& account) {
+    for (Link& link : *links_) {
+        RUEDA_RETURN_IF_FAILED(receive(link, now_ns, account));
+    }
+    if (enabled_ && now_ns >= next_look_ns_) {
+        next_look_ns_ = now_ns + look_interval_ns_;
+        look(now_ns, account);
+    }
+    std::optional<StallMonitor::Finding> finding = conclude(now_ns);
+    for (Link& link : *links_) {
+        RUEDA_RETURN_IF_FAILED(send(link));
+    }
+    return finding;
+}
+
+void StallInquiry::abandon() { collectives::keep_for_good(links_); }
+
+Status StallInquiry::receive(Link& link, std::int64_t now_ns, const Account& account) {
+    for (;;) {
+        if (!link.receiving) {
+            const Result<Transport::Ticket> receiving =
+                transport_.receive(link.neighbour.rank, Transport::Channel::diagnostics, link.room);
+            RUEDA_RETURN_IF_FAILED(receiving.status());
+            link.receiving = receiving.value();
+        }
+        const Result<std::optional<std::size_t>> received = transport_.test(*link.receiving);
+        RUEDA_RETURN_IF_FAILED(received.status());
+        if (!received.value()) {
+            return {};
+        }
+        link.receiving.reset();
+        const auto bytes = std::span<const std::byte>(link.room).first(*received.value());
+        const Result<StallMessage> message = parse_stall_message(bytes, ranks_, hosts_);
+        RUEDA_RETURN_IF_FAILED(message.status());
+        RUEDA_RETURN_IF_FAILED(take(message.value(), now_ns, account));
+    }
+}
+
+Status StallInquiry::take(const StallMessage& message, std::int64_t now_ns, const Account& account) {
+    if (message.kind == StallMessageKind::question) {
+        for (std::size_t child = 1; child < links_->size(); ++child) {
+            (*links_)[child].waiting.push_back(encode(message));
+        }
+        if (has_parent_) {
+            links_->front().waiting.push_back(encode({StallMessageKind::account, message.inquiry, account(now_ns)}));
+        }
+    } else if (has_parent_) {
+        links_->front().waiting.push_back(encode(message));
+    } else if (message.kind == StallMessageKind::notice) {
+        noticed_ = true;
+    } else if (asking_ && message.inquiry == inquiry_) {
+        accounts_.push_back(message.account);
+    }
+    return {};
+}
+
+Status StallInquiry::send(Link& link) {
+    if (link.sending) {
+        const Result<std::optional<std::size_t>> sent = transport_.test(*link.sending);
+        RUEDA_RETURN_IF_FAILED(sent.status());
+        if (!sent.value()) {
+            return {};
+        }
+        link.sending.reset();
+    }
+    if (!link.waiting.empty()) {
+        link.message = std::move(link.waiting.front());
+        link.waiting.pop_front();
+        const Result<Transport::Ticket> sending =
+            transport_.send(link.neighbour.rank, Transport::Channel::diagnostics, link.message);
+        RUEDA_RETURN_IF_FAILED(sending.status());
+        link.sending = sending.value();
+    }
+    return {};
+}
+
+/// Where something has been pending for long here, the root asks all; it is asked to where this is not the root.
+void StallInquiry::look(std::int64_t now_ns, const Account& account) {
+    HostAccount own = account(now_ns);
+    const bool stalled = std::any_of(own.tensors.begin(), own.tensors.end(), [&](const StallReport::Tensor& tensor) {
+        return tensor.seconds >= warning_seconds_;
+    });
+    if (has_parent_) {
+        if (stalled && links_->front().waiting.empty()) {
+            links_->front().waiting.push_back(encode({StallMessageKind::notice, 0, {}}));
+        }
+        return;
+    }
+    if ((stalled || noticed_) && !asking_) {
+        ask(now_ns, std::move(own));
+    } else if (!asking_ && now_ns - asked_ns_ > 4 * look_interval_ns_) {
+        static_cast<void>(schedule_.look({}, now_ns));  // nothing stands still any more, or there would be a notice
+    }
+    noticed_ = false;
+}
+
+void StallInquiry::ask(std::int64_t now_ns, HostAccount own) {
+    asking_ = true;
+    asked_ns_ = now_ns;
+    ++inquiry_;
+    accounts_.clear();
+    accounts_.push_back(std::move(own));
+    for (Link& link : *links_) {
+        link.waiting.push_back(encode({StallMessageKind::question, inquiry_, {}}));
+    }
+}
+
+/// Root: once all have answered, or have had the time to.
+std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns) {
+    if (!asking_ || (accounts_.size() < hosts_ && now_ns - asked_ns_ < kAnswerNs)) {
+        return std::nullopt;
+    }
+    asking_ = false;
+    const StallReport report = merge(accounts_, static_cast<std::int32_t>(ranks_), warning_seconds_);
+    const StallSchedule::Due due = schedule_.look(as_pending(report, now_ns), now_ns);
+    if (due.shut_down_for && !report.tensors.empty()) {
+        return StallMonitor::Finding{format_stall_shutdown(report.tensors.front(), shutdown_seconds_), true};
+    }
+    return due.report ? std::optional(StallMonitor::Finding{format_stall_report(report), false}) : std::nullopt;
+}
+
+/// For the schedule, which knows tensors by numbers.
+std::vector<PendingTensor> StallInquiry::as_pending(const StallReport& report, std::int64_t now_ns) {
+    std::vector<PendingTensor> pending;
+    std::erase_if(numbers_, [&](const auto& number) {
+        return std::none_of(report.tensors.begin(), report.tensors.end(), [&](const StallReport::Tensor& tensor) {
+            return tensor.name == number.first.first && tensor.call == number.first.second;
+        });
+    });
+    for (const StallReport::Tensor& tensor : report.tensors) {
+        const auto number = numbers_.try_emplace({tensor.name, tensor.call}, inquiry_).first->second;
+        PendingTensor one;
+        // What stalls again later stalls anew: its number is of the first inquiry that found it.
+        one.id = {number, 0, std::hash<std::string>()(tensor.name) + tensor.call};
+        one.since_ns = now_ns - std::llround(tensor.seconds * 1e9);
+        pending.push_back(std::move(one));
+    }
+    return pending;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/stall_inquiry.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "collectives/thread_transport.hpp"
+
+namespace rueda::core {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+StallReport::Tensor tensor(const std::string& name, double seconds, std::vector<std::int32_t> ready) {
+    return {name, 0, seconds, std::move(ready), {}};
+}
+
+StallReport::Rank rank(std::int32_t number, const std::string& busy = "") {
+    StallReport::Rank described;
+    described.rank = number;
+    described.pid = 1000 + number;
+    described.process_state = "running";
+    described.busy = busy;
+    return described;
+}
+
+StallMessage account_message() {
+    StallMessage message{
+        StallMessageKind::account, 7, {1, {tensor("weight", 61.5, {2})}, {rank(2), rank(3, "saving")}}};
+    message.account.ranks.front().waits_in.push_back(tensor("weight", 61.5, {}));
+    return message;
+}
+
+TEST_CASE("what leaders say about stalls survives the way", "[unit]") {
+    const Result<StallMessage> parsed = parse_stall_message(encode(account_message()), 4, 2);
+    REQUIRE(parsed.is_ok());
+    CHECK(parsed.value().kind == StallMessageKind::account);
+    CHECK(parsed.value().inquiry == 7);
+    const HostAccount& account = parsed.value().account;
+    CHECK(account.host == 1);
+    REQUIRE(account.tensors.size() == 1);
+    CHECK(account.tensors.front().name == "weight");
+    CHECK(account.tensors.front().seconds == Approx(61.5));
+    CHECK(account.tensors.front().ready == std::vector<std::int32_t>{2});
+    REQUIRE(account.ranks.size() == 2);
+    CHECK(account.ranks.front().pid == 1002);
+    CHECK(account.ranks.front().waits_in.front().name == "weight");
+    CHECK(account.ranks.back().busy == "saving");
+}
+
+TEST_CASE("damaged words about stalls are refused", "[unit]") {
+    const std::vector<std::byte> whole = encode(account_message());
+    for (std::size_t length = 0; length < whole.size(); ++length) {
+        CHECK_FALSE(parse_stall_message(std::span(whole).first(length), 4, 2).is_ok());
+    }
+    CHECK_FALSE(parse_stall_message(whole, 3, 2).is_ok());  // of a rank that does not exist
+    CHECK_FALSE(parse_stall_message(whole, 4, 1).is_ok());  // of a host that does not exist
+    for (std::size_t at = 0; at < whole.size(); ++at) {
+        std::vector<std::byte> flipped = whole;
+        flipped[at] ^= std::byte{0xFF};
+        const Result<StallMessage> parsed = parse_stall_message(flipped, 4, 2);
+        // Texts and times may be anything; numbers of ranks may not.
+        if (parsed.is_ok() && parsed.value().kind == StallMessageKind::account) {
+            for (const StallReport::Rank& described : parsed.value().account.ranks) {
+                CHECK((described.rank >= 0 && described.rank < 4));
+            }
+        }
+    }
+}
+
+TEST_CASE("an account of many tensors and ranks stays within a message", "[unit]") {
+    StallMessage message{StallMessageKind::account, 1, {}};
+    for (int i = 0; i < 500; ++i) {
+        message.account.tensors.push_back(tensor(std::string(250, 'x') + std::to_string(i), 61, {}));
+    }
+    for (int i = 0; i < 64; ++i) {
+        message.account.ranks.push_back(rank(i, std::string(500, 'b')));
+        message.account.ranks.back().waits_in = message.account.tensors;
+    }
+    const std::vector<std::byte> bytes = encode(message);
+    CHECK(bytes.size() <= kMostStallMessageBytes);
+    const Result<StallMessage> parsed = parse_stall_message(bytes, 64, 1);
+    REQUIRE(parsed.is_ok());
+    CHECK(parsed.value().account.tensors.size() == 64);
+    CHECK(parsed.value().account.ranks.size() > 10);
+}
+
+TEST_CASE("accounts of all hosts make one report", "[unit]") {
+    const std::vector<HostAccount> accounts = {
+        {0, {tensor("a", 70, {0, 1}), tensor("b", 65, {0}), tensor("young", 3, {0})}, {rank(0), rank(1, "evaluating")}},
+        {1, {tensor("a", 71, {2, 3}), tensor("b", 80, {2, 3})}, {rank(2), rank(3)}},
+    };
+    const StallReport report = merge(accounts, 4, 60);
+    REQUIRE(report.tensors.size() == 1);  // all ranks are ready for "a", "young" is young
+    CHECK(report.tensors.front().name == "b");
+    CHECK(report.tensors.front().seconds == Approx(80));
+    CHECK(report.tensors.front().ready == std::vector<std::int32_t>{0, 2, 3});
+    CHECK(report.tensors.front().missing == std::vector<std::int32_t>{1});
+    REQUIRE(report.missing_ranks.size() == 1);
+    CHECK(report.missing_ranks.front().busy == "evaluating");
+}
+
+/// Three leaders, one of them below another: 0 <- 1 <- 2.
+class Chain {
+public:
+    explicit Chain(const base::Config& config) : transports_(collectives::make_thread_transports(3)) {
+        for (std::uint32_t host = 0; host < 3; ++host) {
+            const auto neighbour = [](std::uint32_t of) { return StallInquiry::Neighbour{of, static_cast<int>(of)}; };
+            std::vector<StallInquiry::Neighbour> children;
+            if (host < 2) {
+                children.push_back(neighbour(host + 1));
+            }
+            leaders_.push_back(std::make_unique<StallInquiry>(
+                config, host, 3, 3, host == 0 ? std::nullopt : std::optional(neighbour(host - 1)), children,
+                *transports_[host]));
+        }
+    }
+    /// The time passes in steps of 50 ms; returns what the root found.
+    std::vector<StallMonitor::Finding> pass(double seconds, const StallInquiry::Account& of_last) {
+        std::vector<StallMonitor::Finding> findings;
+        for (const std::int64_t end = now_ + std::llround(seconds * 1e9); now_ < end; now_ += kSecond / 20) {
+            for (std::uint32_t host = 0; host < 3; ++host) {
+                const auto account = [&](std::int64_t now) {
+                    return host == 2 ? of_last(now) : HostAccount{host, {}, {rank(static_cast<int>(host), "saving")}};
+                };
+                auto finding = leaders_[host]->turn(now_, account);
+                REQUIRE(finding.is_ok());
+                if (finding.value()) {
+                    CHECK(host == 0);
+                    findings.push_back(*finding.value());
+                }
+            }
+        }
+        return findings;
+    }
+
+private:
+    std::vector<std::unique_ptr<collectives::Transport>> transports_;
+    std::vector<std::unique_ptr<StallInquiry>> leaders_;
+    std::int64_t now_ = kSecond;
+};
+
+TEST_CASE("a tensor that only the last host has announced is reported by the root, once an interval", "[unit]") {
+    base::Config config;
+    config.stall_warning_seconds = 10;
+    Chain chain(config);
+    const auto waits = [](std::int64_t now) {
+        return HostAccount{2, {tensor("weight", static_cast<double>(now - kSecond) / 1e9, {2})}, {rank(2)}};
+    };
+    CHECK(chain.pass(9.5, waits).empty());
+    const auto first = chain.pass(5, waits);
+    REQUIRE(first.size() == 1);
+    CHECK_FALSE(first.front().shut_down);
+    CHECK_THAT(first.front().text, Catch::StartsWith("One or more tensors were submitted"));
+    CHECK_THAT(first.front().text,
+               Catch::Contains("tensor 'weight'") && Catch::Contains("ready: rank 2; missing: ranks 0, 1"));
+    CHECK_THAT(first.front().text, Catch::Contains("rank 0 (pid 1000)") && Catch::Contains("busy with 'saving'"));
+    CHECK(chain.pass(8, waits).size() == 1);  // one interval after the first
+    CHECK(chain.pass(15, waits).empty());     // then two
+    CHECK(chain.pass(6, waits).size() == 1);
+    CHECK(chain.pass(60, [](std::int64_t) { return HostAccount{2, {}, {rank(2)}}; }).empty());
+}
+
+TEST_CASE("where the time to shut down has come, the root says why", "[unit]") {
+    base::Config config;
+    config.stall_warning_seconds = 10;
+    config.stall_shutdown_seconds = 15;
+    Chain chain(config);
+    const auto findings = chain.pass(20, [](std::int64_t now) {
+        return HostAccount{2, {tensor("weight", static_cast<double>(now - kSecond) / 1e9, {2})}, {rank(2)}};
+    });
+    REQUIRE(findings.size() == 2);
+    CHECK_FALSE(findings.front().shut_down);
+    CHECK(findings.back().shut_down);
+    CHECK_THAT(findings.back().text, Catch::Contains("ranks 0, 1") && Catch::Contains("the job is ended"));
+}
+
+}  // namespace
+}  // namespace rueda::core
