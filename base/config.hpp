@@ -52,6 +52,9 @@ struct Config {
     double spin_seconds = -1;  ///< -1: automatic
     bool numa_first = false;
     std::string topology;  ///< empty: the machine's own
+    std::uint64_t doubling_limit_bytes = 64 * kKiB;
+    bool ring = false;
+    std::uint64_t network_chunk_bytes = 0;  ///< 0: chosen
 
     // Memory.
     std::uint64_t arena_limit_bytes = 64 * kMiB;
@@ -62,6 +65,7 @@ struct Config {
     // Failures and stalls.
     double liveness_seconds = 0.2;
     double abort_grace_seconds = 0.3;
+    double host_timeout_seconds = 3;
     bool stall_check = true;
     double stall_warning_seconds = 60;
     double stall_shutdown_seconds = 0;  ///< 0: never

@@ -99,6 +99,17 @@ constexpr auto kSettings = std::to_array<Setting>({
      "local "
      "rank. Empty: the machine's own."},
 
+    {"RUEDA_DOUBLING_LIMIT", "", SettingGroup::speed, BytesSetting{&Config::doubling_limit_bytes, {0, kMostBytes}},
+     "Between hosts, tensors up to this size are combined by recursive doubling, which takes the fewest messages; "
+     "larger "
+     "ones in the order of the hosts, which moves the fewest bytes. Rank 0's counts."},
+    {"RUEDA_RING", "", SettingGroup::speed, SwitchSetting{&Config::ring},
+     "Whether larger tensors go around a ring of the hosts instead. The order of a sum then depends on the element's "
+     "place in its tensor. Rank 0's counts."},
+    {"RUEDA_NETWORK_CHUNK", "", SettingGroup::speed,
+     BytesSetting{&Config::network_chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
+     "Bytes that one lane sends to other hosts at a time. 0: chosen. Rank 0's counts."},
+
     {"RUEDA_ARENA_LIMIT", "", SettingGroup::memory, BytesSetting{&Config::arena_limit_bytes, {kMiB, kMostBytes}},
      "Shared memory of one host for control data and cells, at most."},
     {"RUEDA_RESIDENT_LIMIT", "", SettingGroup::memory, BytesSetting{&Config::resident_limit_bytes, {0, kMostBytes}},
@@ -113,6 +124,9 @@ constexpr auto kSettings = std::to_array<Setting>({
      "How often a rank looks whether the others are alive."},
     {"RUEDA_ABORT_GRACE", "", SettingGroup::failures, SecondsSetting{&Config::abort_grace_seconds, {0, 60}},
      "After an abort, how long an operation waits for ranks that may still write into its memory."},
+    {"RUEDA_HOST_TIMEOUT", "", SettingGroup::failures, SecondsSetting{&Config::host_timeout_seconds, {0.5, kDay}},
+     "After how long without a word from another host the job ends, where it is taken to be cut off. The leader of a "
+     "host that is stopped for longer counts as cut off."},
     {"RUEDA_STALL_CHECK", "HOROVOD_STALL_CHECK_DISABLE", SettingGroup::failures, SwitchSetting{&Config::stall_check},
      "Whether tensors that only some ranks submit are reported.", true},
     {"RUEDA_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS", SettingGroup::failures,

@@ -131,20 +131,6 @@ LocalGroup group_by_host(int rank, std::vector<RankFacts> facts) {
     return group;
 }
 
-Status require_one_host(const LocalGroup& group) {
-    if (group.host_count == 1) {
-        return {};
-    }
-    std::string names;
-    for (const std::string& name : group.host_names) {
-        names += (names.empty() ? "" : ", ") + name;
-    }
-    return failure(ErrorCode::unsupported,
-                   "the {} ranks run on {} hosts ({}), expected 1: this version of Rueda works on one host; start all "
-                   "ranks on one, as the same user and in the same container",
-                   group.size, group.host_count, names);
-}
-
 Result<LocalGroup> find_local_group(ControlPlane& control_plane, const std::string& hostname) {
     auto gathered = control_plane.allgather(encode_facts(own_facts(hostname)));
     if (!gathered.is_ok()) {
@@ -158,9 +144,7 @@ Result<LocalGroup> find_local_group(ControlPlane& control_plane, const std::stri
         }
         facts.push_back(std::move(parsed).value());
     }
-    LocalGroup group = group_by_host(control_plane.rank(), std::move(facts));
-    RUEDA_RETURN_IF_FAILED(require_one_host(group));
-    return group;
+    return group_by_host(control_plane.rank(), std::move(facts));
 }
 
 }  // namespace rueda::collectives

@@ -51,9 +51,6 @@ struct LocalGroup {
 /// Pure: what rank `rank` makes of everybody's facts.
 [[nodiscard]] LocalGroup group_by_host(int rank, std::vector<RankFacts> facts);
 
-/// This version's limit, with the hosts in its one line.
-[[nodiscard]] Status require_one_host(const LocalGroup& group);
-
 /// Collective over the control plane. `hostname` as in own_facts().
 [[nodiscard]] Result<LocalGroup> find_local_group(ControlPlane& control_plane, const std::string& hostname = "");
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -21,7 +22,7 @@ namespace rueda::collectives {
 class Transport {
 public:
     /// Messages of different channels do not meet.
-    enum class Channel : std::uint8_t { control, data };
+    enum class Channel : std::uint8_t { control, data, diagnostics };
     /// A send or a receive under way.
     using Ticket = std::uint64_t;
     /// The most bytes of one message.
@@ -39,5 +40,8 @@ public:
     /// or read for as long as the process lives: its memory must stay.
     virtual void abandon() = 0;
 };
+
+/// For memory of messages that may still be read or written: it lives as long as the process. Threads: any.
+void keep_for_good(std::shared_ptr<void> memory);
 
 }  // namespace rueda::collectives

@@ -15,9 +15,6 @@ struct BatchEnd {
     bool complete = false;  ///< nothing more would join: the next entry is another operation, or the threshold is met
 };
 
-/// Most entries of a batch. A bound on the work of starting it; ResNet-50 has 161 tensors, BERT-large 398.
-inline constexpr std::uint64_t kBatchEntries = 1024;
-
 [[nodiscard]] constexpr bool is_call(EntryKind kind) {
     return kind == EntryKind::call || kind == EntryKind::first_call || kind == EntryKind::changed_call;
 }

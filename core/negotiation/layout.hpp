@@ -40,7 +40,12 @@ struct NegotiationExtent {
     std::uint32_t refusals_per_slot = 4;  ///< names remembered at the limit, by slots; memory where it comes to that
     std::uint32_t payload_slots = 0;      ///< the first so many slots have room beside their places for a payload
     std::uint32_t payload_bytes = 0;      ///< of so many bytes, in whole cache lines
+    std::uint32_t attachments = 0;        ///< to log entries; only of a set on several hosts, which is led (below)
+    std::uint32_t attachment_bytes = 0;
 
+    /// Of a set on several hosts member 0, the leader, is the only registrar and the only one who appends
+    /// (docs/design/0002-several-hosts.md).
+    [[nodiscard]] bool is_led() const { return attachments != 0; }
     [[nodiscard]] std::uint32_t log_entries() const { return std::bit_ceil(2 * slots + mailbox_records * members + 2); }
     [[nodiscard]] std::uint32_t name_buckets() const { return std::bit_ceil(2 * slots); }
     [[nodiscard]] std::uint32_t refusals() const { return slots * refusals_per_slot; }
@@ -138,12 +143,13 @@ enum class EntryKind : std::uint32_t {
     first_call = 2,    ///< the same, and `slot` is bound to the name in its record
     changed_call = 3,  ///< the same with the metadata of this announcement; the slot is retired
     mismatch = 4,      ///< the members disagree about `slot`; a named slot is retired
-    failed = 5,        ///< `slot` will not be complete: `rank` has shut down
+    failed = 5,        ///< `slot` will not be called: a rank has shut down
     retire = 6,        ///< `slot` is taken from its name
     refused = 7,       ///< `rank`'s full announcement `ticket` came after somebody's shutdown
     closed = 8,        ///< all members have shut down; the last entry
     exhausted = 9,     ///< no slot was left for the name of `rank`'s full announcement `ticket`; `bytes`: how many are
     closing = 10,      ///< a rank has shut down: who has read this announces nothing any more
+    disagreed = 11,    ///< as mismatch, of ranks on several hosts: the attachment says what about
 };
 
 template <class Atomics>
@@ -154,8 +160,9 @@ struct alignas(base::kCacheLine) LogEntry {
     std::uint32_t slot = kNoSlot;
     std::uint32_t rank = 0;
     std::uint32_t ticket = 0;
-    std::uint32_t operation = 0;  ///< collectives::Operation; of calls, for whoever closes the batch
-    std::uint64_t bytes = 0;      ///< of the tensor; likewise
+    std::uint32_t operation = 0;   ///< collectives::Operation; of calls, for whoever closes the batch
+    std::uint32_t attachment = 0;  ///< number + 1; 0: none
+    std::uint64_t bytes = 0;       ///< of the tensor; as `operation`
 };
 
 enum class SlotState : std::uint32_t {
@@ -285,9 +292,9 @@ template <class Atomics>
 struct SetHeader {
     // Read by everybody, written rarely.
     alignas(base::kCacheLine) NegotiationExtent extent;
-    typename Atomics::template Atomic<std::uint64_t> shut_down{0};        ///< bit per member
-    typename Atomics::template Atomic<std::uint32_t> first_shut_down{0};  ///< who began it, once `shut_down` is not 0
-    typename Atomics::template Atomic<std::uint32_t> high_slot{0};  ///< slots at and above it were never given out
+    typename Atomics::template Atomic<std::uint64_t> shut_down{0};       ///< not 0: nothing is announced any more
+    typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< which rank of the job began it, then
+    typename Atomics::template Atomic<std::uint32_t> high_slot{0};       ///< slots at and above it were never given out
 
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> requests{0};
 
@@ -298,6 +305,7 @@ struct SetHeader {
     std::uint32_t retired_count = 0;
     std::uint32_t clock_hand = 0;
     std::uint32_t tombstones = 0;
+    std::uint32_t closing = 0;  ///< nothing new is called any more
     std::uint32_t closed = 0;
     std::uint32_t refusals = 0;  ///< names, of extent.refusals()
     /// Nothing was idle when the log ended here; so nothing is while it still does.
@@ -312,7 +320,7 @@ public:
     [[nodiscard]] static std::size_t bytes(const NegotiationExtent& extent) { return offsets(extent).end; }
     /// Of these, the table of splits.
     [[nodiscard]] static std::size_t splits_bytes(const NegotiationExtent& extent) {
-        return splits_row_bytes(extent) * extent.slots * extent.members * 2;
+        return extent.is_led() ? 0 : splits_row_bytes(extent) * extent.slots * extent.members * 2;
     }
 
     /// Lays out zeroed memory; once, before any other rank attaches.
@@ -377,6 +385,10 @@ public:
     [[nodiscard]] Cursor<Atomics>& cursor(std::uint32_t rank) const {
         return *at<Cursor<Atomics>>(offsets_.cursors, rank);
     }
+    /// Written by the leader before the entry that has it; read by all after that.
+    [[nodiscard]] std::byte* attachment(std::uint32_t number) const {
+        return memory_ + offsets_.attachments + std::size_t{number} * extent_.attachment_bytes;
+    }
 
 private:
     /// Two by parity: who announces generation g + 2 has completed g + 1, which all have announced after they were done
@@ -390,7 +402,7 @@ private:
 
     struct Offsets {
         std::size_t log, arrivals, places, payloads, records, labels, names, free, retired, mailboxes, mailbox_records,
-            cursors, refusals, refused, splits, end;
+            cursors, refusals, refused, splits, attachments, end;
     };
     /// A rank's splits lie on lines of their own.
     [[nodiscard]] static std::size_t splits_row_bytes(const NegotiationExtent& extent) {
@@ -435,6 +447,7 @@ typename NegotiationMemory<Atomics>::Offsets NegotiationMemory<Atomics>::offsets
     o.refusals = table(sizeof(Refusal), extent.refusal_buckets());
     o.refused = table(sizeof(std::uint32_t), std::size_t{extent.refusal_buckets()} * extent.members);
     o.splits = table(1, splits_bytes(extent));
+    o.attachments = table(extent.attachment_bytes, extent.attachments);
     o.end = (next + kPage - 1) / kPage * kPage;
     return o;
 }

@@ -6,11 +6,15 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "core/negotiation/foreign.hpp"
 #include "core/negotiation/layout.hpp"
 
 namespace rueda::core {
+
+/// Most entries of a batch. A bound on the work of starting it; ResNet-50 has 161 tensors, BERT-large 398.
+inline constexpr std::uint64_t kBatchEntries = 1024;
 
 /// The ordered list of what is called, the same on every member: a ring of entries that publish themselves.
 /// Why an append never blocks, and why a batch's end can stand in its first entry: docs/design/0001-negotiation.md.
@@ -26,6 +30,7 @@ public:
         std::uint32_t ticket = 0;
         std::uint32_t operation = 0;
         std::uint64_t bytes = 0;
+        std::uint32_t attachment = 0;
     };
     static constexpr std::uint64_t kOpen = 0;
     static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
@@ -40,20 +45,28 @@ public:
     /// the cores for every call (measured: 0.7 instead of 0.9 µs for a blocking allreduce of 4 bytes).
     std::uint64_t append(const Entry& entry, std::uint64_t begins_batch_at = kNowhere) {
         const std::uint64_t position = claim();
-        LogEntry<Atomics>& place = memory_.entry(position);
-        // Partner: peek(), which may still look at what was here a ring ago. release: who sees these sees the claim.
-        std::atomic_ref(place.kind).store(static_cast<std::uint32_t>(entry.kind), std::memory_order_release);
-        std::atomic_ref(place.slot).store(entry.slot, std::memory_order_release);
-        place.rank = entry.rank;
-        place.ticket = entry.ticket;
-        place.operation = entry.operation;
-        place.bytes = entry.bytes;
+        LogEntry<Atomics>& place = write(position, entry);
         if (position == begins_batch_at) {
             place.end.store(position + 1, std::memory_order_relaxed);  // nobody looks before the publication
         }
         // Partner: is_published(). seq_cst, since sleepers look at it after they wrote their attention.
         place.sequence.store(position + 1, std::memory_order_seq_cst);
         return position;
+    }
+
+    /// Appends a whole batch, closed, and returns its first position. Only of a log that nobody else appends to: the
+    /// entries lie together. Not empty. Throws nothing.
+    std::uint64_t append_batch(std::span<const Entry> entries) {
+        const std::uint64_t begin = claim();
+        for (std::size_t i = 1; i < entries.size(); ++i) {
+            const std::uint64_t position = claim();
+            write(position, entries[i]).sequence.store(position + 1, std::memory_order_seq_cst);
+        }
+        LogEntry<Atomics>& first = write(begin, entries.front());
+        first.end.store(begin + entries.size(), std::memory_order_relaxed);
+        // Last, so that who sees the first sees all, and the end: partner is_published(), as in append().
+        first.sequence.store(begin + 1, std::memory_order_seq_cst);
+        return begin;
     }
 
     /// The first position, from `from` on, that nobody has claimed. `from` is not after the end.
@@ -80,7 +93,8 @@ public:
                 copy_once(place.rank),
                 copy_once(place.ticket),
                 copy_once(place.operation),
-                copy_once(place.bytes)};
+                copy_once(place.bytes),
+                copy_once(place.attachment)};
     }
 
     /// Kind and slot of the entry at any position, for threads whose rank may be past it, and which nobody waits for;
@@ -127,6 +141,20 @@ private:
     static constexpr std::uint64_t kClaimed = std::uint64_t{1} << 63;
     /// Greater than p for an entry claimed or published at p (or a ring later), at most p for one that is free for p.
     [[nodiscard]] static constexpr std::uint64_t round_of(std::uint64_t sequence) { return sequence & ~kClaimed; }
+
+    /// All but the publication, of a claimed entry.
+    LogEntry<Atomics>& write(std::uint64_t position, const Entry& entry) const {
+        LogEntry<Atomics>& place = memory_.entry(position);
+        // Partner: peek(), which may still look at what was here a ring ago. release: who sees these sees the claim.
+        std::atomic_ref(place.kind).store(static_cast<std::uint32_t>(entry.kind), std::memory_order_release);
+        std::atomic_ref(place.slot).store(entry.slot, std::memory_order_release);
+        place.rank = entry.rank;
+        place.ticket = entry.ticket;
+        place.operation = entry.operation;
+        place.bytes = entry.bytes;
+        place.attachment = entry.attachment;
+        return place;
+    }
 
     std::uint64_t claim() {
         // Everything before this rank's cursor is published, and so is what this rank has appended.

@@ -9,7 +9,9 @@
 #include <functional>
 #include <new>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/status.hpp"
 #include "core/negotiation/foreign.hpp"
@@ -18,6 +20,22 @@
 #include "core/negotiation/refusals.hpp"
 
 namespace rueda::core {
+
+/// Whom the leader's registrar tells what one of several hosts cannot decide (docs/design/0002-several-hosts.md).
+/// Threads: the registrar's.
+class Superior {
+public:
+    virtual ~Superior() = default;
+    /// All members of the host have announced `generation` of `slot`, some of them with other metadata than the slot's
+    /// if `changed`. Nothing else is announced in it until the answer: append_calls() or append_disagreement().
+    virtual Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) = 0;
+    /// The slot was taken from its name.
+    virtual void retired(std::uint32_t slot) = 0;
+    /// The answer to the first of all hosts is close_to_calls().
+    virtual void shutting_down(std::uint32_t member) = 0;
+    /// All members of the host have shut down; the answer to the last host is close().
+    virtual void closed() = 0;
+};
 
 /// The sequential part of the negotiation: names, slots, comparison, shutdown. Not a thread but a role: whoever posts
 /// into an idle registrar is it until nothing is left (docs/design/0001-negotiation.md, "The registrar").
@@ -36,6 +54,10 @@ public:
     struct Environment {
         /// May the table grow by so many bytes? Asked before memory is touched.
         std::function<Status(std::uint64_t bytes)> may_grow = [](std::uint64_t) { return Status(); };
+        /// Of a member, among all of the job.
+        std::function<std::int32_t(std::uint32_t member)> rank_of = [](std::uint32_t member) {
+            return static_cast<std::int32_t>(member);
+        };
     };
 
     Registrar(Memory memory, std::uint32_t rank, Environment environment)
@@ -72,6 +94,80 @@ public:
         auto& mailbox = memory_.mailbox(rank_);
         mailbox.posted.store(mailbox.posted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
         return request();
+    }
+
+    // ---- led sets, the leader: docs/design/0002-several-hosts.md ----------------------------------------------------
+
+    void report_to(Superior& superior) { superior_ = &superior; }
+    /// Something was posted. seq_cst: partner of request(); who sleeps looks at this last.
+    [[nodiscard]] bool has_requests() const { return memory_.header().requests.load(std::memory_order_seq_cst) != 0; }
+    /// Does what was posted: in a led set nobody else does. As post().
+    Result<std::uint64_t> serve() noexcept {
+        appended_ = 0;
+        return has_requests() ? run_to_end() : Result<std::uint64_t>(std::uint64_t{0});
+    }
+
+    /// A complete slot that the superior says is to be called.
+    struct Call {
+        std::uint32_t slot = kNoSlot;
+        bool changed = false;  ///< as complete() was told
+        std::uint32_t operation = 0;
+        std::uint64_t bytes = 0;
+        std::uint32_t attachment = 0;  ///< as LogEntry::attachment
+    };
+    /// One batch, not empty. Returns the position behind it.
+    std::uint64_t append_calls(std::span<const Call> calls) {
+        batch_.clear();
+        for (const Call& call : calls) {
+            const bool first = memory_.record(call.slot).state == static_cast<std::uint32_t>(SlotState::first_sight);
+            if (first) {
+                set_state(call.slot, SlotState::bound);
+            }
+            const EntryKind kind = first          ? EntryKind::first_call
+                                   : call.changed ? EntryKind::changed_call
+                                                  : EntryKind::call;
+            batch_.push_back({kind, call.slot, 0, 0, call.operation, call.bytes, call.attachment});
+            note_called(call.slot);
+        }
+        const std::uint64_t begin = log_.append_batch(batch_);
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            memory_.arrivals(calls[i].slot).last_called.store(begin + i, std::memory_order_relaxed);
+            if (batch_[i].kind == EntryKind::changed_call && calls[i].slot >= memory_.extent().unnamed_slots) {
+                retire(calls[i].slot, begin + i);
+            }
+        }
+        return begin + calls.size();
+    }
+    /// The ranks mean different things with a complete slot. Returns the position behind the entry.
+    std::uint64_t append_disagreement(std::uint32_t slot, std::uint32_t attachment) {
+        note_called(slot);
+        const std::uint64_t position = append({EntryKind::disagreed, slot, 0, 0, 0, 0, attachment});
+        if (slot >= memory_.extent().unnamed_slots) {
+            retire(slot, position);
+        }
+        return position + 1;
+    }
+    /// `rank` of the job has shut down: what was not called by now never is.
+    void close_to_calls(std::int32_t rank) {
+        SetHeader<Atomics>& header = memory_.header();
+        header.closing = 1;
+        header.first_shut_down.store(rank, std::memory_order_relaxed);  // published by the next store
+        header.shut_down.store(~std::uint64_t{0}, std::memory_order_release);
+        append({EntryKind::closing});
+        fail_incomplete_slots();
+    }
+    /// All ranks of the job have shut down.
+    void close() {
+        memory_.header().closed = 1;
+        append({EntryKind::closed});
+    }
+    /// Up to where all members have read the log.
+    [[nodiscard]] std::uint64_t all_have_read() const {
+        std::uint64_t position = ~std::uint64_t{0};
+        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+            position = std::min(position, memory_.cursor(member).position.load(std::memory_order_acquire));
+        }
+        return position;
     }
 
     /// The log position that a member's cursor has to reach before this rank can go on with what it has to do: with
@@ -140,12 +236,22 @@ private:
 
     Result<std::uint64_t> request() noexcept {
         appended_ = 0;
+        if (memory_.extent().is_led()) {
+            // Partner: has_requests(), of a leader about to sleep, whom the caller rings after this.
+            memory_.header().requests.fetch_add(1, std::memory_order_seq_cst);
+            return appended_;
+        }
         if (memory_.header().requests.fetch_add(1, std::memory_order_acq_rel) == 0) {
-            try {
-                RUEDA_RETURN_IF_FAILED(run());
-            } catch (const std::bad_alloc&) {  // only where a failure is put into words
-                return no_memory_;
-            }
+            return run_to_end();
+        }
+        return appended_;
+    }
+
+    Result<std::uint64_t> run_to_end() noexcept {
+        try {
+            RUEDA_RETURN_IF_FAILED(run());
+        } catch (const std::bad_alloc&) {  // only where a failure is put into words, and where a superior is told
+            return no_memory_;
         }
         return appended_;
     }
@@ -212,7 +318,7 @@ private:
                            "working rank writes",
                            member, request.name_bytes);
         }
-        if (memory_.header().shut_down_members != 0) {
+        if (memory_.header().closing != 0) {
             answer({EntryKind::refused, kNoSlot, member, request.ticket});
             return Handled::done;
         }
@@ -256,6 +362,13 @@ private:
     /// No slot is left: this operation fails on all members, each when it announces the name; all others go on.
     Result<Handled> refuse(std::uint32_t member, const Request& request) {
         const std::uint32_t slots = memory_.header().slot_limit;
+        if (superior_ != nullptr) {
+            // The ranks of other hosts may have a slot for it, and would wait for this one's for ever.
+            return failure(ErrorCode::resource_exhausted,
+                           "rank {}, tensor '{}': all {} slots for tensor names are taken by pending tensors; start "
+                           "fewer operations at a time, or raise RUEDA_SLOTS_MAX",
+                           environment_.rank_of(member), request.name(), slots);
+        }
         if (!refusals_.add(refusal_key(request.name()), member, slots)) {
             return failure(ErrorCode::resource_exhausted,
                            "all {} slots for tensor names are taken by pending tensors, and {} more names were refused "
@@ -306,6 +419,9 @@ private:
     }
 
     Status complete_first_sight(std::uint32_t slot) {
+        if (superior_ != nullptr) {
+            return superior_->complete(slot, 0, false);
+        }
         Result<std::optional<Metadata>> agreed = compare(slot, 0);
         RUEDA_RETURN_IF_FAILED(agreed.status());
         if (agreed.value()) {
@@ -320,16 +436,22 @@ private:
     /// Last arriver's request: the generation is complete, and somebody's metadata changed.
     Status resolve(std::uint32_t asking, const Request& request) {
         const std::uint32_t slot = request.slot;
+        if (superior_ != nullptr && memory_.header().closing != 0) {
+            return {};  // the slot was failed, complete as it was: nobody had called it
+        }
         if (slot >= memory_.extent().slots ||
             memory_.record(slot).state != static_cast<std::uint32_t>(SlotState::bound)) {
             return failure(ErrorCode::internal, "rank {} asked to compare slot {}, which is not bound", asking, slot);
         }
-        const std::uint64_t arrivals =
-            ArrivalCount::arrivals(memory_.arrivals(slot).count.load(std::memory_order_acquire));
+        const std::uint64_t word = memory_.arrivals(slot).count.load(std::memory_order_acquire);
+        const std::uint64_t arrivals = ArrivalCount::arrivals(word);
         if (request.counted == 0 || arrivals != request.counted * memory_.extent().members) {
             return failure(ErrorCode::internal,
                            "rank {} asked to compare generation {} of slot {}, in which {} announcements were counted",
                            asking, request.generation, slot, arrivals);
+        }
+        if (superior_ != nullptr) {
+            return superior_->complete(slot, request.generation, ArrivalCount::any_changed(word));
         }
         const bool named = slot >= memory_.extent().unnamed_slots;
         Result<std::optional<Metadata>> agreed = compare(slot, request.generation);
@@ -393,23 +515,32 @@ private:
         SetHeader<Atomics>& header = memory_.header();
         const bool first = header.shut_down_members == 0;
         header.shut_down_members |= std::uint64_t{1} << member;
+        const bool all = std::popcount(header.shut_down_members) == static_cast<int>(memory_.extent().members);
+        if (superior_ != nullptr) {
+            superior_->shutting_down(member);
+            if (all) {
+                superior_->closed();
+            }
+            return;
+        }
         if (first) {
-            header.first_shut_down.store(member, std::memory_order_relaxed);  // published by the next store
+            header.closing = 1;
+            // Published by the next store.
+            header.first_shut_down.store(environment_.rank_of(member), std::memory_order_relaxed);
         }
         // Enqueuing ranks look at this copy; they may be late, then their announcement meets a retired slot or us.
         header.shut_down.store(header.shut_down_members, std::memory_order_release);
         if (first) {
             append({EntryKind::closing});
-            fail_incomplete_slots(member);
+            fail_incomplete_slots();
         }
-        if (std::popcount(header.shut_down_members) == static_cast<int>(memory_.extent().members)) {
-            header.closed = 1;
-            append({EntryKind::closed});
+        if (all) {
+            close();
         }
     }
 
     /// From here on nothing can become complete: every slot is closed to arrivals, and who waits in one is told.
-    void fail_incomplete_slots(std::uint32_t member) {
+    void fail_incomplete_slots() {
         const std::uint32_t high = memory_.header().high_slot.load(std::memory_order_relaxed);
         for (std::uint32_t slot = 0; slot < high; ++slot) {
             SlotRecord& page = memory_.record(slot);
@@ -419,10 +550,12 @@ private:
             }
             const std::uint64_t word =
                 memory_.arrivals(slot).count.fetch_or(ArrivalCount::kRetired, std::memory_order_acq_rel);
-            const bool incomplete =
-                state == SlotState::first_sight || ArrivalCount::arrivals(word) % memory_.extent().members != 0;
-            if (incomplete) {
-                const std::uint64_t position = append({EntryKind::failed, slot, member});
+            const std::uint64_t arrivals = ArrivalCount::arrivals(word);
+            // On one of several hosts, also what is complete here and was not called.
+            const bool uncalled =
+                superior_ != nullptr && arrivals != memory_.arrivals(slot).called.load(std::memory_order_relaxed);
+            if (state == SlotState::first_sight || arrivals % memory_.extent().members != 0 || uncalled) {
+                const std::uint64_t position = append({EntryKind::failed, slot});
                 if (slot >= memory_.extent().unnamed_slots) {
                     retire(slot, position);
                 }
@@ -518,15 +651,6 @@ private:
         return true;
     }
 
-    /// Up to where all members have read the log.
-    [[nodiscard]] std::uint64_t all_have_read() const {
-        std::uint64_t position = ~std::uint64_t{0};
-        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
-            position = std::min(position, memory_.cursor(member).position.load(std::memory_order_acquire));
-        }
-        return position;
-    }
-
     /// Takes numbers back whose retirement every member has read: nobody holds them any more.
     Status reuse_passed_slots() {
         SetHeader<Atomics>& header = memory_.header();
@@ -606,6 +730,16 @@ private:
         set_state(slot, SlotState::retired);
         page.retired_at = position;
         memory_.retired_slot((header.retired_first + header.retired_count++) % memory_.extent().slots) = slot;
+        if (superior_ != nullptr) {
+            superior_->retired(slot);
+        }
+    }
+    /// Before the call of a complete slot: all its arrivals are. Led sets, where the slot is retired by the leader
+    /// only.
+    void note_called(std::uint32_t slot) {
+        ArrivalWord<Atomics>& arrivals = memory_.arrivals(slot);
+        arrivals.called.store(ArrivalCount::arrivals(arrivals.count.load(std::memory_order_acquire)),
+                              std::memory_order_relaxed);
     }
 
     // ---- names: open addressing, linear probing -------------------------------------------------------------------
@@ -672,8 +806,10 @@ private:
     Refusals<Atomics> refusals_;
     std::uint32_t rank_;
     Environment environment_;
-    Status no_memory_;               // made while there is some
-    std::uint64_t handed_back_ = 0;  // records of this rank's mailbox, of those that were taken
+    Superior* superior_ = nullptr;
+    std::vector<typename Log<Atomics>::Entry> batch_;  // of append_calls()
+    Status no_memory_;                                 // made while there is some
+    std::uint64_t handed_back_ = 0;                    // records of this rank's mailbox, of those that were taken
     std::uint64_t answers_wait_for_ = 0;
     std::uint64_t numbers_wait_for_ = 0;
     std::uint64_t appended_ = 0;

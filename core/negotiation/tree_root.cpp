@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "core/fusion/batch_end.hpp"
 #include "core/negotiation/claims.hpp"
+#include "core/negotiation/log.hpp"
 
 namespace rueda::core {
 namespace {

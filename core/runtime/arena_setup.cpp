@@ -28,6 +28,10 @@ constexpr std::uint64_t kSmallestUsualChunk = 32 * base::kKiB;  // below it the 
 constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
 constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
+/// Of a set on several hosts: texts and first dimensions that log entries refer to.
+constexpr std::uint32_t kAttachments = 64;
+constexpr std::uint64_t kTextBytes = 4 * base::kKiB;
+
 /// Tensors up to this size travel with their announcement, which saves one or two waits for the others. Of two ranks it
 /// was measured to pay up to 128 KiB, and each line crosses once (NegotiationMemory::place_index()); of more, each rank
 /// reads all the others' (docs/design/collectives.md). What bounds it is memory: two such places a rank and slot.
@@ -108,14 +112,18 @@ Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent&
 }  // namespace
 
 Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members, std::uint64_t l2_bytes,
-                              std::uint64_t resident_bytes) {
+                              std::uint64_t resident_bytes, std::uint32_t job_size) {
     ArenaSizes sizes;
     NegotiationExtent& extent = sizes.extent;
     extent.members = members;
     extent.initial_slots = config.slots;
     extent.slots = std::max(config.slots_max, extent.unnamed_slots + 1);
     extent.initial_slots = std::clamp(extent.initial_slots, extent.unnamed_slots + 1, extent.slots);
-    if (members > 1 && members <= kInlineMembers) {
+    if (job_size > members) {
+        extent.attachments = kAttachments;
+        const std::uint64_t rows = std::uint64_t{job_size} * sizeof(std::int64_t);
+        extent.attachment_bytes = static_cast<std::uint32_t>(std::max(kTextBytes, (rows + 63) / 64 * 64));
+    } else if (members > 1 && members <= kInlineMembers) {
         plan_payloads(extent, members == 2 ? kPayloadBytesOfTwo : kPayloadBytes);
     }
 
@@ -130,7 +138,9 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     const std::uint64_t usual = std::clamp(l2_bytes / 32, kSmallestUsualChunk, kLargestUsualChunk);
     const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : usual;
     // At the least, an element of 8 bytes for every member: of a reducescatter a cell holds a piece for each.
-    const std::uint64_t least_lines = (8 * std::uint64_t{members} + base::kCacheLine - 1) / base::kCacheLine;
+    // On several hosts the same on all, however many members each has.
+    const std::uint64_t pieces = extent.is_led() ? base::kMaxLocalRanks : members;
+    const std::uint64_t least_lines = (8 * pieces + base::kCacheLine - 1) / base::kCacheLine;
     plan.cell_bytes = std::max(wanted / base::kCacheLine, least_lines) * base::kCacheLine;
     const auto total = [&] {
         return sizeof(base::ControlBlock) + touched_negotiation_bytes(extent) +
@@ -160,8 +170,13 @@ Result<AttachedArena> set_up_arena(const base::Config& config, collectives::Cont
     Result<std::uint64_t> l2 = smallest_of_all(control_plane, l2_bytes);
     RUEDA_RETURN_IF_FAILED(l2.status());
 
-    Result<ArenaSizes> sizes = plan_arena(config, members, l2.value(), resident.value());
+    Result<ArenaSizes> sizes =
+        plan_arena(config, members, l2.value(), resident.value(), static_cast<std::uint32_t>(group.size));
     Status status = sizes.status();
+    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
+    Result<std::uint64_t> cell = smallest_of_all(control_plane, sizes.value().plan.cell_bytes);
+    RUEDA_RETURN_IF_FAILED(cell.status());
+    sizes.value().plan.cell_bytes = cell.value();
     base::UniqueFd memory;
     if (status.is_ok() && group.is_leader()) {
         Result<base::UniqueFd> created = collectives::Arena::create_memory(sizes.value().plan);

@@ -24,12 +24,13 @@ struct AttachedArena {
 [[nodiscard]] Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
                                                  const collectives::LocalGroup& group, std::uint64_t l2_bytes);
 
-/// Pure: how large everything is for these settings. ResourceExhausted if that exceeds RUEDA_ARENA_LIMIT.
+/// Pure: how large everything is for these settings, of a host with so many `members` of the `job_size` ranks.
+/// ResourceExhausted if that exceeds RUEDA_ARENA_LIMIT.
 struct ArenaSizes {
     collectives::ArenaPlan plan;
     NegotiationExtent extent;
 };
 [[nodiscard]] Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members, std::uint64_t l2_bytes,
-                                            std::uint64_t resident_bytes);
+                                            std::uint64_t resident_bytes, std::uint32_t job_size);
 
 }  // namespace rueda::core

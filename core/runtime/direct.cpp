@@ -17,10 +17,21 @@ namespace rueda::core {
 using collectives::is_by_rows;
 using collectives::Operation;
 
+namespace {
+
+std::array<std::int64_t, kInlineMembers> rows_of(const std::array<collectives::Location, kInlineMembers>& of) {
+    std::array<std::int64_t, kInlineMembers> rows{};
+    std::transform(of.begin(), of.end(), rows.begin(),
+                   [](const collectives::Location& location) { return location.first_dimension; });
+    return rows;
+}
+
+}  // namespace
+
 /// Of an announcement whose input travels along and whose metadata is as agreed. Under the enqueue lock. Only where a
 /// caller is about to look at the others' places by himself: nobody else would.
 bool ProcessSet::may_go_direct(const TensorEntry& entry, Urgency urgency) const {
-    return urgency != Urgency::background && entry.request.count > 0 &&
+    return urgency != Urgency::background && entry.request.count > 0 && !extent_.is_led() &&
            direct_.load(std::memory_order_relaxed) == nullptr;
 }
 
@@ -70,7 +81,7 @@ bool ProcessSet::finish_at_once(int looks) {
 bool ProcessSet::others_may_go_direct(const TensorEntry& entry) const {
     const auto operation = static_cast<Operation>(entry.agreed.operation);
     const bool any_size = operation == Operation::allgather || operation == Operation::alltoall;
-    return extent_.members <= kInlineMembers && operation != Operation::barrier &&
+    return extent_.members <= kInlineMembers && !extent_.is_led() && operation != Operation::barrier &&
            (any_size || memory_.payload(entry.slot, rank_, entry.generation, bytes_of(entry.agreed)) != nullptr);
 }
 
@@ -212,7 +223,8 @@ Status ProcessSet::gather_direct(TensorEntry& entry) {
     const std::uint64_t row_bytes = request.bytes();
     Locations of;
     RUEDA_RETURN_IF_FAILED(locate_payloads(entry, of));
-    Result<std::byte*> output = output_of_gathered(entry, std::span(of).first(extent_.members));
+    const auto rows = rows_of(of);
+    Result<std::byte*> output = output_of_gathered(entry, std::span(rows).first(extent_.members));
     RUEDA_RETURN_IF_FAILED(output.status());
     std::byte* next = output.value();
     for (std::uint32_t member = 0; member < extent_.members && next != nullptr; ++member) {
@@ -228,7 +240,8 @@ Status ProcessSet::scatter_direct(TensorEntry& entry) {
     const std::uint64_t row_bytes = request.bytes();
     Locations of;
     RUEDA_RETURN_IF_FAILED(locate_payloads(entry, of));
-    RUEDA_RETURN_IF_FAILED(check_rows(entry, std::span(of).first(extent_.members)));
+    const auto rows = rows_of(of);
+    RUEDA_RETURN_IF_FAILED(check_rows(entry, std::span(rows).first(extent_.members)));
     Result<std::byte*> output = output_of_share(entry);
     RUEDA_RETURN_IF_FAILED(output.status());
     const collectives::Rows share = collectives::rows_of_member(request.first_dimension, rank_, extent_.members);

@@ -88,12 +88,14 @@ private:
     template <class Done>
     Status wait_for(Done&& done, double timeout_seconds);
     [[nodiscard]] Turn turn(bool urgent);
+    [[nodiscard]] bool has_to_poll(Turn last) const { return last == Turn::polling || set_.has_to_poll(); }
+    [[nodiscard]] std::chrono::nanoseconds next_poll();
     void fail_after_abort();
     void leave();
     template <class Done>
     void wait_for_crank(Done&& done);
     template <class Done>
-    void sleep_as_caller(Done&& done, std::optional<Clock::time_point> deadline);
+    void sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_point> deadline);
 
     void run_background();
     void background_turns();
@@ -110,6 +112,7 @@ private:
     std::function<void()> quarantine_;
     WaitPolicy caller_policy_;
     WaitPolicy background_policy_;
+    bool short_of_cores_;  // a look without a pause would keep the kernel from moving what is waited for
     std::chrono::nanoseconds liveness_interval_;
     std::chrono::nanoseconds abort_grace_;
 
@@ -117,6 +120,7 @@ private:
     StallMonitor stall_monitor_;
     BatchWatch batch_watch_;
     std::int64_t next_look_ns_ = 0;
+    std::chrono::nanoseconds poll_pause_{0};  // of whoever holds the crank: the last one since something moved
 
     std::atomic<bool> crank_{false};
     std::atomic<bool> turned_away_{false};   // the background thread found the crank taken, and sleeps or is about to

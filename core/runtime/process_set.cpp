@@ -39,9 +39,10 @@ Status about(std::string_view name, const Status& reason) {
     }
 }
 
-/// Before the arrival, like the place. Other operations than alltoalls have none.
-void fill_splits(std::int64_t* splits, const Request& request) {
-    if (!request.splits.empty()) [[unlikely]] {
+/// Before the arrival, like the place. Other operations than alltoalls have none, and those of sets on several hosts go
+/// from rank to rank.
+void fill_splits(std::int64_t* splits, const Request& request, const NegotiationExtent& extent) {
+    if (!request.splits.empty() && !extent.is_led()) [[unlikely]] {
         std::copy(request.splits.begin(), request.splits.end(), splits);
     }
 }
@@ -49,17 +50,22 @@ void fill_splits(std::int64_t* splits, const Request& request) {
 }  // namespace
 
 ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
-                       const NegotiationExtent& extent, std::unique_ptr<collectives::Communicator> communicator,
-                       const collectives::NumaNodes& nodes)
+                       const NegotiationExtent& extent, const collectives::NumaNodes& nodes,
+                       const std::optional<OtherHosts>& others)
     : arena_(std::move(arena)),
       extent_(extent),
       memory_(arena_->negotiation(), extent),
       log_(memory_, arena_->rank()),
       registrar_(
           memory_, arena_->rank(),
-          {.may_grow = [](std::uint64_t bytes) { return base::check_memory(bytes, "more slots for tensor names"); }}),
-      communicator_(std::move(communicator)),
+          {.may_grow = [](std::uint64_t bytes) { return base::check_memory(bytes, "more slots for tensor names"); },
+           .rank_of =
+               [this](std::uint32_t member) {
+                   return arena_->control().ranks[member].global_rank.load(std::memory_order_relaxed);
+               }}),
       rank_(arena_->rank()),
+      job_rank_(others ? static_cast<std::uint32_t>(others->group.rank) : rank_),
+      job_size_(others ? static_cast<std::uint32_t>(others->group.size) : extent.members),
       fusion_threshold_bytes_(config.fusion_threshold_bytes),
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
       nodes_(nodes),
@@ -68,7 +74,19 @@ ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::
                           "again"),
       no_memory_to_say_who_(ErrorCode::aborted, "a rank has shut down, so nothing can be done together any more"),
       no_memory_to_go_on_(fmt::format("rank {} ran out of memory in the middle of an operation", rank_)),
-      table_(extent.slots, extent.unnamed_slots) {}
+      table_(extent.slots, extent.unnamed_slots) {
+    if (!others) {
+        host_communicator_ = std::make_unique<collectives::HostCommunicator>(arena_, nodes);
+        return;
+    }
+    transport_ = &others->transport;
+    hierarchical_communicator_ = std::make_unique<collectives::HierarchicalCommunicator>(
+        arena_, nodes, others->group, others->transport, others->options);
+    if (others->group.is_leader()) {
+        leader_ = std::make_unique<Leader>(config, others->group, arena_, memory_, registrar_, enqueue_mutex_,
+                                           others->transport);
+    }
+}
 
 // ---- announcing -----------------------------------------------------------------------------------------------------
 
@@ -202,8 +220,7 @@ Status ProcessSet::check_open(std::string_view name) const {
 Status ProcessSet::shut_down_status(std::string_view name) const noexcept try {
     // The first one is the cause; those after it may have left because of it.
     static_cast<void>(memory_.header().shut_down.load(std::memory_order_acquire));
-    const std::uint32_t first = memory_.header().first_shut_down.load(std::memory_order_relaxed) % extent_.members;
-    const int rank = arena_->control().ranks[first].global_rank.load(std::memory_order_relaxed);
+    const std::int32_t rank = memory_.header().first_shut_down.load(std::memory_order_relaxed);
     return about(name,
                  failure(ErrorCode::aborted, "rank {} has shut down, so nothing can be done together any more", rank));
 } catch (const std::bad_alloc&) {
@@ -267,7 +284,7 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
     ++entry.generation;
     Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
     const bool travels = fill(place, entry, entry.generation, changed);
-    fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
+    fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request, extent_);
     if (travels && !changed && may_go_direct(entry, urgency)) {
         announce_directly(entry, place, urgency);
         return;
@@ -307,7 +324,7 @@ void ProcessSet::start_unnamed(const Request& request, Completion& completion, U
     entry.generation = unnamed_calls_++ / extent_.unnamed_slots + 1;
     Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
     fill(place, entry, entry.generation, /*with_metadata=*/true);
-    fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
+    fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request, extent_);
     publish(place, entry, entry.generation, std::memory_order_release);
     count_arrival(entry, /*changed=*/false, urgency);
 }
@@ -329,7 +346,7 @@ bool ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint
     const auto operation = static_cast<Operation>(metadata.operation);
     const std::uint64_t rows = is_by_rows(operation) ? static_cast<std::uint64_t>(request.first_dimension) : 1;
     const std::uint64_t input_bytes = request.count * rows * size_of(static_cast<DType>(metadata.dtype));
-    const bool contributes = operation != Operation::broadcast || metadata.root == static_cast<std::int32_t>(rank_);
+    const bool contributes = operation != Operation::broadcast || metadata.root == static_cast<std::int32_t>(job_rank_);
 
     place.flags = 0;
     place.payload_bytes = 0;
@@ -339,10 +356,10 @@ bool ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint
         return (!contributes || arena_->resident_offset(request.input, input_bytes).has_value()) &&
                arena_->resident_offset(request.output, input_bytes).has_value();
     };
-    std::byte* const payload =
-        extent_.members <= kInlineMembers && (input_bytes <= kResidentPayloadBytes || !is_resident())
-            ? payload_room(place, entry, generation, input_bytes)
-            : nullptr;
+    std::byte* const payload = extent_.members <= kInlineMembers && !extent_.is_led() &&
+                                       (input_bytes <= kResidentPayloadBytes || !is_resident())
+                                   ? payload_room(place, entry, generation, input_bytes)
+                                   : nullptr;
     if (payload != nullptr && contributes) {
         place.flags |= PlaceFlags::kPayload;
         place.payload_bytes = static_cast<std::uint32_t>(input_bytes);
@@ -380,7 +397,7 @@ void ProcessSet::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urge
         case Arrival::counted:
             return;
         case Arrival::last:
-            if (unnamed && !signatures_agree(entry.slot, entry.generation)) {
+            if (extent_.is_led() || (unnamed && !signatures_agree(entry.slot, entry.generation))) {
                 resolve(entry);
             } else {
                 append_call(entry, urgency);
@@ -462,12 +479,13 @@ bool ProcessSet::try_post_full(TensorEntry& entry) {
     std::memcpy(record->name, entry.name.data(), entry.name.size());
     fill(record->place, entry, 0, /*with_metadata=*/true);
     publish(record->place, entry, 0, std::memory_order_release);
-    fill_splits(record->splits, entry.request);
+    fill_splits(record->splits, entry.request, extent_);
     finish_post(registrar_.post());
     return true;
 }
 
-/// Of the last arriver. The entry stays pending in this generation until the registrar has answered.
+/// Of the last arriver; on several hosts of every one. The entry stays pending in this generation until the registrar
+/// has answered.
 void ProcessSet::resolve(TensorEntry& entry) {
     if (!unposted_resolves_.empty() || !try_post_resolve(entry)) {
         unposted_resolves_.push_back(entry);
@@ -510,6 +528,9 @@ void ProcessSet::finish_post(const Result<std::uint64_t>& appended) {
         raise(appended.status().code(), appended.status().message());
     } else if (appended.value() > 0) {
         announced_more(Urgency::background);
+    }
+    if (extent_.is_led() && rank_ != 0) {
+        wake(0);  // the leader, who is the registrar
     }
     if (registrar_.holds_announcements()) {
         deferred_.store(true, std::memory_order_seq_cst);
@@ -599,19 +620,64 @@ Turn ProcessSet::take_turn(bool urgent) {
     if (deferred_.load(std::memory_order_relaxed)) {
         retry_deferred();
     }
-    const bool moved = direct_.load(std::memory_order_seq_cst) != nullptr && turn_direct() != DirectState::waiting;
+    const bool led = leader_ != nullptr && turn_leader();
+    const bool moved =
+        (direct_.load(std::memory_order_seq_cst) != nullptr && turn_direct() != DirectState::waiting) || led;
     // Also then: who makes one such operation after the other would leave the log unread.
     const Turn turn = take_log_turn(urgent);
     return moved ? Turn::advanced : turn;
 }
 
+/// True: something came from other hosts, or went there.
+bool ProcessSet::turn_leader() {
+    const Result<Leader::Moved> moved = leader_->turn();
+    if (!moved.is_ok()) {
+        raise(moved.status().code(), moved.status().message());
+        return true;
+    }
+    if (moved.value().log) {
+        announced_more(Urgency::driving);
+    }
+    return moved.value().anything;
+}
+
+Turn ProcessSet::turn_task() {
+    const StepResult result = task_->step();
+    switch (result) {
+        case StepResult::advanced:
+            return Turn::advanced;
+        case StepResult::done:
+            if (task_is_splits_) {
+                if (Status taken = take_splits(*batch_entries_.front()); !taken.is_ok()) {
+                    raise(taken.code(), taken.message());
+                }
+            } else {
+                finish_batch();
+            }
+            return Turn::advanced;
+        case StepResult::waiting:
+        case StepResult::polling:
+            break;
+    }
+    if (hierarchical_communicator_ != nullptr && !hierarchical_communicator_->failed().is_ok()) {
+        raise(hierarchical_communicator_->failed().code(), hierarchical_communicator_->failed().message());
+    }
+    return result == StepResult::polling ? Turn::polling : Turn::waiting;
+}
+
+void ProcessSet::leave_other_hosts(const Status& reason) {
+    if (leader_ != nullptr) {
+        leader_->end(reason);
+    }
+    if (hierarchical_communicator_ != nullptr) {
+        hierarchical_communicator_->abandon();
+        transport_->abandon();
+    }
+}
+
 Turn ProcessSet::take_log_turn(bool urgent) {
     if (task_ != nullptr) {
-        const StepResult result = task_->step();
-        if (result == StepResult::done) {
-            finish_batch();
-        }
-        return result == StepResult::waiting ? Turn::waiting : Turn::advanced;
+        return turn_task();
     }
     const std::uint64_t position = next_.load(std::memory_order_relaxed);
     if (closed() || !log_.is_published(position)) {
@@ -623,7 +689,7 @@ Turn ProcessSet::take_log_turn(bool urgent) {
 
 Turn ProcessSet::handle_entry(std::uint64_t position) {
     const auto entry = log_.read(position);
-    if (entry.kind == EntryKind::mismatch || entry.kind == EntryKind::failed) {
+    if (entry.kind == EntryKind::mismatch || entry.kind == EntryKind::disagreed || entry.kind == EntryKind::failed) {
         wake_others();  // it ends an operation of theirs, too
     }
     if (entry.kind == EntryKind::retire && direct_holds_retirement(position, entry.slot)) {
@@ -638,8 +704,11 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
             case EntryKind::mismatch:
                 handle_mismatch(entry.slot);
                 break;
+            case EntryKind::disagreed:
+                handle_disagreement(entry.slot, entry.attachment);
+                break;
             case EntryKind::failed:
-                handle_failed(entry.slot, entry.rank);
+                handle_failed(entry.slot);
                 break;
             case EntryKind::retire:
                 if (const TensorEntry* direct = direct_.load(std::memory_order_relaxed);
@@ -703,8 +772,9 @@ Turn ProcessSet::start_batch(std::uint64_t position, bool urgent) {
 /// nothing was done.
 bool ProcessSet::run_inline(std::uint64_t position) {
     const auto called = log_.read(position);
-    TensorEntry* entry =
-        called.kind == EntryKind::call && extent_.members <= kInlineMembers ? table_.at_slot(called.slot) : nullptr;
+    TensorEntry* entry = called.kind == EntryKind::call && extent_.members <= kInlineMembers && !extent_.is_led()
+                             ? table_.at_slot(called.slot)
+                             : nullptr;
     if (entry == nullptr || entry->slot == kNoSlot || !entry->pending.load(std::memory_order_relaxed)) {
         return false;
     }
@@ -754,6 +824,10 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
             return Turn::idle;
         }
         batch_entries_.push_back(entry);
+        if (Status read = read_rows(called.attachment); !read.is_ok()) {
+            raise(read.code(), read.message());
+            return Turn::idle;
+        }
         if (Status added = add_segment(*entry, called.slot); !added.is_ok()) {
             raise(added.code(), added.message());
             return Turn::idle;
@@ -766,11 +840,61 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
         finish_batch();
         return Turn::advanced;
     }
-    task_ = &communicator_->start({operation, segments_, locations_, splits_});
-    if (task_->step() == StepResult::done) {
-        finish_batch();
+    if (hierarchical_communicator_ == nullptr) {
+        task_ = &host_communicator_->start({operation, segments_, locations_, splits_});
+    } else if (operation == Operation::alltoall) {
+        return start_splits(*batch_entries_.front());
+    } else {
+        task_ = &hierarchical_communicator_->start({operation, segments_, locations_, splits_, rows_});
     }
+    turn_task();
     return Turn::advanced;
+}
+
+/// Of a set on several hosts: the first dimensions of all ranks, which the root has sent with the call.
+Status ProcessSet::read_rows(std::uint32_t attachment) {
+    rows_.clear();
+    if (attachment == 0) {
+        return {};
+    }
+    if (attachment > extent_.attachments || job_size_ * sizeof(std::int64_t) > extent_.attachment_bytes) {
+        return failure(ErrorCode::internal, "the log has an attachment {}, of {}", attachment, extent_.attachments);
+    }
+    rows_.resize(job_size_);
+    std::memcpy(rows_.data(), memory_.attachment(attachment - 1), job_size_ * sizeof(std::int64_t));
+    return {};
+}
+
+/// Of an alltoall on several hosts: every rank tells every other how many rows it gets, then the data follows.
+Turn ProcessSet::start_splits(TensorEntry& entry) {
+    splits_.assign(std::size_t{2} * job_size_, 0);
+    const std::vector<std::int64_t>& to = entry.request.splits;
+    std::copy_n(to.begin(), std::min<std::size_t>(to.size(), job_size_), splits_.begin());
+    const std::span<std::int64_t> all(splits_);
+    task_ = &hierarchical_communicator_->start_splits(all.first(job_size_), all.last(job_size_));
+    task_is_splits_ = true;
+    turn_task();
+    return Turn::advanced;
+}
+
+Status ProcessSet::take_splits(TensorEntry& entry) {
+    task_is_splits_ = false;
+    std::vector<std::int64_t>& received = entry.completion->received_splits;
+    received.assign(splits_.begin() + job_size_, splits_.end());
+    std::int64_t rows = 0;
+    for (std::uint32_t member = 0; member < job_size_; ++member) {
+        if (received[member] < 0) {
+            return failure(ErrorCode::internal, "tensor '{}': rank {} says that it sends {} rows", entry.name, member,
+                           received[member]);
+        }
+        if (__builtin_add_overflow(rows, received[member], &rows)) {
+            return failure(ErrorCode::resource_exhausted, "tensor '{}': the received first dimensions overflow",
+                           entry.name);
+        }
+    }
+    RUEDA_RETURN_IF_FAILED(set_output(output_of_all(entry, rows, 0)));
+    task_ = &hierarchical_communicator_->start({Operation::alltoall, segments_, locations_, splits_, rows_});
+    return {};
 }
 
 /// The others take part as soon as they look; those that sleep are woken here, once per batch: who appended did not.
@@ -888,9 +1012,20 @@ Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uin
 
 /// Of the operations by rows: where the result goes. A batch holds one of them.
 Status ProcessSet::prepare_output(TensorEntry& entry, std::uint32_t slot) {
+    if (!extent_.is_led()) {
+        rows_.clear();
+        for (const Location& location : locations_) {
+            rows_.push_back(location.first_dimension);
+        }
+    } else if (rows_.size() != job_size_) {
+        return failure(ErrorCode::internal, "tensor '{}': the log calls it without the first dimensions of its ranks",
+                       entry.name);
+    } else {
+        rows_[job_rank_] = entry.request.first_dimension;  // whatever stands where others can write
+    }
     switch (static_cast<Operation>(entry.request.metadata.operation)) {
         case Operation::alltoall:
-            return prepare_alltoall(entry, slot);
+            return extent_.is_led() ? Status() : prepare_alltoall(entry, slot);  // start_splits()
         case Operation::reducescatter:
             return prepare_reducescatter(entry);
         default:
@@ -899,17 +1034,17 @@ Status ProcessSet::prepare_output(TensorEntry& entry, std::uint32_t slot) {
 }
 
 Status ProcessSet::prepare_reducescatter(TensorEntry& entry) {
-    RUEDA_RETURN_IF_FAILED(check_rows(entry, locations_));
+    RUEDA_RETURN_IF_FAILED(check_rows(entry, rows_));
     return set_output(output_of_share(entry));
 }
 
 /// All members have agreed on the first dimension, but what they announced is in memory that others can write to.
-Status ProcessSet::check_rows(const TensorEntry& entry, std::span<const Location> of) const {
-    const std::int64_t rows = entry.request.first_dimension;
-    for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        if (const std::int64_t found = of[member].first_dimension; found != rows) {
+Status ProcessSet::check_rows(const TensorEntry& entry, std::span<const std::int64_t> rows) const {
+    const std::int64_t mine = entry.request.first_dimension;
+    for (std::size_t member = 0; member < rows.size(); ++member) {
+        if (rows[member] != mine) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced {} rows for a reducescatter of {}",
-                           entry.name, member, found, rows);
+                           entry.name, member, rows[member], mine);
         }
     }
     return {};
@@ -921,7 +1056,7 @@ Result<std::byte*> ProcessSet::output_of_share(TensorEntry& entry) {
         return entry.request.output;
     }
     const std::int64_t rows = entry.request.first_dimension;
-    return allocate_output(entry, collectives::rows_of_member(rows, rank_, extent_.members).count);
+    return allocate_output(entry, collectives::rows_of_member(rows, job_rank_, job_size_).count);
 }
 
 Status ProcessSet::prepare_alltoall(TensorEntry& entry, std::uint32_t slot) {
@@ -965,15 +1100,19 @@ Result<std::int64_t> ProcessSet::read_splits(TensorEntry& entry, std::uint32_t s
     return rows;
 }
 
-Status ProcessSet::prepare_allgather(TensorEntry& entry) { return set_output(output_of_gathered(entry, locations_)); }
+Status ProcessSet::prepare_allgather(TensorEntry& entry) { return set_output(output_of_gathered(entry, rows_)); }
 
 /// Of an allgather: room for the rows of all members.
-Result<std::byte*> ProcessSet::output_of_gathered(TensorEntry& entry, std::span<const Location> of) {
+Result<std::byte*> ProcessSet::output_of_gathered(TensorEntry& entry, std::span<const std::int64_t> rows_of) {
     std::int64_t rows = 0;
     std::int64_t rows_before = 0;
-    for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        rows_before = member == rank_ ? rows : rows_before;
-        if (__builtin_add_overflow(rows, of[member].first_dimension, &rows)) {
+    for (std::size_t member = 0; member < rows_of.size(); ++member) {
+        if (rows_of[member] < 0) {
+            return failure(ErrorCode::internal, "tensor '{}': rank {} announced a first dimension of {}", entry.name,
+                           member, rows_of[member]);
+        }
+        rows_before = member == job_rank_ ? rows : rows_before;
+        if (__builtin_add_overflow(rows, rows_of[member], &rows)) {
             return failure(ErrorCode::resource_exhausted, "tensor '{}': the gathered first dimensions overflow",
                            entry.name);
         }
@@ -1066,15 +1205,33 @@ void ProcessSet::handle_mismatch(std::uint32_t slot) {
             return;
         }
     }
-    const Status status = mismatch_of(entry->name, by_rank);
-    if (slot >= extent_.unnamed_slots) {
-        entry->in_full = false;
-        table_.unbind(*entry);
-    }
-    complete_and_forget(*entry, status);
+    end_disagreed(*entry, slot, mismatch_of(entry->name, by_rank));
 }
 
-void ProcessSet::handle_failed(std::uint32_t slot, std::uint32_t /*shut_down_rank*/) {
+/// On several hosts: the root has found out who means what.
+void ProcessSet::handle_disagreement(std::uint32_t slot, std::uint32_t attachment) {
+    TensorEntry* entry = entry_of_slot(slot);
+    if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed) || attachment == 0 ||
+        attachment > extent_.attachments) {
+        raise(ErrorCode::internal, fmt::format("the log reports a disagreement in slot {}, with attachment {}, where "
+                                               "rank {} has nothing pending",
+                                               slot, attachment, job_rank_));
+        return;
+    }
+    const auto* text = reinterpret_cast<const char*>(memory_.attachment(attachment - 1));
+    const std::string copied(text, strnlen(text, extent_.attachment_bytes));
+    end_disagreed(*entry, slot, {ErrorCode::mismatch, copied});
+}
+
+void ProcessSet::end_disagreed(TensorEntry& entry, std::uint32_t slot, const Status& status) {
+    if (slot >= extent_.unnamed_slots) {
+        entry.in_full = false;
+        table_.unbind(entry);
+    }
+    complete_and_forget(entry, status);
+}
+
+void ProcessSet::handle_failed(std::uint32_t slot) {
     TensorEntry* entry = entry_of_slot(slot);
     if (entry == nullptr) {
         return;  // this rank announced nothing there

@@ -13,13 +13,18 @@
 
 #include "base/config.hpp"
 #include "collectives/communicator.hpp"
+#include "collectives/hierarchical/hierarchical_communicator.hpp"
 #include "collectives/host/arena.hpp"
+#include "collectives/host/host_communicator.hpp"
 #include "collectives/host/numa_nodes.hpp"
+#include "collectives/local_group.hpp"
+#include "collectives/transport.hpp"
 #include "core/negotiation/arrivals.hpp"
 #include "core/negotiation/direct.hpp"
 #include "core/negotiation/log.hpp"
 #include "core/negotiation/registrar.hpp"
 #include "core/runtime/completion.hpp"
+#include "core/runtime/leader.hpp"
 #include "core/runtime/tensor_table.hpp"
 
 namespace rueda::core {
@@ -28,8 +33,16 @@ namespace rueda::core {
 enum class Turn {
     idle,      ///< nothing is called
     advanced,  ///< something was done
-    waiting,   ///< a batch is under way and waits for another rank
+    waiting,   ///< a batch is under way and waits for another rank of this host
+    polling,   ///< a batch is under way and waits for another host, of which nobody tells
     holding,   ///< a batch is open and may still grow
+};
+
+/// Of a set on several hosts: how it reaches the others.
+struct OtherHosts {
+    const collectives::LocalGroup& group;
+    collectives::Transport& transport;
+    collectives::HierarchicalOptions options;
 };
 
 /// How much is known about who will execute what an announcement completes.
@@ -48,9 +61,11 @@ class ProcessSet {
 public:
     using Atomics = base::StdAtomics;
 
+    /// `others` empty: all members are on this host.
     ProcessSet(const base::Config& config, std::shared_ptr<collectives::Arena> arena, const NegotiationExtent& extent,
-               std::unique_ptr<collectives::Communicator> communicator, const collectives::NumaNodes& nodes);
+               const collectives::NumaNodes& nodes, const std::optional<OtherHosts>& others);
 
+    /// Among the members on this host, and how many those are.
     [[nodiscard]] std::uint32_t rank() const { return rank_; }
     [[nodiscard]] std::uint32_t members() const { return extent_.members; }
 
@@ -89,7 +104,11 @@ public:
 
     /// Does what can be done now. With `urgent`, an open batch is closed at once.
     Turn step(bool urgent);
-    [[nodiscard]] bool has_work() const { return task_ != nullptr || has_deferred() || has_unread(); }
+    [[nodiscard]] bool has_work() const {
+        return task_ != nullptr || has_deferred() || has_unread() || (leader_ != nullptr && leader_->has_work());
+    }
+    /// Nobody tells of what comes from other hosts: this rank has to look now and then, also while nothing is pending.
+    [[nodiscard]] bool has_to_poll() const { return leader_ != nullptr && !leader_->has_left(); }
     /// The log goes on. Also without the crank.
     [[nodiscard]] bool has_unread() const { return log_.is_published(next_.load(std::memory_order_relaxed)); }
     /// Something waits for room in the mailbox, for which nobody rings, or for its slot.
@@ -98,10 +117,19 @@ public:
     [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
     /// All members have shut down.
     [[nodiscard]] bool closed() const { return closed_.load(std::memory_order_acquire); }
+    /// And no other host needs this rank any more. With the crank.
+    [[nodiscard]] bool has_left() const { return closed() && !has_to_poll(); }
+    /// After an abort, before fail_all(): tells other hosts, and sends and receives nothing from then on.
+    void leave_other_hosts(const Status& reason);
     /// Ends everything pending with `reason`; submit() refuses with it from now on.
     void fail_all(const Status& reason);
 
     [[nodiscard]] const NegotiationMemory<Atomics>& memory() const { return memory_; }
+    /// Of a set on several hosts its leaders look for what stands still.
+    [[nodiscard]] bool is_led() const { return extent_.is_led(); }
+    [[nodiscard]] std::optional<StallMonitor::Finding> take_finding() {
+        return leader_ != nullptr ? leader_->take_finding() : std::nullopt;
+    }
     /// Names and times of what is pending on this rank, for diagnostics; under the enqueue lock.
     struct PendingTensor {
         std::string name;
@@ -172,6 +200,8 @@ private:
     [[nodiscard]] bool others_may_go_direct(const TensorEntry& entry) const;
 
     Turn take_turn(bool urgent);
+    Turn turn_task();
+    bool turn_leader();
     Turn take_log_turn(bool urgent);
     Turn handle_entry(std::uint64_t position);
     Turn start_batch(std::uint64_t position, bool urgent);
@@ -188,19 +218,24 @@ private:
     Status prepare_output(TensorEntry& entry, std::uint32_t slot);
     Status prepare_allgather(TensorEntry& entry);
     Status prepare_reducescatter(TensorEntry& entry);
-    Status check_rows(const TensorEntry& entry, std::span<const collectives::Location> of) const;
+    Status check_rows(const TensorEntry& entry, std::span<const std::int64_t> rows) const;
     Result<std::byte*> output_of_share(TensorEntry& entry);
     Status prepare_alltoall(TensorEntry& entry, std::uint32_t slot);
+    Turn start_splits(TensorEntry& entry);
+    Status take_splits(TensorEntry& entry);
+    Status read_rows(std::uint32_t attachment);
     Result<std::int64_t> read_splits(TensorEntry& entry, std::uint32_t slot, std::span<const collectives::Location> of,
                                      std::vector<std::int64_t>& splits) const;
     Status set_output(Result<std::byte*> output);
-    Result<std::byte*> output_of_gathered(TensorEntry& entry, std::span<const collectives::Location> of);
+    Result<std::byte*> output_of_gathered(TensorEntry& entry, std::span<const std::int64_t> rows_of);
     Result<std::byte*> output_of_all(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before);
     Result<std::byte*> allocate_output(TensorEntry& entry, std::int64_t rows);
     void finish_batch();
     void advance_to(std::uint64_t position, std::memory_order order = std::memory_order_release);
     void handle_mismatch(std::uint32_t slot);
-    void handle_failed(std::uint32_t slot, std::uint32_t shut_down_rank);
+    void handle_disagreement(std::uint32_t slot, std::uint32_t attachment);
+    void end_disagreed(TensorEntry& entry, std::uint32_t slot, const Status& status);
+    void handle_failed(std::uint32_t slot);
     void handle_retire(std::uint32_t slot);
     void handle_refused(const Log<Atomics>::Entry& answer);
     void wake(std::uint32_t member);
@@ -216,8 +251,13 @@ private:
     NegotiationMemory<Atomics> memory_;
     Log<Atomics> log_;
     Registrar<Atomics> registrar_;
-    std::unique_ptr<collectives::Communicator> communicator_;
     std::uint32_t rank_;
+    std::uint32_t job_rank_;  // among the members on all hosts
+    std::uint32_t job_size_;
+    std::unique_ptr<collectives::HostCommunicator> host_communicator_;
+    std::unique_ptr<collectives::HierarchicalCommunicator> hierarchical_communicator_;  // one of the two
+    collectives::Transport* transport_ = nullptr;                                       // to other hosts
+    std::unique_ptr<Leader> leader_;  // on the leader of several hosts
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
     collectives::NumaNodes nodes_;
@@ -254,6 +294,8 @@ private:
     std::int64_t hold_until_ns_ = 0;
     std::vector<collectives::Segment> segments_;
     std::vector<collectives::Location> locations_;
+    bool task_is_splits_ = false;              // of an alltoall on several hosts: its data comes after
+    std::vector<std::int64_t> rows_;           // first dimensions of the operation by rows under way, by member
     std::vector<std::int64_t> splits_;         // of the alltoall under way
     std::vector<std::int64_t> direct_splits_;  // of one that was announced directly
     std::vector<TensorEntry*> batch_entries_;

@@ -4,11 +4,13 @@
 
 #include <unistd.h>
 
+#include <cstring>
+#include <span>
+
 #include "base/clock.hpp"
 #include "base/cores.hpp"
 #include "base/text.hpp"
 #include "base/topology.hpp"
-#include "collectives/host/host_communicator.hpp"
 #include "core/diagnostics/process_status.hpp"
 #include "core/runtime/agreement.hpp"
 #include "core/runtime/arena_setup.hpp"
@@ -17,6 +19,60 @@
 
 namespace rueda::core {
 namespace {
+
+std::optional<OtherHosts> others_of(const base::Config& config, const collectives::LocalGroup& group,
+                                    collectives::ControlPlane& control_plane) {
+    if (group.host_count == 1) {
+        return std::nullopt;
+    }
+    return OtherHosts{group,
+                      *control_plane.transport(),
+                      {.small_bytes = config.doubling_limit_bytes,
+                       .ring = config.ring,
+                       .network_chunk_bytes = config.network_chunk_bytes}};
+}
+
+/// Ranks of other hosts meet over MPI only.
+Status check_transport(collectives::ControlPlane& control_plane, const collectives::LocalGroup& group) {
+    if (group.host_count == 1 || control_plane.transport() != nullptr) {
+        return {};
+    }
+    std::string names;
+    for (const std::string& name : group.host_names) {
+        names += (names.empty() ? "" : ", ") + name;
+    }
+    return failure(
+        ErrorCode::unsupported,
+        "the {} ranks run on {} hosts ({}), and meet by {}, which joins ranks of one host: start them by "
+        "ruedarun or mpirun, which need MPI for several hosts; ranks of one host run as the same user and in "
+        "the same container",
+        group.size, group.host_count, names, control_plane.description());
+}
+
+/// What all ranks of several hosts must have alike comes from rank 0.
+Status agree_on_crossing(collectives::ControlPlane& control_plane, base::Config& config) {
+    if (control_plane.transport() == nullptr) {
+        return {};
+    }
+    struct Crossing {
+        std::uint64_t doubling_limit_bytes;
+        std::uint64_t network_chunk_bytes;
+        std::uint64_t ring;
+    };
+    const Crossing mine{config.doubling_limit_bytes, config.network_chunk_bytes, config.ring ? 1U : 0U};
+    const Result<collectives::Bytes> bytes = control_plane.broadcast(std::as_bytes(std::span(&mine, 1)), 0);
+    RUEDA_RETURN_IF_FAILED(bytes.status());
+    Crossing agreed{};
+    if (bytes.value().size() != sizeof(agreed)) {
+        return failure(ErrorCode::internal, "rank 0 announced its settings with {} bytes instead of {}",
+                       bytes.value().size(), sizeof(agreed));
+    }
+    std::memcpy(&agreed, bytes.value().data(), sizeof(agreed));
+    config.doubling_limit_bytes = agreed.doubling_limit_bytes;
+    config.network_chunk_bytes = agreed.network_chunk_bytes;
+    config.ring = agreed.ring != 0;
+    return {};
+}
 
 void fill_rank_block(collectives::Arena& arena, int global_rank) {
     base::RankBlock& block = arena.control().ranks[arena.rank()];
@@ -38,7 +94,7 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
       logger_(config, group_.rank),
       arena_(std::move(arena)),
       heap_(arena_, config.resident_limit_bytes),
-      set_(config, arena_, extent, std::make_unique<collectives::HostCommunicator>(arena_, nodes), nodes),
+      set_(config, arena_, extent, nodes, others_of(config, group_, *control_plane_)),
       engine_(config, arena_, set_, logger_, cores, [this] { heap_.quarantine(); }),
       pid_(getpid()) {}
 
@@ -67,8 +123,9 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
 }
 
 /// Everything before the first thread: the group, the arena, the object. Closes the control plane if it fails.
-Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& config,
+Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
                                                std::unique_ptr<collectives::ControlPlane> control_plane) {
+    base::Config config = settings;
     const auto refuse = [&](const Status& status) {
         // What all ranks refuse together ends orderly; a broken connection cannot.
         control_plane->close(/*after_failure=*/status.code() == ErrorCode::aborted);
@@ -78,12 +135,15 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& config,
     if (!group.is_ok()) {
         return refuse(group.status());
     }
-    if (Status one_host = collectives::require_one_host(group.value()); !one_host.is_ok()) {
-        return refuse(one_host);
+    if (Status reachable = check_transport(*control_plane, group.value()); !reachable.is_ok()) {
+        return refuse(reachable);
     }
     if (group.value().local_size > base::kMaxLocalRanks) {
         return refuse(failure(ErrorCode::unsupported, "{} ranks on one host; this version works with up to {}",
                               group.value().local_size, base::kMaxLocalRanks));
+    }
+    if (Status agreed = agree_on_crossing(*control_plane, config); !agreed.is_ok()) {
+        return refuse(agreed);
     }
     const Result<base::Topology> topology = base::read_topology(config.topology);
     if (Status read = agree_on(*control_plane, topology.status()); !read.is_ok()) {

@@ -55,13 +55,6 @@ TEST_CASE("ranks are grouped by host, and numbered within and across hosts", "[u
     }
 }
 
-TEST_CASE("several hosts are refused with their names", "[unit]") {
-    CHECK(require_one_host(group_by_host(0, {on_host("a", 1), on_host("a", 2)})).is_ok());
-    const Status status = require_one_host(group_by_host(1, {on_host("a", 1), on_host("b", 2)}));
-    CHECK(status.code() == ErrorCode::unsupported);
-    CHECK_THAT(status.message(), Catch::Contains("2 hosts (a, b), expected 1"));
-    CHECK(status.message().find('\n') == std::string::npos);
-}
 
 TEST_CASE("whatever makes memory unshareable makes another host", "[unit]") {
     const RankFacts here = on_host("a", 1);

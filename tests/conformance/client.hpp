@@ -68,6 +68,8 @@ public:
 
     [[nodiscard]] virtual int rank() const = 0;
     [[nodiscard]] virtual int size() const = 0;
+    /// Of this rank's host.
+    [[nodiscard]] virtual int local_size() const = 0;
 
     virtual Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
                                                    const Reduce& reduce) = 0;

@@ -8,7 +8,7 @@
 namespace rueda::tests {
 namespace {
 
-RanksResult run_suite(int size, const base::Config& config, RanksAs as) {
+RanksResult run_suite(int size, const base::Config& config, RanksAs as, const Layout& layout = {}) {
     const std::vector<Scenario> scenarios = all_scenarios();
     return run_clients(
         size, config,
@@ -19,7 +19,7 @@ RanksResult run_suite(int size, const base::Config& config, RanksAs as) {
             }
         },
         // Seconds; but where other programs keep the cores busy, every hand-over between ranks waits for their turns.
-        {.as = as, .deadline = std::chrono::seconds(280)});
+        {.as = as, .deadline = std::chrono::seconds(280)}, layout);
 }
 
 void check_suite(RanksAs as) {
@@ -44,6 +44,18 @@ void check_suite_by_nodes(RanksAs as) {
     INFO(result.text());
     CHECK(result.passed());
 }
+
+/// One rank a host, several, unequal numbers, and ranks dealt out in turns; enough hosts for two levels of the tree.
+void check_suite_on_hosts() {
+    const Layout layout = GENERATE("ab", "aabb", "abab", "abbccc", "abcdefghijk");
+    const bool tiny = GENERATE(false, true);
+    const RanksResult result =
+        run_suite(static_cast<int>(layout.size()), tiny ? tiny_config() : test_config(), RanksAs::threads, layout);
+    INFO(layout << ", " << (tiny ? "tiny" : "usual") << " settings\n" << result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("conformance on several hosts with ranks as threads", "[threads][hosts]") { check_suite_on_hosts(); }
 
 TEST_CASE("conformance with ranks as threads", "[threads]") { check_suite(RanksAs::threads); }
 

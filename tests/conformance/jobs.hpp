@@ -31,17 +31,24 @@ namespace rueda::tests {
     return config;
 }
 
-/// Runs `body` in every rank of a job of `size` ranks, each with a Runtime.
+/// Which host each rank runs on: "aab" are two ranks on host a and one on host b. Ranks as threads only.
+using Layout = std::string;
+
+/// Runs `body` in every rank of a job of `size` ranks, each with a Runtime; on several hosts where there is a layout.
 [[nodiscard]] inline RanksResult run_clients(int size, const base::Config& config,
                                              const std::function<void(RankContext&, RuntimeClient&)>& body,
-                                             const RanksOptions& options = {}) {
+                                             const RanksOptions& options = {}, const Layout& layout = {}) {
     return run_ranks(
         size,
         [&](RankContext& context) {
             context.phase("init");
             auto plane = context.open_control_plane();
             plane.status().throw_if_failed();
-            auto client = RuntimeClient::create(config, std::move(plane).value());
+            base::Config own = config;
+            if (!layout.empty()) {
+                own.hostname = std::string("host-") + layout.at(static_cast<std::size_t>(context.rank()));
+            }
+            auto client = RuntimeClient::create(own, std::move(plane).value());
             client.status().throw_if_failed();
             context.phase("body");
             body(context, *client.value());

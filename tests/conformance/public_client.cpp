@@ -63,7 +63,7 @@ AllreduceOptions options_of(const Reduce& reduce) {
 
 }  // namespace
 
-PublicClient::PublicClient() : rank_(rueda::rank()), size_(rueda::size()) {}
+PublicClient::PublicClient() : rank_(rueda::rank()), size_(rueda::size()), local_size_(rueda::local_size()) {}
 
 Result<PendingPointer> PublicClient::start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
                                                      const Reduce& reduce) {

@@ -14,6 +14,7 @@ public:
 
     [[nodiscard]] int rank() const override { return rank_; }
     [[nodiscard]] int size() const override { return size_; }
+    [[nodiscard]] int local_size() const override { return local_size_; }
     Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
                                            const Reduce& reduce) override;
     Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
@@ -40,6 +41,7 @@ public:
 private:
     int rank_;
     int size_;
+    int local_size_;
 };
 
 }  // namespace rueda::tests

@@ -79,6 +79,7 @@ Result<std::unique_ptr<RuntimeClient>> RuntimeClient::create(const base::Config&
 
 int RuntimeClient::rank() const { return runtime_->group().rank; }
 int RuntimeClient::size() const { return runtime_->group().size; }
+int RuntimeClient::local_size() const { return runtime_->group().local_size; }
 
 Result<PendingPointer> RuntimeClient::start(const std::string& name, const Request& request) {
     RUEDA_RETURN_IF_FAILED(core::check_name(name.c_str()));

@@ -20,6 +20,7 @@ public:
 
     [[nodiscard]] int rank() const override;
     [[nodiscard]] int size() const override;
+    [[nodiscard]] int local_size() const override;
     Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
                                            const Reduce& reduce) override;
     Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,

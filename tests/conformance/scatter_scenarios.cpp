@@ -74,7 +74,7 @@ public:
         const Tensor result = output_ == Output::of_rueda ? pending_->output() : given_output();
         RUEDA_RANK_EQUAL(fmt::format("{}", fmt::join(result.shape, ",")), fmt::format("{},{}", my_rows_, row_));
         RUEDA_RANK_CHECK(result.dtype == input_.tensor().dtype);
-        check_reduction(result, unsigned_of(first_row_ * row_), reduce_, client_.size(), salt_, what_);
+        check_reduction(result, unsigned_of(first_row_ * row_), reduce_, Among(client_), salt_, what_);
         check_input();
         input_.check_margin(what_);
         for (const Buffer& buffer : beside_) {

@@ -14,6 +14,16 @@
 
 namespace rueda::tests {
 
+/// Among whom something was reduced.
+struct Among {
+    int ranks = 1;
+    bool several_hosts = false;  ///< a float is rounded once for each of them, and not only at the end
+
+    // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): ranks of one host are a number
+    Among(int count) : ranks(count) {}
+    explicit Among(const Client& client) : ranks(client.size()), several_hosts(client.local_size() < client.size()) {}
+};
+
 /// Whole numbers that every dtype holds exactly, and whose sums and products over eight ranks do too (as far as the
 /// dtype reaches): −4 … 4, or 0 … 4 where there is no sign; of products the values are ±1 and 2.
 [[nodiscard]] std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t index, int salt);
@@ -26,9 +36,9 @@ void fill_input(const Tensor& tensor, ReduceOp op, int rank, int salt);
 
 /// Throws RankCheckFailed where an element is not what the definition of the operation gives for the inputs of
 /// fill_input: computed one by one in whole numbers and double.
-void check_allreduce(const Tensor& result, const Reduce& reduce, int size, int salt, const std::string& what);
+void check_allreduce(const Tensor& result, const Reduce& reduce, Among among, int salt, const std::string& what);
 /// The same of a piece: element 0 of `result` is element `first` of the inputs.
-void check_reduction(const Tensor& result, std::size_t first, const Reduce& reduce, int size, int salt,
+void check_reduction(const Tensor& result, std::size_t first, const Reduce& reduce, Among among, int salt,
                      const std::string& what);
 /// What fill_input gave rank `rank`, bit for bit; `first` is its first element's index in `result`, `from` the one in
 /// the input.

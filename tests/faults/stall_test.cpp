@@ -2,12 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // A tensor that one rank does not submit: the report on the standard error, and the end of the job where one is asked
 // for.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "tests/faults/captured_errors.hpp"
 #include "tests/faults/faults.hpp"
 
 namespace rueda::tests {
@@ -15,48 +15,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The standard error of this process goes here while it lives.
-class CapturedErrors {
-public:
-    CapturedErrors() : saved_(::dup(STDERR_FILENO)), file_(std::tmpfile()) { ::dup2(::fileno(file_), STDERR_FILENO); }
-    ~CapturedErrors() {
-        ::dup2(saved_, STDERR_FILENO);
-        ::close(saved_);
-        std::fclose(file_);
-    }
-    CapturedErrors(const CapturedErrors&) = delete;
-    CapturedErrors& operator=(const CapturedErrors&) = delete;
-
-    [[nodiscard]] std::string text() const {
-        std::string all(static_cast<std::size_t>(::lseek(::fileno(file_), 0, SEEK_END)), '\0');
-        const ssize_t count = ::pread(::fileno(file_), all.data(), all.size(), 0);
-        all.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-        return all;
-    }
-
-private:
-    int saved_;
-    std::FILE* file_;
-};
-
 constexpr const char* kSentence =
     "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for "
     "remainder of ranks for more than 0.5 seconds. This may indicate that different ranks are trying to submit "
     "different tensors or that only subset of ranks is submitting tensors, which will cause deadlock.";
-
-std::size_t occurrences(const std::string& text, const std::string& of) {
-    std::size_t count = 0;
-    for (std::size_t at = text.find(of); at != std::string::npos; at = text.find(of, at + 1)) {
-        ++count;
-    }
-    return count;
-}
-
-void expect_part(const std::string& text, const std::string& part) {
-    if (text.find(part) == std::string::npos) {
-        throw RankCheckFailed(fmt::format("'{}' is not in: {}", part, text));
-    }
-}
 
 /// Rank 2 is busy while the others wait for it; later it comes, and everything goes on.
 void one_rank_is_late(RankContext& context, RuntimeClient& client, const CapturedErrors& errors) {

@@ -339,6 +339,7 @@ private:
                 return;
             }
             case EntryKind::mismatch:
+            case EntryKind::disagreed:
                 end_unbound(entry.slot, Ending::mismatch);
                 return;
             case EntryKind::failed:

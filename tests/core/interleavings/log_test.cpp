@@ -90,6 +90,30 @@ TEST_CASE("two appenders, two readers: the same batches, and no entry is lost", 
     REQUIRE(result.exhausted);
 }
 
+/// As the leader of several hosts does it: nobody closes what it appends.
+std::uint64_t written_end(Reading& s, std::uint64_t begin) { return s.log.end_of_batch(begin); }
+
+TEST_CASE("a batch that is appended as a whole is seen as a whole", "[unit]") {
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const auto result = explore<Reading>(
+            [](Reading& s) { come_round(s, 8); },
+            {[](Reading& s) {
+                 s.tensor[0].write(1);
+                 s.tensor[1].write(2);
+                 const std::array<Entry, 2> batch{allreduce_of(0), allreduce_of(1)};
+                 s.appenders[0].append_batch(batch);
+             },
+             [](Reading& s) { read<written_end>(s, 0, 2); }, [](Reading& s) { read<written_end>(s, 1, 2); }},
+            [](Reading& s) {
+                RUEDA_EXPLORER_REQUIRE(s.seen[0] == Batches({{kRing, kRing + 2}}) && s.seen[0] == s.seen[1]);
+            },
+            {.memory = memory});
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+    }
+}
+
 TEST_CASE("the ring comes round: an end of the round before is no end", "[unit]") {
     for (const std::uint64_t batch : {1U, 8U}) {  // 8: the stale end is the very position that begins
         // What the appender knows to begin a batch.

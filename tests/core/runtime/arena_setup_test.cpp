@@ -14,7 +14,7 @@ NegotiationExtent planned(std::uint32_t members, std::uint64_t limit_bytes, std:
     base::Config config;
     config.arena_limit_bytes = limit_bytes;
     config.slots = slots;
-    const Result<ArenaSizes> sizes = plan_arena(config, members, kL2, kResident);
+    const Result<ArenaSizes> sizes = plan_arena(config, members, kL2, kResident, members);
     INFO(sizes.status().message());
     REQUIRE(sizes.is_ok());
     // What is planned has its memory, and the limit holds.

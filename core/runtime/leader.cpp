@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/runtime/leader.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "collectives/rows.hpp"
+
+namespace rueda::core {
+
+using collectives::is_by_rows;
+using collectives::Operation;
+using collectives::Transport;
+
+namespace {
+
+/// How long an end waits for its last words to leave.
+constexpr std::int64_t kLastWordsNs = 200'000'000;
+
+TreeNode::Options node_options(const base::Config& config, const collectives::LocalGroup& group) {
+    TreeNode::Options options;
+    options.host = static_cast<std::uint32_t>(group.host_index);
+    options.shape.hosts = static_cast<std::uint32_t>(group.host_count);
+    options.host_of.assign(group.host_of.begin(), group.host_of.end());
+    options.fusion_threshold_bytes = config.fusion_threshold_bytes;
+    return options;
+}
+
+void add_claim(std::vector<Claim>& claims, const Metadata& metadata, std::int32_t rank) {
+    const auto same = std::find_if(claims.begin(), claims.end(),
+                                   [&](const Claim& claim) { return agree(*claim.metadata, metadata); });
+    std::vector<RankRange>& ranks = same != claims.end() ? same->ranks : claims.emplace_back(metadata).ranks;
+    if (!ranks.empty() && ranks.back().last + 1 == rank) {
+        ranks.back().last = rank;
+    } else {
+        ranks.push_back({rank, rank});
+    }
+}
+
+}  // namespace
+
+Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
+               std::shared_ptr<collectives::Arena> arena, const NegotiationMemory<Atomics>& memory,
+               Registrar<Atomics>& registrar, std::mutex& enqueue_mutex, Transport& transport)
+    : group_(group),
+      memory_(memory),
+      registrar_(registrar),
+      enqueue_mutex_(enqueue_mutex),
+      transport_(transport),
+      node_(node_options(config, group)),
+      timeout_ns_(static_cast<std::int64_t>(config.host_timeout_seconds * 1e9)),
+      heartbeat_ns_(std::min<std::int64_t>(timeout_ns_ / 6, 500'000'000)),
+      neighbours_(std::make_shared<std::vector<Neighbour>>()),
+      id_of_slot_(memory.extent().slots, 0),
+      attachments_(memory.extent().attachments) {
+    const TreeShape shape = node_options(config, group).shape;
+    const auto host = static_cast<std::uint32_t>(group.host_index);
+    const auto add = [&](std::uint32_t other) {
+        const auto first = std::find(group.host_of.begin(), group.host_of.end(), static_cast<int>(other));
+        Neighbour neighbour;
+        neighbour.host = other;
+        neighbour.rank = static_cast<int>(first - group.host_of.begin());
+        neighbour.room.resize(most_message_bytes(static_cast<std::uint32_t>(group.size)));
+        neighbours_->push_back(std::move(neighbour));
+    };
+    if (const auto parent = shape.parent(host)) {
+        add(*parent);
+    }
+    for (const std::uint32_t child : shape.children(host)) {
+        add(child);
+    }
+    std::vector<StallInquiry::Neighbour> others;
+    for (const Neighbour& neighbour : *neighbours_) {
+        others.push_back({neighbour.host, neighbour.rank});
+    }
+    const bool is_root = host == 0;
+    stall_monitor_ = std::make_unique<StallMonitor>(config, std::move(arena), memory);
+    inquiry_ = std::make_unique<StallInquiry>(config, host, shape.hosts, static_cast<std::uint32_t>(group.size),
+                                              is_root ? std::nullopt : std::optional(others.front()),
+                                              std::span(others).subspan(is_root ? 0 : 1), transport);
+    registrar_.report_to(*this);
+}
+
+Leader::~Leader() {
+    if (started_ && !closed_ && !ended_) {
+        collectives::keep_for_good(neighbours_);  // after an orderly end the plane has taken the receives back
+        inquiry_->abandon();
+    }
+}
+
+Result<Leader::Moved> Leader::turn() {
+    Moved moved;
+    if (ended_) {
+        return moved;
+    }
+    if (!started_) {
+        RUEDA_RETURN_IF_FAILED(start());
+    }
+    RUEDA_RETURN_IF_FAILED(serve(moved));
+    RUEDA_RETURN_IF_FAILED(node_.status());
+    const std::int64_t now = base::coarse_monotonic_ns();
+    for (Neighbour& neighbour : *neighbours_) {
+        RUEDA_RETURN_IF_FAILED(receive(neighbour, now, moved));
+    }
+    count_executed();
+    RUEDA_RETURN_IF_FAILED(decide(moved));
+    for (Neighbour& neighbour : *neighbours_) {
+        RUEDA_RETURN_IF_FAILED(send(neighbour, now, moved));
+        RUEDA_RETURN_IF_FAILED(check_life(neighbour, now));
+    }
+    RUEDA_RETURN_IF_FAILED(inquire(now));
+    const auto is_silent = [](const Neighbour& neighbour) { return !neighbour.sending; };
+    if (closed_ && std::all_of(neighbours_->begin(), neighbours_->end(), is_silent)) {
+        left_.store(true, std::memory_order_release);
+    }
+    return moved;
+}
+
+Status Leader::start() {
+    started_ = true;
+    const std::int64_t now = base::coarse_monotonic_ns();
+    for (Neighbour& neighbour : *neighbours_) {
+        neighbour.heard_ns = neighbour.sent_ns = now;
+        Result<Transport::Ticket> receiving =
+            transport_.receive(neighbour.rank, Transport::Channel::control, neighbour.room);
+        RUEDA_RETURN_IF_FAILED(receiving.status());
+        neighbour.receiving = receiving.value();
+    }
+    return {};
+}
+
+// ---- this host ------------------------------------------------------------------------------------------------------
+
+Status Leader::serve(Moved& moved) {
+    if (!registrar_.has_requests()) {
+        return {};
+    }
+    const std::lock_guard lock(enqueue_mutex_);
+    const Result<std::uint64_t> appended = registrar_.serve();
+    RUEDA_RETURN_IF_FAILED(appended.status());
+    moved.anything = true;
+    moved.log = moved.log || appended.value() > 0;
+    return {};
+}
+
+Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool changed) {
+    const bool unnamed = slot < memory_.extent().unnamed_slots;
+    Announcement announcement;
+    const std::uint64_t id = id_of_slot_[slot];
+    if (unnamed || id == 0 || changed) {
+        Result<std::vector<Claim>> claims = claims_of(slot, generation);
+        RUEDA_RETURN_IF_FAILED(claims.status());
+        announcement.claims = std::move(claims).value();
+    }
+    const SlotRecord& record = memory_.record(slot);
+    const Metadata& metadata = announcement.claims.empty() ? record.metadata : *announcement.claims.front().metadata;
+    if (is_by_rows(static_cast<Operation>(copy_once(metadata.operation)))) {
+        announcement.rows.push_back(rows_of(slot, generation));
+    }
+    if (unnamed) {
+        announcement.key.call = (generation - 1) * memory_.extent().unnamed_slots + slot;
+    } else if (id != 0) {
+        announcement.key.id = id;
+    } else {
+        announcement.key.name.assign(record.name, std::min<std::size_t>(copy_once(record.name_bytes), RUEDA_MAX_NAME));
+        slot_by_name_[announcement.key.name] = slot;
+    }
+    Awaited& awaited = awaited_[slot];
+    awaited = {slot, changed, {}, 0, base::coarse_monotonic_ns()};
+    if (unnamed) {
+        awaited.call = *announcement.key.call + 1;
+    } else {
+        awaited.name.assign(record.name, std::min<std::size_t>(copy_once(record.name_bytes), RUEDA_MAX_NAME));
+    }
+    node_.announce(std::move(announcement));
+    return {};
+}
+
+Result<std::vector<Claim>> Leader::claims_of(std::uint32_t slot, std::uint64_t generation) const {
+    std::vector<Claim> claims;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        const Metadata metadata = Registrar<Atomics>::announced_metadata(memory_, slot, member, generation);
+        if (!is_plausible(metadata)) {
+            return failure(ErrorCode::internal, "rank {} announced metadata that no working rank writes, in slot {}",
+                           rank_of(member), slot);
+        }
+        add_claim(claims, metadata, rank_of(member));
+    }
+    return claims;
+}
+
+HostRows Leader::rows_of(std::uint32_t slot, std::uint64_t generation) const {
+    HostRows rows{static_cast<std::uint32_t>(group_.host_index), {}};
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        rows.rows.push_back(copy_once(memory_.place(slot, member, generation).first_dimension));
+    }
+    return rows;
+}
+
+void Leader::retired(std::uint32_t slot) {
+    if (std::uint64_t& id = id_of_slot_[slot]; id != 0) {
+        node_.release(id);
+        slot_of_id_.erase(id);
+        id = 0;
+    }
+}
+
+void Leader::shutting_down(std::uint32_t member) { node_.shut_down(rank_of(member)); }
+
+void Leader::closed() { node_.close(); }
+
+// ---- other hosts ----------------------------------------------------------------------------------------------------
+
+Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
+    for (;;) {
+        const Result<std::optional<std::size_t>> received = transport_.test(neighbour.receiving);
+        RUEDA_RETURN_IF_FAILED(received.status());
+        if (!received.value()) {
+            return {};
+        }
+        neighbour.heard_ns = now;
+        const auto bytes = std::span<const std::byte>(neighbour.room).first(*received.value());
+        Result<TreeMessage> message = parse_tree_message(bytes, static_cast<std::uint32_t>(group_.size),
+                                                         static_cast<std::uint32_t>(group_.host_count));
+        RUEDA_RETURN_IF_FAILED(message.status());
+        if (const auto* abort = std::get_if<AbortMessage>(&message.value())) {
+            return {static_cast<ErrorCode>(abort->code), abort->text};
+        }
+        moved.anything = moved.anything || !std::holds_alternative<HeartbeatMessage>(message.value());
+        RUEDA_RETURN_IF_FAILED(node_.receive(neighbour.host, message.value()));
+        Result<Transport::Ticket> receiving =
+            transport_.receive(neighbour.rank, Transport::Channel::control, neighbour.room);
+        RUEDA_RETURN_IF_FAILED(receiving.status());
+        neighbour.receiving = receiving.value();
+    }
+}
+
+Status Leader::send(Neighbour& neighbour, std::int64_t now, Moved& moved) {
+    if (neighbour.sending) {
+        const Result<std::optional<std::size_t>> sent = transport_.test(*neighbour.sending);
+        RUEDA_RETURN_IF_FAILED(sent.status());
+        if (!sent.value()) {
+            return {};
+        }
+        neighbour.sending.reset();
+    }
+    std::optional<TreeMessage> message = node_.next_message(neighbour.host);
+    if (!message && now - neighbour.sent_ns >= heartbeat_ns_ && !closed_) {
+        message = HeartbeatMessage();
+    } else if (message) {
+        moved.anything = true;
+    }
+    if (!message) {
+        return {};
+    }
+    neighbour.message = encode(*message);
+    neighbour.sent_ns = now;
+    Result<Transport::Ticket> sending = transport_.send(neighbour.rank, Transport::Channel::control, neighbour.message);
+    RUEDA_RETURN_IF_FAILED(sending.status());
+    neighbour.sending = sending.value();
+    return {};
+}
+
+Status Leader::check_life(const Neighbour& neighbour, std::int64_t now) const {
+    if (closed_ || now - neighbour.heard_ns < timeout_ns_) {
+        return {};
+    }
+    return failure(ErrorCode::aborted,
+                   "{} has not answered for {:.1f} s: it was cut off from {}, or has ended or stopped",
+                   describe(neighbour.host), static_cast<double>(now - neighbour.heard_ns) / 1e9,
+                   group_.host_names[static_cast<std::size_t>(group_.host_index)]);
+}
+
+/// "host b (ranks 2-3)".
+std::string Leader::describe(std::uint32_t host) const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < group_.size; ++rank) {
+        if (group_.host_of[static_cast<std::size_t>(rank)] == static_cast<int>(host)) {
+            ranks.push_back(rank);
+        }
+    }
+    return fmt::format("host {} ({})", group_.host_names[host], base::format_ranks(ranks));
+}
+
+void Leader::end(const Status& reason) {
+    if (ended_) {
+        return;
+    }
+    ended_ = true;
+    left_.store(true, std::memory_order_release);
+    const std::int64_t deadline = base::monotonic_ns() + kLastWordsNs;
+    if (started_) {
+        auto words = std::make_shared<std::vector<std::byte>>(
+            encode(AbortMessage{static_cast<std::int32_t>(reason.code()), reason.message()}));
+        std::vector<Transport::Ticket> leaving;
+        for (const Neighbour& neighbour : *neighbours_) {
+            const Result<Transport::Ticket> sending =
+                transport_.send(neighbour.rank, Transport::Channel::control, *words);
+            if (sending.is_ok()) {
+                leaving.push_back(sending.value());
+            }
+        }
+        while (!leaving.empty() && base::monotonic_ns() < deadline) {
+            std::erase_if(leaving, [&](Transport::Ticket ticket) {
+                const Result<std::optional<std::size_t>> sent = transport_.test(ticket);
+                return !sent.is_ok() || sent.value().has_value();
+            });
+            sched_yield();
+        }
+        collectives::keep_for_good(words);
+        collectives::keep_for_good(neighbours_);
+        inquiry_->abandon();
+    }
+    transport_.abandon();
+}
+
+// ---- what stands still ----------------------------------------------------------------------------------------------
+
+Status Leader::inquire(std::int64_t now) {
+    constexpr std::int64_t kInterval = 50'000'000;
+    if (now < next_inquiry_ns_) {
+        return {};
+    }
+    next_inquiry_ns_ = now + kInterval;
+    Result<std::optional<StallMonitor::Finding>> finding =
+        inquiry_->turn(now, [this](std::int64_t at) { return account(at); });
+    RUEDA_RETURN_IF_FAILED(finding.status());
+    if (finding.value()) {
+        if (finding.value()->shut_down) {
+            return {ErrorCode::aborted, finding.value()->text};
+        }
+        const std::lock_guard lock(finding_mutex_);
+        finding_ = std::move(finding).value();
+    }
+    return {};
+}
+
+/// What only some ranks of this host have announced, and what all have and the root has not decided on.
+HostAccount Leader::account(std::int64_t now) const {
+    StallReport known = stall_monitor_->account(now);
+    HostAccount account{static_cast<std::uint32_t>(group_.host_index), std::move(known.tensors),
+                        std::move(known.missing_ranks)};
+    for (StallReport::Tensor& tensor : account.tensors) {
+        tensor.missing.clear();
+    }
+    for (const auto& [slot, awaited] : awaited_) {
+        StallReport::Tensor tensor{
+            awaited.name, awaited.call, static_cast<double>(now - awaited.since_ns) / 1e9, {}, {}};
+        for (StallReport::Rank& rank : account.ranks) {
+            rank.waits_in.push_back(tensor);
+        }
+        tensor.ready.assign(group_.members.begin(), group_.members.end());
+        account.tensors.push_back(std::move(tensor));
+    }
+    const auto is_older = [](const StallReport::Tensor& a, const StallReport::Tensor& b) {
+        return a.seconds > b.seconds;
+    };
+    std::stable_sort(account.tensors.begin(), account.tensors.end(), is_older);
+    for (StallReport::Rank& rank : account.ranks) {
+        std::stable_sort(rank.waits_in.begin(), rank.waits_in.end(), is_older);
+    }
+    return account;
+}
+
+std::optional<StallMonitor::Finding> Leader::take_finding() {
+    const std::lock_guard lock(finding_mutex_);
+    return std::exchange(finding_, std::nullopt);
+}
+
+// ---- decisions ------------------------------------------------------------------------------------------------------
+
+Status Leader::decide(Moved& moved) {
+    std::unique_lock lock(enqueue_mutex_, std::defer_lock);
+    while (!closed_ && attachment_is_free()) {
+        const std::optional<Decision> decision = node_.next_decision();
+        if (!decision) {
+            return {};
+        }
+        if (!lock.owns_lock()) {
+            lock.lock();
+        }
+        RUEDA_RETURN_IF_FAILED(apply(*decision, moved));
+        moved.anything = true;
+    }
+    return {};
+}
+
+Status Leader::apply(const Decision& decision, Moved& moved) {
+    switch (decision.kind) {
+        case DecisionKind::call:
+            return apply_call(decision, moved);
+        case DecisionKind::disagreed:
+            moved.log = true;
+            return apply_disagreement(decision);
+        case DecisionKind::closing:
+            registrar_.close_to_calls(decision.rank);
+            awaited_.clear();
+            slot_by_name_.clear();
+            break;
+        case DecisionKind::closed:
+            registrar_.close();
+            closed_ = true;
+            break;
+        case DecisionKind::forget:
+            return {};
+    }
+    moved.log = true;
+    return {};
+}
+
+/// The slot that a decision is about: all ranks of this host have announced it.
+Result<Leader::Awaited> Leader::take_awaited(const Decision& decision) {
+    std::uint32_t slot = kNoSlot;
+    if (decision.call) {
+        slot = static_cast<std::uint32_t>(*decision.call % memory_.extent().unnamed_slots);
+    } else if (const auto by_name = slot_by_name_.find(decision.name); by_name != slot_by_name_.end()) {
+        slot = by_name->second;
+        slot_by_name_.erase(by_name);
+    } else if (const auto by_id = slot_of_id_.find(decision.id); by_id != slot_of_id_.end()) {
+        slot = by_id->second;
+    }
+    const auto awaited = awaited_.find(slot);
+    if (awaited == awaited_.end()) {
+        return failure(ErrorCode::internal, "the root decided on tensor '{}' (id {}), which {} has not announced",
+                       decision.name, decision.id, describe(static_cast<std::uint32_t>(group_.host_index)));
+    }
+    Awaited found = std::move(awaited->second);
+    awaited_.erase(awaited);
+    return found;
+}
+
+Status Leader::apply_call(const Decision& decision, Moved& moved) {
+    const Result<Awaited> awaited = take_awaited(decision);
+    RUEDA_RETURN_IF_FAILED(awaited.status());
+    const std::uint32_t slot = awaited.value().slot;
+    if (decision.id != 0) {
+        id_of_slot_[slot] = decision.id;
+        slot_of_id_[decision.id] = slot;
+    }
+    Registrar<Atomics>::Call call{slot, awaited.value().changed, decision.operation, decision.bytes, 0};
+    if (!decision.rows.empty()) {
+        call.attachment = attach(std::as_bytes(std::span(decision.rows)));
+    }
+    batch_.push_back(call);
+    if (!decision.ends_batch) {
+        return {};
+    }
+    const std::uint64_t end = registrar_.append_calls(batch_);
+    for (const auto& called : batch_) {
+        attached_until(called.attachment, end);
+    }
+    batch_.clear();
+    if (group_.host_index == 0) {
+        batch_ends_.push_back(end);
+    }
+    moved.log = true;
+    return {};
+}
+
+Status Leader::apply_disagreement(const Decision& decision) {
+    const Result<Awaited> awaited = take_awaited(decision);
+    RUEDA_RETURN_IF_FAILED(awaited.status());
+    const std::string_view text = std::string_view(decision.text).substr(0, memory_.extent().attachment_bytes - 1);
+    const std::uint32_t attachment = attach(std::as_bytes(std::span(text)));
+    attached_until(attachment, registrar_.append_disagreement(awaited.value().slot, attachment));
+    return {};
+}
+
+/// The next one: everybody here has read what it was used for before.
+bool Leader::attachment_is_free() const {
+    const std::uint64_t read_before = attachments_[next_attachment_ % attachments_.size()].read_before;
+    return read_before == 0 || read_before <= registrar_.all_have_read();
+}
+
+/// Returns what stands for it in an entry. The rest of its room becomes zeros, which ends a text.
+std::uint32_t Leader::attach(std::span<const std::byte> bytes) {
+    const auto number = static_cast<std::uint32_t>(next_attachment_++ % attachments_.size());
+    std::byte* const room = memory_.attachment(number);
+    std::copy(bytes.begin(), bytes.end(), room);
+    std::memset(room + bytes.size(), 0, memory_.extent().attachment_bytes - bytes.size());
+    return number + 1;
+}
+
+void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
+    if (attachment != 0) {
+        attachments_[attachment - 1].read_before = position;
+    }
+}
+
+/// Root: its own host stands for all in how far the decisions may run ahead.
+void Leader::count_executed() {
+    const std::uint64_t before = executed_;
+    const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);
+    for (; !batch_ends_.empty() && batch_ends_.front() <= position; batch_ends_.pop_front()) {
+        ++executed_;
+    }
+    if (executed_ > before) {
+        node_.executed(executed_);
+    }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Several hosts, played by threads: one that is cut off, a rank that stays away, one that leaves early.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "collectives/thread_transport.hpp"
+#include "tests/faults/captured_errors.hpp"
+#include "tests/faults/faults.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr double kHostTimeout = 0.5;
+
+/// Until somebody pulls the cable of host b: then no rank goes on, and each says which host it does not hear from.
+void reduce_until_cut(RankContext& context, const Layout& layout, std::int64_t elements) {
+    context.phase("init");
+    auto plane = context.open_control_plane();
+    plane.status().throw_if_failed();
+    collectives::Transport& transport = *plane.value()->transport();
+    base::Config config = test_config();
+    config.host_timeout_seconds = kHostTimeout;
+    const char host = layout.at(static_cast<std::size_t>(context.rank()));
+    config.hostname = std::string("host-") + host;
+    auto client = RuntimeClient::create(config, std::move(plane).value());
+    client.status().throw_if_failed();
+
+    std::thread cutter;
+    double cut_at = 0;
+    if (context.rank() == 0) {
+        cutter = std::thread([&] {
+            std::this_thread::sleep_for(50ms);
+            cut_at = now_seconds();
+            for (std::size_t rank = 0; rank < layout.size(); ++rank) {
+                if (layout[rank] == 'b') {
+                    collectives::cut_thread_transport(transport, static_cast<int>(rank));
+                }
+            }
+        });
+    }
+    const Status status = reduce_until_failure(*client.value(), "gradient", false, elements, false);
+    const double failed_at = now_seconds();
+    if (cutter.joinable()) {
+        cutter.join();
+        RUEDA_RANK_CHECK(failed_at - cut_at < kHostTimeout + kPromiseSeconds);
+    }
+    RUEDA_RANK_CHECK(status.code() == ErrorCode::aborted);
+    // Host b hears from nobody, the others not from b.
+    expect_part(status.message(), " has not answered for ");
+    if (host != 'b') {
+        expect_part(status.message(), "host host-b (");
+    }
+    const float one = 1;
+    float result = 0;
+    expect_failure(client.value()->allreduce("later", {const_cast<float*>(&one), DType::float32, {1}},
+                                             {&result, DType::float32, {1}}, {}),
+                   ErrorCode::aborted, "an operation after the end");
+    static_cast<void>(client.value()->shutdown());
+}
+
+TEST_CASE("a host that is cut off ends the job on all hosts", "[faults]") {
+    const Layout layout = GENERATE("ab", "aabb", "abc", "aabbcc");
+    const std::int64_t elements = GENERATE(4, 100'000);
+    const RanksResult result = run_ranks(static_cast<int>(layout.size()),
+                                         [&](RankContext& context) { reduce_until_cut(context, layout, elements); });
+    INFO(layout << "\n" << result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("a tensor that a rank of another host does not submit is reported, with what that rank does", "[faults]") {
+    base::Config config = test_config();
+    config.log_level = base::LogLevel::warning;
+    config.stall_warning_seconds = 0.5;
+    const CapturedErrors errors;
+    const RanksResult result = run_clients(
+        4, config,
+        [&](RankContext& context, RuntimeClient& client) {
+            std::vector<float> values(100);
+            const Tensor tensor{values.data(), DType::float32, {100}};
+            fill_input(tensor, ReduceOp::sum, client.rank(), 1);
+            if (client.rank() == 3) {
+                client.runtime().begin_busy("loading data");
+                context.phase("busy");
+                const double begin = now_seconds();
+                while (errors.text().find("loading data") == std::string::npos && now_seconds() - begin < 20) {
+                    std::this_thread::sleep_for(5ms);
+                }
+                expect_ok(client.runtime().end_busy(), "end_busy");
+            } else {
+                context.wait_for_phase(3, "busy");
+            }
+            expect_ok(client.allreduce("gradient", tensor, tensor, {ReduceOp::sum}), "gradient");
+            check_allreduce(tensor, {ReduceOp::sum}, client.size(), 1, "gradient");
+        },
+        {}, "aabb");
+    INFO(result.text());
+    CHECK(result.passed());
+    const std::string text = errors.text();
+    INFO(text);
+    CHECK(occurrences(text, "One or more tensors were submitted to be reduced") == 1);
+    CHECK(occurrences(text, "\n  tensor 'gradient': waiting for ") == 1);
+    CHECK(occurrences(text, "; ready: ranks 0-2; missing: rank 3\n") == 1);
+    CHECK(occurrences(text, "\n  rank 3 (pid ") == 1);
+    CHECK(occurrences(text, "busy with 'loading data'; waits in no collective itself") == 1);
+}
+
+TEST_CASE("a stalled job on several hosts is ended for one reason", "[faults]") {
+    base::Config config = test_config();
+    config.stall_warning_seconds = 0.2;
+    config.stall_shutdown_seconds = 0.6;
+    const RanksResult result = run_clients(
+        4, config,
+        [](RankContext& context, RuntimeClient& client) {
+            float value = 0;
+            const Tensor tensor{&value, DType::float32, {1}};
+            if (client.rank() == 1) {
+                context.wait_for_phase(3, "failed");
+            }
+            const std::string text =
+                expect_failure(client.allreduce("gradient", tensor, tensor, {}), ErrorCode::aborted, "gradient");
+            context.phase("failed");
+            expect_part(text, "has waited for rank 1 for ");
+            expect_part(text, "; ready: ranks 0, 2, 3; the job is ended");
+        },
+        {}, "aabb");
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("a rank that leaves early ends what others on all hosts wait for, and they leave after it", "[faults]") {
+    const RanksResult result = run_clients(
+        4, test_config(),
+        [](RankContext& context, RuntimeClient& client) {
+            float value = 1;
+            const Tensor tensor{&value, DType::float32, {1}};
+            expect_ok(client.allreduce("once", tensor, tensor, {}), "once");
+            if (client.rank() == 2) {
+                for (const int rank : {0, 1, 3}) {
+                    context.wait_for_phase(rank, "pending");
+                }
+                return;
+            }
+            const auto named = expect_value(client.start_allreduce("once", tensor, tensor, {}), "named");
+            float other = 1;
+            const Tensor second{&other, DType::float32, {1}};
+            const auto fresh = expect_value(client.start_allreduce("fresh", second, second, {}), "fresh");
+            context.phase("pending");
+            expect_part(expect_failure(named->wait(), ErrorCode::aborted, "named"), "rank 2 has shut down");
+            expect_part(expect_failure(fresh->wait(), ErrorCode::aborted, "fresh"), "rank 2 has shut down");
+            expect_part(expect_failure(client.allreduce("late", tensor, tensor, {}), ErrorCode::aborted, "late"),
+                        "rank 2 has shut down");
+        },
+        {}, "aabb");
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+}  // namespace
+}  // namespace rueda::tests
