@@ -40,7 +40,7 @@ struct Config {
     // Meeting.
     std::string rendezvous;  ///< "@name" (abstract Unix socket), "/path", or empty
     ControlPlaneKind control_plane = ControlPlaneKind::automatic;
-    std::string mpi_library;  ///< empty: librueda_mpi.so beside librueda.so
+    std::string mpi_library;  ///< empty: librueda_mpi.so or librueda_mpich.so beside librueda.so
     std::string hostname;     ///< empty: the machine's own
     double start_timeout_seconds = 60;
 

@@ -66,7 +66,8 @@ constexpr auto kSettings = std::to_array<Setting>({
      "process). `auto` takes the first of these that the process was started for."},
     {"RUEDA_MPI_PLUGIN", "", SettingGroup::meeting,
      TextSetting{&Config::mpi_library, is_any_text, "the path of a shared library"},
-     "The plugin `librueda_mpi.so` to load. Empty: the one beside `librueda.so`."},
+     "The MPI plugin to load. Empty: the one beside `librueda.so` for the MPI of this process or of its launcher, "
+     "`librueda_mpi.so` or `librueda_mpich.so`."},
     {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", SettingGroup::meeting,
      TextSetting{&Config::hostname, is_host_name, "a name of at most 253 printable characters without spaces"},
      "The name of this host, as the other ranks are told it. Ranks with different names share no memory: what is one "

@@ -21,9 +21,11 @@ install(
   PATTERN "*.hpp")
 
 # Plugins lie beside librueda.so, which loads them from there.
-if(TARGET rueda_mpi)
-  install(TARGETS rueda_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rueda_runtime NAMELINK_SKIP)
-endif()
+foreach(plugin IN ITEMS rueda_mpi rueda_mpich)
+  if(TARGET ${plugin})
+    install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rueda_runtime NAMELINK_SKIP)
+  endif()
+endforeach()
 install(TARGETS ruedarun rueda_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT rueda_runtime)
 
 install(

@@ -32,10 +32,14 @@ function(rueda_mpiexec_flags result)
   set(${result} ${RUEDA_MPIEXEC_FLAGS} PARENT_SCOPE)
 endfunction()
 
-# The environment of a test that initialises MPI. Open MPI keeps memory until the process ends, in components it has
-# unloaded by then, so that no suppression can name them: such a process is not searched for leaks.
+# The environment of a test that initialises MPI by the given plugin. Open MPI keeps memory until the process ends, in
+# components it has unloaded by then, so that no suppression can name them: such a process is not searched for leaks.
 function(rueda_mpi_environment result)
-  set(variables "RUEDA_MPI_PLUGIN=$<TARGET_FILE:rueda_mpi>")
+  set(plugin rueda_mpi)
+  if(ARGN)
+    set(plugin ${ARGN})
+  endif()
+  set(variables "RUEDA_MPI_PLUGIN=$<TARGET_FILE:${plugin}>")
   if(RUEDA_SANITIZE MATCHES "address")
     list(APPEND variables LSAN_OPTIONS=detect_leaks=0)
   endif()
@@ -48,17 +52,30 @@ function(rueda_mpi_test name)
   if(NOT TARGET rueda_mpi OR NOT MPIEXEC_EXECUTABLE)
     return()
   endif()
+  rueda_mpiexec_flags(flags)
+  rueda_tests_under(${name} rueda_mpi "${MPIEXEC_EXECUTABLE};${flags};${MPIEXEC_NUMPROC_FLAG}" ${ARGN})
+endfunction()
+
+# The same with the plugin for MPICH, and its launcher.
+function(rueda_mpich_test name)
+  if(TARGET rueda_mpich AND RUEDA_MPICH_LAUNCHER)
+    rueda_tests_under(${name} rueda_mpich "${RUEDA_MPICH_LAUNCHER};-n" ${ARGN})
+  endif()
+endfunction()
+
+function(rueda_tests_under name plugin launcher)
   cmake_parse_arguments(TEST "" "TIMEOUT" "NP;COMMAND" ${ARGN})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT ${RUEDA_TEST_TIMEOUT})
   endif()
-  rueda_mpiexec_flags(flags)
-  rueda_mpi_environment(environment)
+  # A launcher looks for the program by itself.
+  list(POP_FRONT TEST_COMMAND program)
+  if(TARGET ${program})
+    set(program $<TARGET_FILE:${program}>)
+  endif()
+  rueda_mpi_environment(environment ${plugin})
   foreach(np IN LISTS TEST_NP)
-    rueda_test(${name}.np${np}
-               COMMAND ${MPIEXEC_EXECUTABLE} ${flags} ${MPIEXEC_NUMPROC_FLAG} ${np} ${TEST_COMMAND}
-               LABELS mpi
-               TIMEOUT ${TEST_TIMEOUT})
+    rueda_test(${name}.np${np} COMMAND ${launcher} ${np} ${program} ${TEST_COMMAND} LABELS mpi TIMEOUT ${TEST_TIMEOUT})
     set_tests_properties(${name}.np${np} PROPERTIES PROCESSORS ${np} ENVIRONMENT "${environment}")
   endforeach()
 endfunction()

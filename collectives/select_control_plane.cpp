@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/select_control_plane.hpp"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -22,44 +20,6 @@ namespace rueda::collectives {
 namespace {
 
 using base::ControlPlaneKind;
-
-// What can be seen of MPI in this process.
-
-int note_mpi_library(dl_phdr_info* info, std::size_t /*size*/, void* found) {
-    const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
-    const std::string_view file = path.substr(path.rfind('/') + 1);
-    if (file.starts_with("libmpi.so") || file.starts_with("libmpich.so")) {
-        static_cast<std::vector<std::string>*>(found)->emplace_back(path);
-    }
-    return 0;
-}
-
-/// Asks whatever `library` has under this name, without knowing which MPI it is: int and int* are the same in all.
-bool says_initialized(void* library) {
-    using Initialized = int (*)(int*);
-    const auto initialized = reinterpret_cast<Initialized>(::dlsym(library, "MPI_Initialized"));
-    int flag = 0;
-    return initialized != nullptr && initialized(&flag) == 0 && flag != 0;
-}
-
-/// The program may be linked with MPI, or have loaded it without making its names visible (Python modules do).
-bool is_mpi_initialized() {
-    if (says_initialized(RTLD_DEFAULT)) {
-        return true;
-    }
-    std::vector<std::string> libraries;
-    ::dl_iterate_phdr(note_mpi_library, &libraries);
-    for (const std::string& path : libraries) {
-        if (void* const library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD); library != nullptr) {
-            const bool initialized = says_initialized(library);
-            ::dlclose(library);  // gives back what RTLD_NOLOAD has counted; the library stays
-            if (initialized) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
 
 // What can be seen of a launcher.
 
@@ -85,7 +45,7 @@ bool is_connected_socket(int fd) {
     return ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0;
 }
 
-/// The facts but for `mpi_initialized`.
+/// What the environment says of the launcher.
 LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
     LaunchFacts facts;
     const bool has_pmix_folder = environment.value("PMIX_SERVER_TMPDIR").has_value();
@@ -93,9 +53,14 @@ LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
         size && (!has_pmix_folder || is_pmix_alive(environment))) {
         facts.launcher = "mpirun (OMPI_COMM_WORLD_SIZE)";
         facts.job_size = size;
+        facts.abi = MpiAbi::open_mpi;
     } else if (const auto fd = number_of(environment, "PMI_FD"); fd && *fd >= 0 && is_connected_socket(*fd)) {
         facts.launcher = "an MPI launcher (PMI_FD)";
         facts.job_size = number_of(environment, "PMI_SIZE");
+        // Hydra, the launcher of MPICH and Intel MPI, says this too. Slurm does not, and serves Open MPI as well.
+        if (environment.value("MPI_LOCALNRANKS")) {
+            facts.abi = MpiAbi::mpich;
+        }
     } else if (environment.value("PMIX_RANK") && is_pmix_alive(environment)) {
         facts.launcher = "an MPI launcher (PMIX_RANK)";
         facts.job_size = number_of(environment, "SLURM_STEP_NUM_TASKS");
@@ -203,7 +168,7 @@ Status agree(ControlPlane& plane, const Status& mine) {
 }
 
 Result<SelectedControlPlane> open_mpi(const base::Config& config, const LaunchFacts& facts) {
-    auto plugin = load_mpi_plugin(config.mpi_library);
+    auto plugin = load_mpi_plugin(config.mpi_library, facts.abi);
     if (!plugin.is_ok()) {
         const std::string why = facts.launcher.empty() ? "" : fmt::format("started by {}, but ", facts.launcher);
         return failure(plugin.status().code(), "{}{}", why, plugin.status().message());
@@ -229,7 +194,12 @@ Result<SelectedControlPlane> open_mpi(const base::Config& config, const LaunchFa
 
 LaunchFacts read_launch_facts(const base::EnvironmentLookup& environment) {
     LaunchFacts facts = launcher_of(environment);
-    facts.mpi_initialized = is_mpi_initialized();
+    const LoadedMpi loaded = find_loaded_mpi();
+    facts.mpi_initialized = loaded.is_initialized;
+    // An MPI that is in use decides; one that some library has brought along comes after the launcher.
+    if (loaded.is_initialized || !facts.abi) {
+        facts.abi = loaded.abi;
+    }
     return facts;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/config.hpp"
 #include "collectives/control_plane.hpp"
+#include "collectives/mpi/plugin_interface.hpp"
 
 namespace rueda::collectives {
 
@@ -18,6 +19,7 @@ struct LaunchFacts {
     bool mpi_initialized = false;          ///< an MPI in this process has been initialised (and perhaps finalised)
     std::string launcher;                  ///< "mpirun (OMPI_COMM_WORLD_SIZE)", …; empty: no MPI launcher
     std::optional<std::int32_t> job_size;  ///< how many processes that launcher says it started
+    std::optional<MpiAbi> abi;             ///< of the MPI in this process or of that launcher, where it is known
 };
 
 /// Of the calling process: its environment, its descriptors, its libraries.

@@ -3,9 +3,11 @@
 #include "collectives/mpi/load_plugin.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "rueda/version.h"
@@ -14,9 +16,57 @@ namespace rueda::collectives {
 namespace {
 
 constexpr const char* kPluginFile = "librueda_mpi.so";
-constexpr const char* kHowToGetIt =
-    "build Rueda where an MPI is installed (Debian: libopenmpi-dev) with -DRUEDA_WITH_MPI=ON, or name the file by "
-    "RUEDA_MPI_PLUGIN";
+constexpr const char* kMpichPluginFile = "librueda_mpich.so";
+
+std::string how_to_get_it(std::optional<MpiAbi> abi) {
+    const char* const mpi = !abi                    ? "an MPI is installed (Debian: libopenmpi-dev)"
+                            : *abi == MpiAbi::mpich ? "MPICH is installed (Debian: libmpich-dev)"
+                                                    : "Open MPI is installed (Debian: libopenmpi-dev)";
+    return fmt::format("build Rueda where {} with -DRUEDA_WITH_MPI=ON, or name the file by RUEDA_MPI_PLUGIN", mpi);
+}
+
+// What can be seen of MPI in this process.
+
+int note_mpi_library(dl_phdr_info* info, std::size_t /*size*/, void* found) {
+    const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+    const std::string_view file = path.substr(path.rfind('/') + 1);
+    if (file.starts_with("libmpi.so") || file.starts_with("libmpich.so")) {
+        static_cast<std::vector<std::string>*>(found)->emplace_back(path);
+    }
+    return 0;
+}
+
+/// Paths of libraries, as a program may have loaded one without making its names visible (Python modules do).
+std::vector<std::string> mpi_libraries() {
+    std::vector<std::string> libraries;
+    ::dl_iterate_phdr(note_mpi_library, &libraries);
+    return libraries;
+}
+
+/// Asks whatever `library` has under this name, without knowing which MPI it is: int and int* are the same in all.
+LoadedMpi look_into(void* library) {
+    using Initialized = int (*)(int*);
+    const auto initialized = reinterpret_cast<Initialized>(::dlsym(library, "MPI_Initialized"));
+    if (initialized == nullptr) {
+        return {};
+    }
+    int flag = 0;
+    const bool is_initialized = initialized(&flag) == 0 && flag != 0;
+    // What stands behind Open MPI's MPI_COMM_WORLD: every program that uses it needs that symbol.
+    const bool is_open_mpi = ::dlsym(library, "ompi_mpi_comm_world") != nullptr;
+    return {is_initialized, is_open_mpi ? MpiAbi::open_mpi : MpiAbi::mpich};
+}
+
+/// The plugin may have been built with another MPI of the same ABI, under another name, than the one that is here: this
+/// one's symbols have to come first.
+void make_global(MpiAbi abi) {
+    for (const std::string& path : mpi_libraries()) {
+        void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+        if (library != nullptr && look_into(library).abi == abi) {
+            static_cast<void>(::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL));  // stays, as all MPI does
+        }
+    }
+}
 
 /// The folder of the file that this code was linked into.
 std::filesystem::path own_folder() {
@@ -29,18 +79,21 @@ std::filesystem::path own_folder() {
     return error ? std::filesystem::path() : file.parent_path();
 }
 
-Result<const MpiPlugin*> load(const std::string& file) {
+Result<const MpiPlugin*> load(const std::string& file, std::optional<MpiAbi> abi) {
+    if (abi) {
+        make_global(*abi);
+    }
     // RTLD_GLOBAL makes the libraries that the plugin needs global too. Never closed: MPI cannot be unloaded.
     void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) {
         const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): the text is the thread's own
         return failure(ErrorCode::unsupported, "the MPI plugin '{}' cannot be loaded: {}: {}", file,
-                       text == nullptr ? "no reason given" : text, kHowToGetIt);
+                       text == nullptr ? "no reason given" : text, how_to_get_it(abi));
     }
     const auto entry = reinterpret_cast<MpiPluginEntry>(::dlsym(library, kMpiPluginEntry));
     if (entry == nullptr) {
         return failure(ErrorCode::unsupported, "'{}' is no MPI plugin of Rueda: it has no function {}: {}", file,
-                       kMpiPluginEntry, kHowToGetIt);
+                       kMpiPluginEntry, how_to_get_it(abi));
     }
     const MpiPlugin* const plugin = entry(kMpiPluginInterface);
     if (plugin == nullptr || plugin->interface_version != kMpiPluginInterface) {
@@ -55,23 +108,56 @@ Result<const MpiPlugin*> load(const std::string& file) {
 
 }  // namespace
 
-std::vector<std::string> mpi_plugin_candidates() {
-    const auto folder = own_folder();
-    return {(folder / kPluginFile).string(), (folder / "rueda" / kPluginFile).string()};
+LoadedMpi find_loaded_mpi() {
+    LoadedMpi found = look_into(RTLD_DEFAULT);
+    for (const std::string& path : mpi_libraries()) {
+        if (found.is_initialized) {
+            break;
+        }
+        if (void* const library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD); library != nullptr) {
+            const LoadedMpi here = look_into(library);
+            ::dlclose(library);  // gives back what RTLD_NOLOAD has counted; the library stays
+            found = here.is_initialized || !found.abi ? here : found;
+        }
+    }
+    return found;
 }
 
-Result<const MpiPlugin*> load_mpi_plugin(const std::string& file) {
+std::vector<std::string> mpi_plugin_candidates(std::optional<MpiAbi> abi) {
+    std::vector<const char*> files{kPluginFile};
+    if (!abi) {
+        files = {kPluginFile, kMpichPluginFile};
+    } else if (*abi == MpiAbi::mpich) {
+        files = {kMpichPluginFile, kPluginFile};
+    }
+    const auto folder = own_folder();
+    std::vector<std::string> candidates;
+    for (const char* const file : files) {
+        candidates.push_back((folder / file).string());
+        candidates.push_back((folder / "rueda" / file).string());
+    }
+    return candidates;
+}
+
+Result<const MpiPlugin*> load_mpi_plugin(const std::string& file, std::optional<MpiAbi> abi) {
     if (!file.empty()) {
-        return load(file);
+        return load(file, abi);
     }
     std::string looked_for;
-    for (const std::string& candidate : mpi_plugin_candidates()) {
+    for (const std::string& candidate : mpi_plugin_candidates(abi)) {
         if (::access(candidate.c_str(), F_OK) == 0) {
-            return load(candidate);
+            auto plugin = load(candidate, abi);
+            if (plugin.is_ok() && abi && plugin.value()->abi != *abi) {
+                return failure(ErrorCode::unsupported,
+                               "the MPI of this job is {}, and the only MPI plugin, '{}', is for {}: {}", name_of(*abi),
+                               candidate, name_of(plugin.value()->abi), how_to_get_it(abi));
+            }
+            return plugin;
         }
         looked_for += (looked_for.empty() ? "" : ", ") + candidate;
     }
-    return failure(ErrorCode::unsupported, "the MPI plugin was not found, looked for {}: {}", looked_for, kHowToGetIt);
+    return failure(ErrorCode::unsupported, "the MPI plugin was not found, looked for {}: {}", looked_for,
+                   how_to_get_it(abi));
 }
 
 }  // namespace rueda::collectives

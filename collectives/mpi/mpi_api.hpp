@@ -5,6 +5,7 @@
 // The C++ bindings of old MPI headers are not wanted, and drag in a library.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
+#define MPI_NO_CPPBIND 1  // Intel MPI
 #include <mpi.h>
 
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include <string>
 
 #include "base/status.hpp"
+#include "collectives/mpi/plugin_interface.hpp"
 
 namespace rueda::collectives {
 
@@ -74,6 +76,17 @@ public:
     /// Of a receive. The request has to be tested until it is complete nevertheless.
     [[nodiscard]] virtual Status cancel(MPI_Request& request) = 0;
 };
+
+/// That of the headers this file was compiled with.
+[[nodiscard]] constexpr MpiAbi own_mpi_abi() {
+#if defined(OPEN_MPI)
+    return MpiAbi::open_mpi;
+#elif defined(MPICH_VERSION)
+    return MpiAbi::mpich;
+#else
+#error "this MPI is neither Open MPI nor one with MPICH's ABI"
+#endif
+}
 
 /// The MPI this file was compiled against.
 [[nodiscard]] std::unique_ptr<MpiApi> real_mpi();

@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -55,21 +56,27 @@ const char* thread_level_name(int level) {
     }
 }
 
+/// What is known of an MPI by the text that MPI_Get_library_version gives.
+std::optional<MpiAbi> abi_of(const std::string& version) {
+    if (version.find("Open MPI") != std::string::npos) {
+        return MpiAbi::open_mpi;
+    }
+    for (const char* const name : {"MPICH", "Intel(R) MPI", "MVAPICH"}) {
+        if (version.find(name) != std::string::npos) {
+            return MpiAbi::mpich;
+        }
+    }
+    return std::nullopt;
+}
+
 /// The plugin's handles are those of the MPI it was compiled against; in another one they mean nothing.
-Status check_vendor(const std::string& version) {
-#if defined(OPEN_MPI)
-    const std::string expected = "Open MPI";
-#elif defined(MPICH_VERSION)
-    const std::string expected = "MPICH";
-#else
-    const std::string expected;
-#endif
-    if (version.find(expected) == std::string::npos) {
+Status check_abi(const std::string& version) {
+    if (abi_of(version) != own_mpi_abi()) {
         return failure(
             ErrorCode::unsupported,
             "the MPI of this process is {}, but the MPI plugin was built for {}: build Rueda with that MPI, or "
             "name another plugin by RUEDA_MPI_PLUGIN",
-            short_mpi_version(version), expected);
+            short_mpi_version(version), name_of(own_mpi_abi()));
     }
     return {};
 }
@@ -415,7 +422,7 @@ std::string short_mpi_version(const std::string& library_version) {
 
 Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiControlPlaneOptions& options,
                                          std::size_t chunk_bytes) {
-    RUEDA_RETURN_IF_FAILED(check_vendor(mpi->library_version()));
+    RUEDA_RETURN_IF_FAILED(check_abi(mpi->library_version()));
     auto level = initialize(mpi);
     if (!level.is_ok()) {
         return level.status();

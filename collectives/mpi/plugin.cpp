@@ -11,7 +11,7 @@ Result<OpenedMpi> open_plane(const MpiControlPlaneOptions& options) {
     return open_mpi_control_plane(real_mpi(), options);
 }
 
-constexpr MpiPlugin kPlugin{kMpiPluginInterface, RUEDA_VERSION, open_plane};
+constexpr MpiPlugin kPlugin{kMpiPluginInterface, RUEDA_VERSION, own_mpi_abi(), open_plane};
 
 }  // namespace
 }  // namespace rueda::collectives

@@ -15,6 +15,20 @@ namespace rueda::collectives {
 inline constexpr std::uint32_t kMpiPluginInterface = 2;
 inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
 
+/// MPIs whose libraries can stand for each other at run time: a plugin is built for one of these. MPICH's is also that
+/// of Intel MPI and MVAPICH.
+enum class MpiAbi : std::uint8_t { open_mpi, mpich };
+
+[[nodiscard]] constexpr const char* name_of(MpiAbi abi) {
+    switch (abi) {
+        case MpiAbi::open_mpi:
+            return "Open MPI";
+        case MpiAbi::mpich:
+            return "MPICH";
+    }
+    return "an unknown MPI";
+}
+
 /// When MPI is finalised, where Rueda was who initialised it.
 enum class MpiFinalize {
     at_close,  ///< by close(false); MPI cannot be initialised again in this process
@@ -37,6 +51,7 @@ struct OpenedMpi {
 struct MpiPlugin {
     std::uint32_t interface_version;
     const char* rueda_version;
+    MpiAbi abi;
     /// Initialises MPI in the calling thread if nobody has. Collective.
     Result<OpenedMpi> (*open)(const MpiControlPlaneOptions& options);
 };

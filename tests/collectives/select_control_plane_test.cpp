@@ -47,8 +47,8 @@ Config identity(std::optional<int> rank, std::optional<int> size, const std::str
 
 TEST_CASE("the control plane follows from settings and launcher", "[unit]") {
     const LaunchFacts nothing;
-    const LaunchFacts mpirun{false, "mpirun (OMPI_COMM_WORLD_SIZE)", 4};
-    const LaunchFacts initialized{true, "", std::nullopt};
+    const LaunchFacts mpirun{false, "mpirun (OMPI_COMM_WORLD_SIZE)", 4, MpiAbi::open_mpi};
+    const LaunchFacts initialized{true, "", std::nullopt, MpiAbi::mpich};
     CHECK(chosen({}, nothing) == "single");
     CHECK(chosen({}, mpirun) == "mpi");
     CHECK(chosen({}, initialized) == "mpi");
@@ -124,6 +124,41 @@ TEST_CASE("the size that a launcher gives is its own", "[unit]") {
     CHECK(size({{"SLURM_STEP_NUM_TASKS", "3"}}) == std::nullopt);
 }
 
+TEST_CASE("a launcher tells which MPI it is of, where that is certain", "[unit]") {
+    const auto abi = [](std::map<std::string, std::string> variables) {
+        return read_launch_facts(environment_of(std::move(variables))).abi;
+    };
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    const base::UniqueFd ours(ends[0]);
+    const base::UniqueFd theirs(ends[1]);
+    const std::string number = fmt::to_string(ours.value());
+    const tests::PrivateFolder folder;
+    CHECK(abi({{"OMPI_COMM_WORLD_SIZE", "4"}}) == MpiAbi::open_mpi);
+    CHECK(abi({{"PMI_FD", number}, {"MPI_LOCALNRANKS", "2"}}) == MpiAbi::mpich);
+    CHECK(abi({{"PMI_FD", number}}) == std::nullopt);
+    CHECK(abi({{"MPI_LOCALNRANKS", "2"}}) == std::nullopt);
+    CHECK(abi({{"PMIX_RANK", "0"}, {"PMIX_SERVER_TMPDIR", folder.path()}}) == std::nullopt);
+    CHECK(abi({}) == std::nullopt);
+}
+
+TEST_CASE("the plugin of the right MPI is looked for first", "[unit]") {
+    const auto files = [](std::optional<MpiAbi> abi) {
+        std::vector<std::string> names;
+        for (const std::string& path : mpi_plugin_candidates(abi)) {
+            names.push_back(path.substr(path.rfind('/') + 1));
+        }
+        return names;
+    };
+    const std::string mpi = "librueda_mpi.so";
+    const std::string mpich = "librueda_mpich.so";
+    CHECK(files(MpiAbi::open_mpi) == std::vector<std::string>{mpi, mpi});
+    CHECK(files(MpiAbi::mpich) == std::vector<std::string>{mpich, mpich, mpi, mpi});
+    CHECK(files(std::nullopt) == std::vector<std::string>{mpi, mpi, mpich, mpich});
+    CHECK_THAT(load_mpi_plugin("", MpiAbi::mpich).status().message(),
+               Catch::Contains("build Rueda where MPICH is installed (Debian: libmpich-dev)"));
+}
+
 TEST_CASE("a missing plugin is named, with how to get it", "[unit]") {
     Config config;
     config.mpi_library = "/nonexistent/librueda_mpi.so";
@@ -134,16 +169,16 @@ TEST_CASE("a missing plugin is named, with how to get it", "[unit]") {
                                  "'/nonexistent/librueda_mpi.so' cannot be loaded") &&
                    Catch::Contains("libopenmpi-dev"));
     // Test programs have no plugin beside them.
-    const auto nowhere = load_mpi_plugin("");
+    const auto nowhere = load_mpi_plugin("", std::nullopt);
     CHECK(nowhere.status().code() == ErrorCode::unsupported);
-    for (const std::string& candidate : mpi_plugin_candidates()) {
+    for (const std::string& candidate : mpi_plugin_candidates(std::nullopt)) {
         CHECK(candidate.front() == '/');
         CHECK_THAT(nowhere.status().message(), Catch::Contains(candidate));
     }
 }
 
 TEST_CASE("a library that is no plugin is refused", "[unit]") {
-    const auto loaded = load_mpi_plugin("libc.so.6");
+    const auto loaded = load_mpi_plugin("libc.so.6", std::nullopt);
     CHECK(loaded.status().code() == ErrorCode::unsupported);
     CHECK_THAT(loaded.status().message(), Catch::Contains("is no MPI plugin of Rueda"));
 }

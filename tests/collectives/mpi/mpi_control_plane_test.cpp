@@ -24,7 +24,7 @@ TEST_CASE("who initialises MPI finalises it", "[unit]") {
     auto opened = open_mpi_control_plane(mpi, in_time(10s));
     REQUIRE(opened.is_ok());
     CHECK(opened.value().notice.empty());
-    CHECK(opened.value().control_plane->description() == "mpi (Open MPI 9.8.7)");
+    CHECK(opened.value().control_plane->description() == fmt::format("mpi ({} 9.8.7)", name_of(own_mpi_abi())));
     CHECK(tests::exercise(*opened.value().control_plane, 0, 1, 1000) == "ok");
     opened.value().control_plane->close(false);
     opened.value().control_plane->close(false);
@@ -166,6 +166,22 @@ TEST_CASE("another MPI than the plugin's is refused", "[unit]") {
     CHECK(opened.status().code() == ErrorCode::unsupported);
     CHECK_THAT(opened.status().message(), Catch::StartsWith("the MPI of this process is Some MPI 3.2 of somebody"));
     CHECK(mpi->diary.empty());
+}
+
+TEST_CASE("MPIs of one ABI are taken for each other", "[unit]") {
+    const std::vector<std::string> versions{"Intel(R) MPI Library 2021.18 for Linux* OS\n",
+                                            "MPICH Version:      4.0.2\nMPICH Release date: x",
+                                            "MVAPICH Version     :\t3.0\n"};
+    for (const std::string& version : versions) {
+        CAPTURE(version);
+        const auto mpi = std::make_shared<StandIn>();
+        mpi->version = version;
+        const auto opened = open_mpi_control_plane(mpi, in_time(10s));
+        CHECK(opened.is_ok() == (own_mpi_abi() == MpiAbi::mpich));
+        if (opened.is_ok()) {
+            opened.value().control_plane->close(false);
+        }
+    }
 }
 
 TEST_CASE("versions of MPI libraries are short in log lines", "[unit]") {

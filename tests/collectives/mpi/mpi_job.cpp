@@ -39,7 +39,13 @@ base::Config settings() {
     return config;
 }
 
-int number_in_environment(const char* name) { return std::atoi(std::getenv(name)); }
+/// What Open MPI's launcher says, or MPICH's.
+int number_in_environment(const char* open_mpi, const char* mpich) {
+    const char* const text = std::getenv(open_mpi);
+    return std::atoi(text == nullptr ? std::getenv(mpich) : text);
+}
+int launched_rank() { return number_in_environment("OMPI_COMM_WORLD_RANK", "PMI_RANK"); }
+int launched_size() { return number_in_environment("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"); }
 
 std::string share_memory(ControlPlane& plane) {
     auto group = find_local_group(plane);
@@ -89,8 +95,7 @@ std::string exchange() {
     if (!plane.description().starts_with("mpi (") || !mpi_says("MPI_Initialized")) {
         return fmt::format("MPI was not used: {}", plane.description());
     }
-    std::string result = tests::exercise(plane, number_in_environment("OMPI_COMM_WORLD_RANK"),
-                                         number_in_environment("OMPI_COMM_WORLD_SIZE"), 300'000);
+    std::string result = tests::exercise(plane, launched_rank(), launched_size(), 300'000);
     if (result == "ok") {
         result = share_memory(plane);
     }
@@ -104,8 +109,8 @@ std::string exchange() {
 /// One rank has a wrong setting; all get the same error, and nobody hangs.
 std::string wrong_size() {
     base::Config config = settings();
-    const int size = number_in_environment("OMPI_COMM_WORLD_SIZE");
-    if (number_in_environment("OMPI_COMM_WORLD_RANK") == size - 1) {
+    const int size = launched_size();
+    if (launched_rank() == size - 1) {
         config.size = size + 1;
     }
     const auto selected = select_control_plane(config, base::process_environment());

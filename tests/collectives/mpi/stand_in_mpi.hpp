@@ -33,7 +33,8 @@ public:
     int level = MPI_THREAD_MULTIPLE;
     bool answers = true;  ///< false: requests never complete
     Status collective;    ///< what collectives return, if a failure
-    std::string version = "Open MPI v9.8.7, package: stand-in";
+    /// Of the ABI that the tests are compiled with.
+    std::string version = fmt::format("{} v9.8.7, package: stand-in", name_of(collectives::own_mpi_abi()));
     std::string diary;
     int own_rank = 0;
     int job_size = 1;
