@@ -79,10 +79,11 @@ def why_not():
 class Hosts:
     """Threads: one. Not to be used after it is closed."""
 
-    def __init__(self, count=2, rate=None, names=None):
+    def __init__(self, count=2, rate=None, names=None, delay_ms=0):
         self.names = names or [f"{PREFIX}{number}" for number in range(count)]
         self.addresses = [f"{SUBNET}.{number + 1}" for number in range(len(self.names))]
         self.rate = rate
+        self.delay_ms = delay_ms  # of each packet, each way
         self.holders = []
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rueda-hosts-"))
         try:
@@ -112,6 +113,21 @@ class Hosts:
             for known in (name, self.addresses[number]):
                 (self.folder / f"{known}.pid").write_text(f"{pid}\n")
             self._connect(number, pid, switch)
+        if self.delay_ms:
+            self._delay(switch)
+
+    def _delay(self, switch):
+        ports = [f"p{number}" for number in range(len(self.names))]
+        wire = [sys.executable, str(pathlib.Path(__file__).parent / "slow_wire.py"), str(self.delay_ms), *ports]
+        process = subprocess.Popen(
+            ["nsenter", "--target", str(switch), "--net", *wire],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.holders.append(process)
+        if process.stdout.readline() != "ready\n":
+            raise RuntimeError("the wire between the test hosts could not be made")
 
     def _hold(self, name):
         """A process that keeps the namespaces of a host until it is killed, or its standard input ends."""
@@ -136,7 +152,7 @@ class Hosts:
     def _connect(self, number, pid, switch):
         port = f"p{number}"
         self._ip(switch, f"link add {port} type veth peer name eth0 netns {pid}")
-        self._ip(switch, f"link set {port} master s up")
+        self._ip(switch, f"link set {port} up" if self.delay_ms else f"link set {port} master s up")
         self._ip(pid, f"address add {self.addresses[number]}/24 dev eth0")
         self._ip(pid, "link set eth0 up")
         if self.rate:

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// One rank of benchmarks/links/links: times blocking allreduces of Rueda and of MPI in turns, and prints on rank 0 a
+// line of JSON for each size: {"bytes": …, "rueda": [µs …], "mpi": [µs …]}. links_rank SECONDS SIZE…
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/numbers.hpp"
+#include "rueda/rueda.hpp"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// One operation, timed on its slowest rank. Every result is looked at.
+class Timed {
+public:
+    explicit Timed(std::size_t elements) : data_(elements) {}
+
+    double operator()(const std::function<void(std::vector<float>&)>& reduce) {
+        // Sums of small whole numbers: exact in every order.
+        for (std::size_t i = 0; i < data_.size(); ++i) {
+            data_[i] = static_cast<float>((i + static_cast<std::size_t>(rueda::rank())) % 1024);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        const auto begin = Clock::now();
+        reduce(data_);
+        double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+        MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        check();
+        return seconds;
+    }
+
+private:
+    void check() const {
+        for (std::size_t i = 0; i < data_.size(); ++i) {
+            float expected = 0;
+            for (int rank = 0; rank < rueda::size(); ++rank) {
+                expected += static_cast<float>((i + static_cast<std::size_t>(rank)) % 1024);
+            }
+            if (data_[i] != expected) {
+                throw rueda::Internal("element " + std::to_string(i) + " is " + std::to_string(data_[i]) +
+                                      ", expected " + std::to_string(expected));
+            }
+        }
+    }
+
+    std::vector<float> data_;
+};
+
+void print(std::size_t bytes, const std::vector<double>& rueda_times, const std::vector<double>& mpi_times) {
+    const auto list = [](const std::vector<double>& times) {
+        std::string text;
+        for (const double time : times) {
+            text += (text.empty() ? "" : ", ") + std::to_string(time * 1e6);
+        }
+        return text;
+    };
+    std::printf("{\"bytes\": %zu, \"rueda\": [%s], \"mpi\": [%s]}\n", bytes, list(rueda_times).c_str(),
+                list(mpi_times).c_str());
+    std::fflush(stdout);
+}
+
+void measure(std::size_t bytes, double seconds) {
+    Timed timed(bytes / sizeof(float));
+    rueda::TensorSlot slot("tensor of " + std::to_string(bytes));
+    const auto by_rueda = [&](std::vector<float>& data) { rueda::allreduce(slot, data, {.op = rueda::ReduceOp::sum}); };
+    const auto by_mpi = [](std::vector<float>& data) {
+        MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    };
+    std::vector<double> rueda_times;
+    std::vector<double> mpi_times;
+    static_cast<void>(timed(by_rueda));
+    static_cast<void>(timed(by_mpi));
+    const auto begin = Clock::now();
+    int go_on = 1;
+    while (go_on != 0) {
+        rueda_times.push_back(timed(by_rueda));
+        mpi_times.push_back(timed(by_mpi));
+        go_on = Clock::now() - begin < std::chrono::duration<double>(seconds) || rueda_times.size() < 3 ? 1 : 0;
+        MPI_Bcast(&go_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    if (rueda::rank() == 0) {
+        print(bytes, rueda_times, mpi_times);
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        rueda::init();
+        for (int i = 2; i < argc; ++i) {
+            const auto bytes = rueda::base::parse_bytes(argv[i]);
+            if (!bytes || *bytes < sizeof(float) || *bytes % sizeof(float) != 0) {
+                throw rueda::InvalidArgument(std::string("size '") + argv[i] + "' is not whole float32 (4, 64K, 16M)");
+            }
+            measure(*bytes, std::stod(argv[1]));
+        }
+        rueda::shutdown();
+        return 0;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""A switch whose packets are late: slow_wire.py MILLISECONDS PORT… forwards what comes in at a port to all others, that much
+later. For kernels without a delaying queue (netem). Says "ready", and runs until it is killed."""
+
+import collections
+import contextlib
+import select
+import socket
+import sys
+import time
+
+# linux/if_packet.h, linux/if_ether.h
+SOL_PACKET = 263
+PACKET_VNET_HDR = 15  # packets as the kernel has them: several segments in one, sums not yet computed
+PACKET_IGNORE_OUTGOING = 23
+ETH_P_ALL = 3
+LONGEST = 1 << 17
+
+
+def open_port(name):
+    port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    port.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+    port.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    port.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+    port.bind((name, ETH_P_ALL))
+    port.setblocking(False)
+    return port
+
+
+def main():
+    delay = float(sys.argv[1]) / 1000
+    ports = [open_port(name) for name in sys.argv[2:]]
+    late = collections.deque()  # (when it is due, whence, packet)
+    print("ready", flush=True)
+    while True:
+        wait = max(0, late[0][0] - time.monotonic()) if late else None
+        for port in select.select(ports, [], [], wait)[0]:
+            with contextlib.suppress(BlockingIOError, OSError):  # a cable that was pulled
+                while True:
+                    late.append((time.monotonic() + delay, port, port.recv(LONGEST)))
+        while late and late[0][0] <= time.monotonic():
+            _, whence, packet = late.popleft()
+            for port in ports:
+                if port is not whence:
+                    with contextlib.suppress(BlockingIOError, OSError):  # full: lost, as on a wire
+                        port.send(packet)
+
+
+if __name__ == "__main__":
+    main()
