@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Jobs of ranks on test hosts. The environment names the programs: MPIRUN, HOSTS_RANK, CONFORMANCE, DIGITS (may be empty), and
+RUEDA_MPI_PLUGIN."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support" / "hosts"))
+import hosts as test_hosts  # noqa: E402
+
+MPIRUN = os.environ["MPIRUN"]
+HOSTS_RANK = os.environ["HOSTS_RANK"]
+TIMEOUT = 120
+
+# Without what an outer launcher may have set.
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if name == "RUEDA_MPI_PLUGIN" or not name.startswith(("OMPI_", "PMIX_", "PRTE_", "RUEDA_", "HOROVOD_"))
+}
+
+
+# As under ruedarun, ranks survive each other; then mpirun's status is 0 whatever they return.
+SURVIVING = ("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1")
+
+
+def mpirun(hosts, layout, program, flags=(), **settings):
+    """The command that starts layout[h] ranks on host h."""
+    places = ",".join(f"{name}:{ranks}" for name, ranks in zip(hosts.names, layout))
+    words = [MPIRUN, "--allow-run-as-root", "--host", places, "-np", str(sum(layout)), "--map-by", "slot"]
+    words += ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+    words += flags
+    for name in ("RUEDA_MPI_PLUGIN", "LSAN_OPTIONS"):
+        words += ["-x", name] if name in ENVIRONMENT else []
+    for name, value in settings.items():
+        words += ["-x", f"{name}={value}"]
+    return [*words, *map(str, program)]
+
+
+def left_in_memory():
+    """What Rueda has left in /dev/shm."""
+    return {entry.name for entry in pathlib.Path("/dev/shm").iterdir() if entry.name.startswith("rueda")}
+
+
+def remove_what_open_mpi_left():
+    """An mpirun that was killed cannot do it; the names have the test host in them."""
+    for entry in pathlib.Path("/dev/shm").glob(f"vader_segment.{test_hosts.PREFIX}*"):
+        entry.unlink()
+
+
+class HostsTest(unittest.TestCase):
+    """Hosts for all tests of a class, and a folder for each. Nothing of a job may stay behind."""
+
+    count = 3
+
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = test_hosts.Hosts(cls.count)
+        cls.addClassCleanup(cls.hosts.close)
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory(prefix="rueda-hosts-test-")
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+        self.addCleanup(remove_what_open_mpi_left)
+        before = left_in_memory()
+        self.addCleanup(lambda: self.assertEqual(left_in_memory() - before, set(), "left in /dev/shm"))
+
+    def expect_empty_hosts(self):
+        self.assertEqual(self.hosts.wait_until_empty(), {}, "left on the hosts")
+
+    def run_job(self, layout, *program, timeout=TIMEOUT, **settings):
+        done = self.hosts.run(
+            0,
+            mpirun(self.hosts, layout, program, **settings),
+            env=ENVIRONMENT,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=timeout,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        self.expect_empty_hosts()
+        return done.stdout
+
+
+def main():
+    reason = test_hosts.why_not()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(test_hosts.SKIPPED)
+    unittest.main(verbosity=2)
