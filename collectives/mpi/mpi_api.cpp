@@ -120,6 +120,11 @@ public:
         const int code = MPI_Ibarrier(communicator, &request);
         return checked(code, "MPI_Ibarrier", request);
     }
+    Result<MPI_Request> isum_scatter(const std::uint32_t* all, std::uint32_t* mine, MPI_Comm communicator) override {
+        MPI_Request request = MPI_REQUEST_NULL;
+        const int code = MPI_Ireduce_scatter_block(all, mine, 1, MPI_UINT32_T, MPI_SUM, communicator, &request);
+        return checked(code, "MPI_Ireduce_scatter_block", request);
+    }
     Result<bool> test(MPI_Request& request) override {
         int flag = 0;
         const int code = MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
@@ -152,6 +157,18 @@ public:
             message.bytes = static_cast<std::size_t>(count);
         }
         return checked(message.truncated ? MPI_SUCCESS : code, "MPI_Test", message);
+    }
+    Result<std::optional<MpiEnvelope>> probe(MPI_Comm communicator) override {
+        int flag = 0;
+        int count = 0;
+        MPI_Status status{};
+        RUEDA_RETURN_IF_FAILED(
+            check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator, &flag, &status), "MPI_Iprobe"));
+        if (flag == 0) {
+            return std::optional<MpiEnvelope>();
+        }
+        RUEDA_RETURN_IF_FAILED(check(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count"));
+        return std::optional(MpiEnvelope{status.MPI_SOURCE, status.MPI_TAG, static_cast<std::size_t>(count)});
     }
     Status cancel(MPI_Request& request) override { return check(MPI_Cancel(&request), "MPI_Cancel"); }
 };

@@ -9,8 +9,10 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -24,6 +26,13 @@ struct MpiMessage {
     bool complete = false;   ///< it has left, is there, or was cancelled; the request is gone
     bool truncated = false;  ///< it was longer than the room
     std::size_t bytes = 0;   ///< of what was received; where truncated, of the message if MPI knows
+};
+
+/// A message that has come and that no receive waits for.
+struct MpiEnvelope {
+    int rank = 0;
+    int tag = 0;
+    std::size_t bytes = 0;
 };
 
 /// The MPI calls that Rueda makes, one function each and nothing more, so that a test can stand in for MPI. Failures
@@ -64,6 +73,9 @@ public:
     [[nodiscard]] virtual Result<MPI_Request> ibroadcast(std::span<std::byte> bytes, int root,
                                                          MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<MPI_Request> ibarrier(MPI_Comm communicator) = 0;
+    /// `mine` becomes the sum of what all ranks have at `all`, an element for each rank, for this one.
+    [[nodiscard]] virtual Result<MPI_Request> isum_scatter(const std::uint32_t* all, std::uint32_t* mine,
+                                                           MPI_Comm communicator) = 0;
     /// True once the request is complete; it is gone then.
     [[nodiscard]] virtual Result<bool> test(MPI_Request& request) = 0;
 
@@ -73,6 +85,7 @@ public:
     [[nodiscard]] virtual Result<MPI_Request> irecv(std::span<std::byte> room, int rank, int tag,
                                                     MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<MpiMessage> test_message(MPI_Request& request) = 0;
+    [[nodiscard]] virtual Result<std::optional<MpiEnvelope>> probe(MPI_Comm communicator) = 0;
     /// Of a receive. The request has to be tested until it is complete nevertheless.
     [[nodiscard]] virtual Status cancel(MPI_Request& request) = 0;
 };

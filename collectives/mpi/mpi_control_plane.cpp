@@ -92,6 +92,12 @@ struct Buffers {
     std::vector<int> offsets;
 };
 
+/// How many messages went to each rank, and how many are for this one.
+struct MessageCounts {
+    std::vector<std::uint32_t> sent;
+    std::uint32_t received;
+};
+
 /// Of operations that did not end well: kept for good.
 std::vector<std::unique_ptr<Buffers>>& abandoned_buffers() {
     static auto* const buffers = new std::vector<std::unique_ptr<Buffers>>();
@@ -214,25 +220,27 @@ private:
         return result;
     }
 
-    /// A message that came after its receiver has freed the communicator would be taken for one of the next
-    /// communicator that MPI gives the same number. So all ranks meet when everything they sent has left; what is
-    /// posted until then receives it.
+    /// A message that comes after its receiver has freed the communicator would be taken for one of the next
+    /// communicator that MPI gives the same number. So all ranks tell each other how many there are, and wait for them.
     Status end_messages() {
         operation_ = "close";
         deadline_ = Clock::now() + std::min<std::chrono::milliseconds>(options_.operation_timeout, kClosing);
-        auto sends = transport_->sends_have_left();
-        while (sends.is_ok() && !sends.value() && Clock::now() < deadline_) {
+        // Not on the stack: a failure leaves them to MPI.
+        auto counts = std::make_unique<MessageCounts>(MessageCounts{transport_->sent_to(), 0});
+        Status status = wait(mpi_->isum_scatter(counts->sent.data(), &counts->received, communicator_));
+        if (!status.is_ok()) {
+            static_cast<void>(counts.release());
+            transport_->fail(status);
+            return status;
+        }
+        auto ended = transport_->has_ended(counts->received);
+        while (ended.is_ok() && !ended.value() && Clock::now() < deadline_) {
             ::sched_yield();
-            sends = transport_->sends_have_left();
+            ended = transport_->has_ended(counts->received);
         }
-        RUEDA_RETURN_IF_FAILED(sends.status());
-        if (!sends.value()) {
-            return failure(ErrorCode::timeout, "close: messages of rank {} have not left", rank_);
-        }
-        Status met = wait(mpi_->ibarrier(communicator_));
-        if (!met.is_ok()) {
-            transport_->fail(met);
-            return met;
+        RUEDA_RETURN_IF_FAILED(ended.status());
+        if (!ended.value()) {
+            return failure(ErrorCode::timeout, "close: messages from or to rank {} are still under way", rank_);
         }
         return transport_->cancel_receives(kClosing);
     }

@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/mpi/mpi_transport.hpp"
 
-#include <sched.h>
-
 #include <utility>
 
 #include "base/assert.hpp"
@@ -22,11 +20,18 @@ Transport::Ticket ticket_of(std::uint32_t place, std::uint32_t generation) {
 
 MpiTransport::MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const MpiLife> life, MPI_Comm communicator,
                            int rank, int size)
-    : mpi_(std::move(mpi)), life_(std::move(life)), communicator_(communicator), rank_(rank), size_(size) {}
+    : mpi_(std::move(mpi)),
+      life_(std::move(life)),
+      communicator_(communicator),
+      rank_(rank),
+      size_(size),
+      sent_to_(static_cast<std::size_t>(size), 0) {}
 
 Result<Transport::Ticket> MpiTransport::send(int rank, Channel channel, std::span<const std::byte> bytes) {
     RUEDA_RETURN_IF_FAILED(check_open("a message to", rank, bytes.size()));
-    return keep(mpi_->isend(bytes, rank, tag_of(channel), communicator_), true, rank, bytes.size());
+    auto sent = keep(mpi_->isend(bytes, rank, tag_of(channel), communicator_), true, rank, bytes.size());
+    sent_to_[static_cast<std::size_t>(rank)] += sent.is_ok() ? 1U : 0U;
+    return sent;
 }
 
 Result<Transport::Ticket> MpiTransport::receive(int rank, Channel channel, std::span<std::byte> room) {
@@ -54,16 +59,34 @@ void MpiTransport::fail(const Status& status) {
     }
 }
 
-Result<bool> MpiTransport::sends_have_left() {
-    bool all = true;
+Result<bool> MpiTransport::has_ended(std::uint32_t expected) {
+    if (received_ != expected) {
+        RUEDA_RETURN_IF_FAILED(receive_stray());
+    }
+    bool all_left = true;
     for (std::uint32_t place = 0; place < places_.size(); ++place) {
-        if (!places_[place].is_free && places_[place].is_send) {
-            const auto left = ask(place);
-            RUEDA_RETURN_IF_FAILED(left.status());
-            all = all && left.value().has_value();
+        if (!places_[place].is_free) {
+            const bool is_send = places_[place].is_send;
+            const auto done = ask(place);
+            RUEDA_RETURN_IF_FAILED(done.status());
+            all_left = all_left && (!is_send || done.value());
         }
     }
-    return all;
+    return all_left && received_ == expected;
+}
+
+/// A message that no receive is posted for: its contents are nobody's concern.
+Status MpiTransport::receive_stray() {
+    const auto stray = mpi_->probe(communicator_);
+    if (!stray.is_ok()) {
+        return sticky(failure(ErrorCode::aborted, "{}", stray.status().message()));
+    }
+    if (!stray.value()) {
+        return {};
+    }
+    const auto [rank, tag, bytes] = *stray.value();
+    strays_.emplace_back(bytes);
+    return keep(mpi_->irecv(strays_.back(), rank, tag, communicator_), false, rank, bytes).status();
 }
 
 Status MpiTransport::cancel_receives(std::chrono::milliseconds limit) {
@@ -133,6 +156,7 @@ Result<std::optional<std::size_t>> MpiTransport::ask(std::uint32_t place) {
     if (done.is_send) {
         return std::optional(done.bytes);
     }
+    ++received_;
     if (answer.value().truncated) {
         return sticky(truncated(done, answer.value().bytes));
     }

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,9 +42,11 @@ public:
     [[nodiscard]] const Status& failed() const { return failed_; }
     /// After a failure elsewhere: the text of every later call here.
     void fail(const Status& status);
-    /// Before the communicator goes: true when all that was sent has left. Every rank asks until it is so, and then
-    /// meets the others, as a message may wait for a receive that is posted.
-    [[nodiscard]] Result<bool> sends_have_left();
+    /// How many messages went to each rank.
+    [[nodiscard]] const std::vector<std::uint32_t>& sent_to() const { return sent_to_; }
+    /// Before the communicator goes, where the other ranks have sent `expected` messages to this one: true when all of
+    /// them have come, and all of this one's have left. It receives those that nobody has asked for.
+    [[nodiscard]] Result<bool> has_ended(std::uint32_t expected);
     /// Nobody sends any more. Ends the receives that are still posted, within `limit`.
     [[nodiscard]] Status cancel_receives(std::chrono::milliseconds limit);
 
@@ -61,6 +65,7 @@ private:
     [[nodiscard]] Result<std::optional<std::size_t>> ask(std::uint32_t place);
     [[nodiscard]] Status truncated(const UnderWay& receive, std::size_t bytes) const;
     [[nodiscard]] Status sticky(Status status);
+    [[nodiscard]] Status receive_stray();
     void release(std::uint32_t place);
 
     const std::shared_ptr<MpiApi> mpi_;
@@ -70,6 +75,9 @@ private:
     const int size_;
     std::vector<UnderWay> places_;  ///< a ticket is a place's number and its generation
     std::vector<std::uint32_t> free_;
+    std::vector<std::uint32_t> sent_to_;
+    std::uint32_t received_ = 0;
+    std::deque<std::vector<std::byte>> strays_;
     Status failed_;
 };
 

@@ -184,20 +184,23 @@ std::string messages() {
     });
 }
 
-/// As leaders do: a receive posted for every other rank at the end, and something sent that nobody has received yet.
+/// Receives posted for every other rank at the end, as leaders have; messages that nobody has received yet.
 std::string posted_at_the_end() {
     // Not of one start: they stay until the plane has closed.
     static std::vector<Bytes> rooms;
     return with_messages([](ControlPlane& plane, Transport& transport) -> std::string {
         rooms.assign(static_cast<std::size_t>(plane.size()), Bytes(200));
-        static const Bytes sent = tests::pattern(50, 3);
+        static const Bytes first = tests::pattern(50, 3);
+        static const Bytes long_one = tests::pattern(1'000'000, 4);  // no receive is posted for it
         for (int peer = 0; peer < plane.size(); ++peer) {
             if (peer == plane.rank()) {
                 continue;
             }
             const auto room = std::span(rooms[static_cast<std::size_t>(peer)]);
             if (!transport.receive(peer, Transport::Channel::control, room.first(100)).is_ok() ||
-                (peer == 0 && !transport.send(peer, Transport::Channel::control, sent).is_ok()) ||
+                (peer == 0 && !transport.send(peer, Transport::Channel::control, first).is_ok()) ||
+                !transport.send(peer, Transport::Channel::data, first).is_ok() ||
+                !transport.send(peer, Transport::Channel::data, long_one).is_ok() ||
                 !transport.receive(peer, Transport::Channel::data, room.last(100)).is_ok()) {
                 return "a message could not be started";
             }

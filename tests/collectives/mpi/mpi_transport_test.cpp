@@ -153,6 +153,34 @@ TEST_CASE("what is still posted at the end is cancelled before the communicator 
     CHECK(pair.b.mpi->requests() == 0);
 }
 
+TEST_CASE("what was sent to a rank comes before the end, asked for or not", "[unit]") {
+    const Pair pair;
+    Bytes room(10);
+    static_cast<void>(pair.b.transport().receive(0, Channel::control, room).value());
+    for (const Channel channel : {Channel::control, Channel::data, Channel::data}) {
+        static_cast<void>(pair.a.transport().send(1, channel, pattern(9, 1)).value());
+    }
+    pair.b.mpi->expected = 3;
+    pair.a.plane->close(false);
+    pair.b.plane->close(false);
+    CHECK(pair.a.mpi->told == std::vector<std::uint32_t>{0, 3});
+    CHECK(pair.b.mpi->told == std::vector<std::uint32_t>{0, 0});
+    for (const auto& [address, queue] : *pair.mail) {
+        CHECK(queue.empty());
+    }
+    CHECK(pair.b.mpi->diary == "release free ");
+    CHECK(pair.b.mpi->requests() == 0);
+}
+
+TEST_CASE("a message that does not come makes the end a failure", "[unit]") {
+    const Pair pair;
+    pair.b.mpi->expected = 1;
+    const auto begin = std::chrono::steady_clock::now();
+    pair.b.plane->close(false);
+    CHECK(std::chrono::steady_clock::now() - begin >= 200ms);
+    CHECK(pair.b.mpi->diary.empty());
+}
+
 TEST_CASE("what was sent leaves before the end, or the end is a failure", "[unit]") {
     const Pair pair;
     static_cast<void>(pair.a.transport().send(1, Channel::data, pattern(3, 1)).value());

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -19,6 +20,7 @@
 namespace rueda::tests {
 
 using collectives::MpiApi;
+using collectives::MpiEnvelope;
 using collectives::MpiMessage;
 
 /// What was sent and not received, by sender, receiver and tag.
@@ -39,9 +41,11 @@ public:
     int own_rank = 0;
     int job_size = 1;
     std::shared_ptr<Mail> mail = std::make_shared<Mail>();
-    bool delivers = true;       ///< false: what is sent does not leave
-    Status messages;            ///< what calls for messages return, if a failure
-    bool hides_length = false;  ///< of a message that was too long, as some MPIs do
+    bool delivers = true;             ///< false: what is sent does not leave
+    Status messages;                  ///< what calls for messages return, if a failure
+    std::uint32_t expected = 0;       ///< messages that the others have sent to this rank, as they say at the end
+    std::vector<std::uint32_t> told;  ///< how many this one has sent to each, as it said at the end
+    bool hides_length = false;        ///< of a message that was too long, as some MPIs do
     std::function<void()> at_finalize;
 
     bool initialized() override { return is_initialized; }
@@ -92,6 +96,11 @@ public:
         return started();
     }
     Result<MPI_Request> ibarrier(MPI_Comm /*comm*/) override { return started(); }
+    Result<MPI_Request> isum_scatter(const std::uint32_t* all, std::uint32_t* mine, MPI_Comm /*comm*/) override {
+        told.assign(all, all + job_size);
+        *mine = expected;
+        return started();
+    }
     Result<bool> test(MPI_Request& /*request*/) override { return answers; }
 
     Result<MPI_Request> isend(std::span<const std::byte> bytes, int rank, int tag, MPI_Comm /*comm*/) override {
@@ -123,6 +132,19 @@ public:
             under_way_.erase(found);
         }
         return result;
+    }
+    Result<std::optional<MpiEnvelope>> probe(MPI_Comm /*comm*/) override {
+        for (const auto& [address, queue] : *mail) {
+            const auto [from, to, tag] = address;
+            const bool is_awaited =
+                std::any_of(under_way_.begin(), under_way_.end(), [&, from = from, tag = tag](const auto& other) {
+                    return !other.second.is_send && other.second.rank == from && other.second.tag == tag;
+                });
+            if (to == own_rank && !queue.empty() && !is_awaited) {
+                return std::optional(MpiEnvelope{from, tag, queue.front().size()});
+            }
+        }
+        return std::optional<MpiEnvelope>();
     }
     Status cancel(MPI_Request& request) override {
         diary += "cancel ";
