@@ -4,9 +4,9 @@
 // line of JSON for each size: {"bytes": …, "rueda": [µs …], "mpi": [µs …]}. links_rank SECONDS SIZE…
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
+#include <fmt/format.h>
 #include <mpi.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// One operation, timed on its slowest rank. Every result is looked at.
+/// One operation, timed on its slowest rank, in µs. Every result is looked at.
 class Timed {
 public:
     explicit Timed(std::size_t elements) : data_(elements) {}
@@ -36,7 +36,7 @@ public:
         double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
         MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
         check();
-        return seconds;
+        return seconds * 1e6;
     }
 
 private:
@@ -47,8 +47,7 @@ private:
                 expected += static_cast<float>((i + static_cast<std::size_t>(rank)) % 1024);
             }
             if (data_[i] != expected) {
-                throw rueda::Internal("element " + std::to_string(i) + " is " + std::to_string(data_[i]) +
-                                      ", expected " + std::to_string(expected));
+                throw rueda::Internal(fmt::format("element {} is {}, expected {}", i, data_[i], expected));
             }
         }
     }
@@ -57,21 +56,14 @@ private:
 };
 
 void print(std::size_t bytes, const std::vector<double>& rueda_times, const std::vector<double>& mpi_times) {
-    const auto list = [](const std::vector<double>& times) {
-        std::string text;
-        for (const double time : times) {
-            text += (text.empty() ? "" : ", ") + std::to_string(time * 1e6);
-        }
-        return text;
-    };
-    std::printf("{\"bytes\": %zu, \"rueda\": [%s], \"mpi\": [%s]}\n", bytes, list(rueda_times).c_str(),
-                list(mpi_times).c_str());
+    fmt::print("{{\"bytes\": {}, \"rueda\": [{:.2f}], \"mpi\": [{:.2f}]}}\n", bytes, fmt::join(rueda_times, ", "),
+               fmt::join(mpi_times, ", "));
     std::fflush(stdout);
 }
 
 void measure(std::size_t bytes, double seconds) {
     Timed timed(bytes / sizeof(float));
-    rueda::TensorSlot slot("tensor of " + std::to_string(bytes));
+    rueda::TensorSlot slot(fmt::format("tensor of {}", bytes));
     const auto by_rueda = [&](std::vector<float>& data) { rueda::allreduce(slot, data, {.op = rueda::ReduceOp::sum}); };
     const auto by_mpi = [](std::vector<float>& data) {
         MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
@@ -101,7 +93,7 @@ int main(int argc, char** argv) {
         for (int i = 2; i < argc; ++i) {
             const auto bytes = rueda::base::parse_bytes(argv[i]);
             if (!bytes || *bytes < sizeof(float) || *bytes % sizeof(float) != 0) {
-                throw rueda::InvalidArgument(std::string("size '") + argv[i] + "' is not whole float32 (4, 64K, 16M)");
+                throw rueda::InvalidArgument(fmt::format("size '{}' is not whole float32 (4, 64K, 16M)", argv[i]));
             }
             measure(*bytes, std::stod(argv[1]));
         }
