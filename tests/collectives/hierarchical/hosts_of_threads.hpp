@@ -50,7 +50,8 @@ struct HostsShape {
 };
 
 /// The ranks of several hosts, each host with an arena of its own, that do the same batches one after the other. Inputs
-/// are random bits; what is in place or in the arena, and in which order everything happens, is drawn.
+/// are random bits; what is in place or in the arena, and in which order everything happens, is drawn. A rank whose
+/// batch is done writes over its tensors at once.
 /// Threads: one at a time, but for step(), which each rank's own thread may call.
 class HostsOfThreads {
 public:
@@ -81,7 +82,10 @@ private:
         std::vector<Bytes> inputs;  // by rank, as they were
         std::vector<Place> in;
         std::vector<Place> out;
+        std::vector<std::size_t> out_bytes;
         std::vector<bool> in_place;
+        std::vector<Bytes> inputs_after;  // by rank, as they were when the rank's batch was done
+        std::vector<Bytes> outputs;       // likewise
     };
     struct Rank;
 
@@ -89,6 +93,7 @@ private:
     [[nodiscard]] bool draw_resident(std::mt19937_64& random) const;
     void lay_out(const BatchPlan& plan, std::mt19937_64& random);
     void make_batch(Rank& rank, std::uint32_t number);
+    void take_results(Rank& rank);
     [[nodiscard]] std::uint64_t input_elements(const BatchPlan& plan, const TensorPlan& tensor,
                                                std::uint32_t rank) const;
     [[nodiscard]] Bytes expected(const BatchPlan& plan, const TensorPlan& tensor, const Tensor& memory,
