@@ -37,6 +37,7 @@ public:
     }
     void abandon() override { inner_->abandon(); }
 
+    [[nodiscard]] Transport& inner() { return *inner_; }
     /// That were started and have not ended.
     [[nodiscard]] std::size_t under_way() const { return left_.size(); }
 

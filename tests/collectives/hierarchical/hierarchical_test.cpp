@@ -2,11 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "collectives/thread_transport.hpp"
 #include "tests/collectives/hierarchical/hosts_of_threads.hpp"
 #include "tests/ops/buffers.hpp"
 
@@ -168,6 +172,115 @@ TEST_CASE("chunks of the usual size over several hosts", "[unit]") {
             check(shape, {plan, broadcast}, 5);
         }
     }
+}
+
+/// Few cells, small ones, and everything private.
+HostsShape few(HostOf host_of) { return {std::move(host_of), 256, 2, Residency::none, {}, 0}; }
+
+BatchPlan one_tensor(const TensorPlan& tensor) { return {Operation::allreduce, {tensor}, 0, {}, {}, {}}; }
+
+/// What a step gives when nothing but the end of something is left.
+StepResult step_while_possible(HostsOfThreads& hosts, std::uint32_t rank) {
+    StepResult result = StepResult::advanced;
+    while (result == StepResult::advanced) {
+        result = hosts.step(rank);
+    }
+    return result;
+}
+
+TEST_CASE("who waits for another host polls, and who waits for his own sleeps", "[unit]") {
+    HostsOfThreads hosts(few({0, 1, 1}), {one_tensor({DType::float32, ReduceOp::sum, 9})}, 1);
+    CHECK(step_while_possible(hosts, 0) == StepResult::polling);
+    CHECK(step_while_possible(hosts, 2) == StepResult::waiting);  // no lane: for rank 1
+    CHECK(step_while_possible(hosts, 1) == StepResult::done);     // has sent its partials, and has all
+    CHECK(step_while_possible(hosts, 2) == StepResult::done);
+    CHECK(step_while_possible(hosts, 0) == StepResult::done);
+    CHECK(hosts.check() == "");
+}
+
+TEST_CASE("a failure of the transport is kept, and nothing goes on", "[unit]") {
+    for (const Operation operation : {Operation::allreduce, Operation::broadcast, Operation::allgather,
+                                      Operation::alltoall, Operation::reducescatter}) {
+        BatchPlan plan{operation, {{DType::float32, ReduceOp::sum, 100}}, 1, {}, {}, {}};
+        plan.rows.assign(2, 2);
+        plan.splits.assign(4, 1);
+        HostsOfThreads hosts(few({0, 1}), {plan}, 1);
+        CHECK(step_while_possible(hosts, 0) == StepResult::polling);
+        CHECK(hosts.communicator(0).failed().is_ok());
+        hosts.transport(0).inner().abandon();
+        for (int i = 0; i < 3; ++i) {
+            CHECK(step_while_possible(hosts, 0) == StepResult::waiting);
+        }
+        CHECK(hosts.communicator(0).failed().code() == ErrorCode::aborted);
+    }
+}
+
+TEST_CASE("the room of a message under way outlives an abandoned communicator", "[unit]") {
+    for (const Operation operation : {Operation::allreduce, Operation::allgather}) {
+        BatchPlan plan{operation, {{DType::float32, ReduceOp::sum, 100}}, 1, {}, {}, {}};
+        plan.rows.assign(2, 2);
+        HostsOfThreads hosts(few({0, 1}), {plan}, 1);
+        CHECK(step_while_possible(hosts, 0) == StepResult::polling);
+        const std::size_t under_way = hosts.transport(0).under_way();
+        CHECK(under_way > 0);
+        hosts.lose(0);
+        static_cast<void>(step_while_possible(hosts, 1));  // sends into it
+        std::size_t ended = 0;
+        for (collectives::Transport::Ticket ticket = 1; ticket <= under_way; ++ticket) {
+            const auto result = hosts.transport(0).inner().test(ticket);  // written here; a sanitizer looks
+            ended += result.is_ok() && result.value() ? 1U : 0U;
+        }
+        CHECK(ended > 0);
+    }
+}
+
+/// By hand: two hosts of one rank.
+std::vector<float> of_two(ReduceOp op, std::vector<float> a, std::vector<float> b) {
+    std::vector<std::vector<float>> tensors{std::move(a), std::move(b)};
+    auto transports = collectives::make_thread_transports(2);
+    const std::vector<collectives::RankFacts> facts{{"a", "", 0, 0, 0, 1}, {"b", "", 0, 0, 0, 2}};
+    std::vector<std::unique_ptr<collectives::HierarchicalCommunicator>> communicators;
+    std::vector<collectives::Segment> segments(2);
+    const collectives::Location location;
+    std::vector<collectives::Task*> tasks;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+        communicators.push_back(std::make_unique<collectives::HierarchicalCommunicator>(
+            arenas_of(1, few({0, 1}))[0], collectives::NumaNodes(),
+            collectives::group_by_host(static_cast<int>(rank), facts), *transports[rank],
+            collectives::HierarchicalOptions{}));
+        segments[rank].reduce_op = op;
+        segments[rank].count = tensors[rank].size();
+        segments[rank].input = segments[rank].output = reinterpret_cast<std::byte*>(tensors[rank].data());
+        tasks.push_back(
+            &communicators[rank]->start({Operation::allreduce, {&segments[rank], 1}, {&location, 1}, {}, {}}));
+    }
+    std::vector<bool> done(2);
+    while (!done[0] || !done[1]) {
+        for (std::size_t rank = 0; rank < 2; ++rank) {
+            done[rank] = done[rank] || tasks[rank]->step() == StepResult::done;
+        }
+    }
+    CHECK(std::memcmp(tensors[0].data(), tensors[1].data(), tensors[0].size() * sizeof(float)) == 0);
+    return tensors[0];
+}
+
+TEST_CASE("NaN and -0 between hosts are what they are on one", "[unit]") {
+    const float nan = -std::numeric_limits<float>::quiet_NaN();
+    const float infinity = std::numeric_limits<float>::infinity();
+    const auto sum = of_two(ReduceOp::sum, {nan, -0.0F, -0.0F, infinity, 1.0F}, {1.0F, -0.0F, 0.0F, -infinity, nan});
+    CHECK((std::isnan(sum[0]) && !std::signbit(sum[0])));
+    CHECK((sum[1] == 0.0F && std::signbit(sum[1])));
+    CHECK((sum[2] == 0.0F && !std::signbit(sum[2])));
+    CHECK((std::isnan(sum[3]) && !std::signbit(sum[3])));
+    CHECK((std::isnan(sum[4]) && !std::signbit(sum[4])));
+    const auto least = of_two(ReduceOp::min, {nan, 0.0F, -0.0F}, {1.0F, -0.0F, 0.0F});
+    CHECK((std::isnan(least[0]) && !std::signbit(least[0])));
+    CHECK(std::signbit(least[1]));
+    CHECK(std::signbit(least[2]));
+    const auto most = of_two(ReduceOp::max, {1.0F, 0.0F, -0.0F}, {nan, -0.0F, 0.0F});
+    CHECK((std::isnan(most[0]) && !std::signbit(most[0])));
+    CHECK(!std::signbit(most[1]));
+    CHECK(!std::signbit(most[2]));
 }
 
 TEST_CASE("ranks of several hosts, each in a thread of its own", "[threads]") {

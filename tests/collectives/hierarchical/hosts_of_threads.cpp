@@ -28,6 +28,12 @@ constexpr std::uint64_t kResidentBytes = 16 * 1024 * 1024;
 /// Everybody polls: after so many rounds in which nothing was done, nothing more will be.
 constexpr int kIdleRounds = 1000;
 
+Bytes slice(const Bytes& bytes, std::uint64_t begin, std::uint64_t end) {
+    return {bytes.begin() + static_cast<std::ptrdiff_t>(begin), bytes.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+}  // namespace
+
 std::vector<std::shared_ptr<Arena>> arenas_of(std::uint32_t members, const HostsShape& shape) {
     collectives::ArenaPlan plan;
     plan.members = members;
@@ -48,12 +54,6 @@ std::vector<std::shared_ptr<Arena>> arenas_of(std::uint32_t members, const Hosts
     }
     return arenas;
 }
-
-Bytes slice(const Bytes& bytes, std::uint64_t begin, std::uint64_t end) {
-    return {bytes.begin() + static_cast<std::ptrdiff_t>(begin), bytes.begin() + static_cast<std::ptrdiff_t>(end)};
-}
-
-}  // namespace
 
 struct HostsOfThreads::Rank {
     std::uint32_t number = 0;
@@ -114,6 +114,11 @@ HostsOfThreads::~HostsOfThreads() = default;
 
 collectives::HierarchicalCommunicator& HostsOfThreads::communicator(std::uint32_t rank) {
     return *ranks_[rank]->communicator;
+}
+
+void HostsOfThreads::lose(std::uint32_t rank) {
+    ranks_[rank]->communicator->abandon();
+    ranks_[rank]->communicator.reset();
 }
 
 DelayedTransport& HostsOfThreads::transport(std::uint32_t rank) { return *ranks_[rank]->transport; }

@@ -49,6 +49,10 @@ struct HostsShape {
     [[nodiscard]] std::string text() const;
 };
 
+/// One host's arena as each of its ranks has it.
+[[nodiscard]] std::vector<std::shared_ptr<collectives::Arena>> arenas_of(std::uint32_t members,
+                                                                         const HostsShape& shape);
+
 /// The ranks of several hosts, each host with an arena of its own, that do the same batches one after the other. Inputs
 /// are random bits; what is in place or in the arena, and in which order everything happens, is drawn. A rank whose
 /// batch is done writes over its tensors at once.
@@ -67,6 +71,8 @@ public:
     /// for each other.
     [[nodiscard]] bool run(std::mt19937& random);
     [[nodiscard]] collectives::HierarchicalCommunicator& communicator(std::uint32_t rank);
+    /// As after an abort: abandons the rank's communicator, and destroys it.
+    void lose(std::uint32_t rank);
     [[nodiscard]] DelayedTransport& transport(std::uint32_t rank);
 
     /// The first thing that is not as it should be; "" if there is none.
