@@ -9,38 +9,17 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 #include "base/assert.hpp"
+#include "ops/integers-inl.hpp"
 #include "ops/pass.hpp"
 
 namespace rueda::ops {
 namespace {
 
-__extension__ using Int128 = __int128;
-
 /// Elements worked on at a time: 4 KiB of 128-bit sums, 2 KiB of 64-bit ones.
 constexpr std::size_t kBlock = 256;
-
-/// The sum of as many sources as there can be processes (2^22 on Linux) fits.
-template <class T>
-using Wide = std::conditional_t<sizeof(T) == 1, std::int32_t, std::conditional_t<sizeof(T) == 4, std::int64_t, Int128>>;
-
-/// `value` without its fraction, or the nearest value of T where it has none like it; 0 for NaN.
-template <class T>
-T truncated(double value) {
-    // The first double above the range; exact, as it is a power of two.
-    // NOLINTNEXTLINE(bugprone-integer-division): the halves of an integer, before it becomes a double
-    constexpr double kEnd = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2.0;
-    if (value >= kEnd) {
-        return std::numeric_limits<T>::max();
-    }
-    if (value <= static_cast<double>(std::numeric_limits<T>::min())) {
-        return std::numeric_limits<T>::min();
-    }
-    return value == value ? static_cast<T>(value) : T{0};
-}
 
 /// Combines in the integers modulo 2^bits where the operation is a sum or a product.
 template <class A>
@@ -60,18 +39,6 @@ A combine(ReduceOp op, A a, A b) {
             break;
     }
     return static_cast<A>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
-}
-
-/// A 128-bit division calls into the compiler's library, a 64-bit one is an instruction: most sums need only that.
-template <class T>
-T quotient(Wide<T> sum, int divisor) {
-    if constexpr (sizeof(T) == 8) {
-        const auto narrow = static_cast<std::int64_t>(sum);
-        if (narrow == sum) {
-            return narrow / divisor;
-        }
-    }
-    return static_cast<T>(sum / divisor);
 }
 
 template <class T>
@@ -113,9 +80,7 @@ private:
             }
         }
         for (std::size_t i = 0; i < length; ++i) {
-            values_[i] = reduction_.postscale == 1.0
-                             ? quotient<T>(sums[i], reduction_.divisor)
-                             : truncated<T>(static_cast<double>(sums[i]) * reduction_.postscale / reduction_.divisor);
+            values_[i] = average_of<T>(sums[i], reduction_);
         }
     }
 

@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "collectives/rows.hpp"
+#include "ops/exact_sums.hpp"
 
 namespace rueda::collectives {
 namespace {
@@ -19,7 +20,8 @@ constexpr std::uint64_t kPieceOfOne = 64 * 1024;
 /// Places for staging: two overlap staging and combining; with four, who is late for a moment is not waited for.
 constexpr std::uint64_t kMostStagingPlaces = 4;
 constexpr std::uint64_t kLeastWorthAPlace = 1024;
-constexpr std::uint64_t kLargestElement = 8;
+/// Two words.
+constexpr std::uint64_t kLargestElement = 16;
 
 }  // namespace
 
@@ -52,12 +54,11 @@ void HierarchicalAllreduceTask::begin(const Batch& batch) {
     chunks_.clear();
     reductions_.clear();
     for (std::uint32_t i = 0; i < batch.segments.size(); ++i) {
-        const Segment& segment = batch.segments[i];
-        reductions_.push_back(in_partials(segment.reduction(set_.hosts.size())));
         const std::uint64_t rows =
             batch.operation == Operation::reducescatter ? static_cast<std::uint64_t>(batch.rows[0]) : 1;
-        if (segment.bytes() * rows > 0) {
-            chunks_.add(i, segment.bytes() * rows);
+        reductions_.push_back(in_partials(reduction(i)));
+        if (const std::uint64_t elements = rows * batch.segments[i].count; elements > 0) {
+            chunks_.add(i, elements * carried_bytes(reduction(i)));
         }
     }
     chunk_count_ = chunks_.count();
@@ -107,9 +108,26 @@ const Location& HierarchicalAllreduceTask::location(std::uint32_t segment, std::
     return batch_.locations[std::size_t{segment} * set_.members + member];
 }
 
+const std::byte* HierarchicalAllreduceTask::resident_input(std::uint32_t segment, std::uint32_t member) const {
+    return reductions_[segment].in_words ? nullptr : location(segment, member).input;
+}
+
 /// Rows of a reducescatter everybody fetches for itself.
 bool HierarchicalAllreduceTask::writes_directly(std::uint32_t segment, std::uint32_t member) const {
-    return batch_.operation == Operation::allreduce && location(segment, member).output != nullptr;
+    return batch_.operation == Operation::allreduce && !reductions_[segment].in_words &&
+           location(segment, member).output != nullptr;
+}
+
+void HierarchicalAllreduceTask::load_input(std::uint32_t segment, std::uint64_t offset, std::byte* place,
+                                           std::uint64_t bytes) const {
+    const std::byte* const input = batch_.segments[segment].input;
+    if (!reductions_[segment].in_words) {
+        ops::copy(place, input + offset, bytes);
+        return;
+    }
+    const ops::Reduction whole = reduction(segment);
+    const std::uint64_t element = carried_bytes(whole);
+    ops::to_words(whole, input + offset / element * size_of(whole.dtype), place, bytes / element);
 }
 
 // ---- steps ----------------------------------------------------------------------------------------------------------
@@ -186,13 +204,13 @@ void HierarchicalAllreduceTask::stage() {
         }
         std::byte* const place = staged(set_.rank, lane, number);
         chunks_.map_of(staging_.chunk)
-            .for_each_piece(
-                range, [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
-                    if (location(segment, set_.rank).input == nullptr) {
-                        ops::copy(place + (at - range.begin), batch_.segments[segment].input + offset, bytes);
-                        work_ += bytes;
-                    }
-                });
+            .for_each_piece(range,
+                            [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+                                if (resident_input(segment, set_.rank) == nullptr) {
+                                    load_input(segment, offset, place + (at - range.begin), bytes);
+                                    work_ += bytes;
+                                }
+                            });
     }
     advance(staging_);
     set_.publish(set_.mine().staged, number + 1);
@@ -212,10 +230,15 @@ void HierarchicalAllreduceTask::combine() {
         .for_each_piece(range, [&](std::uint32_t index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
             std::array<const std::byte*, base::kMaxLocalRanks> sources{};
             for (std::uint32_t member = 0; member < set_.members; ++member) {
-                const std::byte* const resident = location(index, member).input;
+                const std::byte* const resident = resident_input(index, member);
                 sources[member] = member == set_.rank   ? batch_.segments[index].input + offset
                                   : resident != nullptr ? resident + offset
                                                         : staged(member, set_.rank, number) + (at - range.begin);
+            }
+            if (reductions_[index].in_words) {
+                own_words_.resize(piece_bytes_);
+                load_input(index, offset, own_words_.data(), bytes);
+                sources[set_.rank] = own_words_.data();
             }
             std::byte* const to = partials + (at - range.begin);
             const ops::Reduction& reduction = reductions_[index].within;
@@ -306,24 +329,33 @@ void HierarchicalAllreduceTask::fetch() {
     }
 }
 
-/// Bytes of a segment that this rank's output has room for.
-Range HierarchicalAllreduceTask::kept(const Segment& segment) const {
+/// What of a segment this rank's output has room for.
+Range HierarchicalAllreduceTask::kept(std::uint32_t segment) const {
+    const std::uint64_t row = batch_.segments[segment].count * carried_bytes(reduction(segment));
     if (batch_.operation == Operation::allreduce) {
-        return {0, segment.bytes()};
+        return {0, row};
     }
     const Rows rows = rows_of_member(batch_.rows[0], set_.hosts.my_rank(), set_.hosts.size());
-    return {static_cast<std::uint64_t>(rows.begin) * segment.bytes(),
-            static_cast<std::uint64_t>(rows.begin + rows.count) * segment.bytes()};
+    return {static_cast<std::uint64_t>(rows.begin) * row, static_cast<std::uint64_t>(rows.begin + rows.count) * row};
 }
 
 void HierarchicalAllreduceTask::write_output(std::uint32_t segment, std::uint64_t offset, const std::byte* result,
                                              std::uint64_t bytes) const {
-    const Range keep = kept(batch_.segments[segment]);
+    const Range keep = kept(segment);
     const std::uint64_t begin = std::max(offset, keep.begin);
     const std::uint64_t end = std::min(offset + bytes, keep.end);
-    if (begin < end) {
-        ops::copy(batch_.segments[segment].output + (begin - keep.begin), result + (begin - offset), end - begin);
+    if (begin >= end) {
+        return;
     }
+    std::byte* const output = batch_.segments[segment].output;
+    if (!reductions_[segment].in_words) {
+        ops::copy(output + (begin - keep.begin), result + (begin - offset), end - begin);
+        return;
+    }
+    const ops::Reduction whole = reduction(segment);
+    const std::uint64_t element = carried_bytes(whole);
+    ops::average_words(whole, result + (begin - offset), output + (begin - keep.begin) / element * size_of(whole.dtype),
+                       (end - begin) / element);
 }
 
 }  // namespace rueda::collectives

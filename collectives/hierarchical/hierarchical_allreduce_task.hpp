@@ -68,9 +68,15 @@ private:
     [[nodiscard]] std::byte* staged(std::uint32_t member, std::uint32_t lane, std::uint64_t number) const;
     [[nodiscard]] std::byte* delivered(std::uint32_t lane, std::uint64_t number) const;
     [[nodiscard]] const Location& location(std::uint32_t segment, std::uint32_t member) const;
+    [[nodiscard]] ops::Reduction reduction(std::uint32_t segment) const {
+        return batch_.segments[segment].reduction(set_.hosts.size());
+    }
+    /// Offsets and bytes are those of the way, here and below. Null: not in the arena.
+    [[nodiscard]] const std::byte* resident_input(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool writes_directly(std::uint32_t segment, std::uint32_t member) const;
+    void load_input(std::uint32_t segment, std::uint64_t offset, std::byte* place, std::uint64_t bytes) const;
     void write_output(std::uint32_t segment, std::uint64_t offset, const std::byte* result, std::uint64_t bytes) const;
-    [[nodiscard]] Range kept(const Segment& segment) const;
+    [[nodiscard]] Range kept(std::uint32_t segment) const;
 
     HierarchicalSet& set_;
     Batch batch_;
@@ -78,6 +84,7 @@ private:
     LanePipeline pipeline_;
     std::vector<PartialReduction> reductions_;  // by segment
     std::uint64_t chunk_count_ = 0;
+    std::vector<std::byte> own_words_;  // a piece of my input
 
     std::uint64_t piece_bytes_ = 0;      // of one lane
     std::uint64_t staging_places_ = 0;   // in the first half of a rank's cells, each with a piece for every lane

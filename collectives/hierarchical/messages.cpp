@@ -42,25 +42,25 @@ std::byte* Messages::allocate(std::size_t bytes) {
 
 Message Messages::send(std::uint32_t rank, std::span<const std::byte> bytes) {
     if (!failure_.is_ok()) {
-        return {0, true};
+        return {.under_way = true};
     }
-    return started(transport_.send(static_cast<int>(rank), Transport::Channel::data, bytes));
+    return started(rank, bytes.size(), transport_.send(static_cast<int>(rank), Transport::Channel::data, bytes));
 }
 
 Message Messages::receive(std::uint32_t rank, std::span<std::byte> room) {
     if (!failure_.is_ok()) {
-        return {0, true};
+        return {.under_way = true};
     }
-    return started(transport_.receive(static_cast<int>(rank), Transport::Channel::data, room));
+    return started(rank, room.size(), transport_.receive(static_cast<int>(rank), Transport::Channel::data, room));
 }
 
-Message Messages::started(Result<Transport::Ticket> ticket) {
+Message Messages::started(std::uint32_t rank, std::size_t bytes, Result<Transport::Ticket> ticket) {
     if (!ticket.is_ok()) {
         failure_ = ticket.status();
-        return {0, true};
+        return {.under_way = true};
     }
     ++under_way_;
-    return {ticket.value(), true};
+    return {ticket.value(), bytes, rank, true};
 }
 
 bool Messages::has_ended(Message& message) {
@@ -80,7 +80,14 @@ bool Messages::has_ended(Message& message) {
     }
     message.under_way = false;
     --under_way_;
-    return true;
+    if (*bytes.value() != message.bytes) {
+        failure_ =
+            rueda::failure(ErrorCode::aborted,
+                           "a message between this rank and rank {} has {} bytes instead of {}: do all ranks have "
+                           "the same settings?",
+                           message.rank, *bytes.value(), message.bytes);
+    }
+    return failure_.is_ok();
 }
 
 }  // namespace rueda::collectives

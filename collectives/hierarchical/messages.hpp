@@ -16,6 +16,8 @@ namespace rueda::collectives {
 /// A message under way, or one that has ended.
 struct Message {
     Transport::Ticket ticket = 0;
+    std::size_t bytes = 0;
+    std::uint32_t rank = 0;  ///< the other one
     bool under_way = false;
 };
 
@@ -36,7 +38,7 @@ public:
 
     /// `bytes` lie in allocated room.
     [[nodiscard]] Message send(std::uint32_t rank, std::span<const std::byte> bytes);
-    /// So does `room`, all of which the message fills.
+    /// So does `room`, all of which the message fills: one that does not is a failure.
     [[nodiscard]] Message receive(std::uint32_t rank, std::span<std::byte> room);
     /// Whether it has ended, which one that was never under way has.
     [[nodiscard]] bool has_ended(Message& message);
@@ -47,7 +49,7 @@ public:
     void abandon();
 
 private:
-    [[nodiscard]] Message started(Result<Transport::Ticket> ticket);
+    [[nodiscard]] Message started(std::uint32_t rank, std::size_t bytes, Result<Transport::Ticket> ticket);
 
     Transport& transport_;
     std::vector<std::unique_ptr<std::byte[]>> memory_;

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <cstdint>
+
 #include "ops/reduce.hpp"
 
 namespace rueda::collectives {
@@ -10,14 +12,20 @@ namespace rueda::collectives {
 ///
 /// The factor before belongs to the inputs; the one after, and the division of an average, to the result, and are
 /// applied once. But of a sum or an average of float16, whose range ends at 65504, they are applied to the partials
-/// (ops::levels_of). Partials of integers wrap: an average is exact as long as no host's sum leaves the dtype's range,
-/// nor, of a small tensor, that of several hosts.
+/// (ops::levels_of).
+///
+/// An average of integers divides the exact sum, which the dtype cannot hold: its elements are carried as words
+/// (ops/exact_sums.hpp) from the inputs to the outputs, and on their way are nothing but int64 that are added.
 struct PartialReduction {
     ops::Reduction within;   ///< a host's inputs, by rank
     ops::Reduction between;  ///< partials, to another partial
     ops::Reduction last;     ///< partials, to the result
+    bool in_words = false;
 };
 
 [[nodiscard]] PartialReduction in_partials(const ops::Reduction& reduction);
+
+/// Of an element, on the way.
+[[nodiscard]] std::uint64_t carried_bytes(const ops::Reduction& reduction);
 
 }  // namespace rueda::collectives

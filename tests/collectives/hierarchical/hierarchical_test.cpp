@@ -157,6 +157,19 @@ TEST_CASE("operations of several hosts follow each other through the same cells"
     }
 }
 
+TEST_CASE("the smallest cells over several hosts", "[unit]") {
+    constexpr Operation kOperations[] = {Operation::allreduce, Operation::allgather, Operation::alltoall};
+    const HostOf layout{0, 0, 0, 0, 1, 1, 1, 1};
+    const HostsShape shape{layout, 64, 2, Residency::none, {512, false, 64}, 1};  // an element of each in a cell
+    std::mt19937 random(3);
+    std::vector<BatchPlan> batches;
+    for (const DType dtype : ops::test::kDTypes) {
+        batches.push_back({Operation::allreduce, {{dtype, ReduceOp::average, 333, 1.0, 1.0}}, 0, {}, {}, {}});
+        batches.push_back(any_of(kOperations[random() % 3], 8, random));
+    }
+    check(shape, batches, 3);
+}
+
 TEST_CASE("chunks of the usual size over several hosts", "[unit]") {
     for (const HostOf& layout : {HostOf{0, 1}, HostOf{0, 0, 1, 1}, HostOf{0, 1, 1, 2}}) {
         for (const bool ring : {false, true}) {
@@ -213,6 +226,16 @@ TEST_CASE("a failure of the transport is kept, and nothing goes on", "[unit]") {
         }
         CHECK(hosts.communicator(0).failed().code() == ErrorCode::aborted);
     }
+}
+
+TEST_CASE("a message of another size than expected is a failure", "[unit]") {
+    BatchPlan plan{Operation::broadcast, {{DType::uint8, ReduceOp::sum, 100}}, 1, {}, {}, {}};
+    HostsOfThreads hosts(few({0, 1}), {plan}, 1);
+    const std::vector<std::byte> wrong(99);
+    REQUIRE(hosts.transport(1).inner().send(0, collectives::Transport::Channel::data, wrong).is_ok());
+    CHECK(step_while_possible(hosts, 0) == StepResult::waiting);
+    CHECK(hosts.communicator(0).failed().message() ==
+          "a message between this rank and rank 1 has 99 bytes instead of 100: do all ranks have the same settings?");
 }
 
 TEST_CASE("the room of a message under way outlives an abandoned communicator", "[unit]") {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+// What integers need on the way to an average or a scaled value. For the sources of this folder.
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "ops/reduce.hpp"
+
+namespace rueda::ops {
+
+__extension__ using Int128 = __int128;
+
+/// The sum of as many sources as there can be processes (2^22 on Linux) fits.
+template <class T>
+using Wide = std::conditional_t<sizeof(T) == 1, std::int32_t, std::conditional_t<sizeof(T) == 4, std::int64_t, Int128>>;
+
+/// `value` without its fraction, or the nearest value of T where it has none like it; 0 for NaN.
+template <class T>
+T truncated(double value) {
+    // The first double above the range; exact, as it is a power of two.
+    // NOLINTNEXTLINE(bugprone-integer-division): the halves of an integer, before it becomes a double
+    constexpr double kEnd = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2.0;
+    if (value >= kEnd) {
+        return std::numeric_limits<T>::max();
+    }
+    if (value <= static_cast<double>(std::numeric_limits<T>::min())) {
+        return std::numeric_limits<T>::min();
+    }
+    return value == value ? static_cast<T>(value) : T{0};
+}
+
+/// A 128-bit division calls into the compiler's library, a 64-bit one is an instruction: most sums need only that.
+template <class T>
+T quotient(Wide<T> sum, int divisor) {
+    if constexpr (sizeof(T) == 8) {
+        const auto narrow = static_cast<std::int64_t>(sum);
+        if (narrow == sum) {
+            return narrow / divisor;
+        }
+    }
+    return static_cast<T>(sum / divisor);
+}
+
+/// An average's result from the exact sum.
+template <class T>
+T average_of(Wide<T> sum, const Reduction& reduction) {
+    return reduction.postscale == 1.0
+               ? quotient<T>(sum, reduction.divisor)
+               : truncated<T>(static_cast<double>(sum) * reduction.postscale / reduction.divisor);
+}
+
+}  // namespace rueda::ops
