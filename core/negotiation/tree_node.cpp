@@ -132,7 +132,7 @@ Status TreeNode::receive(std::uint32_t from_host, const TreeMessage& message) {
     if (const auto* abort = std::get_if<AbortMessage>(&message)) {
         return {ErrorCode::aborted, abort->text};
     }
-    const Status status = take(from_host, message);
+    Status status = take(from_host, message);
     if (status.is_ok()) {
         return status;
     }

@@ -35,15 +35,16 @@ std::size_t known_bytes(const UpMessage& message) {
     return bytes;
 }
 
-/// Hosts 0 to 3 in a chain; host 1 has announced "a" and an operation without a name, with and without claims.
-void take_in(std::uint32_t from, const TreeMessage& message) {
-    TreeNode node({.host = 1, .shape = {kHosts, 1}, .host_of = {0, 0, 1, 1, 2, 2, 3, 3}});
-    Metadata metadata;
-    node.announce({{0, "a", std::nullopt}, {{metadata, {{2, 3}}}}, {}});
-    node.announce({{0, "", 0}, {{metadata, {{2, 3}}}}, {}});
+/// Hosts 0 to 3 in a chain, two ranks each; `host` has announced "a" and an operation without a name.
+void take_in(std::uint32_t host, std::uint32_t from, const TreeMessage& message) {
+    TreeNode node({.host = host, .shape = {kHosts, 1}, .host_of = {0, 0, 1, 1, 2, 2, 3, 3}});
+    const auto first = static_cast<std::int32_t>(2 * host);
+    node.announce({{0, "a", std::nullopt}, {{Metadata(), {{first, first + 1}}}}, {}});
+    node.announce({{0, "", 0}, {{Metadata(), {{first, first + 1}}}}, {}});
+    (void)node.next_message(host - 1);
     const bool accepted = node.receive(from, message).is_ok();
     expect(accepted == node.status().is_ok() || std::holds_alternative<AbortMessage>(message));
-    for (const std::uint32_t to : {0U, 2U}) {
+    for (const std::uint32_t to : {host - 1, host + 1}) {
         while (const auto next = node.next_message(to)) {
             expect(parse_tree_message(encode(*next), kRanks, kHosts).is_ok());
         }
@@ -67,7 +68,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (const auto* up = std::get_if<UpMessage>(&message.value())) {
         expect(known_bytes(*up) == size);
     }
-    take_in(0, message.value());
-    take_in(2, message.value());
+    take_in(0, 1, message.value());
+    take_in(1, 2, message.value());
+    take_in(1, 0, message.value());
+    take_in(3, 2, message.value());
     return 0;
 }
