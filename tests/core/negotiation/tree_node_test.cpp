@@ -513,6 +513,19 @@ TEST_CASE("an announcement that crosses the news of the shutdown is ignored by a
     CHECK(leaders.only_decision().kind == DecisionKind::closed);
 }
 
+TEST_CASE("what a host had not yet sent when it learns of the shutdown it does not send any more") {
+    Leaders leaders({.hosts = 2, .ranks_per_host = 2});
+    leaders.announce(1, by_name("x"), allreduce_of({3}));
+    const auto first = leaders[1].next_message(0);
+    REQUIRE(first.has_value());
+    leaders.announce(1, by_name("y"), allreduce_of({3}));
+    leaders[1].shut_down(2);
+    leaders[0].shut_down(0);
+    REQUIRE(leaders.deliver(1, 0, *first).is_ok());
+    CHECK(leaders.run() == 1);  // the news and the acknowledgement, and nothing up
+    CHECK(leaders.only_decision().rank == 0);
+}
+
 TEST_CASE("what was announced before a shutdown of the same host is counted before it") {
     Leaders leaders({.hosts = 2});
     leaders.announce(0, by_name("x"), allreduce_of({3}));
