@@ -29,7 +29,7 @@ void to_words_of(double prescale, const std::byte* elements, std::byte* words, s
             parts[0] = value >> kHalf;
             parts[1] = value - (parts[0] << kHalf);
         } else {
-            parts[0] = value;
+            parts[0] = +value;  // of a small type as int: its sign goes along
         }
         std::memcpy(words + i * sizeof(parts), parts, sizeof(parts));
     }
