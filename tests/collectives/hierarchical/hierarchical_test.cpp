@@ -22,14 +22,15 @@ using collectives::StepResult;
 using HostOf = std::vector<std::uint32_t>;
 
 const std::vector<HostOf> kLayouts = {
-    {0, 1},                    // one rank on each
-    {0, 0, 1, 1},              // two
-    {0, 1, 1, 2, 2, 2},        // unequal: one lane
-    {0, 0, 0, 1, 1, 2, 2, 2},  // unequal: two lanes
-    {0, 1, 2, 3, 4},           // five of one
-    {0, 1, 0, 1},              // not one after the other
-    {0, 1, 2, 1, 0, 2, 2},     //
-    {0, 0, 0},                 // a single host
+    {0, 1},                                         // one rank on each
+    {0, 0, 1, 1},                                   // two
+    {0, 1, 1, 2, 2, 2},                             // unequal: one lane
+    {0, 0, 0, 1, 1, 2, 2, 2},                       // unequal: two lanes
+    {0, 1, 2, 3, 4},                                // five of one
+    {0, 1, 0, 1},                                   // not one after the other
+    {0, 1, 2, 1, 0, 2, 2},                          //
+    {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 6},  // seven hosts
+    {0, 0, 0},                                      // a single host
 };
 
 /// With tiny chunks a small tensor takes every way that a large one does.
