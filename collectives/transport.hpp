@@ -36,6 +36,9 @@ public:
     [[nodiscard]] virtual Result<Ticket> receive(int rank, Channel channel, std::span<std::byte> room) = 0;
     /// The bytes of the message once it has left or is there; the ticket is used up then. Empty: still under way.
     [[nodiscard]] virtual Result<std::optional<std::size_t>> test(Ticket ticket) = 0;
+    /// A message that has left, for us, may still lie in MPI, which moves it only while it is called (a connection that is
+    /// being made, a full socket): to be called now and then by who has sent something and asks for nothing.
+    [[nodiscard]] virtual Status progress() { return {}; }
     /// After an abort: nothing is asked of MPI any more, and every later call fails. What is under way may be written
     /// or read for as long as the process lives: its memory must stay.
     virtual void abandon() = 0;

@@ -49,6 +49,11 @@ Result<std::optional<std::size_t>> MpiTransport::test(Ticket ticket) {
     return ask(place);
 }
 
+Status MpiTransport::progress() {
+    RUEDA_RETURN_IF_FAILED(check_open("messages to", rank_ == 0 ? 1 : 0, 0));
+    return mpi_->probe(communicator_).status();  // whatever it finds: any call moves what MPI holds
+}
+
 void MpiTransport::abandon() {
     fail(failure(ErrorCode::aborted, "the job has ended: rank {} sends and receives no more messages", rank_));
 }

@@ -34,6 +34,7 @@ public:
 
     Result<Ticket> send(int rank, Channel channel, std::span<const std::byte> bytes) override;
     Result<Ticket> receive(int rank, Channel channel, std::span<std::byte> room) override;
+    Status progress() override;
     Result<std::optional<std::size_t>> test(Ticket ticket) override;
     void abandon() override;
 

@@ -621,6 +621,9 @@ Turn ProcessSet::take_turn(bool urgent) {
         retry_deferred();
     }
     const bool led = leader_ != nullptr && turn_leader();
+    if (transport_ != nullptr && leader_ == nullptr && task_ == nullptr) {
+        turn_transport();
+    }
     const bool moved =
         (direct_.load(std::memory_order_seq_cst) != nullptr && turn_direct() != DirectState::waiting) || led;
     // Also then: who makes one such operation after the other would leave the log unread.
@@ -639,6 +642,17 @@ bool ProcessSet::turn_leader() {
         announced_more(Urgency::driving);
     }
     return moved.value().anything;
+}
+
+/// What this rank's last task has sent may still lie in MPI, though the task is done; a leader asks for messages
+/// always.
+void ProcessSet::turn_transport() {
+    if (arena_->control().abort.raised()) {
+        return;
+    }
+    if (const Status moved = transport_->progress(); !moved.is_ok()) {
+        raise(moved.code(), moved.message());
+    }
 }
 
 Turn ProcessSet::turn_task() {
@@ -1168,6 +1182,10 @@ Result<std::byte*> ProcessSet::allocate_output(TensorEntry& entry, std::int64_t 
 }
 
 void ProcessSet::finish_batch() {
+    constexpr std::int64_t kSendingNs = 1'000'000'000;
+    if (transport_ != nullptr && task_ != nullptr) {
+        sending_until_ns_.store(base::coarse_monotonic_ns() + kSendingNs, std::memory_order_relaxed);
+    }
     task_ = nullptr;
     advance_to(task_end_);
     for (TensorEntry* entry : batch_entries_) {

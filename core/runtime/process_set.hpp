@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/config.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/hierarchical/hierarchical_communicator.hpp"
@@ -108,7 +109,10 @@ public:
         return task_ != nullptr || has_deferred() || has_unread() || (leader_ != nullptr && leader_->has_work());
     }
     /// Nobody tells of what comes from other hosts: this rank has to look now and then, also while nothing is pending.
-    [[nodiscard]] bool has_to_poll() const { return leader_ != nullptr && !leader_->has_left(); }
+    [[nodiscard]] bool has_to_poll() const {
+        return leader_ != nullptr ? !leader_->has_left()
+                                  : base::coarse_monotonic_ns() < sending_until_ns_.load(std::memory_order_relaxed);
+    }
     /// The log goes on. Also without the crank.
     [[nodiscard]] bool has_unread() const { return log_.is_published(next_.load(std::memory_order_relaxed)); }
     /// Something waits for room in the mailbox, for which nobody rings, or for its slot.
@@ -202,6 +206,7 @@ private:
     Turn take_turn(bool urgent);
     Turn turn_task();
     bool turn_leader();
+    void turn_transport();
     Turn take_log_turn(bool urgent);
     Turn handle_entry(std::uint64_t position);
     Turn start_batch(std::uint64_t position, bool urgent);
@@ -286,6 +291,8 @@ private:
     // Of whoever holds the crank. `next_` is read by announcing threads, as a hint.
     std::atomic<std::uint64_t> next_{0};
     TensorEntry* at_once_ = nullptr;  // announced directly by who holds the crank, and not among pending() yet
+    /// Who has sent something looks after it for so long, often; later, whenever it has the crank anyway.
+    std::atomic<std::int64_t> sending_until_ns_{0};
     collectives::Task* task_ = nullptr;
     std::uint64_t task_end_ = 0;
     std::uint64_t open_since_position_ = ~std::uint64_t{0};
