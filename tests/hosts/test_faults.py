@@ -22,14 +22,14 @@ class Faults(HostsTest):
         super().setUp()
         self.hosts = None
 
-    def start(self, *layout):
+    def start(self, *layout, flags=SURVIVING):
         """A job in the middle of its steps."""
         self.hosts = test_hosts.Hosts(len(layout))
         self.addCleanup(self.hosts.close)
         self.ranks = range(sum(layout))
         self.job = self.hosts.popen(
             0,
-            mpirun(self.hosts, layout, [HOSTS_RANK, "steps", self.folder], SURVIVING),
+            mpirun(self.hosts, layout, [HOSTS_RANK, "steps", self.folder], flags),
             env=ENVIRONMENT,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
@@ -52,11 +52,14 @@ class Faults(HostsTest):
     def pid(self, rank):
         return int(self.lines(rank)[0].split()[1])
 
-    def errors(self, survivors, begin):
-        """The error of every survivor, which it had in time."""
+    def errors(self, survivors, begin, partners=()):
+        """The error of every survivor, which it had in time. Open MPI 4 ends a process, without a word, when a connection
+        breaks in the middle of its message: of those that exchange data with the victim, some may be gone."""
         deadline = begin + LIMIT + 1
         errors = {}
+        survivors = list(survivors)
         while len(errors) < len(survivors) and time.time() < deadline:
+            survivors = [rank for rank in survivors if rank in errors or rank not in partners or self.is_alive(rank)]
             for rank in survivors:
                 if (lines := self.lines(rank))[-1].startswith("error "):
                     errors[rank] = lines[-1].split(" ", 2)[1:]
@@ -67,40 +70,50 @@ class Faults(HostsTest):
             self.assertTrue(message.startswith("Aborted: "), f"rank {rank}: {message}")
         return {rank: message for rank, (_, message) in errors.items()}
 
-    def finish(self):
-        """Lets the survivors end; they end, and so does the launcher."""
-        (self.folder / "done").write_text("")
-        self.job.communicate(timeout=30)
-        self.expect_empty_hosts()
+    def ranks_left(self):
+        return [line for line in self.hosts.processes().values() if line.split(" ")[0] == HOSTS_RANK]
 
-    def kill(self, victim, *layout):
+    def is_alive(self, rank):
+        return self.pid(rank) in self.hosts.processes()
+
+    def finish(self):
+        """Lets the survivors end: they do, by themselves. mpirun waits for ever for one that was killed on another host
+        (seen with Open MPI 4.1.4), and its daemons for those that are cut off; ending them is ruedarun's task."""
+        (self.folder / "done").write_text("")
+        deadline = time.monotonic() + 10
+        while self.ranks_left() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertEqual(self.ranks_left(), [])
+        self.job.kill()
+
+    def kill(self, victim, *layout, partners=()):
         self.start(*layout)
         begin = time.time()
         os.kill(self.pid(victim), signal.SIGKILL)
-        errors = self.errors([rank for rank in self.ranks if rank != victim], begin)
+        errors = self.errors([rank for rank in self.ranks if rank != victim], begin, partners)
         self.finish()
         return errors
 
     def test_a_rank_that_is_no_leader_is_killed(self):
-        for rank, message in self.kill(3, 2, 2).items():
-            self.assertIn("rank 3", message, f"rank {rank}")
+        for rank, message in self.kill(3, 2, 2, partners=[1]).items():
+            self.assertRegex(message, "rank 3" if rank == 2 else "rank 3|rank 1", f"rank {rank}")
 
     def test_on_the_host_of_the_root_too(self):
-        for rank, message in self.kill(1, 2, 2).items():
-            self.assertIn("rank 1", message, f"rank {rank}")
+        for rank, message in self.kill(1, 2, 2, partners=[3]).items():
+            self.assertRegex(message, "rank 1" if rank == 0 else "rank 1|rank 3", f"rank {rank}")
 
     def test_a_leader_is_killed(self):
-        errors = self.kill(2, 2, 2)
+        errors = self.kill(2, 2, 2, partners=[0])
         self.assertIn("rank 2", errors[3])
-        for rank in (0, 1):
+        for rank in {0, 1} & set(errors):
             # Its host is not heard of any more, or the connection to it breaks, whichever comes first.
-            self.assertRegex(errors[rank], "rank 2|rueda-h1", f"rank {rank}")
+            self.assertRegex(errors[rank], "rank 2|rueda-h1|rank 0 ", f"rank {rank}")
 
     def test_the_root_is_killed(self):
-        errors = self.kill(0, 2, 1, 1)
+        errors = self.kill(0, 2, 1, 1, partners=[2, 3])
         self.assertIn("rank 0", errors[1])
-        for rank in (2, 3):
-            self.assertRegex(errors[rank], "rank 0|rueda-h0", f"rank {rank}")
+        for rank in {2, 3} & set(errors):
+            self.assertRegex(errors[rank], "rank 0|rueda-h0|rank [23] ", f"rank {rank}")
 
     def test_a_host_is_cut_off(self):
         self.start(2, 2)
@@ -108,10 +121,10 @@ class Faults(HostsTest):
         self.hosts.unplug(1)
         errors = self.errors(self.ranks, begin)
         for rank in (0, 1):
-            self.assertRegex(errors[rank], r"host rueda-h1 \(ranks 2-3\) has not answered for 3\.\d s", f"rank {rank}")
+            self.assertRegex(errors[rank], r"host rueda-h1 \(ranks 2, 3\) has not answered for 3\.\d s", f"rank {rank}")
         for rank in (2, 3):
-            self.assertRegex(errors[rank], r"host rueda-h0 \(ranks 0-1\) has not answered for 3\.\d s", f"rank {rank}")
-        self.end_what_mpirun_cannot_reach()
+            self.assertRegex(errors[rank], r"host rueda-h0 \(ranks 0, 1\) has not answered for 3\.\d s", f"rank {rank}")
+        self.finish()
 
     def test_all_other_hosts_hear_of_one_that_is_cut_off(self):
         self.start(1, 1, 1)
@@ -121,18 +134,15 @@ class Faults(HostsTest):
         for rank in (0, 1):
             self.assertIn("rueda-h2", errors[rank], f"rank {rank}")
         self.assertIn("rueda-h0", errors[2])
-        self.end_what_mpirun_cannot_reach()
+        self.finish()
 
-    def end_what_mpirun_cannot_reach(self):
-        """The ranks end by themselves; the launcher's daemons may wait for each other for long."""
-        (self.folder / "done").write_text("")
-        deadline = time.monotonic() + 10
-        while self.ranks_left() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.assertEqual(self.ranks_left(), [])
-
-    def ranks_left(self):
-        return [line for line in self.hosts.processes().values() if line.split(" ")[0] == HOSTS_RANK]
+    def test_plain_mpirun_ends_the_others_after_rueda_has_said_why(self):
+        self.start(2, 2, flags=())
+        os.kill(self.pid(3), signal.SIGKILL)
+        output, _ = self.job.communicate(timeout=TIMEOUT)
+        self.assertNotEqual(self.job.returncode, 0)
+        self.assertRegex(output, rf"E rueda\] \[rank \d\]: rank 3 \(pid {self.pid(3)}\) died")
+        self.expect_empty_hosts()
 
     def test_the_launcher_is_killed(self):
         self.start(2, 2)
