@@ -45,7 +45,8 @@ NetworkChunks::NetworkChunks(std::uint32_t hosts, std::uint32_t lanes, const Hie
     const std::uint32_t rooms = doubling_rooms(hosts);
     // Partials, what all others send of one part, results; a part is rounded up to a line.
     const std::uint64_t large = 3 * large_share_ + hosts * base::kCacheLine;
-    small_share_ = std::min(large_share_, down_to_lines(large / rooms));
+    // By doubling a whole chunk goes to each partner.
+    small_share_ = std::min({large_share_, down_to_lines(large / rooms), kOfEachHost});
     memory_bytes_ = std::max(large, rooms * small_share_);
     least_of_lane_ = std::min(kLeastOfLane, small_share_);
 }
