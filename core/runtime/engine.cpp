@@ -20,11 +20,14 @@ constexpr std::chrono::milliseconds kSlice{100};
 /// The same while an announcement waits for room in the mailbox: the registrar that makes room rings nobody.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
-/// Pauses between looks for what comes from other hosts: each is twice as long as the one before. While operations are
-/// pending the longest is what a small one takes anyway; without any it is a cost of less than 1 % of a core.
-constexpr std::chrono::microseconds kFirstPollPause{20};
-constexpr std::chrono::microseconds kLongestPollPause{250};
-constexpr std::chrono::microseconds kIdlePollPause{1000};
+/// The pause before the next look for what comes from other hosts, after nothing has come for `still`: a sixteenth of
+/// that, so that it adds little to any wait, up to a millisecond; and more only when seconds have passed, as each look
+/// takes some 40 µs: a leader with nothing to do uses less than 1 % of a core.
+std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
+    using std::chrono::microseconds;
+    return std::max(std::clamp<std::chrono::nanoseconds>(still / 16, microseconds(20), microseconds(1000)),
+                    std::min<std::chrono::nanoseconds>(still / 200, microseconds(5000)));
+}
 
 /// Of one poll: each moves about a chunk, within some tens of µs.
 constexpr int kPollTurns = 64;
@@ -133,14 +136,14 @@ bool Engine::try_take_crank() {
 
 void Engine::release_crank() { crank_.store(false, std::memory_order_seq_cst); }
 
-Turn Engine::turn(bool urgent) {
+Turn Engine::turn(bool urgent, bool asks_others) {
     if (aborted()) [[unlikely]] {
         fail_after_abort();
         return Turn::idle;
     }
-    const Turn turn = set_.step(urgent);
+    const Turn turn = set_.step(urgent, asks_others);
     if (turn == Turn::advanced) {
-        poll_pause_ = {};
+        still_since_ns_ = 0;
         event_.notify();
     }
     return turn;
@@ -148,9 +151,9 @@ Turn Engine::turn(bool urgent) {
 
 /// The crank is held.
 std::chrono::nanoseconds Engine::next_poll() {
-    const std::chrono::nanoseconds longest = set_.pending() > 0 ? kLongestPollPause : kIdlePollPause;
-    poll_pause_ = std::clamp<std::chrono::nanoseconds>(2 * poll_pause_, kFirstPollPause, longest);
-    return poll_pause_;
+    const std::int64_t now = base::monotonic_ns();
+    still_since_ns_ = still_since_ns_ == 0 ? now : still_since_ns_;
+    return poll_pause(std::chrono::nanoseconds(now - still_since_ns_));
 }
 
 /// From here on this rank writes to nobody's memory. Callers get their tensors back when no other rank writes to them
@@ -206,7 +209,9 @@ void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline) {
             backoff.reset();
         } else if (!done() && ((found == Turn::polling && short_of_cores_) || !backoff.pause())) {
             sleep_as_caller(found, done, deadline);
-            backoff.reset();
+            if (!has_to_poll(found)) {
+                backoff.reset();  // rung, most likely; who polls goes on with his pauses until something moves
+            }
         }
     }
 }
@@ -221,7 +226,7 @@ void Engine::sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_p
     const std::uint32_t ticket = block_.attention.caller_ticket();
     block_.attention.set(base::AttentionState::blocked);
     // Whoever publishes from here on rings; what was published before is seen by this turn.
-    if (turn(/*urgent=*/true) != Turn::advanced && !done()) {
+    if (turn(/*urgent=*/true, /*asks_others=*/false) != Turn::advanced && !done()) {
         block_.attention.sleep_as_caller(ticket, timeout);
     }
     block_.attention.set(base::AttentionState::awake);
@@ -405,7 +410,7 @@ void Engine::sleep_in_background(Turn last) {
     }
     const std::uint32_t ticket = block_.attention.background_ticket();
     block_.attention.set(state);
-    const Turn look = turn(/*urgent=*/false);
+    const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
     // A batch that came in between may be held back from now on; a closed one has advanced.
     const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
     const bool nothing_new = look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||

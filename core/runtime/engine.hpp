@@ -87,7 +87,7 @@ private:
     [[nodiscard]] bool finish_or_drive(const Completion& completion);
     template <class Done>
     Status wait_for(Done&& done, double timeout_seconds);
-    [[nodiscard]] Turn turn(bool urgent);
+    [[nodiscard]] Turn turn(bool urgent, bool asks_others = true);
     [[nodiscard]] bool has_to_poll(Turn last) const { return last == Turn::polling || set_.has_to_poll(); }
     [[nodiscard]] std::chrono::nanoseconds next_poll();
     void fail_after_abort();
@@ -120,7 +120,7 @@ private:
     StallMonitor stall_monitor_;
     BatchWatch batch_watch_;
     std::int64_t next_look_ns_ = 0;
-    std::chrono::nanoseconds poll_pause_{0};  // of whoever holds the crank: the last one since something moved
+    std::int64_t still_since_ns_ = 0;  // of whoever holds the crank: nothing has moved since; 0: something has just now
 
     std::atomic<bool> crank_{false};
     std::atomic<bool> turned_away_{false};   // the background thread found the crank taken, and sleeps or is about to

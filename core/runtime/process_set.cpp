@@ -606,9 +606,9 @@ void ProcessSet::fail_deferred(const Status& reason) {
 
 // ---- the crank ------------------------------------------------------------------------------------------------------
 
-Turn ProcessSet::step(bool urgent) {
+Turn ProcessSet::step(bool urgent, bool asks_others) {
     try {
-        return take_turn(urgent);
+        return take_turn(urgent, asks_others);
     } catch (const std::bad_alloc&) {
         // The others count on this rank's share of what is called.
         raise(ErrorCode::resource_exhausted, no_memory_to_go_on_);
@@ -616,12 +616,12 @@ Turn ProcessSet::step(bool urgent) {
     }
 }
 
-Turn ProcessSet::take_turn(bool urgent) {
+Turn ProcessSet::take_turn(bool urgent, bool asks_others) {
     if (deferred_.load(std::memory_order_relaxed)) {
         retry_deferred();
     }
-    const bool led = leader_ != nullptr && turn_leader();
-    if (transport_ != nullptr && leader_ == nullptr && task_ == nullptr) {
+    const bool led = leader_ != nullptr && (asks_others || leader_->has_work()) && turn_leader();
+    if (asks_others && transport_ != nullptr && leader_ == nullptr && task_ == nullptr) {
         turn_transport();
     }
     const bool moved =

@@ -103,8 +103,9 @@ public:
 
     // ---- the crank ------------------------------------------------------------------------------------------------
 
-    /// Does what can be done now. With `urgent`, an open batch is closed at once.
-    Turn step(bool urgent);
+    /// Does what can be done now. With `urgent`, an open batch is closed at once. Without `asks_others`, only what this
+    /// host tells of is looked at: just after a turn with it, before a sleep.
+    Turn step(bool urgent, bool asks_others = true);
     [[nodiscard]] bool has_work() const {
         return task_ != nullptr || has_deferred() || has_unread() || (leader_ != nullptr && leader_->has_work());
     }
@@ -203,7 +204,7 @@ private:
 
     [[nodiscard]] bool others_may_go_direct(const TensorEntry& entry) const;
 
-    Turn take_turn(bool urgent);
+    Turn take_turn(bool urgent, bool asks_others);
     Turn turn_task();
     bool turn_leader();
     void turn_transport();
