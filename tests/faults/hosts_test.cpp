@@ -158,5 +158,146 @@ TEST_CASE("a rank that leaves early ends what others on all hosts wait for, and 
     CHECK(result.passed());
 }
 
+TEST_CASE("names come and go on several hosts where there are few slots", "[faults]") {
+    base::Config config = test_config();
+    config.slots = 66;
+    config.slots_max = 66;
+    RanksOptions options;
+    options.deadline = 20s;
+    const RanksResult result = run_clients(
+        4, config,
+        [](RankContext& context, RuntimeClient& client) {
+            // As many at a time as there are slots for names: the next ones wait until the last ones' are free again.
+            std::array<float, 2> values{};
+            for (int i = 0; i < 20; ++i) {
+                context.phase(fmt::format("round {}", i));
+                std::vector<PendingPointer> pending;
+                for (std::size_t k = 0; k < values.size(); ++k) {
+                    const Tensor tensor{&values[k], DType::float32, {1}};
+                    fill_input(tensor, ReduceOp::sum, client.rank(), i);
+                    pending.push_back(expect_value(
+                        client.start_allreduce(fmt::format("name {} {}", i, k), tensor, tensor, {ReduceOp::sum}),
+                        "start"));
+                }
+                for (std::size_t k = 0; k < values.size(); ++k) {
+                    expect_ok(pending[k]->wait(), "name");
+                    check_allreduce({&values[k], DType::float32, {1}}, {ReduceOp::sum}, client.size(), i, "name");
+                }
+            }
+        },
+        options, "aabb");
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("a host whose leader has nothing to do is not taken to be cut off", "[faults]") {
+    base::Config config = test_config();
+    config.host_timeout_seconds = 0.5;
+    config.liveness_seconds = 5;
+    const RanksResult result = run_clients(
+        2, config,
+        [](RankContext& context, RuntimeClient& client) {
+            float value = 0;
+            const Tensor tensor{&value, DType::float32, {1}};
+            for (int i = 0; i < 300; ++i) {
+                expect_ok(client.allreduce("often", tensor, tensor, {ReduceOp::sum}), "often");
+            }
+            context.phase("computing");
+            std::this_thread::sleep_for(1500ms);
+            expect_ok(client.allreduce("often", tensor, tensor, {ReduceOp::sum}), "after a while");
+        },
+        {}, "ab");
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("a report of many tensors names only the rank that stays away", "[faults]") {
+    constexpr int kTensors = 200;
+    base::Config config = test_config();
+    config.log_level = base::LogLevel::warning;
+    config.stall_warning_seconds = 0.5;
+    const CapturedErrors errors;
+    const RanksResult result = run_clients(
+        4, config,
+        [&](RankContext& context, RuntimeClient& client) {
+            std::vector<float> values(kTensors, 1);
+            const auto start_all = [&] {
+                std::vector<PendingPointer> pending;
+                for (int i = 0; i < kTensors; ++i) {
+                    // In another order on each host, as slots are.
+                    const int number = client.rank() < 2 ? i : kTensors - 1 - i;
+                    const Tensor tensor{&values[static_cast<std::size_t>(number)], DType::float32, {1}};
+                    pending.push_back(expect_value(
+                        client.start_allreduce(fmt::format("gradient {}", number), tensor, tensor, {}), "start"));
+                }
+                return pending;
+            };
+            if (client.rank() == 3) {
+                context.phase("away");
+                const double begin = now_seconds();
+                while (errors.text().find("One or more tensors") == std::string::npos && now_seconds() - begin < 20) {
+                    std::this_thread::sleep_for(5ms);
+                }
+                std::this_thread::sleep_for(100ms);
+            }
+            for (const auto& one : start_all()) {
+                expect_ok(one->wait(), "gradient");
+            }
+        },
+        {}, "aabb");
+    INFO(result.text());
+    CHECK(result.passed());
+    const std::string text = errors.text();
+    INFO(text.substr(0, 3000));
+    CHECK(occurrences(text, "; missing: rank 3\n") > 0);
+    CHECK(occurrences(text, "; missing: ranks ") == 0);
+}
+
+TEST_CASE("a rank leaves while others have more to say than their mailboxes hold", "[faults]") {
+    constexpr int kTensors = 900;
+    const RanksResult result = run_clients(
+        4, test_config(),
+        [&](RankContext& context, RuntimeClient& client) {
+            std::vector<float> values(kTensors, 1);
+            const auto start_all = [&] {
+                std::vector<PendingPointer> pending;
+                for (int i = 0; i < kTensors; ++i) {
+                    const Tensor tensor{&values[static_cast<std::size_t>(i)], DType::float32, {1}};
+                    pending.push_back(expect_value(
+                        client.start_allreduce(fmt::format("gradient {}", i), tensor, tensor, {}), "start"));
+                }
+                return pending;
+            };
+            for (const auto& one : start_all()) {
+                expect_ok(one->wait(), "first time");
+            }
+            context.phase("bound");
+            if (client.rank() == 2) {
+                context.wait_for_phase(1, "all");
+                return;
+            }
+            if (client.rank() == 1) {
+                context.wait_for_phase(0, "all");
+            }
+            std::vector<PendingPointer> pending;
+            for (int i = 0; i < kTensors; ++i) {
+                const Tensor tensor{&values[static_cast<std::size_t>(i)], DType::float32, {1}};
+                auto started = client.start_allreduce(fmt::format("gradient {}", i), tensor, tensor, {});
+                if (!started.is_ok()) {
+                    break;
+                }
+                pending.push_back(std::move(started).value());
+            }
+            context.phase("all");
+            std::this_thread::sleep_for(20ms);  // the background thread takes its time
+            for (const auto& one : pending) {
+                expect_part(expect_failure(one->wait(), ErrorCode::aborted, "gradient"), "rank 2 has shut down");
+            }
+        },
+        {}, "aabb");
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
 }  // namespace
 }  // namespace rueda::tests
