@@ -350,7 +350,7 @@ private:
         }
         page.arrived |= bit;
         memory_.place(slot, member, 0).write(request.place);
-        if (request.is_alltoall()) {
+        if (request.is_alltoall() && !memory_.extent().is_led()) {  // which has no such table
             std::copy_n(request.splits.begin(), memory_.extent().members, memory_.splits(slot, member, 0));
         }
         if (std::popcount(page.arrived) == static_cast<int>(memory_.extent().members)) {
