@@ -641,6 +641,9 @@ bool ProcessSet::turn_leader() {
     if (moved.value().log) {
         announced_more(Urgency::driving);
     }
+    if (moved.value().anything) {
+        retry_numbers_later();
+    }
     return moved.value().anything;
 }
 
@@ -652,6 +655,16 @@ void ProcessSet::turn_transport() {
     }
     if (const Status moved = transport_->progress(); !moved.is_ok()) {
         raise(moved.code(), moved.message());
+    }
+}
+
+/// The registrar of a led set works in the leader's turn, not in a post: what it keeps there until all have read that
+/// numbers are free is taken up by retry_deferred().
+void ProcessSet::retry_numbers_later() {
+    const std::lock_guard lock(enqueue_mutex_);
+    if (registrar_.holds_announcements()) {
+        deferred_.store(true, std::memory_order_seq_cst);
+        ring_readers();
     }
 }
 
@@ -1253,6 +1266,10 @@ void ProcessSet::handle_failed(std::uint32_t slot) {
     TensorEntry* entry = entry_of_slot(slot);
     if (entry == nullptr) {
         return;  // this rank announced nothing there
+    }
+    if (extent_.is_led()) {
+        // What is complete and was not called fails as well: an entry whose resolve is not posted yet may go here.
+        unposted_resolves_.clear();
     }
     if (direct_.load(std::memory_order_acquire) == entry) {
         direct_.store(nullptr, std::memory_order_relaxed);  // others counted theirs, so nobody completes it directly

@@ -208,6 +208,7 @@ private:
     Turn turn_task();
     bool turn_leader();
     void turn_transport();
+    void retry_numbers_later();
     Turn take_log_turn(bool urgent);
     Turn handle_entry(std::uint64_t position);
     Turn start_batch(std::uint64_t position, bool urgent);
