@@ -195,11 +195,10 @@ StallReport merge(std::span<const HostAccount> accounts, std::int32_t ranks, dou
     return report;
 }
 
-StallInquiry::StallInquiry(const base::Config& config, std::uint32_t host, std::uint32_t hosts, std::uint32_t ranks,
+StallInquiry::StallInquiry(const base::Config& config, std::uint32_t /*host*/, std::uint32_t hosts, std::uint32_t ranks,
                            std::optional<Neighbour> parent, std::span<const Neighbour> children,
                            collectives::Transport& transport)
-    : host_(host),
-      hosts_(hosts),
+    : hosts_(hosts),
       ranks_(ranks),
       has_parent_(parent.has_value()),
       enabled_(config.stall_check),

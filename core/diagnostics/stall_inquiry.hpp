@@ -89,7 +89,6 @@ private:
     [[nodiscard]] std::optional<StallMonitor::Finding> conclude(std::int64_t now_ns);
     [[nodiscard]] std::vector<PendingTensor> as_pending(const StallReport& report, std::int64_t now_ns);
 
-    std::uint32_t host_;
     std::uint32_t hosts_;
     std::uint32_t ranks_;
     bool has_parent_;

@@ -35,7 +35,7 @@ TreeNode::Options node_options(const base::Config& config, const collectives::Lo
 void add_claim(std::vector<Claim>& claims, const Metadata& metadata, std::int32_t rank) {
     const auto same = std::find_if(claims.begin(), claims.end(),
                                    [&](const Claim& claim) { return agree(*claim.metadata, metadata); });
-    std::vector<RankRange>& ranks = same != claims.end() ? same->ranks : claims.emplace_back(metadata).ranks;
+    std::vector<RankRange>& ranks = same != claims.end() ? same->ranks : claims.emplace_back(Claim{metadata, {}}).ranks;
     if (!ranks.empty() && ranks.back().last + 1 == rank) {
         ranks.back().last = rank;
     } else {
