@@ -29,6 +29,9 @@ std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
                     std::min<std::chrono::nanoseconds>(still / 200, microseconds(5000)));
 }
 
+/// Of a leader's background thread that finds the crank taken; a fraction of the time between heartbeats.
+constexpr std::chrono::milliseconds kTurnedAwayPause{20};
+
 /// Of one poll: each moves about a chunk, within some tens of µs.
 constexpr int kPollTurns = 64;
 
@@ -373,7 +376,10 @@ void Engine::background_turns() {
         turned_away_.store(true, std::memory_order_seq_cst);
         const bool taken = crank_.load(std::memory_order_seq_cst) || waiters_.load(std::memory_order_seq_cst) > 0;
         if (taken && !stopping_.load(std::memory_order_seq_cst)) {
-            block_.attention.sleep_as_background(ticket, liveness_interval_);
+            // Who has the crank may leave it with nothing pending, and rings nobody: other hosts have to hear of us.
+            block_.attention.sleep_as_background(
+                ticket, set_.has_to_poll() ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
+                                           : liveness_interval_);
         }
         turned_away_.store(false, std::memory_order_seq_cst);
         return;
