@@ -123,7 +123,7 @@ public:
     /// All members have shut down.
     [[nodiscard]] bool closed() const { return closed_.load(std::memory_order_acquire); }
     /// And no other host needs this rank any more. With the crank.
-    [[nodiscard]] bool has_left() const { return closed() && !has_to_poll(); }
+    [[nodiscard]] bool has_left() const { return closed() && (leader_ == nullptr || leader_->has_left()); }
     /// After an abort, before fail_all(): tells other hosts, and sends and receives nothing from then on.
     void leave_other_hosts(const Status& reason);
     /// Ends everything pending with `reason`; submit() refuses with it from now on.

@@ -303,5 +303,21 @@ TEST_CASE("a rank leaves while others have more to say than their mailboxes hold
     CHECK(result.passed());
 }
 
+TEST_CASE("ranks of several hosts leave as soon as all of them do", "[faults]") {
+    const RanksResult result = run_clients(
+        4, test_config(),
+        [](RankContext& /*context*/, RuntimeClient& client) {
+            float value = 1;
+            const Tensor tensor{&value, DType::float32, {1}};
+            expect_ok(client.allreduce("last", tensor, tensor, {}), "last");
+            const double begin = now_seconds();
+            expect_ok(client.shutdown(), "shutdown");
+            RUEDA_RANK_CHECK(now_seconds() - begin < 0.5);
+        },
+        {}, "aabb");
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
 }  // namespace
 }  // namespace rueda::tests
