@@ -138,9 +138,13 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (Status reachable = check_transport(*control_plane, group.value()); !reachable.is_ok()) {
         return refuse(reachable);
     }
+    Status fits;  // on this host; others may have fewer
     if (group.value().local_size > base::kMaxLocalRanks) {
-        return refuse(failure(ErrorCode::unsupported, "{} ranks on one host; this version works with up to {}",
-                              group.value().local_size, base::kMaxLocalRanks));
+        fits = failure(ErrorCode::unsupported, "{} ranks on one host; this version works with up to {}",
+                       group.value().local_size, base::kMaxLocalRanks);
+    }
+    if (Status all_fit = agree_on(*control_plane, fits); !all_fit.is_ok()) {
+        return refuse(all_fit);
     }
     if (Status agreed = agree_on_crossing(*control_plane, config); !agreed.is_ok()) {
         return refuse(agreed);
