@@ -127,7 +127,7 @@ constexpr auto kSettings = std::to_array<Setting>({
      "After an abort, how long an operation waits for ranks that may still write into its memory."},
     {"RUEDA_HOST_TIMEOUT", "", SettingGroup::failures, SecondsSetting{&Config::host_timeout_seconds, {0.5, kDay}},
      "After how long without a word from another host the job ends, where it is taken to be cut off. The leader of a "
-     "host that is stopped for longer counts as cut off."},
+     "host that is stopped for longer counts as cut off. Rank 0's counts."},
     {"RUEDA_STALL_CHECK", "HOROVOD_STALL_CHECK_DISABLE", SettingGroup::failures, SwitchSetting{&Config::stall_check},
      "Whether tensors that only some ranks submit are reported.", true},
     {"RUEDA_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS", SettingGroup::failures,

@@ -88,9 +88,9 @@ StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plaus
     return rank;
 }
 
-/// As many of `items` as fit into `bytes`, counted in front.
+/// As many of `items` as fit into `bytes`, counted in front. Returns whether all did.
 template <class Items, class Write>
-void write_some(WireWriter& writer, const Items& items, std::size_t most, std::size_t bytes, Write&& write) {
+bool write_some(WireWriter& writer, const Items& items, std::size_t most, std::size_t bytes, Write&& write) {
     std::vector<collectives::Bytes> written;
     for (std::size_t i = 0; i < std::min(items.size(), most); ++i) {
         WireWriter one;
@@ -106,6 +106,29 @@ void write_some(WireWriter& writer, const Items& items, std::size_t most, std::s
     for (const collectives::Bytes& one : written) {
         writer.append(one);
     }
+    return written.size() == items.size();
+}
+
+/// All hosts list tensors in this order, so that lists that are cut have the same beginning.
+using Key = std::pair<std::string, std::uint64_t>;
+Key key_of(const StallReport::Tensor& tensor) { return {tensor.name, tensor.call}; }
+
+std::vector<StallReport::Tensor> in_order(std::vector<StallReport::Tensor> tensors) {
+    std::sort(tensors.begin(), tensors.end(),
+              [](const StallReport::Tensor& a, const StallReport::Tensor& b) { return key_of(a) < key_of(b); });
+    return tensors;
+}
+
+/// Tensors behind the last one of an account that was cut are unknown there.
+std::optional<Key> last_known(std::span<const HostAccount> accounts) {
+    std::optional<Key> last;
+    for (const HostAccount& account : accounts) {
+        if (account.cut) {
+            const Key key = account.tensors.empty() ? Key() : key_of(account.tensors.back());
+            last = last ? std::min(*last, key) : key;
+        }
+    }
+    return last;
 }
 
 }  // namespace
@@ -117,7 +140,9 @@ std::vector<std::byte> encode(const StallMessage& message) {
     if (message.kind == StallMessageKind::account) {
         constexpr std::size_t kHeads = 64;
         writer.number(message.account.host);
-        write_some(writer, message.account.tensors, kMostTensors, kTensorBytes, write_tensor);
+        const bool all =
+            write_some(writer, in_order(message.account.tensors), kMostTensors, kTensorBytes, write_tensor);
+        writer.number(static_cast<std::uint8_t>(all && !message.account.cut ? 0 : 1));
         write_some(writer, message.account.ranks, ~std::size_t{0}, kMostStallMessageBytes - kTensorBytes - kHeads,
                    write_rank);
     }
@@ -137,6 +162,9 @@ Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::
         for (std::uint32_t i = 0; plausible && i < tensors; ++i) {
             message.account.tensors.push_back(read_tensor(reader, ranks, plausible));
         }
+        const auto cut = reader.number<std::uint8_t>();
+        message.account.cut = cut != 0;
+        plausible = plausible && cut <= 1;
         const auto described = reader.number<std::uint32_t>();
         plausible = plausible && reader.intact() && described <= ranks;
         for (std::uint32_t i = 0; plausible && i < described; ++i) {
@@ -150,35 +178,46 @@ Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::
     return message;
 }
 
-StallReport merge(std::span<const HostAccount> accounts, std::int32_t ranks, double warning_seconds) {
+StallReport merge(std::span<const HostAccount> accounts, std::span<const std::int32_t> host_of,
+                  double warning_seconds) {
     StallReport report;
     report.warning_seconds = warning_seconds;
-    std::map<std::pair<std::string, std::uint64_t>, StallReport::Tensor> tensors;
+    std::map<Key, StallReport::Tensor> tensors;
+    std::vector<bool> heard(host_of.size(), false);
     for (const HostAccount& account : accounts) {
+        for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
+            heard[rank] = heard[rank] || host_of[rank] == static_cast<std::int32_t>(account.host);
+        }
         for (const StallReport::Tensor& tensor : account.tensors) {
-            auto [merged, is_new] = tensors.try_emplace({tensor.name, tensor.call}, tensor);
+            auto [merged, is_new] = tensors.try_emplace(key_of(tensor), tensor);
             if (!is_new) {
                 merged->second.seconds = std::max(merged->second.seconds, tensor.seconds);
                 merged->second.ready.insert(merged->second.ready.end(), tensor.ready.begin(), tensor.ready.end());
             }
         }
     }
-    std::vector<bool> missing_somewhere(static_cast<std::size_t>(ranks), false);
+    const std::optional<Key> last = last_known(accounts);
+    std::vector<bool> missing_somewhere(host_of.size(), false);
     for (auto& [key, tensor] : tensors) {
-        std::sort(tensor.ready.begin(), tensor.ready.end());
-        for (std::int32_t rank = 0; rank < ranks; ++rank) {
-            if (!std::binary_search(tensor.ready.begin(), tensor.ready.end(), rank)) {
-                tensor.missing.push_back(rank);
-            }
-        }
-        if (tensor.missing.empty()) {
+        if ((last && key > *last) || tensor.seconds < warning_seconds) {
             continue;
         }
-        if (tensor.seconds >= warning_seconds) {
-            for (const std::int32_t rank : tensor.missing) {
-                missing_somewhere[static_cast<std::size_t>(rank)] = true;
+        std::sort(tensor.ready.begin(), tensor.ready.end());
+        for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
+            if (heard[rank] &&
+                !std::binary_search(tensor.ready.begin(), tensor.ready.end(), static_cast<std::int32_t>(rank))) {
+                tensor.missing.push_back(static_cast<std::int32_t>(rank));
+                missing_somewhere[rank] = true;
             }
+        }
+        const bool all_heard = std::find(heard.begin(), heard.end(), false) == heard.end();
+        if (!tensor.missing.empty() || !all_heard) {
             report.tensors.push_back(tensor);
+        }
+    }
+    for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
+        if (!heard[rank]) {
+            report.unheard.push_back(static_cast<std::int32_t>(rank));
         }
     }
     std::stable_sort(report.tensors.begin(), report.tensors.end(),
@@ -195,11 +234,11 @@ StallReport merge(std::span<const HostAccount> accounts, std::int32_t ranks, dou
     return report;
 }
 
-StallInquiry::StallInquiry(const base::Config& config, std::uint32_t /*host*/, std::uint32_t hosts, std::uint32_t ranks,
-                           std::optional<Neighbour> parent, std::span<const Neighbour> children,
-                           collectives::Transport& transport)
+StallInquiry::StallInquiry(const base::Config& config, std::uint32_t /*host*/, std::uint32_t hosts,
+                           std::vector<std::int32_t> host_of, std::optional<Neighbour> parent,
+                           std::span<const Neighbour> children, collectives::Transport& transport)
     : hosts_(hosts),
-      ranks_(ranks),
+      host_of_(std::move(host_of)),
       has_parent_(parent.has_value()),
       enabled_(config.stall_check),
       warning_seconds_(config.stall_warning_seconds),
@@ -249,7 +288,8 @@ Status StallInquiry::receive(Link& link, std::int64_t now_ns, const Account& acc
         }
         link.receiving.reset();
         const auto bytes = std::span<const std::byte>(link.room).first(*received.value());
-        const Result<StallMessage> message = parse_stall_message(bytes, ranks_, hosts_);
+        const Result<StallMessage> message =
+            parse_stall_message(bytes, static_cast<std::uint32_t>(host_of_.size()), hosts_);
         RUEDA_RETURN_IF_FAILED(message.status());
         RUEDA_RETURN_IF_FAILED(take(message.value(), now_ns, account));
     }
@@ -330,7 +370,7 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns)
         return std::nullopt;
     }
     asking_ = false;
-    const StallReport report = merge(accounts_, static_cast<std::int32_t>(ranks_), warning_seconds_);
+    const StallReport report = merge(accounts_, host_of_, warning_seconds_);
     const StallSchedule::Due due = schedule_.look(as_pending(report, now_ns), now_ns);
     if (due.shut_down_for && !report.tensors.empty()) {
         return StallMonitor::Finding{format_stall_shutdown(report.tensors.front(), shutdown_seconds_), true};

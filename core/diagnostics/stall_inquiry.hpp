@@ -24,6 +24,8 @@ namespace rueda::core {
 struct HostAccount {
     std::uint32_t host = 0;
     std::vector<StallReport::Tensor> tensors;  ///< `ready`: its ranks that have announced it; `missing`: nothing
+    /// What comes behind the last of `tensors`, by name and then by call, is not told: there was no room for it.
+    bool cut = false;
     std::vector<StallReport::Rank> ranks;
 };
 
@@ -43,9 +45,10 @@ inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
 [[nodiscard]] Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::uint32_t ranks,
                                                        std::uint32_t hosts);
 
-/// One report of what all hosts say: a rank of `ranks` that is ready on no account is missing. Tensors that no rank
-/// misses are left out; they are on their way.
-[[nodiscard]] StallReport merge(std::span<const HostAccount> accounts, std::int32_t ranks, double warning_seconds);
+/// One report of what the hosts say: a rank whose host has said nothing of it is missing. Tensors that no rank misses
+/// are left out, they are on their way; and those that a host had no room to tell of. `host_of`: by rank.
+[[nodiscard]] StallReport merge(std::span<const HostAccount> accounts, std::span<const std::int32_t> host_of,
+                                double warning_seconds);
 
 /// One leader's part in finding tensors that some ranks of several hosts have announced and others, for long, have not.
 /// The root reports.
@@ -59,7 +62,7 @@ public:
         int rank = 0;
     };
     /// `parent` empty on the root.
-    StallInquiry(const base::Config& config, std::uint32_t host, std::uint32_t hosts, std::uint32_t ranks,
+    StallInquiry(const base::Config& config, std::uint32_t host, std::uint32_t hosts, std::vector<std::int32_t> host_of,
                  std::optional<Neighbour> parent, std::span<const Neighbour> children,
                  collectives::Transport& transport);
 
@@ -90,7 +93,7 @@ private:
     [[nodiscard]] std::vector<PendingTensor> as_pending(const StallReport& report, std::int64_t now_ns);
 
     std::uint32_t hosts_;
-    std::uint32_t ranks_;
+    std::vector<std::int32_t> host_of_;  // by rank
     bool has_parent_;
     bool enabled_;
     double warning_seconds_;

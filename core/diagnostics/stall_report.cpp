@@ -115,6 +115,9 @@ std::string format_stall_report(const StallReport& report) {
         text += fmt::format("\n  and {} more tensors", report.tensors.size() - kTensorLines);
     }
     text += crosswise_line(report.tensors);
+    if (!report.unheard.empty()) {
+        text += fmt::format("\n  {}: nothing was heard from the host", base::format_ranks(report.unheard));
+    }
     for (const StallReport::Rank& rank : report.missing_ranks) {
         text += rank_lines(rank);
     }

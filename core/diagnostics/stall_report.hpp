@@ -31,6 +31,7 @@ struct StallReport {
     double warning_seconds = 60;
     std::vector<Tensor> tensors;  ///< oldest first
     std::vector<Rank> missing_ranks;
+    std::vector<std::int32_t> unheard = {};  ///< ranks of hosts that have not said what theirs wait for
 };
 
 /// Several lines, without a newline at the end. The first is the sentence that users search for.

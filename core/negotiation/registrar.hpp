@@ -451,6 +451,10 @@ private:
                            asking, request.generation, slot, arrivals);
         }
         if (superior_ != nullptr) {
+            if (request.generation != request.counted) {
+                return failure(ErrorCode::internal, "rank {} asked to compare generation {} of slot {}, of {} counted",
+                               asking, request.generation, slot, request.counted);
+            }
             return superior_->complete(slot, request.generation, ArrivalCount::any_changed(word));
         }
         const bool named = slot >= memory_.extent().unnamed_slots;

@@ -26,7 +26,11 @@ Status TreeRoot::complete(Announcement announcement) {
         return {};
     }
     const std::uint64_t id = id_of(announcement.key);
-    const Name* known = id != 0 ? &names_.at(id) : nullptr;
+    const auto held = names_.find(id);
+    if (id != 0 && held == names_.end()) {
+        return failure(ErrorCode::internal, "a tensor was announced with the id {}, which no name has", id);
+    }
+    const Name* known = id != 0 ? &held->second : nullptr;
     const std::optional<Metadata> last_called = known != nullptr ? known->last_called : std::nullopt;
     if (announcement.claims.empty()) {
         const auto everybody = RankRange{0, static_cast<std::int32_t>(options_.ranks) - 1};

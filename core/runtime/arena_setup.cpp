@@ -30,6 +30,8 @@ constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
 /// Of a set on several hosts: texts and first dimensions that log entries refer to.
 constexpr std::uint32_t kAttachments = 64;
+/// And requests to the registrar: every tensor that a rank is the last to announce is one.
+constexpr std::uint32_t kMailboxRecords = 256;
 constexpr std::uint64_t kTextBytes = 4 * base::kKiB;
 
 /// Tensors up to this size travel with their announcement, which saves one or two waits for the others. Of two ranks it
@@ -121,6 +123,7 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     extent.initial_slots = std::clamp(extent.initial_slots, extent.unnamed_slots + 1, extent.slots);
     if (job_size > members) {
         extent.attachments = kAttachments;
+        extent.mailbox_records = kMailboxRecords;
         const std::uint64_t rows = std::uint64_t{job_size} * sizeof(std::int64_t);
         extent.attachment_bytes = static_cast<std::uint32_t>(std::max(kTextBytes, (rows + 63) / 64 * 64));
     } else if (members > 1 && members <= kInlineMembers) {

@@ -81,9 +81,9 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
     }
     const bool is_root = host == 0;
     stall_monitor_ = std::make_unique<StallMonitor>(config, std::move(arena), memory);
-    inquiry_ = std::make_unique<StallInquiry>(config, host, shape.hosts, static_cast<std::uint32_t>(group.size),
-                                              is_root ? std::nullopt : std::optional(others.front()),
-                                              std::span(others).subspan(is_root ? 0 : 1), transport);
+    inquiry_ = std::make_unique<StallInquiry>(
+        config, host, shape.hosts, std::vector<std::int32_t>(group.host_of.begin(), group.host_of.end()),
+        is_root ? std::nullopt : std::optional(others.front()), std::span(others).subspan(is_root ? 0 : 1), transport);
     registrar_.report_to(*this);
 }
 
@@ -105,6 +105,13 @@ Result<Leader::Moved> Leader::turn() {
     RUEDA_RETURN_IF_FAILED(serve(moved));
     RUEDA_RETURN_IF_FAILED(node_.status());
     const std::int64_t now = base::coarse_monotonic_ns();
+    if (now - last_turn_ns_ > timeout_ns_ / 2) {
+        // This leader was away, and what its neighbours have said meanwhile may take several looks to come.
+        for (Neighbour& neighbour : *neighbours_) {
+            neighbour.heard_ns = now;
+        }
+    }
+    last_turn_ns_ = now;
     for (Neighbour& neighbour : *neighbours_) {
         RUEDA_RETURN_IF_FAILED(receive(neighbour, now, moved));
     }
@@ -344,7 +351,7 @@ Status Leader::inquire(std::int64_t now) {
 /// What only some ranks of this host have announced, and what all have and the root has not decided on.
 HostAccount Leader::account(std::int64_t now) const {
     StallReport known = stall_monitor_->account(now);
-    HostAccount account{static_cast<std::uint32_t>(group_.host_index), std::move(known.tensors),
+    HostAccount account{static_cast<std::uint32_t>(group_.host_index), std::move(known.tensors), false,
                         std::move(known.missing_ranks)};
     for (StallReport::Tensor& tensor : account.tensors) {
         tensor.missing.clear();

@@ -120,6 +120,7 @@ private:
     TreeNode node_;
     std::int64_t timeout_ns_;
     std::int64_t heartbeat_ns_;
+    std::int64_t last_turn_ns_ = 0;
 
     std::shared_ptr<std::vector<Neighbour>> neighbours_;  // shared with MPI, after an abort
     bool started_ = false;

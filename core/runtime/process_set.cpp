@@ -529,7 +529,7 @@ void ProcessSet::finish_post(const Result<std::uint64_t>& appended) {
     } else if (appended.value() > 0) {
         announced_more(Urgency::background);
     }
-    if (extent_.is_led() && rank_ != 0) {
+    if (extent_.is_led() && rank_ != 0 && registrar_.has_requests()) {
         wake(0);  // the leader, who is the registrar
     }
     if (registrar_.holds_announcements()) {

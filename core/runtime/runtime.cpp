@@ -58,8 +58,10 @@ Status agree_on_crossing(collectives::ControlPlane& control_plane, base::Config&
         std::uint64_t doubling_limit_bytes;
         std::uint64_t network_chunk_bytes;
         std::uint64_t ring;
+        double host_timeout_seconds;
     };
-    const Crossing mine{config.doubling_limit_bytes, config.network_chunk_bytes, config.ring ? 1U : 0U};
+    const Crossing mine{config.doubling_limit_bytes, config.network_chunk_bytes, config.ring ? 1U : 0U,
+                        config.host_timeout_seconds};
     const Result<collectives::Bytes> bytes = control_plane.broadcast(std::as_bytes(std::span(&mine, 1)), 0);
     RUEDA_RETURN_IF_FAILED(bytes.status());
     Crossing agreed{};
@@ -71,6 +73,7 @@ Status agree_on_crossing(collectives::ControlPlane& control_plane, base::Config&
     config.doubling_limit_bytes = agreed.doubling_limit_bytes;
     config.network_chunk_bytes = agreed.network_chunk_bytes;
     config.ring = agreed.ring != 0;
+    config.host_timeout_seconds = agreed.host_timeout_seconds;
     return {};
 }
 

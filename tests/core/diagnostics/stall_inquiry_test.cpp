@@ -26,7 +26,7 @@ StallReport::Rank rank(std::int32_t number, const std::string& busy = "") {
 
 StallMessage account_message() {
     StallMessage message{
-        StallMessageKind::account, 7, {1, {tensor("weight", 61.5, {2})}, {rank(2), rank(3, "saving")}}};
+        StallMessageKind::account, 7, {1, {tensor("weight", 61.5, {2})}, false, {rank(2), rank(3, "saving")}}};
     message.account.ranks.front().waits_in.push_back(tensor("weight", 61.5, {}));
     return message;
 }
@@ -87,10 +87,13 @@ TEST_CASE("an account of many tensors and ranks stays within a message", "[unit]
 
 TEST_CASE("accounts of all hosts make one report", "[unit]") {
     const std::vector<HostAccount> accounts = {
-        {0, {tensor("a", 70, {0, 1}), tensor("b", 65, {0}), tensor("young", 3, {0})}, {rank(0), rank(1, "evaluating")}},
-        {1, {tensor("a", 71, {2, 3}), tensor("b", 80, {2, 3})}, {rank(2), rank(3)}},
+        {0,
+         {tensor("a", 70, {0, 1}), tensor("b", 65, {0}), tensor("young", 3, {0})},
+         false,
+         {rank(0), rank(1, "evaluating")}},
+        {1, {tensor("a", 71, {2, 3}), tensor("b", 80, {2, 3})}, false, {rank(2), rank(3)}},
     };
-    const StallReport report = merge(accounts, 4, 60);
+    const StallReport report = merge(accounts, std::vector<std::int32_t>{0, 0, 1, 1}, 60);
     REQUIRE(report.tensors.size() == 1);  // all ranks are ready for "a", "young" is young
     CHECK(report.tensors.front().name == "b");
     CHECK(report.tensors.front().seconds == Approx(80));
@@ -98,6 +101,25 @@ TEST_CASE("accounts of all hosts make one report", "[unit]") {
     CHECK(report.tensors.front().missing == std::vector<std::int32_t>{1});
     REQUIRE(report.missing_ranks.size() == 1);
     CHECK(report.missing_ranks.front().busy == "evaluating");
+}
+
+TEST_CASE("what a host had no room to tell of, or has not told, makes nobody missing", "[unit]") {
+    const std::vector<std::int32_t> host_of{0, 0, 1, 1};
+    const std::vector<HostAccount> cut = {
+        {0, {tensor("a", 70, {0, 1}), tensor("z", 70, {0, 1})}, false, {rank(0), rank(1)}},
+        {1, {tensor("a", 70, {2})}, true, {rank(2), rank(3)}},
+    };
+    const StallReport report = merge(cut, host_of, 60);
+    REQUIRE(report.tensors.size() == 1);
+    CHECK(report.tensors.front().name == "a");
+    CHECK(report.tensors.front().missing == std::vector<std::int32_t>{3});
+    CHECK(report.unheard.empty());
+
+    const StallReport silent = merge(std::span(cut).first(1), host_of, 60);
+    REQUIRE(silent.tensors.size() == 2);
+    CHECK(silent.tensors.front().missing.empty());
+    CHECK(silent.unheard == std::vector<std::int32_t>{2, 3});
+    CHECK_THAT(format_stall_report(silent), Catch::Contains("ranks 2, 3: nothing was heard from the host"));
 }
 
 /// Three leaders, one of them below another: 0 <- 1 <- 2.
@@ -111,8 +133,8 @@ public:
                 children.push_back(neighbour(host + 1));
             }
             leaders_.push_back(std::make_unique<StallInquiry>(
-                config, host, 3, 3, host == 0 ? std::nullopt : std::optional(neighbour(host - 1)), children,
-                *transports_[host]));
+                config, host, 3, std::vector<std::int32_t>{0, 1, 2},
+                host == 0 ? std::nullopt : std::optional(neighbour(host - 1)), children, *transports_[host]));
         }
     }
     /// The time passes in steps of 50 ms; returns what the root found.
@@ -121,7 +143,8 @@ public:
         for (const std::int64_t end = now_ + std::llround(seconds * 1e9); now_ < end; now_ += kSecond / 20) {
             for (std::uint32_t host = 0; host < 3; ++host) {
                 const auto account = [&](std::int64_t now) {
-                    return host == 2 ? of_last(now) : HostAccount{host, {}, {rank(static_cast<int>(host), "saving")}};
+                    return host == 2 ? of_last(now)
+                                     : HostAccount{host, {}, false, {rank(static_cast<int>(host), "saving")}};
                 };
                 auto finding = leaders_[host]->turn(now_, account);
                 REQUIRE(finding.is_ok());
@@ -145,7 +168,7 @@ TEST_CASE("a tensor that only the last host has announced is reported by the roo
     config.stall_warning_seconds = 10;
     Chain chain(config);
     const auto waits = [](std::int64_t now) {
-        return HostAccount{2, {tensor("weight", static_cast<double>(now - kSecond) / 1e9, {2})}, {rank(2)}};
+        return HostAccount{2, {tensor("weight", static_cast<double>(now - kSecond) / 1e9, {2})}, false, {rank(2)}};
     };
     CHECK(chain.pass(9.5, waits).empty());
     const auto first = chain.pass(5, waits);
@@ -158,7 +181,7 @@ TEST_CASE("a tensor that only the last host has announced is reported by the roo
     CHECK(chain.pass(8, waits).size() == 1);  // one interval after the first
     CHECK(chain.pass(15, waits).empty());     // then two
     CHECK(chain.pass(6, waits).size() == 1);
-    CHECK(chain.pass(60, [](std::int64_t) { return HostAccount{2, {}, {rank(2)}}; }).empty());
+    CHECK(chain.pass(60, [](std::int64_t) { return HostAccount{2, {}, false, {rank(2)}}; }).empty());
 }
 
 TEST_CASE("where the time to shut down has come, the root says why", "[unit]") {
@@ -167,7 +190,7 @@ TEST_CASE("where the time to shut down has come, the root says why", "[unit]") {
     config.stall_shutdown_seconds = 15;
     Chain chain(config);
     const auto findings = chain.pass(20, [](std::int64_t now) {
-        return HostAccount{2, {tensor("weight", static_cast<double>(now - kSecond) / 1e9, {2})}, {rank(2)}};
+        return HostAccount{2, {tensor("weight", static_cast<double>(now - kSecond) / 1e9, {2})}, false, {rank(2)}};
     });
     REQUIRE(findings.size() == 2);
     CHECK_FALSE(findings.front().shut_down);
