@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+import unittest
 
 from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, SURVIVING, TIMEOUT, HostsTest, main, mpirun, test_hosts
 
@@ -156,6 +157,11 @@ class Faults(HostsTest):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.job.communicate(timeout=5)
         self.expect_empty_hosts()
+
+
+def load_tests(loader, _tests, _pattern):
+    rounds = int(os.environ.get("FAULT_ROUNDS", "1"))
+    return unittest.TestSuite(loader.loadTestsFromTestCase(Faults) for _ in range(rounds))
 
 
 if __name__ == "__main__":
