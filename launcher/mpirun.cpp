@@ -14,9 +14,10 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Open MPI 4 leaves within 0.1 s, or about 1 s after it had to clean up.
-constexpr std::chrono::seconds kLeaves{5};
-constexpr std::chrono::seconds kAfterSignal{2};
+/// Open MPI 4 leaves within 0.1 s, or about 1 s after it had to clean up; told to let survivors live, it does not leave
+/// at all once a rank of another host was killed, and ends by SIGKILL only.
+constexpr std::chrono::seconds kLeaves{2};
+constexpr std::chrono::seconds kAfterSignal{1};
 
 }  // namespace
 

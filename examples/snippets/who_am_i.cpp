@@ -5,8 +5,8 @@
 
 int main() {
     rueda::init();
-    std::printf("rank %d of %d; on this machine %d of %d; machines: %d\n", rueda::rank(), rueda::size(),
-                rueda::local_rank(), rueda::local_size(), rueda::cross_size());
+    std::printf("rank %d of %d; local rank %d of %d; cross rank %d of %d\n", rueda::rank(), rueda::size(),
+                rueda::local_rank(), rueda::local_size(), rueda::cross_rank(), rueda::cross_size());
     rueda::shutdown();
     return rueda::initialized() ? 1 : 0;
 }
