@@ -22,7 +22,7 @@ namespace rueda::collectives {
 class Transport {
 public:
     /// Messages of different channels do not meet.
-    enum class Channel : std::uint8_t { control, data, diagnostics };
+    enum class Channel : std::uint8_t { control, data, diagnostics, last_words };
     /// A send or a receive under way.
     using Ticket = std::uint64_t;
     /// The most bytes of one message.
@@ -36,8 +36,8 @@ public:
     [[nodiscard]] virtual Result<Ticket> receive(int rank, Channel channel, std::span<std::byte> room) = 0;
     /// The bytes of the message once it has left or is there; the ticket is used up then. Empty: still under way.
     [[nodiscard]] virtual Result<std::optional<std::size_t>> test(Ticket ticket) = 0;
-    /// A message that has left, for us, may still lie in MPI, which moves it only while it is called (a connection that is
-    /// being made, a full socket): to be called now and then by who has sent something and asks for nothing.
+    /// A message that has left, for us, may still lie in MPI, which moves it only while it is called (a connection that
+    /// is being made, a full socket): to be called now and then by who has sent something and asks for nothing.
     [[nodiscard]] virtual Status progress() { return {}; }
     /// After an abort: nothing is asked of MPI any more, and every later call fails. What is under way may be written
     /// or read for as long as the process lives: its memory must stay.

@@ -10,11 +10,11 @@
 namespace rueda::collectives {
 namespace {
 
-/// What a host sends to another at one time is a chunk divided by the hosts: messages of 32 KiB, which MPI sends at once.
-/// Over TCP Open MPI asks first for messages of more than 64 KiB, and that question waits for the other side's next look:
-/// chunks of 128 and 512 KiB of two hosts took 2.2 and 1.6 times as long on a link of 40 Gbit/s, and 7 % longer on one of
-/// 1 Gbit/s, where the first and the last chunk count (2026-11-22, 16 MiB, test hosts). The upper bound is one of memory:
-/// a lane has room for three times this in each of its slots.
+/// What a host sends to another at one time is a chunk divided by the hosts: messages of 32 KiB, which MPI sends at
+/// once. Over TCP Open MPI asks first for messages of more than 64 KiB, and that question waits for the other side's
+/// next look: chunks of 128 and 512 KiB of two hosts took 2.2 and 1.6 times as long on a link of 40 Gbit/s, and 7 %
+/// longer on one of 1 Gbit/s, where the first and the last chunk count (2026-11-22, 16 MiB, test hosts). The upper
+/// bound is one of memory: a lane has room for three times this in each of its slots.
 constexpr std::uint64_t kSmallestChosen = 64 * 1024;
 constexpr std::uint64_t kLargestChosen = 512 * 1024;
 constexpr std::uint64_t kOfEachHost = 32 * 1024;

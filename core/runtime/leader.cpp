@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/runtime/leader.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "collectives/rows.hpp"
+#include "core/runtime/last_words.hpp"
 
 namespace rueda::core {
 
@@ -20,13 +19,13 @@ using collectives::Transport;
 
 namespace {
 
-/// How long an end waits for its last words to leave.
-constexpr std::int64_t kLastWordsNs = 200'000'000;
+/// For the last words of a deputy: an AbortMessage with the longest text.
+constexpr std::size_t kLastWordsBytes = 2 * kMostTextBytes;
 
 TreeNode::Options node_options(const base::Config& config, const collectives::LocalGroup& group) {
     TreeNode::Options options;
     options.host = static_cast<std::uint32_t>(group.host_index);
-    options.shape.hosts = static_cast<std::uint32_t>(group.host_count);
+    options.shape = tree_of(group);
     options.host_of.assign(group.host_of.begin(), group.host_of.end());
     options.fusion_threshold_bytes = config.fusion_threshold_bytes;
     return options;
@@ -59,30 +58,24 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
       neighbours_(std::make_shared<std::vector<Neighbour>>()),
       id_of_slot_(memory.extent().slots, 0),
       attachments_(memory.extent().attachments) {
-    const TreeShape shape = node_options(config, group).shape;
-    const auto host = static_cast<std::uint32_t>(group.host_index);
-    const auto add = [&](std::uint32_t other) {
-        const auto first = std::find(group.host_of.begin(), group.host_of.end(), static_cast<int>(other));
+    for (const std::uint32_t other : neighbours_of(group)) {
         Neighbour neighbour;
         neighbour.host = other;
-        neighbour.rank = static_cast<int>(first - group.host_of.begin());
+        neighbour.rank = *rank_of_host(group, other, 0);
         neighbour.room.resize(most_message_bytes(static_cast<std::uint32_t>(group.size)));
+        neighbour.deputy = rank_of_host(group, other, 1);
+        neighbour.deputy_room.resize(neighbour.deputy ? kLastWordsBytes : 0);
         neighbours_->push_back(std::move(neighbour));
-    };
-    if (const auto parent = shape.parent(host)) {
-        add(*parent);
-    }
-    for (const std::uint32_t child : shape.children(host)) {
-        add(child);
     }
     std::vector<StallInquiry::Neighbour> others;
     for (const Neighbour& neighbour : *neighbours_) {
         others.push_back({neighbour.host, neighbour.rank});
     }
-    const bool is_root = host == 0;
+    const bool is_root = group.host_index == 0;
     stall_monitor_ = std::make_unique<StallMonitor>(config, std::move(arena), memory);
     inquiry_ = std::make_unique<StallInquiry>(
-        config, host, shape.hosts, std::vector<std::int32_t>(group.host_of.begin(), group.host_of.end()),
+        config, static_cast<std::uint32_t>(group.host_index), static_cast<std::uint32_t>(group.host_count),
+        std::vector<std::int32_t>(group.host_of.begin(), group.host_of.end()),
         is_root ? std::nullopt : std::optional(others.front()), std::span(others).subspan(is_root ? 0 : 1), transport);
     registrar_.report_to(*this);
 }
@@ -138,6 +131,12 @@ Status Leader::start() {
             transport_.receive(neighbour.rank, Transport::Channel::control, neighbour.room);
         RUEDA_RETURN_IF_FAILED(receiving.status());
         neighbour.receiving = receiving.value();
+        if (neighbour.deputy) {
+            Result<Transport::Ticket> hearing =
+                transport_.receive(*neighbour.deputy, Transport::Channel::last_words, neighbour.deputy_room);
+            RUEDA_RETURN_IF_FAILED(hearing.status());
+            neighbour.hearing_deputy = hearing.value();
+        }
     }
     return {};
 }
@@ -301,26 +300,8 @@ void Leader::end(const Status& reason) {
     }
     ended_ = true;
     left_.store(true, std::memory_order_release);
-    const std::int64_t deadline = base::monotonic_ns() + kLastWordsNs;
     if (started_) {
-        auto words = std::make_shared<std::vector<std::byte>>(
-            encode(AbortMessage{static_cast<std::int32_t>(reason.code()), reason.message()}));
-        std::vector<Transport::Ticket> leaving;
-        for (const Neighbour& neighbour : *neighbours_) {
-            const Result<Transport::Ticket> sending =
-                transport_.send(neighbour.rank, Transport::Channel::control, *words);
-            if (sending.is_ok()) {
-                leaving.push_back(sending.value());
-            }
-        }
-        while (!leaving.empty() && base::monotonic_ns() < deadline) {
-            std::erase_if(leaving, [&](Transport::Ticket ticket) {
-                const Result<std::optional<std::size_t>> sent = transport_.test(ticket);
-                return !sent.is_ok() || sent.value().has_value();
-            });
-            sched_yield();
-        }
-        collectives::keep_for_good(words);
+        tell_neighbours(transport_, group_, Transport::Channel::control, reason);
         collectives::keep_for_good(neighbours_);
         inquiry_->abandon();
     }
@@ -335,6 +316,9 @@ Status Leader::inquire(std::int64_t now) {
         return {};
     }
     next_inquiry_ns_ = now + kInterval;
+    for (const Neighbour& neighbour : *neighbours_) {
+        RUEDA_RETURN_IF_FAILED(hear_deputy(neighbour));
+    }
     Result<std::optional<StallMonitor::Finding>> finding =
         inquiry_->turn(now, [this](std::int64_t at) { return account(at); });
     RUEDA_RETURN_IF_FAILED(finding.status());
@@ -346,6 +330,26 @@ Status Leader::inquire(std::int64_t now) {
         finding_ = std::move(finding).value();
     }
     return {};
+}
+
+/// The second rank of a host speaks when the job has ended there, as its leader may be the rank that died.
+Status Leader::hear_deputy(const Neighbour& neighbour) {
+    if (!neighbour.deputy) {
+        return {};
+    }
+    const Result<std::optional<std::size_t>> heard = transport_.test(neighbour.hearing_deputy);
+    RUEDA_RETURN_IF_FAILED(heard.status());
+    if (!heard.value()) {
+        return {};
+    }
+    const auto bytes = std::span<const std::byte>(neighbour.deputy_room).first(*heard.value());
+    const Result<TreeMessage> message = parse_tree_message(bytes, static_cast<std::uint32_t>(group_.size),
+                                                           static_cast<std::uint32_t>(group_.host_count));
+    RUEDA_RETURN_IF_FAILED(message.status());
+    if (const auto* abort = std::get_if<AbortMessage>(&message.value())) {
+        return {static_cast<ErrorCode>(abort->code), abort->text};
+    }
+    return failure(ErrorCode::internal, "rank {} sent something else than last words", *neighbour.deputy);
 }
 
 /// What only some ranks of this host have announced, and what all have and the root has not decided on.

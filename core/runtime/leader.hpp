@@ -65,6 +65,9 @@ private:
         int rank = 0;
         std::vector<std::byte> room;
         collectives::Transport::Ticket receiving = 0;
+        std::optional<int> deputy;  // its second rank
+        std::vector<std::byte> deputy_room;
+        collectives::Transport::Ticket hearing_deputy = 0;
         std::vector<std::byte> message;
         std::optional<collectives::Transport::Ticket> sending;
         std::int64_t heard_ns = 0;
@@ -100,6 +103,7 @@ private:
     [[nodiscard]] std::string describe(std::uint32_t host) const;
 
     Status inquire(std::int64_t now);
+    Status hear_deputy(const Neighbour& neighbour);
     [[nodiscard]] HostAccount account(std::int64_t now) const;
 
     Status decide(Moved& moved);

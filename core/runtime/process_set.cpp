@@ -15,6 +15,7 @@
 #include "collectives/rows.hpp"
 #include "core/fusion/batch_end.hpp"
 #include "core/operations/requests.hpp"
+#include "core/runtime/last_words.hpp"
 #include "ops/reduce.hpp"
 
 namespace rueda::core {
@@ -80,6 +81,7 @@ ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::
         return;
     }
     transport_ = &others->transport;
+    group_ = &others->group;
     hierarchical_communicator_ = std::make_unique<collectives::HierarchicalCommunicator>(
         arena_, nodes, others->group, others->transport, others->options);
     if (others->group.is_leader()) {
@@ -695,6 +697,8 @@ Turn ProcessSet::turn_task() {
 void ProcessSet::leave_other_hosts(const Status& reason) {
     if (leader_ != nullptr) {
         leader_->end(reason);
+    } else if (group_ != nullptr && is_deputy(*group_)) {
+        tell_neighbours(*transport_, *group_, collectives::Transport::Channel::last_words, reason);
     }
     if (hierarchical_communicator_ != nullptr) {
         hierarchical_communicator_->abandon();

@@ -263,6 +263,7 @@ private:
     std::uint32_t job_size_;
     std::unique_ptr<collectives::HostCommunicator> host_communicator_;
     std::unique_ptr<collectives::HierarchicalCommunicator> hierarchical_communicator_;  // one of the two
+    const collectives::LocalGroup* group_ = nullptr;                                    // of several hosts
     collectives::Transport* transport_ = nullptr;                                       // to other hosts
     std::unique_ptr<Leader> leader_;  // on the leader of several hosts
     std::uint64_t fusion_threshold_bytes_;

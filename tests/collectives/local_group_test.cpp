@@ -55,7 +55,6 @@ TEST_CASE("ranks are grouped by host, and numbered within and across hosts", "[u
     }
 }
 
-
 TEST_CASE("whatever makes memory unshareable makes another host", "[unit]") {
     const RankFacts here = on_host("a", 1);
     const auto host_count = [&](auto change) {
