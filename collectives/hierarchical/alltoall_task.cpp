@@ -7,11 +7,6 @@
 #include "ops/reduce.hpp"
 
 namespace rueda::collectives {
-namespace {
-
-constexpr std::uint64_t kStepBytes = 64 * 1024;
-
-}  // namespace
 
 void AlltoallTask::begin(const Batch& batch) {
     const Segment& segment = batch.segments[0];
@@ -37,34 +32,33 @@ void AlltoallTask::begin(const Batch& batch) {
 }
 
 StepResult AlltoallTask::step() {
-    work_ = 0;
-    bool acted = false;
-    while (work_ < kStepBytes && act()) {
-        acted = true;
+    return set_.step(
+        work_, [this] { return act(); }, [this] { return end(); });
+}
+
+bool AlltoallTask::end() {
+    if (own_left() > 0 || !local_.is_done() || !remote_.is_done()) {
+        return false;
     }
-    if (!set_.messages.failure().is_ok()) {
-        return StepResult::waiting;
-    }
-    if (acted) {
-        return StepResult::advanced;
-    }
-    if (local_.is_done() && remote_.is_done()) {
-        set_.end_batch(local_.pieces());
-        return StepResult::done;
-    }
-    return set_.messages.under_way() ? StepResult::polling : StepResult::waiting;
+    set_.end_batch(local_.pieces());
+    return true;
 }
 
 bool AlltoallTask::act() { return remote_.act(work_) || local_.act(work_) || copy_own(); }
 
+/// Of what this rank gives itself.
+std::uint64_t AlltoallTask::own_left() const {
+    return parts_.output == nullptr ? 0 : parts_.to[set_.hosts.my_rank()].bytes() - own_copied_;
+}
+
 bool AlltoallTask::copy_own() {
     const std::uint32_t rank = set_.hosts.my_rank();
-    const Range to = parts_.to[rank];
-    const std::uint64_t bytes = std::min(to.bytes() - own_copied_, kStepBytes);
-    if (bytes == 0 || parts_.output == nullptr) {
+    const std::uint64_t bytes = std::min(own_left(), HierarchicalSet::kStepBytes);
+    if (bytes == 0) {
         return false;
     }
-    ops::copy(parts_.output + parts_.from[rank].begin + own_copied_, parts_.input + to.begin + own_copied_, bytes);
+    ops::copy(parts_.output + parts_.from[rank].begin + own_copied_, parts_.input + parts_.to[rank].begin + own_copied_,
+              bytes);
     own_copied_ += bytes;
     work_ += bytes;
     return true;

@@ -23,6 +23,8 @@ public:
 
 private:
     bool act();
+    [[nodiscard]] bool end();
+    [[nodiscard]] std::uint64_t own_left() const;
     bool copy_own();
 
     HierarchicalSet& set_;

@@ -11,9 +11,6 @@
 namespace rueda::collectives {
 namespace {
 
-/// Work of one step: of the order of a chunk of one host, so that abort and other waiters are looked at.
-constexpr std::uint64_t kStepBytes = 64 * 1024;
-
 /// Of a host of one rank, which needs no cells.
 constexpr std::uint64_t kPieceOfOne = 64 * 1024;
 
@@ -133,22 +130,16 @@ void HierarchicalAllreduceTask::load_input(std::uint32_t segment, std::uint64_t 
 // ---- steps ----------------------------------------------------------------------------------------------------------
 
 StepResult HierarchicalAllreduceTask::step() {
-    work_ = 0;
-    bool acted = false;
-    while (work_ < kStepBytes && act()) {
-        acted = true;
+    return set_.step(
+        work_, [this] { return act(); }, [this] { return end(); });
+}
+
+bool HierarchicalAllreduceTask::end() {
+    if (!is_at_end(fetching_) || (is_lane() && !pipeline_.all_sent())) {
+        return false;
     }
-    if (!set_.messages.failure().is_ok()) {
-        return StepResult::waiting;
-    }
-    if (is_at_end(fetching_) && (!is_lane() || pipeline_.all_sent())) {
-        set_.end_batch(fetching_.number);
-        return StepResult::done;
-    }
-    if (acted) {
-        return StepResult::advanced;
-    }
-    return set_.messages.under_way() ? StepResult::polling : StepResult::waiting;
+    set_.end_batch(fetching_.number);
+    return true;
 }
 
 /// One action, the one that others wait for most.

@@ -55,6 +55,7 @@ private:
     [[nodiscard]] bool is_lane() const { return set_.rank < set_.hosts.lanes(); }
 
     bool act();
+    [[nodiscard]] bool end();
     bool may_stage() const;
     void stage();
     bool may_combine() const;

@@ -51,6 +51,28 @@ struct HierarchicalSet : HostSet {
         ++batches;
         publish(mine().ended, batches);
     }
+    /// Work of one step: of the order of a chunk of one host, so that abort and other waiters are looked at.
+    static constexpr std::uint64_t kStepBytes = 64 * 1024;
+    /// One step of a task: calls act(), which adds to `work` what it has moved and says whether it found anything to
+    /// do, until that is a step's work; then asks whether the task has come to its end.
+    template <class Act, class Ended>
+    [[nodiscard]] StepResult step(std::uint64_t& work, Act&& act, Ended&& ended) {
+        work = 0;
+        bool acted = false;
+        while (work < kStepBytes && act()) {
+            acted = true;
+        }
+        if (!messages.failure().is_ok()) {
+            return StepResult::waiting;
+        }
+        if (ended()) {
+            return StepResult::done;
+        }
+        if (acted) {
+            return StepResult::advanced;
+        }
+        return messages.under_way() ? StepResult::polling : StepResult::waiting;
+    }
     /// A rank's cells are one piece of memory.
     [[nodiscard]] std::byte* cells_of(std::uint32_t member) const { return arena->cell(member, 0); }
     [[nodiscard]] std::uint64_t bytes_of_cells() const {

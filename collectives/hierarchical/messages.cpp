@@ -2,24 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/hierarchical/messages.hpp"
 
-#include <mutex>
 #include <utility>
 
 namespace rueda::collectives {
-namespace {
-
-using Memory = std::vector<std::unique_ptr<std::byte[]>>;
-
-/// For as long as the process lives: MPI may still read it or write to it. Not destroyed either, so that nobody takes
-/// it for lost.
-void keep_for_good(Memory memory) {
-    static std::mutex mutex;
-    static auto* const kept = new std::vector<Memory>();
-    const std::lock_guard lock(mutex);
-    kept->push_back(std::move(memory));
-}
-
-}  // namespace
 
 Messages::~Messages() {
     if (under_way_ > 0) {
@@ -31,7 +16,7 @@ void Messages::abandon() {
     if (failure_.is_ok()) {
         failure_ = rueda::failure(ErrorCode::aborted, "the messages between hosts were abandoned");
     }
-    keep_for_good(std::move(memory_));
+    keep_for_good(std::make_shared<decltype(memory_)>(std::move(memory_)));
     memory_.clear();
 }
 

@@ -9,8 +9,6 @@
 namespace rueda::collectives {
 namespace {
 
-constexpr std::uint64_t kStepBytes = 64 * 1024;
-
 /// What crosses at one time: a millisecond of a link of 1 Gbit/s. A chain is as many of them long as it has hosts.
 constexpr std::uint64_t kChosenChunk = 128 * 1024;
 
@@ -92,23 +90,17 @@ void StreamTask::go_to_crossing(Cursor& cursor) const {
 // ---- steps ----------------------------------------------------------------------------------------------------------
 
 StepResult StreamTask::step() {
-    work_ = 0;
-    bool acted = false;
-    while (work_ < kStepBytes && act()) {
-        acted = true;
+    return set_.step(
+        work_, [this] { return act(); }, [this] { return end(); });
+}
+
+bool StreamTask::end() {
+    if (!is_at_end(taking_) || !is_at_end(arriving_) || !all_sent() ||
+        (others_read_my_input() && !set_.all_reached(&Progress::fetched, number_of(taking_)))) {
+        return false;
     }
-    if (!set_.messages.failure().is_ok()) {
-        return StepResult::waiting;
-    }
-    if (is_at_end(taking_) && is_at_end(arriving_) && all_sent() &&
-        (!others_read_my_input() || set_.all_reached(&Progress::fetched, number_of(taking_)))) {
-        set_.end_batch(taking_.number);
-        return StepResult::done;
-    }
-    if (acted) {
-        return StepResult::advanced;
-    }
-    return set_.messages.under_way() ? StepResult::polling : StepResult::waiting;
+    set_.end_batch(taking_.number);
+    return true;
 }
 
 bool StreamTask::act() { return open() || arrive() || publish() || take(); }

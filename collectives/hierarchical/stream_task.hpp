@@ -70,6 +70,7 @@ private:
     }
 
     bool act();
+    [[nodiscard]] bool end();
     bool open();
     bool arrive();
     bool publish();

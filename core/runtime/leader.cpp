@@ -169,20 +169,18 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
     if (is_by_rows(static_cast<Operation>(copy_once(metadata.operation)))) {
         announcement.rows.push_back(rows_of(slot, generation));
     }
+    Awaited& awaited = awaited_[slot];
+    awaited = {changed, {}, 0, base::coarse_monotonic_ns()};
     if (unnamed) {
         announcement.key.call = (generation - 1) * memory_.extent().unnamed_slots + slot;
-    } else if (id != 0) {
-        announcement.key.id = id;
-    } else {
-        announcement.key.name.assign(record.name, std::min<std::size_t>(copy_once(record.name_bytes), RUEDA_MAX_NAME));
-        slot_by_name_[announcement.key.name] = slot;
-    }
-    Awaited& awaited = awaited_[slot];
-    awaited = {slot, changed, {}, 0, base::coarse_monotonic_ns()};
-    if (unnamed) {
         awaited.call = *announcement.key.call + 1;
     } else {
         awaited.name.assign(record.name, std::min<std::size_t>(copy_once(record.name_bytes), RUEDA_MAX_NAME));
+        announcement.key.id = id;
+        if (id == 0) {
+            announcement.key.name = awaited.name;
+            slot_by_name_[awaited.name] = slot;
+        }
     }
     node_.announce(std::move(announcement));
     return {};
@@ -231,13 +229,8 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
             return {};
         }
         neighbour.heard_ns = now;
-        const auto bytes = std::span<const std::byte>(neighbour.room).first(*received.value());
-        Result<TreeMessage> message = parse_tree_message(bytes, static_cast<std::uint32_t>(group_.size),
-                                                         static_cast<std::uint32_t>(group_.host_count));
+        const Result<TreeMessage> message = parse(neighbour.room, *received.value());
         RUEDA_RETURN_IF_FAILED(message.status());
-        if (const auto* abort = std::get_if<AbortMessage>(&message.value())) {
-            return {static_cast<ErrorCode>(abort->code), abort->text};
-        }
         moved.anything = moved.anything || !std::holds_alternative<HeartbeatMessage>(message.value());
         RUEDA_RETURN_IF_FAILED(node_.receive(neighbour.host, message.value()));
         Result<Transport::Ticket> receiving =
@@ -245,6 +238,17 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
         RUEDA_RETURN_IF_FAILED(receiving.status());
         neighbour.receiving = receiving.value();
     }
+}
+
+/// The end of the job is the status, with the reason that came.
+Result<TreeMessage> Leader::parse(std::span<const std::byte> room, std::size_t bytes) const {
+    Result<TreeMessage> message = parse_tree_message(room.first(bytes), static_cast<std::uint32_t>(group_.size),
+                                                     static_cast<std::uint32_t>(group_.host_count));
+    RUEDA_RETURN_IF_FAILED(message.status());
+    if (const auto* abort = std::get_if<AbortMessage>(&message.value())) {
+        return Status(static_cast<ErrorCode>(abort->code), abort->text);
+    }
+    return message;
 }
 
 Status Leader::send(Neighbour& neighbour, std::int64_t now, Moved& moved) {
@@ -342,13 +346,7 @@ Status Leader::hear_deputy(const Neighbour& neighbour) {
     if (!heard.value()) {
         return {};
     }
-    const auto bytes = std::span<const std::byte>(neighbour.deputy_room).first(*heard.value());
-    const Result<TreeMessage> message = parse_tree_message(bytes, static_cast<std::uint32_t>(group_.size),
-                                                           static_cast<std::uint32_t>(group_.host_count));
-    RUEDA_RETURN_IF_FAILED(message.status());
-    if (const auto* abort = std::get_if<AbortMessage>(&message.value())) {
-        return {static_cast<ErrorCode>(abort->code), abort->text};
-    }
+    RUEDA_RETURN_IF_FAILED(parse(neighbour.deputy_room, *heard.value()).status());
     return failure(ErrorCode::internal, "rank {} sent something else than last words", *neighbour.deputy);
 }
 
@@ -426,7 +424,7 @@ Status Leader::apply(const Decision& decision, Moved& moved) {
 }
 
 /// The slot that a decision is about: all ranks of this host have announced it.
-Result<Leader::Awaited> Leader::take_awaited(const Decision& decision) {
+Result<Leader::Called> Leader::take_awaited(const Decision& decision) {
     std::uint32_t slot = kNoSlot;
     if (decision.call) {
         slot = static_cast<std::uint32_t>(*decision.call % memory_.extent().unnamed_slots);
@@ -441,13 +439,13 @@ Result<Leader::Awaited> Leader::take_awaited(const Decision& decision) {
         return failure(ErrorCode::internal, "the root decided on tensor '{}' (id {}), which {} has not announced",
                        decision.name, decision.id, describe(static_cast<std::uint32_t>(group_.host_index)));
     }
-    Awaited found = std::move(awaited->second);
+    const Called called{slot, awaited->second.changed};
     awaited_.erase(awaited);
-    return found;
+    return called;
 }
 
 Status Leader::apply_call(const Decision& decision, Moved& moved) {
-    const Result<Awaited> awaited = take_awaited(decision);
+    const Result<Called> awaited = take_awaited(decision);
     RUEDA_RETURN_IF_FAILED(awaited.status());
     const std::uint32_t slot = awaited.value().slot;
     if (decision.id != 0) {
@@ -475,7 +473,7 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
 }
 
 Status Leader::apply_disagreement(const Decision& decision) {
-    const Result<Awaited> awaited = take_awaited(decision);
+    const Result<Called> awaited = take_awaited(decision);
     RUEDA_RETURN_IF_FAILED(awaited.status());
     const std::string_view text = std::string_view(decision.text).substr(0, memory_.extent().attachment_bytes - 1);
     const std::uint32_t attachment = attach(std::as_bytes(std::span(text)));
@@ -485,7 +483,7 @@ Status Leader::apply_disagreement(const Decision& decision) {
 
 /// The next one: everybody here has read what it was used for before.
 bool Leader::attachment_is_free() const {
-    const std::uint64_t read_before = attachments_[next_attachment_ % attachments_.size()].read_before;
+    const std::uint64_t read_before = attachments_[next_attachment_ % attachments_.size()];
     return read_before == 0 || read_before <= registrar_.all_have_read();
 }
 
@@ -500,7 +498,7 @@ std::uint32_t Leader::attach(std::span<const std::byte> bytes) {
 
 void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
     if (attachment != 0) {
-        attachments_[attachment - 1].read_before = position;
+        attachments_[attachment - 1] = position;
     }
 }
 

@@ -75,16 +75,11 @@ private:
     };
     /// A slot whose decision is awaited.
     struct Awaited {
-        std::uint32_t slot = kNoSlot;
         bool changed = false;
         std::string name;        // "" without
         std::uint64_t call = 0;  // of one without, as stall reports count them
         std::int64_t since_ns = 0;
     };
-    struct Attachment {
-        std::uint64_t read_before = 0;  ///< in use until all members of the host have read up to here
-    };
-
     // Superior, under the enqueue lock.
     Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) override;
     void retired(std::uint32_t slot) override;
@@ -101,6 +96,7 @@ private:
     Status send(Neighbour& neighbour, std::int64_t now, Moved& moved);
     Status check_life(const Neighbour& neighbour, std::int64_t now) const;
     [[nodiscard]] std::string describe(std::uint32_t host) const;
+    [[nodiscard]] Result<TreeMessage> parse(std::span<const std::byte> room, std::size_t bytes) const;
 
     Status inquire(std::int64_t now);
     Status hear_deputy(const Neighbour& neighbour);
@@ -110,7 +106,11 @@ private:
     Status apply(const Decision& decision, Moved& moved);
     Status apply_call(const Decision& decision, Moved& moved);
     Status apply_disagreement(const Decision& decision);
-    [[nodiscard]] Result<Awaited> take_awaited(const Decision& decision);
+    struct Called {
+        std::uint32_t slot = kNoSlot;
+        bool changed = false;
+    };
+    [[nodiscard]] Result<Called> take_awaited(const Decision& decision);
     [[nodiscard]] bool attachment_is_free() const;
     std::uint32_t attach(std::span<const std::byte> bytes);
     void attached_until(std::uint32_t attachment, std::uint64_t position);
@@ -137,7 +137,7 @@ private:
     std::unordered_map<std::string, std::uint32_t> slot_by_name_;  // announced by name, its decision awaited
     std::unordered_map<std::uint32_t, Awaited> awaited_;           // by slot
     std::vector<Registrar<Atomics>::Call> batch_;                  // decided on, its end is still to come
-    std::vector<Attachment> attachments_;
+    std::vector<std::uint64_t> attachments_;  // in use until all members of the host have read up to here
     std::uint64_t next_attachment_ = 0;
     std::uint64_t executed_ = 0;  // root: batches, since the beginning
     std::int64_t next_inquiry_ns_ = 0;
