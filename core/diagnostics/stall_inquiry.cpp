@@ -234,7 +234,7 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
     return report;
 }
 
-StallInquiry::StallInquiry(const base::Config& config, std::uint32_t /*host*/, std::uint32_t hosts,
+StallInquiry::StallInquiry(const base::Config& config, std::uint32_t hosts,
                            std::vector<std::int32_t> host_of, std::optional<Neighbour> parent,
                            std::span<const Neighbour> children, collectives::Transport& transport)
     : hosts_(hosts),
@@ -256,13 +256,13 @@ StallInquiry::StallInquiry(const base::Config& config, std::uint32_t /*host*/, s
     }
 }
 
-Result<std::optional<StallMonitor::Finding>> StallInquiry::turn(std::int64_t now_ns, const Account& account) {
+Result<std::optional<StallMonitor::Finding>> StallInquiry::turn(std::int64_t now_ns, const Source& source) {
     for (Link& link : *links_) {
-        RUEDA_RETURN_IF_FAILED(receive(link, now_ns, account));
+        RUEDA_RETURN_IF_FAILED(receive(link, now_ns, source));
     }
     if (enabled_ && now_ns >= next_look_ns_) {
         next_look_ns_ = now_ns + look_interval_ns_;
-        look(now_ns, account);
+        look(now_ns, source);
     }
     std::optional<StallMonitor::Finding> finding = conclude(now_ns);
     for (Link& link : *links_) {
@@ -273,7 +273,7 @@ Result<std::optional<StallMonitor::Finding>> StallInquiry::turn(std::int64_t now
 
 void StallInquiry::abandon() { collectives::keep_for_good(links_); }
 
-Status StallInquiry::receive(Link& link, std::int64_t now_ns, const Account& account) {
+Status StallInquiry::receive(Link& link, std::int64_t now_ns, const Source& source) {
     for (;;) {
         if (!link.receiving) {
             const Result<Transport::Ticket> receiving =
@@ -291,17 +291,17 @@ Status StallInquiry::receive(Link& link, std::int64_t now_ns, const Account& acc
         const Result<StallMessage> message =
             parse_stall_message(bytes, static_cast<std::uint32_t>(host_of_.size()), hosts_);
         RUEDA_RETURN_IF_FAILED(message.status());
-        RUEDA_RETURN_IF_FAILED(take(message.value(), now_ns, account));
+        RUEDA_RETURN_IF_FAILED(take(message.value(), now_ns, source));
     }
 }
 
-Status StallInquiry::take(const StallMessage& message, std::int64_t now_ns, const Account& account) {
+Status StallInquiry::take(const StallMessage& message, std::int64_t now_ns, const Source& source) {
     if (message.kind == StallMessageKind::question) {
         for (std::size_t child = 1; child < links_->size(); ++child) {
             (*links_)[child].waiting.push_back(encode(message));
         }
         if (has_parent_) {
-            links_->front().waiting.push_back(encode({StallMessageKind::account, message.inquiry, account(now_ns)}));
+            links_->front().waiting.push_back(encode({StallMessageKind::account, message.inquiry, source.account(now_ns)}));
         }
     } else if (has_parent_) {
         links_->front().waiting.push_back(encode(message));
@@ -334,11 +334,8 @@ Status StallInquiry::send(Link& link) {
 }
 
 /// Where something has been pending for long here, the root asks all; it is asked to where this is not the root.
-void StallInquiry::look(std::int64_t now_ns, const Account& account) {
-    HostAccount own = account(now_ns);
-    const bool stalled = std::any_of(own.tensors.begin(), own.tensors.end(), [&](const StallReport::Tensor& tensor) {
-        return tensor.seconds >= warning_seconds_;
-    });
+void StallInquiry::look(std::int64_t now_ns, const Source& source) {
+    const bool stalled = source.longest_wait(now_ns) >= warning_seconds_;
     if (has_parent_) {
         if (stalled && links_->front().waiting.empty()) {
             links_->front().waiting.push_back(encode({StallMessageKind::notice, 0, {}}));
@@ -346,7 +343,7 @@ void StallInquiry::look(std::int64_t now_ns, const Account& account) {
         return;
     }
     if ((stalled || noticed_) && !asking_) {
-        ask(now_ns, std::move(own));
+        ask(now_ns, source.account(now_ns));
     } else if (!asking_ && now_ns - asked_ns_ > 4 * look_interval_ns_) {
         static_cast<void>(schedule_.look({}, now_ns));  // nothing stands still any more, or there would be a notice
     }

@@ -62,14 +62,19 @@ public:
         int rank = 0;
     };
     /// `parent` empty on the root.
-    StallInquiry(const base::Config& config, std::uint32_t host, std::uint32_t hosts, std::vector<std::int32_t> host_of,
+    StallInquiry(const base::Config& config, std::uint32_t hosts, std::vector<std::int32_t> host_of,
                  std::optional<Neighbour> parent, std::span<const Neighbour> children,
                  collectives::Transport& transport);
 
-    /// Fills in what this host knows. Called when something has to be looked at, at most about once per second.
-    using Account = std::function<HostAccount(std::int64_t now_ns)>;
+    /// What this host knows.
+    struct Source {
+        /// How long the oldest pending tensor has waited, in seconds; 0: none is pending. About once per second.
+        std::function<double(std::int64_t now_ns)> longest_wait;
+        /// All of it, which takes reading the state of every process of the host: only once something stands still.
+        std::function<HostAccount(std::int64_t now_ns)> account;
+    };
     /// To be called a few times per second. A failure ends the job.
-    Result<std::optional<StallMonitor::Finding>> turn(std::int64_t now_ns, const Account& account);
+    Result<std::optional<StallMonitor::Finding>> turn(std::int64_t now_ns, const Source& source);
     /// After an abort: nothing is asked of the transport any more, and the memory of messages under way stays.
     void abandon();
 
@@ -84,10 +89,10 @@ private:
     };
 
     [[nodiscard]] bool is_root() const { return !has_parent_; }
-    Status receive(Link& link, std::int64_t now_ns, const Account& account);
-    Status take(const StallMessage& message, std::int64_t now_ns, const Account& account);
+    Status receive(Link& link, std::int64_t now_ns, const Source& source);
+    Status take(const StallMessage& message, std::int64_t now_ns, const Source& source);
     Status send(Link& link);
-    void look(std::int64_t now_ns, const Account& account);
+    void look(std::int64_t now_ns, const Source& source);
     void ask(std::int64_t now_ns, HostAccount own);
     [[nodiscard]] std::optional<StallMonitor::Finding> conclude(std::int64_t now_ns);
     [[nodiscard]] std::vector<PendingTensor> as_pending(const StallReport& report, std::int64_t now_ns);

@@ -50,6 +50,14 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     return std::nullopt;
 }
 
+double StallMonitor::longest_wait(std::int64_t now_ns) const {
+    double longest = 0;
+    for (const PendingTensor& tensor : pending_tensors(memory_)) {
+        longest = std::max(longest, seconds(now_ns - tensor.since_ns));
+    }
+    return longest;
+}
+
 StallReport StallMonitor::account(std::int64_t now_ns) const {
     StallReport report;
     const std::vector<PendingTensor> pending = pending_tensors(memory_);

@@ -44,6 +44,8 @@ public:
     /// most four times per warning time and at least once per second.
     [[nodiscard]] std::optional<Finding> tick(std::int64_t now_ns);
 
+    /// Of the oldest pending tensor of this host, in seconds; 0: none is pending. Any thread.
+    [[nodiscard]] double longest_wait(std::int64_t now_ns) const;
     /// What is pending on this host, and what its ranks are doing. Any thread.
     [[nodiscard]] StallReport account(std::int64_t now_ns) const;
 

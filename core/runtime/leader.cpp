@@ -74,7 +74,7 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
     const bool is_root = group.host_index == 0;
     stall_monitor_ = std::make_unique<StallMonitor>(config, std::move(arena), memory);
     inquiry_ = std::make_unique<StallInquiry>(
-        config, static_cast<std::uint32_t>(group.host_index), static_cast<std::uint32_t>(group.host_count),
+        config, static_cast<std::uint32_t>(group.host_count),
         std::vector<std::int32_t>(group.host_of.begin(), group.host_of.end()),
         is_root ? std::nullopt : std::optional(others.front()), std::span(others).subspan(is_root ? 0 : 1), transport);
     registrar_.report_to(*this);
@@ -324,7 +324,8 @@ Status Leader::inquire(std::int64_t now) {
         RUEDA_RETURN_IF_FAILED(hear_deputy(neighbour));
     }
     Result<std::optional<StallMonitor::Finding>> finding =
-        inquiry_->turn(now, [this](std::int64_t at) { return account(at); });
+        inquiry_->turn(now, {[this](std::int64_t at) { return longest_wait(at); },
+                             [this](std::int64_t at) { return account(at); }});
     RUEDA_RETURN_IF_FAILED(finding.status());
     if (finding.value()) {
         if (finding.value()->shut_down) {
@@ -348,6 +349,14 @@ Status Leader::hear_deputy(const Neighbour& neighbour) {
     }
     RUEDA_RETURN_IF_FAILED(parse(neighbour.deputy_room, *heard.value()).status());
     return failure(ErrorCode::internal, "rank {} sent something else than last words", *neighbour.deputy);
+}
+
+double Leader::longest_wait(std::int64_t now) const {
+    double longest = stall_monitor_->longest_wait(now);
+    for (const auto& [slot, awaited] : awaited_) {
+        longest = std::max(longest, static_cast<double>(now - awaited.since_ns) / 1e9);
+    }
+    return longest;
 }
 
 /// What only some ranks of this host have announced, and what all have and the root has not decided on.

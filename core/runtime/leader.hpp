@@ -100,6 +100,7 @@ private:
 
     Status inquire(std::int64_t now);
     Status hear_deputy(const Neighbour& neighbour);
+    [[nodiscard]] double longest_wait(std::int64_t now) const;
     [[nodiscard]] HostAccount account(std::int64_t now) const;
 
     Status decide(Moved& moved);

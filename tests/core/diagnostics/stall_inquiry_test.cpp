@@ -133,12 +133,12 @@ public:
                 children.push_back(neighbour(host + 1));
             }
             leaders_.push_back(std::make_unique<StallInquiry>(
-                config, host, 3, std::vector<std::int32_t>{0, 1, 2},
+                config, 3, std::vector<std::int32_t>{0, 1, 2},
                 host == 0 ? std::nullopt : std::optional(neighbour(host - 1)), children, *transports_[host]));
         }
     }
     /// The time passes in steps of 50 ms; returns what the root found.
-    std::vector<StallMonitor::Finding> pass(double seconds, const StallInquiry::Account& of_last) {
+    std::vector<StallMonitor::Finding> pass(double seconds, const std::function<HostAccount(std::int64_t)>& of_last) {
         std::vector<StallMonitor::Finding> findings;
         for (const std::int64_t end = now_ + std::llround(seconds * 1e9); now_ < end; now_ += kSecond / 20) {
             for (std::uint32_t host = 0; host < 3; ++host) {
@@ -146,7 +146,11 @@ public:
                     return host == 2 ? of_last(now)
                                      : HostAccount{host, {}, false, {rank(static_cast<int>(host), "saving")}};
                 };
-                auto finding = leaders_[host]->turn(now_, account);
+                const auto longest_wait = [&](std::int64_t now) {
+                    const HostAccount known = account(now);
+                    return known.tensors.empty() ? 0 : known.tensors.front().seconds;
+                };
+                auto finding = leaders_[host]->turn(now_, {longest_wait, account});
                 REQUIRE(finding.is_ok());
                 if (finding.value()) {
                     CHECK(host == 0);
