@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -114,6 +116,30 @@ struct alignas(4096) ControlBlock {
 };
 
 static_assert(std::is_trivially_destructible_v<ControlBlock>);
+
+/// The blocks of the ranks of one host that do something together, by member, and the end of the job. They lie in the
+/// arena of the whole job, whose members may be more than those.
+class HostBlocks {
+public:
+    /// Those of the whole job.
+    HostBlocks(ControlBlock& control) : abort_(&control.abort) {  // NOLINT(google-explicit-constructor): all it holds
+        for (std::size_t member = 0; member < blocks_.size(); ++member) {
+            blocks_[member] = &control.ranks[member];
+        }
+    }
+    /// Element m of `members` is which of `job` member m is.
+    HostBlocks(const HostBlocks& job, std::span<const std::uint32_t> members) : abort_(job.abort_) {
+        for (std::size_t member = 0; member < members.size(); ++member) {
+            blocks_[member] = job.blocks_[members[member]];
+        }
+    }
+    [[nodiscard]] RankBlock& of(std::uint32_t member) const { return *blocks_[member]; }
+    [[nodiscard]] AbortBlock<StdAtomics>& abort() const { return *abort_; }
+
+private:
+    AbortBlock<StdAtomics>* abort_;
+    std::array<RankBlock*, kMaxLocalRanks> blocks_{};
+};
 static_assert(sizeof(Attention<StdAtomics>) == kCacheLine);
 
 }  // namespace rueda::base

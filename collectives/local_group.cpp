@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -107,6 +108,8 @@ LocalGroup group_by_host(int rank, std::vector<RankFacts> facts) {
     group.facts = std::move(facts);
     find_hosts(group);
     group.host_count = static_cast<int>(group.host_names.size());
+    group.job_ranks.resize(static_cast<std::size_t>(group.size));
+    std::iota(group.job_ranks.begin(), group.job_ranks.end(), 0);
     group.host_index = group.host_of[static_cast<std::size_t>(rank)];
 
     std::vector<int> local_sizes(static_cast<std::size_t>(group.host_count), 0);

@@ -37,8 +37,10 @@ struct LocalGroup {
     std::vector<int> host_of;             ///< by rank
     std::vector<RankFacts> facts;         ///< by rank
     std::vector<std::string> host_names;  ///< by host index; told apart where hostnames are equal
+    std::vector<int> job_ranks;           ///< by rank; of a process set: what its ranks are in the job
 
     [[nodiscard]] int leader() const { return members.front(); }
+    [[nodiscard]] int job_rank(int of) const { return job_ranks[static_cast<std::size_t>(of)]; }
     [[nodiscard]] bool is_leader() const { return local_rank == 0; }
 };
 

@@ -21,15 +21,15 @@ class Network {
 public:
     explicit Network(int size) : cut_(static_cast<std::size_t>(size), false) {}
 
-    void put(int from, int to, Transport::Channel channel, std::span<const std::byte> bytes) {
+    void put(int from, int to, Transport::Port port, std::span<const std::byte> bytes) {
         const std::lock_guard lock(mutex_);
         if (!is_cut(from) && !is_cut(to)) {
-            messages_[{from, to, channel}].emplace_back(bytes.begin(), bytes.end());
+            messages_[{from, to, port}].emplace_back(bytes.begin(), bytes.end());
         }
     }
-    std::optional<Bytes> take(int from, int to, Transport::Channel channel) {
+    std::optional<Bytes> take(int from, int to, Transport::Port port) {
         const std::lock_guard lock(mutex_);
-        std::deque<Bytes>& queue = messages_[{from, to, channel}];
+        std::deque<Bytes>& queue = messages_[{from, to, port}];
         if (queue.empty()) {
             return std::nullopt;
         }
@@ -46,7 +46,7 @@ private:
     [[nodiscard]] bool is_cut(int rank) const { return cut_[static_cast<std::size_t>(rank)]; }
 
     std::mutex mutex_;
-    std::map<std::tuple<int, int, Transport::Channel>, std::deque<Bytes>> messages_;
+    std::map<std::tuple<int, int, Transport::Port>, std::deque<Bytes>> messages_;
     std::vector<bool> cut_;
 };
 
@@ -54,23 +54,23 @@ class ThreadTransport final : public Transport {
 public:
     ThreadTransport(std::shared_ptr<Network> network, int rank) : network_(std::move(network)), rank_(rank) {}
 
-    Result<Ticket> send(int rank, Channel channel, std::span<const std::byte> bytes) override {
+    Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override {
         RUEDA_RETURN_IF_FAILED(check_open());
-        network_->put(rank_, rank, channel, bytes);
-        under_way_.emplace(next_, UnderWay{rank, channel, {}, bytes.size(), true});
+        network_->put(rank_, rank, port, bytes);
+        under_way_.emplace(next_, UnderWay{rank, port, {}, bytes.size(), true});
         return next_++;
     }
-    Result<Ticket> receive(int rank, Channel channel, std::span<std::byte> room) override {
+    Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override {
         RUEDA_RETURN_IF_FAILED(check_open());
-        under_way_.emplace(next_, UnderWay{rank, channel, room, 0, false});
-        waiting_[{rank, channel}].push_back(next_);
+        under_way_.emplace(next_, UnderWay{rank, port, room, 0, false});
+        waiting_[{rank, port}].push_back(next_);
         return next_++;
     }
     Result<std::optional<std::size_t>> test(Ticket ticket) override {
         RUEDA_RETURN_IF_FAILED(check_open());
         const auto found = under_way_.find(ticket);
         RUEDA_ASSERT(found != under_way_.end());
-        RUEDA_RETURN_IF_FAILED(deliver({found->second.rank, found->second.channel}));
+        RUEDA_RETURN_IF_FAILED(deliver({found->second.rank, found->second.port}));
         if (!found->second.done) {
             return std::optional<std::size_t>();
         }
@@ -82,10 +82,10 @@ public:
     void cut(int rank) { network_->cut(rank); }
 
 private:
-    using Peer = std::pair<int, Channel>;
+    using Peer = std::pair<int, Port>;
     struct UnderWay {
         int rank;
-        Channel channel;
+        Port port;
         std::span<std::byte> room;
         std::size_t bytes;
         bool done;

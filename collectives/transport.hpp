@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,17 @@ class Transport {
 public:
     /// Messages of different channels do not meet.
     enum class Channel : std::uint8_t { control, data, diagnostics, last_words };
+    /// Nor do messages of different process sets.
+    struct Port {
+        Port(Channel of) : channel(of) {}  // NOLINT(google-explicit-constructor): of the world
+        Port(Channel of, std::uint32_t number) : channel(of), set(number) {}
+        [[nodiscard]] auto operator<=>(const Port&) const = default;
+
+        Channel channel;
+        std::uint32_t set = 0;
+    };
+    /// Numbers of process sets are below this, so that every port has a tag of its own in every MPI.
+    static constexpr std::uint32_t kMostSets = 8000;
     /// A send or a receive under way.
     using Ticket = std::uint64_t;
     /// The most bytes of one message.
@@ -31,9 +43,9 @@ public:
     virtual ~Transport() = default;
 
     /// `bytes` stay as they are until test() says that they have left. `rank` is not the calling one.
-    [[nodiscard]] virtual Result<Ticket> send(int rank, Channel channel, std::span<const std::byte> bytes) = 0;
+    [[nodiscard]] virtual Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) = 0;
     /// `room` is written until test() says that the message is there. A message longer than the room is a failure.
-    [[nodiscard]] virtual Result<Ticket> receive(int rank, Channel channel, std::span<std::byte> room) = 0;
+    [[nodiscard]] virtual Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) = 0;
     /// The bytes of the message once it has left or is there; the ticket is used up then. Empty: still under way.
     [[nodiscard]] virtual Result<std::optional<std::size_t>> test(Ticket ticket) = 0;
     /// A message that has left, for us, may still lie in MPI, which moves it only while it is called (a connection that

@@ -140,6 +140,12 @@ void Arena::initialise() {
     control->magic = base::ControlBlock::kMagic;
 }
 
+void Arena::join(std::shared_ptr<Arena> job, std::span<const std::uint32_t> members) {
+    blocks_ = base::HostBlocks(job->blocks(), members);
+    job_members_.assign(members.begin(), members.end());
+    job_ = std::move(job);
+}
+
 Status Arena::check() const {
     const base::ControlBlock& block = control();
     if (block.magic != base::ControlBlock::kMagic || block.layout_version != base::ControlBlock::kLayoutVersion) {

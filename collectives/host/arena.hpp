@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "base/control_block.hpp"
 #include "base/status.hpp"
@@ -57,10 +59,16 @@ public:
     /// Whether what the leader wrote is what this rank would have written.
     [[nodiscard]] Status check() const;
 
+    /// Makes this the arena of a process set: its ranks sleep, live and end, and keep their resident tensors, in `job`,
+    /// where element m of `members` says which member is member m of this. Before anybody else has it.
+    void join(std::shared_ptr<Arena> job, std::span<const std::uint32_t> members);
+
     [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
     [[nodiscard]] std::uint32_t rank() const { return rank_; }
     [[nodiscard]] int descriptor() const { return memory_.value(); }
     [[nodiscard]] base::ControlBlock& control() const { return *reinterpret_cast<base::ControlBlock*>(base_); }
+    /// Of its ranks, and the end of the job: in its control block, or in that of the job's arena.
+    [[nodiscard]] const base::HostBlocks& blocks() const { return blocks_; }
     [[nodiscard]] std::byte* negotiation() const { return base_ + offsets_.negotiation; }
     [[nodiscard]] Progress& progress(std::uint32_t rank) const {
         return reinterpret_cast<Progress*>(base_ + offsets_.progress)[rank];
@@ -78,6 +86,9 @@ public:
 
     /// Offset of [memory, memory + bytes) if all of it lies in this rank's resident region; what announcements carry.
     [[nodiscard]] std::optional<std::uint64_t> resident_offset(const void* memory, std::uint64_t bytes) const {
+        if (job_ != nullptr) {
+            return job_->resident_offset(memory, bytes);
+        }
         const auto begin = reinterpret_cast<std::uintptr_t>(memory);
         const auto region = reinterpret_cast<std::uintptr_t>(resident(rank_));
         if (begin < region || begin - region > plan_.resident_bytes ||
@@ -88,6 +99,9 @@ public:
     }
     /// The way back, for another rank's offset: null if it does not lie in that rank's region.
     [[nodiscard]] std::byte* resident_memory(std::uint32_t rank, std::uint64_t offset, std::uint64_t bytes) const {
+        if (job_ != nullptr) {
+            return job_->resident_memory(job_members_[rank], offset, bytes);
+        }
         if (offset > plan_.resident_bytes || bytes > plan_.resident_bytes - offset) {
             return nullptr;
         }
@@ -100,13 +114,21 @@ private:
     };
     [[nodiscard]] static Offsets offsets(const ArenaPlan& plan);
     Arena(base::UniqueFd memory, const ArenaPlan& plan, std::uint32_t rank, std::byte* base)
-        : plan_(plan), offsets_(offsets(plan)), memory_(std::move(memory)), rank_(rank), base_(base) {}
+        : plan_(plan),
+          offsets_(offsets(plan)),
+          memory_(std::move(memory)),
+          rank_(rank),
+          base_(base),
+          blocks_(*reinterpret_cast<base::ControlBlock*>(base)) {}
 
     ArenaPlan plan_;
     Offsets offsets_;
     base::UniqueFd memory_;
     std::uint32_t rank_;
     std::byte* base_;
+    base::HostBlocks blocks_;
+    std::shared_ptr<Arena> job_;  // null: this is the job's
+    std::vector<std::uint32_t> job_members_;
 };
 
 }  // namespace rueda::collectives

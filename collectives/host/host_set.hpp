@@ -36,7 +36,7 @@ struct HostSet {
     }
     void wake_sleepers() const {
         for (std::uint32_t member = 0; member < members; ++member) {
-            auto& attention = arena->control().ranks[member].attention;
+            auto& attention = arena->blocks().of(member).attention;
             if (member == rank) {
                 continue;
             }

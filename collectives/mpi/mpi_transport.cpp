@@ -10,7 +10,13 @@ namespace rueda::collectives {
 namespace {
 
 /// The communicator is Rueda's own, and its collectives have tags of their own: these are all there are.
-int tag_of(Transport::Channel channel) { return 1 + static_cast<int>(channel); }
+/// MPI promises tags up to 32767.
+int tag_of(Transport::Port port) {
+    constexpr std::uint32_t kChannels = 4;
+    static_assert(1 + kChannels * Transport::kMostSets <= 32767);
+    RUEDA_ASSERT(port.set < Transport::kMostSets);
+    return 1 + static_cast<int>(kChannels * port.set + static_cast<std::uint32_t>(port.channel));
+}
 
 Transport::Ticket ticket_of(std::uint32_t place, std::uint32_t generation) {
     return (Transport::Ticket{generation} << 32U) | place;
@@ -27,16 +33,16 @@ MpiTransport::MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const Mp
       size_(size),
       sent_to_(static_cast<std::size_t>(size), 0) {}
 
-Result<Transport::Ticket> MpiTransport::send(int rank, Channel channel, std::span<const std::byte> bytes) {
+Result<Transport::Ticket> MpiTransport::send(int rank, Port port, std::span<const std::byte> bytes) {
     RUEDA_RETURN_IF_FAILED(check_open("a message to", rank, bytes.size()));
-    auto sent = keep(mpi_->isend(bytes, rank, tag_of(channel), communicator_), true, rank, bytes.size());
+    auto sent = keep(mpi_->isend(bytes, rank, tag_of(port), communicator_), true, rank, bytes.size());
     sent_to_[static_cast<std::size_t>(rank)] += sent.is_ok() ? 1U : 0U;
     return sent;
 }
 
-Result<Transport::Ticket> MpiTransport::receive(int rank, Channel channel, std::span<std::byte> room) {
+Result<Transport::Ticket> MpiTransport::receive(int rank, Port port, std::span<std::byte> room) {
     RUEDA_RETURN_IF_FAILED(check_open("a message from", rank, room.size()));
-    return keep(mpi_->irecv(room, rank, tag_of(channel), communicator_), false, rank, room.size());
+    return keep(mpi_->irecv(room, rank, tag_of(port), communicator_), false, rank, room.size());
 }
 
 Result<std::optional<std::size_t>> MpiTransport::test(Ticket ticket) {

@@ -32,8 +32,8 @@ public:
     MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const MpiLife> life, MPI_Comm communicator, int rank,
                  int size);
 
-    Result<Ticket> send(int rank, Channel channel, std::span<const std::byte> bytes) override;
-    Result<Ticket> receive(int rank, Channel channel, std::span<std::byte> room) override;
+    Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override;
+    Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override;
     Status progress() override;
     Result<std::optional<std::size_t>> test(Ticket ticket) override;
     void abandon() override;

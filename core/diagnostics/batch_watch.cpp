@@ -18,9 +18,9 @@ double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanosec
 
 }  // namespace
 
-BatchWatch::BatchWatch(const base::Config& config, base::ControlBlock& control,
+BatchWatch::BatchWatch(const base::Config& config, const base::HostBlocks& blocks,
                        const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own)
-    : control_(control),
+    : blocks_(blocks),
       memory_(memory),
       log_(memory),
       own_(own),
@@ -52,7 +52,7 @@ std::optional<std::string> BatchWatch::tick(std::int64_t now_ns) {
 
 bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     for (std::uint32_t member = 0; member < own_; ++member) {
-        if (now_ns - control_.ranks[member].heartbeat_ns.load(std::memory_order_relaxed) <= silence_limit_ns_) {
+        if (now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= silence_limit_ns_) {
             return false;
         }
     }
@@ -70,7 +70,7 @@ std::string BatchWatch::describe(std::int64_t now_ns) const {
         "{} was announced by all ranks {:.3g} seconds ago and is still not done: a rank does not get on with it", name,
         seconds_of(now_ns - since_ns_));
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
-        const base::RankBlock& block = control_.ranks[member];
+        const base::RankBlock& block = blocks_.of(member);
         const std::int64_t silent_ns = now_ns - block.heartbeat_ns.load(std::memory_order_relaxed);
         const std::int32_t pid = block.pid.load(std::memory_order_relaxed);
         const auto status = read_process_status(pid);

@@ -20,7 +20,7 @@ namespace rueda::core {
 /// growing intervals. Threads: one, the background thread.
 class BatchWatch {
 public:
-    BatchWatch(const base::Config& config, base::ControlBlock& control,
+    BatchWatch(const base::Config& config, const base::HostBlocks& blocks,
                const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own);
 
     /// What to tell the user, if this rank is the lowest whose background thread runs.
@@ -30,7 +30,7 @@ private:
     [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
     [[nodiscard]] std::string describe(std::int64_t now_ns) const;
 
-    base::ControlBlock& control_;
+    base::HostBlocks blocks_;
     NegotiationMemory<base::StdAtomics> memory_;
     Log<base::StdAtomics> log_;
     std::uint32_t own_;

@@ -196,6 +196,11 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
             }
         }
     }
+    for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
+        if (!heard[rank] && host_of[rank] >= 0) {
+            report.unheard.push_back(static_cast<std::int32_t>(rank));
+        }
+    }
     const std::optional<Key> last = last_known(accounts);
     std::vector<bool> missing_somewhere(host_of.size(), false);
     for (auto& [key, tensor] : tensors) {
@@ -210,14 +215,8 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
                 missing_somewhere[rank] = true;
             }
         }
-        const bool all_heard = std::find(heard.begin(), heard.end(), false) == heard.end();
-        if (!tensor.missing.empty() || !all_heard) {
+        if (!tensor.missing.empty() || !report.unheard.empty()) {
             report.tensors.push_back(tensor);
-        }
-    }
-    for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
-        if (!heard[rank]) {
-            report.unheard.push_back(static_cast<std::int32_t>(rank));
         }
     }
     std::stable_sort(report.tensors.begin(), report.tensors.end(),
@@ -234,9 +233,9 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
     return report;
 }
 
-StallInquiry::StallInquiry(const base::Config& config, std::uint32_t hosts,
-                           std::vector<std::int32_t> host_of, std::optional<Neighbour> parent,
-                           std::span<const Neighbour> children, collectives::Transport& transport)
+StallInquiry::StallInquiry(const base::Config& config, std::uint32_t hosts, std::vector<std::int32_t> host_of,
+                           std::optional<Neighbour> parent, std::span<const Neighbour> children,
+                           collectives::Transport& transport)
     : hosts_(hosts),
       host_of_(std::move(host_of)),
       has_parent_(parent.has_value()),
@@ -301,7 +300,8 @@ Status StallInquiry::take(const StallMessage& message, std::int64_t now_ns, cons
             (*links_)[child].waiting.push_back(encode(message));
         }
         if (has_parent_) {
-            links_->front().waiting.push_back(encode({StallMessageKind::account, message.inquiry, source.account(now_ns)}));
+            links_->front().waiting.push_back(
+                encode({StallMessageKind::account, message.inquiry, source.account(now_ns)}));
         }
     } else if (has_parent_) {
         links_->front().waiting.push_back(encode(message));

@@ -46,7 +46,8 @@ inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
                                                        std::uint32_t hosts);
 
 /// One report of what the hosts say: a rank whose host has said nothing of it is missing. Tensors that no rank misses
-/// are left out, they are on their way; and those that a host had no room to tell of. `host_of`: by rank.
+/// are left out, they are on their way; and those that a host had no room to tell of. `host_of`: by rank; -1: not of
+/// the set.
 [[nodiscard]] StallReport merge(std::span<const HostAccount> accounts, std::span<const std::int32_t> host_of,
                                 double warning_seconds);
 
@@ -98,7 +99,7 @@ private:
     [[nodiscard]] std::vector<PendingTensor> as_pending(const StallReport& report, std::int64_t now_ns);
 
     std::uint32_t hosts_;
-    std::vector<std::int32_t> host_of_;  // by rank
+    std::vector<std::int32_t> host_of_;  // by rank of the job; -1: not of the set
     bool has_parent_;
     bool enabled_;
     double warning_seconds_;

@@ -21,9 +21,9 @@ double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanosecond
 
 }  // namespace
 
-StallMonitor::StallMonitor(const base::Config& config, base::ControlBlock& control, std::uint32_t own,
+StallMonitor::StallMonitor(const base::Config& config, const base::HostBlocks& blocks, std::uint32_t own,
                            const NegotiationMemory<base::StdAtomics>& memory)
-    : control_(control),
+    : blocks_(blocks),
       own_(own),
       memory_(memory),
       enabled_(config.stall_check),
@@ -71,7 +71,7 @@ StallReport StallMonitor::account(std::int64_t now_ns) const {
 }
 
 bool StallMonitor::responds(std::uint32_t member, std::int64_t now_ns) const {
-    const base::RankBlock& block = control_.ranks[member];
+    const base::RankBlock& block = blocks_.of(member);
     const auto state = static_cast<base::RankState>(block.state.load(std::memory_order_acquire));
     return state == base::RankState::running &&
            now_ns - block.heartbeat_ns.load(std::memory_order_relaxed) <= silence_limit_ns_;
@@ -115,7 +115,7 @@ StallReport::Tensor StallMonitor::describe(const PendingTensor& tensor, std::int
 
 StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const PendingTensor> pending,
                                          std::int64_t now_ns) const {
-    const base::RankBlock& block = control_.ranks[member];
+    const base::RankBlock& block = blocks_.of(member);
     StallReport::Rank described;
     described.rank = rank_of(member);
     described.pid = block.pid.load(std::memory_order_relaxed);
@@ -140,7 +140,7 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
 }
 
 std::int32_t StallMonitor::rank_of(std::uint32_t member) const {
-    const std::int32_t rank = control_.ranks[member].global_rank.load(std::memory_order_relaxed);
+    const std::int32_t rank = blocks_.of(member).global_rank.load(std::memory_order_relaxed);
     return rank < 0 ? static_cast<std::int32_t>(member) : rank;
 }
 

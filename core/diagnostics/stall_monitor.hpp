@@ -31,12 +31,12 @@ public:
         bool shut_down = false;  ///< abort the job; every rank finds this by itself
     };
 
-    /// `control` and the memory outlive this. `own` is this rank's number among the members.
-    StallMonitor(const base::Config& config, base::ControlBlock& control, std::uint32_t own,
+    /// What they are in, and the memory, outlive this. `own` is this rank's number among the members.
+    StallMonitor(const base::Config& config, const base::HostBlocks& blocks, std::uint32_t own,
                  const NegotiationMemory<base::StdAtomics>& memory);
     StallMonitor(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
                  const NegotiationMemory<base::StdAtomics>& memory)
-        : StallMonitor(config, arena->control(), arena->rank(), memory) {
+        : StallMonitor(config, arena->blocks(), arena->rank(), memory) {
         arena_ = std::move(arena);
     }
 
@@ -59,7 +59,7 @@ private:
     [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const;
 
     std::shared_ptr<collectives::Arena> arena_;
-    base::ControlBlock& control_;
+    base::HostBlocks blocks_;
     std::uint32_t own_;
     NegotiationMemory<base::StdAtomics> memory_;
     bool enabled_;

@@ -41,12 +41,13 @@ bool all_within(std::span<const RankRange> inner, std::span<const RankRange> out
 }
 
 /// "; ranks 70, 71: other values", where claims were dropped.
-std::string unlisted_ranks(const std::vector<Claim>& claims, std::uint32_t ranks) {
+std::string unlisted_ranks(const std::vector<Claim>& claims, std::uint32_t ranks,
+                           std::span<const std::int32_t> job_ranks) {
     const std::vector<RankRange> listed = united(ranges_of(claims));
     std::vector<std::int32_t> unlisted;
     for (std::int32_t rank = 0; static_cast<std::uint32_t>(rank) < ranks; ++rank) {
         if (!contains(listed, rank)) {
-            unlisted.push_back(rank);
+            unlisted.push_back(rank_in_job(rank, job_ranks));
         }
     }
     return unlisted.empty() ? std::string() : fmt::format("; {}: other values", base::format_ranks(unlisted));
@@ -135,7 +136,8 @@ void merge(std::vector<Claim>& claims, Claim claim) {
 }
 
 Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& claims,
-                              const std::optional<Metadata>& last_called, std::uint32_t ranks) {
+                              const std::optional<Metadata>& last_called, std::uint32_t ranks,
+                              std::span<const std::int32_t> job_ranks) {
     for (const Claim& claim : claims) {
         if (!claim.metadata && !last_called) {
             return failure(ErrorCode::internal, "{} announced tensor {} as it was called before, and it never was",
@@ -154,8 +156,8 @@ Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& c
     for (const Claim& claim : claims) {
         groups.push_back({meaning_of(claim), ranks_of(claim.ranks)});
     }
-    const Status mismatch = mismatch_of(name, groups);
-    return Status(mismatch.code(), shortened(mismatch.message() + unlisted_ranks(claims, ranks)));
+    const Status mismatch = mismatch_of(name, std::move(groups), job_ranks);
+    return Status(mismatch.code(), shortened(mismatch.message() + unlisted_ranks(claims, ranks, job_ranks)));
 }
 
 }  // namespace rueda::core

@@ -31,8 +31,10 @@ namespace rueda::core {
 void merge(std::vector<Claim>& claims, Claim claim);
 
 /// What all ranks mean, or the Mismatch that says who means what. At least one claim; `last_called`: what those without
-/// metadata mean, Internal where there are such and it is none; `ranks`: everybody.
+/// metadata mean, Internal where there are such and it is none; `ranks`: everybody; `job_ranks`: what people call
+/// these ranks, by rank, where that is something else.
 [[nodiscard]] Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& claims,
-                                            const std::optional<Metadata>& last_called, std::uint32_t ranks);
+                                            const std::optional<Metadata>& last_called, std::uint32_t ranks,
+                                            std::span<const std::int32_t> job_ranks = {});
 
 }  // namespace rueda::core

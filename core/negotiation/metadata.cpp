@@ -110,15 +110,22 @@ bool is_plausible(const Metadata& metadata) {
     return true;
 }
 
-Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank) {
+Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank, std::span<const std::int32_t> job_ranks) {
     std::vector<MetadataOfRanks> groups;
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
         groups.push_back({by_rank[rank], {static_cast<std::int32_t>(rank)}});
     }
-    return mismatch_of(name, groups);
+    return mismatch_of(name, std::move(groups), job_ranks);
 }
 
-Status mismatch_of(std::string_view name, std::span<const MetadataOfRanks> groups) {
+Status mismatch_of(std::string_view name, std::vector<MetadataOfRanks> groups,
+                   std::span<const std::int32_t> job_ranks) {
+    for (MetadataOfRanks& group : groups) {
+        group.metadata.root = rank_in_job(group.metadata.root, job_ranks);
+        for (std::int32_t& rank : group.ranks) {
+            rank = rank_in_job(rank, job_ranks);
+        }
+    }
     const std::string tensor =
         name.empty() ? std::string("an unnamed tensor (matched by call order)") : fmt::format("tensor '{}'", name);
     for (const Field& field : fields()) {

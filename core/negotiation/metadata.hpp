@@ -50,8 +50,10 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
 ///
 ///     tensor 'layer1.weight': the ranks disagree about the shape: ranks 0-2: [3, 4]; rank 3: [3, 5]
 ///
-/// `by_rank[r]` is what rank r announced; all plausible, and not all alike.
-[[nodiscard]] Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank);
+/// `by_rank[r]` is what rank r announced; all plausible, and not all alike. `job_ranks`: what people call the ranks of
+/// a process set, by rank; empty: the same.
+[[nodiscard]] Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank,
+                                 std::span<const std::int32_t> job_ranks = {});
 
 /// What some ranks announced.
 struct MetadataOfRanks {
@@ -59,6 +61,12 @@ struct MetadataOfRanks {
     std::vector<std::int32_t> ranks;  ///< ascending, at least one
 };
 /// The same text, from groups of ranks in any order.
-[[nodiscard]] Status mismatch_of(std::string_view name, std::span<const MetadataOfRanks> groups);
+[[nodiscard]] Status mismatch_of(std::string_view name, std::vector<MetadataOfRanks> groups,
+                                 std::span<const std::int32_t> job_ranks = {});
+/// What people call the rank.
+[[nodiscard]] inline std::int32_t rank_in_job(std::int32_t rank, std::span<const std::int32_t> job_ranks) {
+    const auto index = static_cast<std::size_t>(rank);
+    return rank >= 0 && index < job_ranks.size() ? job_ranks[index] : rank;
+}
 
 }  // namespace rueda::core

@@ -50,6 +50,7 @@ TreeNode::TreeNode(Options options) : options_(std::move(options)) {
     if (options_.host == 0) {
         TreeRoot::Options root;
         root.ranks = ranks;
+        root.job_ranks = std::move(options_.job_ranks);
         root.ranks_of_host.resize(options_.shape.hosts);
         for (std::uint32_t rank = 0; rank < ranks; ++rank) {
             root.ranks_of_host[static_cast<std::size_t>(options_.host_of[rank])].push_back(

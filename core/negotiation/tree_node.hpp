@@ -36,7 +36,8 @@ public:
     struct Options {
         std::uint32_t host = 0;
         TreeShape shape;
-        std::vector<std::int32_t> host_of;  ///< by rank
+        std::vector<std::int32_t> host_of;    ///< by rank
+        std::vector<std::int32_t> job_ranks;  ///< by rank, for texts; empty: the same
         std::uint64_t fusion_threshold_bytes = 0;
         std::uint32_t batches_ahead = 2;  ///< the root decides no further batch while so many are not executed
     };

@@ -37,7 +37,7 @@ Status TreeRoot::complete(Announcement announcement) {
         announcement.claims.push_back({std::nullopt, {everybody}});
     }
     const auto agreement = agreement_of(known != nullptr ? known->name : announcement.key.name, announcement.claims,
-                                        last_called, options_.ranks);
+                                        last_called, options_.ranks, options_.job_ranks);
     if (agreement.is_ok()) {
         return call(std::move(announcement), agreement.value(), id);
     }

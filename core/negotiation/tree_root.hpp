@@ -22,6 +22,7 @@ public:
     struct Options {
         std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< ascending
         std::uint32_t ranks = 0;
+        std::vector<std::int32_t> job_ranks;  ///< by rank, for texts; empty: the same
         std::uint64_t fusion_threshold_bytes = 0;
         std::uint32_t batches_ahead = 2;
     };

@@ -84,14 +84,6 @@ Status check_overlap(const rueda_tensor& in, const rueda_tensor& out, std::uint6
     return {};
 }
 
-Status check_process_set(const rueda_options& options) {
-    if (options.process_set != 0) {
-        return failure(ErrorCode::invalid_argument, "process set {} does not exist; this version has the world, 0",
-                       options.process_set);
-    }
-    return {};
-}
-
 void describe(Operation operation, const rueda_tensor& tensor, Metadata& metadata) {
     metadata.operation = static_cast<std::uint8_t>(operation);
     metadata.dtype = static_cast<std::uint8_t>(tensor.dtype);
@@ -109,7 +101,7 @@ Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_
         RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
         RUEDA_RETURN_IF_FAILED(check_same(in, out));
     }
-    RUEDA_RETURN_IF_FAILED(check_process_set(options));
+    request.metadata.process_set = options.process_set;
     RUEDA_RETURN_IF_FAILED(count_elements(in, 0, "input", request.count));
     if (reads_input) {
         RUEDA_RETURN_IF_FAILED(check_memory_of(in, request.count, "input"));
@@ -141,7 +133,7 @@ Status take_reduction(const rueda_options& options, Metadata& metadata) {
 Status make_of_rows(Operation operation, const char* does, const rueda_tensor& in, const rueda_options& options,
                     Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
-    RUEDA_RETURN_IF_FAILED(check_process_set(options));
+    request.metadata.process_set = options.process_set;
     if (in.ndim == 0) {
         return failure(ErrorCode::invalid_argument,
                        "{} first dimension, and the input is a scalar (0 dimensions); give it the shape [1]", does);
@@ -271,14 +263,19 @@ bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_
            (&in != &out || last.input == last.output);
 }
 
-Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, int rank, int size,
+Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, std::span<const int> ranks, int rank,
                       const rueda_options& options, Request& request) {
-    if (root < 0 || root >= size) {
-        return failure(ErrorCode::invalid_argument, "the root rank is {}; expected 0 to {}", root, size - 1);
+    const auto found = std::lower_bound(ranks.begin(), ranks.end(), root);
+    if (found == ranks.end() || *found != root) {
+        return options.process_set == 0
+                   ? failure(ErrorCode::invalid_argument, "the root rank is {}; expected 0 to {}", root, ranks.back())
+                   : failure(ErrorCode::invalid_argument,
+                             "the root rank is {}, which is not in process set {}; expected one of {}", root,
+                             options.process_set, fmt::join(ranks, ", "));
     }
-    request.metadata.root = root;
+    request.metadata.root = static_cast<std::int32_t>(found - ranks.begin());
     // The input counts on the root only, and may be missing elsewhere.
-    const bool reads_input = rank == root || in.data != nullptr;
+    const bool reads_input = rank == request.metadata.root || in.data != nullptr;
     return make_same_shape(Operation::broadcast, in, out, options, reads_input, request);
 }
 
@@ -342,7 +339,8 @@ Status check_output_of_all(const Request& request, std::string_view name, std::i
 
 Status make_barrier(const rueda_options& options, Request& request) {
     request.metadata.operation = static_cast<std::uint8_t>(Operation::barrier);
-    return check_process_set(options);
+    request.metadata.process_set = options.process_set;
+    return {};
 }
 
 Status effective_options(const rueda_options* given, rueda_options& completed, const rueda_options*& effective) {

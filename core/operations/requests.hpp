@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/status.hpp"
@@ -22,8 +23,10 @@ namespace rueda::core {
 /// here) made: then they need not be checked again.
 [[nodiscard]] bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
                                      const rueda_options& options);
-[[nodiscard]] Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, int rank, int size,
-                                    const rueda_options& options, Request& request);
+/// `root`: a rank of the job; `ranks`: those of the process set, ascending, of which `rank` is this rank's number.
+[[nodiscard]] Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root,
+                                    std::span<const int> ranks, int rank, const rueda_options& options,
+                                    Request& request);
 // `out` null: Rueda makes the output. Of an allgather and an alltoall, only the others' announcements show whether a
 // given one has the right number of rows.
 [[nodiscard]] Status make_allgather(const rueda_tensor& in, const rueda_tensor* out, const rueda_options& options,

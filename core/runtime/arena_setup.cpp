@@ -168,9 +168,10 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
 }
 
 Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
-                                   const collectives::LocalGroup& group, std::uint64_t l2_bytes) {
+                                   const collectives::LocalGroup& group, std::uint64_t l2_bytes, ResidentRoom room) {
     const auto members = static_cast<std::uint32_t>(group.local_size);
-    Result<std::uint64_t> resident = smallest_of_all(control_plane, reservable_resident_bytes(config, members));
+    Result<std::uint64_t> resident =
+        smallest_of_all(control_plane, room == ResidentRoom::yes ? reservable_resident_bytes(config, members) : 0);
     RUEDA_RETURN_IF_FAILED(resident.status());
     Result<std::uint64_t> l2 = smallest_of_all(control_plane, l2_bytes);
     RUEDA_RETURN_IF_FAILED(l2.status());

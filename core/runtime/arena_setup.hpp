@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "base/config.hpp"
@@ -18,11 +19,15 @@ struct AttachedArena {
     NegotiationExtent extent;
 };
 
+/// Whether the arena has room for resident tensors: that of a process set uses the job's.
+enum class ResidentRoom : std::uint8_t { yes, no };
+
 /// Agrees on sizes, compares them with the memory there is, creates, shares, maps and checks the arena, and touches
 /// this rank's own part. Collective; all ranks get the same outcome up to what only one of them can see. `l2_bytes`:
 /// the cache that chunks are sized by; the smallest of all ranks counts.
 [[nodiscard]] Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
-                                                 const collectives::LocalGroup& group, std::uint64_t l2_bytes);
+                                                 const collectives::LocalGroup& group, std::uint64_t l2_bytes,
+                                                 ResidentRoom resident);
 
 /// Pure: how large everything is for these settings, of a host with so many `members` of the `job_size` ranks.
 /// ResourceExhausted if that exceeds RUEDA_ARENA_LIMIT.

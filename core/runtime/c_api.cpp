@@ -3,6 +3,7 @@
 // The C interface over one Runtime per process: the only mutable state of the library that belongs to the process.
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -23,6 +24,7 @@ using rueda::ErrorCode;
 using rueda::Result;
 using rueda::Status;
 using rueda::core::Completion;
+using rueda::core::ProcessSet;
 using rueda::core::Request;
 using rueda::core::Runtime;
 
@@ -164,8 +166,10 @@ int number(int* value, int (*read)(const rueda::collectives::LocalGroup&)) {
 
 struct rueda_slot {
     std::string name;
+    std::int32_t process_set = 0;
     std::mutex mutex;
-    std::atomic<Runtime*> runtime{nullptr};  // release after `entry`; acquire by who uses the slot
+    std::atomic<Runtime*> runtime{nullptr};  // release after the rest; acquire by who uses the slot
+    std::shared_ptr<ProcessSet> set;
     rueda::core::TensorEntry* entry = nullptr;
 };
 
@@ -186,20 +190,23 @@ struct rueda_handle final : Completion {
 
 namespace {
 
-rueda::core::TensorEntry& entry_of(rueda_slot& slot, Runtime& runtime) {
+rueda::core::TensorEntry& entry_of(rueda_slot& slot, Runtime& runtime, const std::shared_ptr<ProcessSet>& set) {
     if (slot.runtime.load(std::memory_order_acquire) != &runtime) [[unlikely]] {
         const std::lock_guard lock(slot.mutex);
         if (slot.runtime.load(std::memory_order_relaxed) != &runtime) {
-            slot.entry = &runtime.pin(slot.name);
+            slot.set = set;
+            slot.entry = &set->pin(slot.name);
             slot.runtime.store(&runtime, std::memory_order_release);
         }
     }
     return *slot.entry;
 }
 
-/// What an operation's call begins with: the Runtime and the options that hold.
+/// What an operation's call begins with: the Runtime, the process set and the options that hold.
 struct Call {
     Runtime* runtime = nullptr;
+    ProcessSet* set = nullptr;
+    std::shared_ptr<ProcessSet> kept;  // a set that is not the world may be removed meanwhile
     rueda_options completed;
     const rueda_options* options = nullptr;
 
@@ -209,34 +216,53 @@ struct Call {
             return not_initialized();
         }
         RUEDA_RETURN_IF_FAILED(rueda::core::effective_options(given, completed, options));
-        return options->slot != nullptr ? Status() : rueda::core::check_name(name);
+        set = &runtime->world();
+        if (options->process_set != 0) [[unlikely]] {
+            Result<std::shared_ptr<ProcessSet>> found = runtime->process_sets().find(options->process_set);
+            RUEDA_RETURN_IF_FAILED(found.status());
+            kept = std::move(found).value();
+            set = kept.get();
+        }
+        return options->slot != nullptr ? check_slot() : rueda::core::check_name(name);
     }
     [[nodiscard]] bool is_unnamed(const char* name) const {
         return options->slot == nullptr && (name == nullptr || *name == '\0');
     }
     /// Of the slot that the options name; null without one.
     [[nodiscard]] rueda::core::TensorEntry* entry() const {
-        return options->slot != nullptr ? &entry_of(*options->slot, *runtime) : nullptr;
+        return options->slot != nullptr
+                   ? &entry_of(*options->slot, *runtime, kept != nullptr ? kept : runtime->shared_world())
+                   : nullptr;
     }
     Status run(const char* name, const Request& request, Completion& completion) const {
         rueda::core::TensorEntry* const known = entry();
-        return known != nullptr ? runtime->run(*known, request, completion)
-                                : runtime->run(name == nullptr ? "" : name, request, completion);
+        return known != nullptr ? runtime->run(*set, *known, request, completion)
+                                : runtime->run(*set, name == nullptr ? "" : name, request, completion);
+    }
+
+private:
+    [[nodiscard]] Status check_slot() const {
+        return options->slot->process_set == options->process_set
+                   ? Status()
+                   : rueda::failure(ErrorCode::invalid_argument,
+                                    "the slot of '{}' belongs to process set {}, and the operation is one of process "
+                                    "set {}: make a slot for each",
+                                    options->slot->name, options->slot->process_set, options->process_set);
     }
 };
 
-/// Starts what `make` fills in from the Runtime and the options.
+/// Starts what `make` fills in from the process set and the options.
 template <class Make>
 Status start(const char* name, const rueda_options* given, rueda_handle** handle, Make&& make) {
     Call call;
     Request request;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_RETURN_IF_FAILED(make(*call.runtime, *call.options, request));
+    RUEDA_RETURN_IF_FAILED(make(*call.set, *call.options, request));
     auto started = std::make_unique<rueda_handle>(call.runtime, 1);
-    if (rueda_slot* slot = call.options->slot) {
-        RUEDA_RETURN_IF_FAILED(call.runtime->start(entry_of(*slot, *call.runtime), request, *started));
+    if (rueda::core::TensorEntry* const known = call.entry()) {
+        RUEDA_RETURN_IF_FAILED(call.runtime->start(*call.set, *known, request, *started));
     } else {
-        RUEDA_RETURN_IF_FAILED(call.runtime->start(name == nullptr ? "" : name, request, *started));
+        RUEDA_RETURN_IF_FAILED(call.runtime->start(*call.set, name == nullptr ? "" : name, request, *started));
     }
     *handle = started.release();
     return {};
@@ -248,7 +274,7 @@ Status run(const char* name, const rueda_options* given, Make&& make) {
     Call call;
     Request request;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_RETURN_IF_FAILED(make(*call.runtime, *call.options, request));
+    RUEDA_RETURN_IF_FAILED(make(*call.set, *call.options, request));
     Completion completion;
     return call.run(name, request, completion);
 }
@@ -259,7 +285,7 @@ Status run_for_result(const char* name, const rueda_options* given, rueda_handle
     Call call;
     Request request;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_RETURN_IF_FAILED(make(*call.runtime, *call.options, request));
+    RUEDA_RETURN_IF_FAILED(make(*call.set, *call.options, request));
     auto made = std::make_unique<rueda_handle>(call.runtime, 1);
     Status status = call.run(name, request, *made);
     if (!made->done()) {
@@ -272,6 +298,24 @@ Status run_for_result(const char* name, const rueda_options* given, rueda_handle
     }
     *handle = ended;
     return {};
+}
+
+/// Asks `read` about a set of the job, and which rank of it this is.
+template <class Read>
+int of_set(std::int32_t id, Read&& read) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        const Result<rueda::core::SetIdentity> identity = runtime.value()->process_sets().identity(id);
+        RUEDA_RETURN_IF_FAILED(identity.status());
+        return read(identity.value(), runtime.value()->group().rank);
+    });
+}
+
+/// As many as there is room for; returns how many there are.
+std::size_t copy_some(const std::vector<std::int32_t>& numbers, std::int32_t* to, std::size_t capacity) {
+    std::copy_n(numbers.begin(), std::min(numbers.size(), capacity), to);
+    return numbers.size();
 }
 
 Status check_output_given(const rueda_tensor* out) {
@@ -318,7 +362,7 @@ Status start_group(const char* name, std::size_t count, const rueda_tensor* in, 
         }
     }
     auto started = std::make_unique<rueda_handle>(call.runtime, static_cast<std::uint32_t>(count));
-    RUEDA_RETURN_IF_FAILED(call.runtime->start_group(names, requests, *started));
+    RUEDA_RETURN_IF_FAILED(call.runtime->start_group(*call.set, names, requests, *started));
     *handle = started.release();
     return {};
 }
@@ -371,7 +415,70 @@ int rueda_cross_size(int* value) {
     return number(value, [](const rueda::collectives::LocalGroup& g) { return g.cross_size; });
 }
 
-int rueda_slot_create(const char* name, rueda_slot** slot) {
+int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_set) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        const Result<std::int32_t> added = runtime.value()->process_sets().add({ranks, count});
+        RUEDA_RETURN_IF_FAILED(added.status());
+        *process_set = added.value();
+        return {};
+    });
+}
+
+int rueda_process_set_remove(int32_t process_set) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        return runtime.value()->process_sets().remove(process_set);
+    });
+}
+
+int rueda_process_set_rank(int32_t process_set, int* value) {
+    return of_set(process_set, [&](const rueda::core::SetIdentity& identity, int job_rank) -> Status {
+        const std::optional<int> member = identity.member_of(job_rank);
+        if (!member) {
+            return rueda::failure(ErrorCode::invalid_argument, "rank {} is not a member of {}", job_rank,
+                                  identity.describe());
+        }
+        *value = *member;
+        return {};
+    });
+}
+
+int rueda_process_set_size(int32_t process_set, int* value) {
+    return of_set(process_set, [&](const rueda::core::SetIdentity& identity, int /*job_rank*/) -> Status {
+        *value = static_cast<int>(identity.ranks.size());
+        return {};
+    });
+}
+
+int rueda_process_set_included(int32_t process_set, int* value) {
+    return of_set(process_set, [&](const rueda::core::SetIdentity& identity, int job_rank) -> Status {
+        *value = identity.member_of(job_rank).has_value() ? 1 : 0;
+        return {};
+    });
+}
+
+int rueda_process_set_ranks(int32_t process_set, int32_t* ranks, size_t capacity, size_t* count) {
+    return of_set(process_set, [&](const rueda::core::SetIdentity& identity, int /*job_rank*/) -> Status {
+        *count = copy_some(identity.ranks, ranks, capacity);
+        return {};
+    });
+}
+
+int rueda_process_set_ids(int32_t* ids, size_t capacity, size_t* count) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        *count = copy_some(runtime.value()->process_sets().ids(), ids, capacity);
+        return {};
+    });
+}
+
+int rueda_slot_create(const char* name, rueda_slot** slot) { return rueda_slot_create_in(name, 0, slot); }
+
+int rueda_slot_create_in(const char* name, int32_t process_set, rueda_slot** slot) {
     return guarded([&]() -> Status {
         if (name == nullptr || *name == '\0') {
             return {ErrorCode::invalid_argument, "a TensorSlot needs a name"};
@@ -379,6 +486,7 @@ int rueda_slot_create(const char* name, rueda_slot** slot) {
         RUEDA_RETURN_IF_FAILED(rueda::core::check_name(name));
         auto created = std::make_unique<rueda_slot>();
         created->name = name;
+        created->process_set = process_set;
         *slot = created.release();
         return {};
     });
@@ -390,8 +498,8 @@ void rueda_slot_destroy(rueda_slot* slot) {
     }
     // In a forked child the lock may be held by a thread that is not there.
     const bool forked = process().forked.load(std::memory_order_relaxed);
-    if (Runtime* runtime = forked ? nullptr : slot->runtime.load(std::memory_order_acquire)) {
-        runtime->unpin(*slot->entry);
+    if (!forked && slot->runtime.load(std::memory_order_acquire) != nullptr) {
+        slot->set->unpin(*slot->entry);
     }
     delete slot;
 }
@@ -402,12 +510,12 @@ int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_
         Call call;
         RUEDA_RETURN_IF_FAILED(call.begin(name, options));
         if (call.is_unnamed(name)) {
-            return start(name, options, handle, [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+            return start(name, options, handle, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                 return rueda::core::make_allreduce(*in, *out, o, request);
             });
         }
         auto started = std::make_unique<rueda_handle>(call.runtime, 1);
-        RUEDA_RETURN_IF_FAILED(call.runtime->start_allreduce(call.entry(),
+        RUEDA_RETURN_IF_FAILED(call.runtime->start_allreduce(*call.set, call.entry(),
                                                              call.options->slot != nullptr ? std::string_view() : name,
                                                              *in, *out, *call.options, *started));
         *handle = started.release();
@@ -420,13 +528,14 @@ int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor
         Call call;
         RUEDA_RETURN_IF_FAILED(call.begin(name, options));
         if (call.is_unnamed(name)) {
-            return run(name, options, [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+            return run(name, options, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                 return rueda::core::make_allreduce(*in, *out, o, request);
             });
         }
         Completion completion;
-        return call.runtime->run_allreduce(call.entry(), call.options->slot != nullptr ? std::string_view() : name, *in,
-                                           *out, *call.options, completion);
+        return call.runtime->run_allreduce(*call.set, call.entry(),
+                                           call.options->slot != nullptr ? std::string_view() : name, *in, *out,
+                                           *call.options, completion);
     });
 }
 
@@ -450,8 +559,8 @@ int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* 
 int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                           const rueda_options* options, rueda_handle** handle) {
     return guarded([&] {
-        return start(name, options, handle, [&](Runtime& runtime, const rueda_options& o, Request& request) {
-            return rueda::core::make_broadcast(*in, *out, root, runtime.group().rank, runtime.group().size, o, request);
+        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            return rueda::core::make_broadcast(*in, *out, root, set.identity().ranks, set.set_rank(), o, request);
         });
     });
 }
@@ -459,8 +568,8 @@ int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_
 int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                     const rueda_options* options) {
     return guarded([&] {
-        return run(name, options, [&](Runtime& runtime, const rueda_options& o, Request& request) {
-            return rueda::core::make_broadcast(*in, *out, root, runtime.group().rank, runtime.group().size, o, request);
+        return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            return rueda::core::make_broadcast(*in, *out, root, set.identity().ranks, set.set_rank(), o, request);
         });
     });
 }
@@ -468,7 +577,7 @@ int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor
 int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_options* options,
                           rueda_handle** handle) {
     return guarded([&] {
-        return start(name, options, handle, [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+        return start(name, options, handle, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_allgather(*in, nullptr, o, request);
         });
     });
@@ -477,7 +586,7 @@ int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_
 int rueda_allgather(const char* name, const rueda_tensor* in, const rueda_options* options, rueda_handle** handle) {
     return guarded([&] {
         return run_for_result(name, options, handle,
-                              [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+                              [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                                   return rueda::core::make_allgather(*in, nullptr, o, request);
                               });
     });
@@ -487,7 +596,7 @@ int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const r
                                const rueda_options* options, rueda_handle** handle) {
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
-        return start(name, options, handle, [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+        return start(name, options, handle, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_allgather(*in, out, o, request);
         });
     });
@@ -497,7 +606,7 @@ int rueda_allgather_into(const char* name, const rueda_tensor* in, const rueda_t
                          const rueda_options* options) {
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
-        return run(name, options, [&](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+        return run(name, options, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_allgather(*in, out, o, request);
         });
     });
@@ -506,8 +615,8 @@ int rueda_allgather_into(const char* name, const rueda_tensor* in, const rueda_t
 int rueda_reducescatter_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                               const rueda_options* options, rueda_handle** handle) {
     return guarded([&] {
-        return start(name, options, handle, [&](Runtime& runtime, const rueda_options& o, Request& request) {
-            return rueda::core::make_reducescatter(*in, out, runtime.group().rank, runtime.group().size, o, request);
+        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            return rueda::core::make_reducescatter(*in, out, set.set_rank(), set.set_size(), o, request);
         });
     });
 }
@@ -520,8 +629,8 @@ int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_te
                     "the output of rueda_reducescatter is NULL, and there is no handle to hold one: give the output's "
                     "memory, or call rueda_reducescatter_async"};
         }
-        return run(name, options, [&](Runtime& runtime, const rueda_options& o, Request& request) {
-            return rueda::core::make_reducescatter(*in, out, runtime.group().rank, runtime.group().size, o, request);
+        return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            return rueda::core::make_reducescatter(*in, out, set.set_rank(), set.set_size(), o, request);
         });
     });
 }
@@ -529,8 +638,8 @@ int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_te
 int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                          const rueda_options* options, rueda_handle** handle) {
     return guarded([&] {
-        return start(name, options, handle, [&](Runtime& runtime, const rueda_options& o, Request& request) {
-            return rueda::core::make_alltoall(*in, splits, split_count, nullptr, runtime.group().size, o, request);
+        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            return rueda::core::make_alltoall(*in, splits, split_count, nullptr, set.set_size(), o, request);
         });
     });
 }
@@ -538,8 +647,8 @@ int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t
 int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                    const rueda_options* options, rueda_handle** handle) {
     return guarded([&] {
-        return run_for_result(name, options, handle, [&](Runtime& runtime, const rueda_options& o, Request& request) {
-            return rueda::core::make_alltoall(*in, splits, split_count, nullptr, runtime.group().size, o, request);
+        return run_for_result(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            return rueda::core::make_alltoall(*in, splits, split_count, nullptr, set.set_size(), o, request);
         });
     });
 }
@@ -548,8 +657,8 @@ int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const ru
                               size_t split_count, const rueda_options* options, rueda_handle** handle) {
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
-        return start(name, options, handle, [&](Runtime& runtime, const rueda_options& o, Request& request) {
-            return rueda::core::make_alltoall(*in, splits, split_count, out, runtime.group().size, o, request);
+        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            return rueda::core::make_alltoall(*in, splits, split_count, out, set.set_size(), o, request);
         });
     });
 }
@@ -558,15 +667,15 @@ int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_te
                         size_t split_count, const rueda_options* options) {
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
-        return run(name, options, [&](Runtime& runtime, const rueda_options& o, Request& request) {
-            return rueda::core::make_alltoall(*in, splits, split_count, out, runtime.group().size, o, request);
+        return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            return rueda::core::make_alltoall(*in, splits, split_count, out, set.set_size(), o, request);
         });
     });
 }
 
 int rueda_barrier(const rueda_options* options) {
     return guarded([&] {
-        return run("", options, [](Runtime& /*runtime*/, const rueda_options& o, Request& request) {
+        return run("", options, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_barrier(o, request);
         });
     });

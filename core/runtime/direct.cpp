@@ -88,7 +88,7 @@ bool ProcessSet::others_may_go_direct(const TensorEntry& entry) const {
 /// After this rank has announced what it counts: members that announced the same directly have to count theirs.
 void ProcessSet::ring_direct_waiters(const TensorEntry& entry) {
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        auto& attention = arena_->control().ranks[member].attention;
+        auto& attention = arena_->blocks().of(member).attention;
         if (member == rank_ || attention.state() != base::AttentionState::blocked) {
             continue;
         }

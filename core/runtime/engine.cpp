@@ -55,23 +55,24 @@ std::chrono::nanoseconds nanoseconds_of(double seconds) {
 
 }  // namespace
 
-Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, ProcessSet& set,
-               base::Logger logger, double cores, std::function<void()> quarantine)
+Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
+               const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
+               std::function<void()> quarantine)
     : control_(arena->control()),
       arena_(std::move(arena)),
       block_(control_.ranks[arena_->rank()]),
-      set_(set),
+      members_(arena_->plan().members),
+      sets_(config, std::move(world), arena_),
+      pending_(pending),
       logger_(std::move(logger)),
       quarantine_(std::move(quarantine)),
-      caller_policy_(wait_policy(config.spin_seconds, cores, set.members())),
+      caller_policy_(wait_policy(config.spin_seconds, cores, members_)),
       // The trainer may need the core that a spinning background thread would burn; yielding lets it run.
       background_policy_{.spin_ns = 0, .yield_ns = caller_policy_.yield_ns},
-      short_of_cores_(cores < static_cast<double>(set.members())),
+      short_of_cores_(cores < static_cast<double>(members_)),
       liveness_interval_(nanoseconds_of(config.liveness_seconds)),
       abort_grace_(nanoseconds_of(config.abort_grace_seconds)),
-      liveness_(*arena_),
-      stall_monitor_(config, arena_, set.memory()),
-      batch_watch_(config, control_, set.memory(), arena_->rank()) {}
+      liveness_(*arena_) {}
 
 Engine::~Engine() { stop(); }
 
@@ -113,13 +114,60 @@ void Engine::end_pending(const Status& reason) {
     while (!try_take_crank()) {
         std::this_thread::yield();
     }
-    set_.fail_all(reason);
+    sets_.fail_all(reason);
     leave();
+}
+
+// ---- its sets
+// --------------------------------------------------------------------------------------------------------------
+
+void Engine::add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) {
+    change([this, set = std::move(set), arena = std::move(arena)] { sets_.add(set, arena); });
+}
+
+void Engine::remove(ProcessSet& set, const Status& reason) {
+    change([this, &set, reason] {
+        set.fail_all(reason);
+        sets_.remove(set);
+    });
+}
+
+/// Whoever holds the crank, maybe for as long as a caller waits for his operation, makes the change in his next turn.
+void Engine::change(std::function<void()> make) {
+    std::atomic<bool> made{false};
+    {
+        const std::lock_guard lock(changes_mutex_);
+        changes_.push_back([make = std::move(make), &made] {
+            make();
+            made.store(true, std::memory_order_seq_cst);  // partner: the wait below
+        });
+    }
+    has_changes_.store(true, std::memory_order_seq_cst);  // partner: turn()
+    block_.attention.ring_all();
+    static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
+}
+
+/// The crank is held.
+void Engine::make_changes() {
+    std::vector<std::function<void()>> changes;
+    {
+        const std::lock_guard lock(changes_mutex_);
+        has_changes_.store(false, std::memory_order_relaxed);
+        changes.swap(changes_);
+    }
+    for (const std::function<void()>& make : changes) {
+        make();
+    }
+    event_.notify();
 }
 
 void Engine::raise(ErrorCode code, const std::string& text) {
     control_.abort.raise(code, text);
-    for (std::uint32_t member = 0; member < set_.members(); ++member) {
+    ring_everybody();
+}
+
+void Engine::ring_everybody() {
+    for (std::uint32_t member = 0; member < members_; ++member) {
         control_.ranks[member].attention.ring_all();
     }
 }
@@ -141,11 +189,14 @@ bool Engine::try_take_crank() {
 void Engine::release_crank() { crank_.store(false, std::memory_order_seq_cst); }
 
 Turn Engine::turn(bool urgent, bool asks_others) {
+    if (has_changes_.load(std::memory_order_seq_cst)) [[unlikely]] {
+        make_changes();
+    }
     if (aborted()) [[unlikely]] {
         fail_after_abort();
         return Turn::idle;
     }
-    const Turn turn = set_.step(urgent, asks_others);
+    const Turn turn = sets_.step(urgent, asks_others);
     if (turn == Turn::advanced) {
         still_since_ns_ = 0;
         event_.notify();
@@ -164,16 +215,17 @@ std::chrono::nanoseconds Engine::next_poll() {
 /// either; one that does not say so in time may be stopped in the middle of a write, so its reach is quarantined.
 void Engine::fail_after_abort() {
     if (failed_.load(std::memory_order_relaxed)) {
-        set_.fail_all(abort_reason());  // what was submitted in between
+        sets_.fail_all(abort_reason());  // what was submitted in between
         event_.notify();
         return;
     }
     const NoCancellation no_cancellation;
     block_.left_batches.store(1, std::memory_order_release);
-    set_.leave_other_hosts(control_.abort.reason());
+    ring_everybody();  // who raised it in a process set rang its members
+    sets_.leave_other_hosts(control_.abort.reason());
     const auto deadline = Clock::now() + abort_grace_;
     const auto somebody_writes = [this] {
-        for (std::uint32_t member = 0; member < set_.members(); ++member) {
+        for (std::uint32_t member = 0; member < members_; ++member) {
             const base::RankBlock& other = control_.ranks[member];
             const auto state = static_cast<base::RankState>(other.state.load(std::memory_order_acquire));
             if (other.left_batches.load(std::memory_order_acquire) == 0 && state != base::RankState::left &&
@@ -193,7 +245,7 @@ void Engine::fail_after_abort() {
     quarantine_();
     const Status reason = control_.abort.reason();
     failed_with_ = {reason.code(), reason.message() + late};
-    set_.fail_all(failed_with_);
+    sets_.fail_all(failed_with_);
     failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
     event_.notify();
 }
@@ -223,7 +275,7 @@ void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline) {
 template <class Done>
 void Engine::sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_point> deadline) {
     const NoCancellation no_cancellation;
-    std::chrono::nanoseconds timeout = has_to_poll(last) ? next_poll() : set_.has_deferred() ? kDeferredSlice : kSlice;
+    std::chrono::nanoseconds timeout = has_to_poll(last) ? next_poll() : sets_.has_deferred() ? kDeferredSlice : kSlice;
     if (deadline) {
         timeout = std::min(timeout, std::chrono::duration_cast<std::chrono::nanoseconds>(*deadline - Clock::now()));
     }
@@ -239,21 +291,21 @@ void Engine::sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_p
 /// The crank is held and given up. Work that is left goes to another waiter, else to the background thread.
 void Engine::leave() {
     for (;;) {
-        const bool to_background = set_.pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0;
+        const bool to_background = pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0;
         block_.attention.set(to_background ? base::AttentionState::asleep : base::AttentionState::awake);
-        const bool work_left = to_background && (set_.has_work() || aborted());  // published before it was rung for
+        const bool work_left = to_background && (sets_.has_work() || aborted());  // published before it was rung for
         release_crank();
         event_.notify();
         // Not before the release: the background thread would find the crank taken and sleep again. So it may have done
         // after somebody else's ring, too.
         const bool turned_away = turned_away_.load(std::memory_order_seq_cst);
         // Nobody else reads what others want this rank to have read, if the background thread came for that.
-        const bool unread = turned_away && set_.has_unread();
+        const bool unread = turned_away && sets_.has_unread();
         if ((to_background && (work_left || turned_away)) || unread) {
             block_.attention.ring(base::AttentionState::asleep);
         }
         // Somebody may have submitted after the look above, and found the crank taken.
-        const bool unattended = set_.pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0 &&
+        const bool unattended = pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0 &&
                                 block_.attention.state() == base::AttentionState::awake;
         if (!unattended || !try_take_crank()) {
             return;
@@ -265,7 +317,7 @@ void Engine::attend() {
     // "Asleep" means handed on, unless the background thread has been turned away since (by a waiter who left).
     const bool handed_on =
         block_.attention.state() != base::AttentionState::awake && !turned_away_.load(std::memory_order_seq_cst);
-    if (set_.pending() > 0 && !handed_on && try_take_crank()) {
+    if (pending() > 0 && !handed_on && try_take_crank()) {
         leave();
     }
 }
@@ -288,7 +340,7 @@ void Engine::poll() {
     const bool handed_on = before == base::AttentionState::asleep
                                ? advanced < kPollTurns
                                : before == base::AttentionState::holding_back && advanced == 0;
-    if (!handed_on || set_.has_deferred() || set_.pending() == 0) {
+    if (!handed_on || sets_.has_deferred() || pending() == 0) {
         leave();
         return;
     }
@@ -306,11 +358,11 @@ Status Engine::wait(const Completion& completion, double timeout_seconds) {
 }
 
 /// After a submit; the crank is held. True: finished at once, and `completion` is done if it has something to say.
-bool Engine::finish_or_drive(const Completion& completion) {
+bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) {
     // Two or three µs, far less than a sleep and a wake-up cost: peers that work in step come within that.
     constexpr int kLooks = 200;
     const base::DefaultFloatingPoint default_floating_point;
-    if (set_.finish_at_once(aborted() ? 0 : caller_policy_.spin_ns > 0 ? kLooks : 1)) {
+    if (set.finish_at_once(aborted() ? 0 : caller_policy_.spin_ns > 0 ? kLooks : 1)) {
         return true;
     }
     drive([&] { return completion.done(); }, std::nullopt);
@@ -318,7 +370,17 @@ bool Engine::finish_or_drive(const Completion& completion) {
 }
 
 Status Engine::wait_until_closed() {
-    return wait_for([&] { return set_.has_left() || failed_.load(std::memory_order_seq_cst); }, -1);
+    return wait_for([&] { return sets_.have_left() || failed_.load(std::memory_order_seq_cst); }, -1);
+}
+
+void Engine::announce_shutdown(ProcessSet& set) {
+    while (!aborted() && !set.announce_shutdown()) {
+        poll();  // the mailbox is full: the log has to move
+    }
+}
+
+Status Engine::wait_until_closed(const ProcessSet& set) {
+    return wait_for([&] { return set.has_left() || failed_.load(std::memory_order_seq_cst); }, -1);
 }
 
 template <class Done>
@@ -379,8 +441,9 @@ void Engine::background_turns() {
         if (taken && !stopping_.load(std::memory_order_seq_cst)) {
             // Who has the crank may leave it with nothing pending, and rings nobody: other hosts have to hear of us.
             block_.attention.sleep_as_background(
-                ticket, set_.has_to_poll() ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
-                                           : liveness_interval_);
+                ticket, sets_.anybody_has_to_poll()
+                            ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
+                            : liveness_interval_);
         }
         turned_away_.store(false, std::memory_order_seq_cst);
         return;
@@ -405,12 +468,14 @@ void Engine::background_turns() {
 void Engine::sleep_in_background(Turn last) {
     std::chrono::nanoseconds timeout = liveness_interval_;
     base::AttentionState state = base::AttentionState::awake;
+    if (const auto hold_until_ns = sets_.hold_until_ns()) {
+        timeout = std::chrono::nanoseconds(std::max<std::int64_t>(*hold_until_ns - base::monotonic_ns(), 0));
+    }
     if (last == Turn::holding) {
         state = base::AttentionState::holding_back;
-        timeout = std::chrono::nanoseconds(std::max<std::int64_t>(set_.hold_until_ns() - base::monotonic_ns(), 0));
-    } else if (set_.pending() > 0) {
+    } else if (pending() > 0) {
         state = base::AttentionState::asleep;
-        timeout = set_.has_deferred() ? std::min<std::chrono::nanoseconds>(timeout, kDeferredSlice) : timeout;
+        timeout = sets_.has_deferred() ? std::min<std::chrono::nanoseconds>(timeout, kDeferredSlice) : timeout;
     }
     if (has_to_poll(last)) {
         timeout = std::min(timeout, next_poll());
@@ -429,7 +494,7 @@ void Engine::sleep_in_background(Turn last) {
     release_crank();
     event_.notify();
     // Somebody may have submitted after the look at pending(), found the crank taken, and left it to us.
-    const bool unattended = state == base::AttentionState::awake && set_.pending() > 0;
+    const bool unattended = state == base::AttentionState::awake && pending() > 0;
     if (sleeps && !unattended && !stopping_.load(std::memory_order_seq_cst)) {
         block_.attention.sleep_as_background(ticket, timeout);
     }
@@ -454,13 +519,13 @@ void Engine::look_after_others() {
     }
     if (const auto death = liveness_.check()) {
         report_death(*death);
-    } else if (const auto finding = set_.is_led() ? set_.take_finding() : stall_monitor_.tick(now)) {
-        logger_.write(finding->shut_down ? base::LogLevel::error : base::LogLevel::warning, finding->text);
-        if (finding->shut_down) {
-            raise(ErrorCode::aborted, finding->text);
+        return;
+    }
+    for (const SetList::Finding& finding : sets_.look(now)) {
+        logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
+        if (finding.shut_down) {
+            raise(ErrorCode::aborted, finding.text);
         }
-    } else if (const auto standstill = batch_watch_.tick(now)) {
-        logger_.warning("{}", *standstill);
     }
 }
 

@@ -7,22 +7,23 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/config.hpp"
 #include "base/local_event.hpp"
 #include "base/logging.hpp"
 #include "collectives/host/arena.hpp"
-#include "core/diagnostics/batch_watch.hpp"
 #include "core/diagnostics/liveness.hpp"
-#include "core/diagnostics/stall_monitor.hpp"
 #include "core/runtime/backoff.hpp"
 #include "core/runtime/process_set.hpp"
+#include "core/runtime/set_list.hpp"
 
 namespace rueda::core {
 
-/// Steps the process set of a rank, on whatever thread is at hand. Whoever holds the crank drives: a thread blocked in
+/// Steps the process sets of a rank, on whatever thread is at hand. Whoever holds the crank drives: a thread blocked in
 /// wait() if there is one, else the background thread. The background thread also looks after the others' lives and
 /// after stalls, a few times per second, and sleeps otherwise.
 ///
@@ -32,8 +33,10 @@ namespace rueda::core {
 class Engine {
 public:
     /// `cores`: that the ranks of this host have together.
-    Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, ProcessSet& set, base::Logger logger,
-           double cores, std::function<void()> quarantine);
+    /// `pending`: see ProcessSet.
+    Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
+           const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
+           std::function<void()> quarantine);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -46,16 +49,16 @@ public:
     /// Drives the engine, or waits for who does, until `completion` is done. Timeout: `timeout_seconds` have passed
     /// (negative: none), and nothing else has changed.
     Status wait(const Completion& completion, double timeout_seconds);
-    /// Submits an operation and drives the engine, or waits for who does, until it is done. `submit` is called with the
-    /// urgency that it should have.
+    /// Submits an operation to the set and drives the engine, or waits for who does, until it is done. `submit` is
+    /// called with the urgency that it should have.
     template <class Submit>
-    Status run(Submit&& submit, const Completion& completion) {
+    Status run(ProcessSet& set, Submit&& submit, const Completion& completion) {
         if (!try_take_crank()) {
             RUEDA_RETURN_IF_FAILED(submit(Urgency::blocking));
             return wait(completion, -1);
         }
         Status submitted = submit(Urgency::driving);
-        const bool finished = submitted.is_ok() && finish_or_drive(completion);
+        const bool finished = submitted.is_ok() && finish_or_drive(set, completion);
         leave();
         return submitted.is_ok() && (!finished || completion.done()) ? completion.status() : submitted;
     }
@@ -64,8 +67,18 @@ public:
     /// Does what can be done at once, for about a millisecond at most, for a caller that only looks. In a loop it rings
     /// nobody while there is nothing new to hand on.
     void poll();
-    /// Waits until all members have shut down, or the job was aborted and everything pending was failed.
+    /// Waits until all members of all sets, or of this one, have shut down, or the job was aborted and everything
+    /// pending was failed.
     Status wait_until_closed();
+    Status wait_until_closed(const ProcessSet& set);
+
+    /// Says that this rank will announce nothing more in the set, once there is room for that.
+    void announce_shutdown(ProcessSet& set);
+
+    /// From the return on, a further set is attended to. `arena` is the set's, and has joined the job's.
+    void add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena);
+    /// From the return on, a set is not attended to any more; what was pending in it has failed with `reason`.
+    void remove(ProcessSet& set, const Status& reason);
 
     /// Ends everything pending, and every later submit, with `reason`. After wait_until_closed(): whoever has the crank
     /// gives it up at once.
@@ -84,12 +97,16 @@ private:
     void release_crank();
     template <class Done>
     void drive(Done&& done, std::optional<Clock::time_point> deadline);
-    [[nodiscard]] bool finish_or_drive(const Completion& completion);
+    [[nodiscard]] bool finish_or_drive(ProcessSet& set, const Completion& completion);
     template <class Done>
     Status wait_for(Done&& done, double timeout_seconds);
     [[nodiscard]] Turn turn(bool urgent, bool asks_others = true);
-    [[nodiscard]] bool has_to_poll(Turn last) const { return last == Turn::polling || set_.has_to_poll(); }
+    [[nodiscard]] bool has_to_poll(Turn last) const { return last == Turn::polling || sets_.has_to_poll(); }
     [[nodiscard]] std::chrono::nanoseconds next_poll();
+    [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
+    void change(std::function<void()> make);
+    void make_changes();
+    void ring_everybody();
     void fail_after_abort();
     void leave();
     template <class Done>
@@ -107,7 +124,12 @@ private:
     base::ControlBlock& control_;
     std::shared_ptr<collectives::Arena> arena_;
     base::RankBlock& block_;
-    ProcessSet& set_;
+    std::uint32_t members_;  // of the host
+    SetList sets_;
+    const std::atomic<std::uint32_t>& pending_;
+    std::mutex changes_mutex_;  // nothing is locked under it
+    std::vector<std::function<void()>> changes_;
+    std::atomic<bool> has_changes_{false};  // seq_cst: change() rings after the store, who sleeps looks before
     base::Logger logger_;
     std::function<void()> quarantine_;
     WaitPolicy caller_policy_;
@@ -117,8 +139,6 @@ private:
     std::chrono::nanoseconds abort_grace_;
 
     Liveness liveness_;
-    StallMonitor stall_monitor_;
-    BatchWatch batch_watch_;
     std::int64_t next_look_ns_ = 0;
     std::int64_t still_since_ns_ = 0;  // of whoever holds the crank: nothing has moved since; 0: something has just now
 

@@ -27,8 +27,18 @@ TreeNode::Options node_options(const base::Config& config, const collectives::Lo
     options.host = static_cast<std::uint32_t>(group.host_index);
     options.shape = tree_of(group);
     options.host_of.assign(group.host_of.begin(), group.host_of.end());
+    options.job_ranks.assign(group.job_ranks.begin(), group.job_ranks.end());
     options.fusion_threshold_bytes = config.fusion_threshold_bytes;
     return options;
+}
+
+/// By rank of the job; -1: not in the set. Stall reports speak of ranks as people do.
+std::vector<std::int32_t> hosts_of_job_ranks(const collectives::LocalGroup& group) {
+    std::vector<std::int32_t> host_of(static_cast<std::size_t>(group.job_ranks.back()) + 1, -1);
+    for (int rank = 0; rank < group.size; ++rank) {
+        host_of[static_cast<std::size_t>(group.job_rank(rank))] = group.host_of[static_cast<std::size_t>(rank)];
+    }
+    return host_of;
 }
 
 void add_claim(std::vector<Claim>& claims, const Metadata& metadata, std::int32_t rank) {
@@ -46,12 +56,13 @@ void add_claim(std::vector<Claim>& claims, const Metadata& metadata, std::int32_
 
 Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
                std::shared_ptr<collectives::Arena> arena, const NegotiationMemory<Atomics>& memory,
-               Registrar<Atomics>& registrar, std::mutex& enqueue_mutex, Transport& transport)
+               Registrar<Atomics>& registrar, std::mutex& enqueue_mutex, Transport& transport, bool receives_stay)
     : group_(group),
       memory_(memory),
       registrar_(registrar),
       enqueue_mutex_(enqueue_mutex),
       transport_(transport),
+      receives_stay_(receives_stay),
       node_(node_options(config, group)),
       timeout_ns_(static_cast<std::int64_t>(config.host_timeout_seconds * 1e9)),
       heartbeat_ns_(std::min<std::int64_t>(timeout_ns_ / 6, 500'000'000)),
@@ -74,15 +85,15 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
     const bool is_root = group.host_index == 0;
     stall_monitor_ = std::make_unique<StallMonitor>(config, std::move(arena), memory);
     inquiry_ = std::make_unique<StallInquiry>(
-        config, static_cast<std::uint32_t>(group.host_count),
-        std::vector<std::int32_t>(group.host_of.begin(), group.host_of.end()),
+        config, static_cast<std::uint32_t>(group.host_count), hosts_of_job_ranks(group),
         is_root ? std::nullopt : std::optional(others.front()), std::span(others).subspan(is_root ? 0 : 1), transport);
     registrar_.report_to(*this);
 }
 
 Leader::~Leader() {
-    if (started_ && !closed_ && !ended_) {
-        collectives::keep_for_good(neighbours_);  // after an orderly end the plane has taken the receives back
+    // After an orderly end of the job the control plane has taken the receives back. A set may end before the job.
+    if (started_ && !ended_ && (!closed_ || receives_stay_)) {
+        collectives::keep_for_good(neighbours_);
         inquiry_->abandon();
     }
 }
@@ -192,7 +203,7 @@ Result<std::vector<Claim>> Leader::claims_of(std::uint32_t slot, std::uint64_t g
         const Metadata metadata = Registrar<Atomics>::announced_metadata(memory_, slot, member, generation);
         if (!is_plausible(metadata)) {
             return failure(ErrorCode::internal, "rank {} announced metadata that no working rank writes, in slot {}",
-                           rank_of(member), slot);
+                           group_.job_rank(rank_of(member)), slot);
         }
         add_claim(claims, metadata, rank_of(member));
     }
@@ -292,7 +303,7 @@ std::string Leader::describe(std::uint32_t host) const {
     std::vector<int> ranks;
     for (int rank = 0; rank < group_.size; ++rank) {
         if (group_.host_of[static_cast<std::size_t>(rank)] == static_cast<int>(host)) {
-            ranks.push_back(rank);
+            ranks.push_back(group_.job_rank(rank));
         }
     }
     return fmt::format("host {} ({})", group_.host_names[host], base::format_ranks(ranks));
@@ -323,9 +334,8 @@ Status Leader::inquire(std::int64_t now) {
     for (const Neighbour& neighbour : *neighbours_) {
         RUEDA_RETURN_IF_FAILED(hear_deputy(neighbour));
     }
-    Result<std::optional<StallMonitor::Finding>> finding =
-        inquiry_->turn(now, {[this](std::int64_t at) { return longest_wait(at); },
-                             [this](std::int64_t at) { return account(at); }});
+    Result<std::optional<StallMonitor::Finding>> finding = inquiry_->turn(
+        now, {[this](std::int64_t at) { return longest_wait(at); }, [this](std::int64_t at) { return account(at); }});
     RUEDA_RETURN_IF_FAILED(finding.status());
     if (finding.value()) {
         if (finding.value()->shut_down) {
@@ -373,7 +383,9 @@ HostAccount Leader::account(std::int64_t now) const {
         for (StallReport::Rank& rank : account.ranks) {
             rank.waits_in.push_back(tensor);
         }
-        tensor.ready.assign(group_.members.begin(), group_.members.end());
+        for (const int rank : group_.members) {
+            tensor.ready.push_back(group_.job_rank(rank));
+        }
         account.tensors.push_back(std::move(tensor));
     }
     const auto is_older = [](const StallReport::Tensor& a, const StallReport::Tensor& b) {
@@ -417,7 +429,7 @@ Status Leader::apply(const Decision& decision, Moved& moved) {
             moved.log = true;
             return apply_disagreement(decision);
         case DecisionKind::closing:
-            registrar_.close_to_calls(decision.rank);
+            registrar_.close_to_calls(group_.job_rank(decision.rank));
             awaited_.clear();
             slot_by_name_.clear();
             break;

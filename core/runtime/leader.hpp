@@ -31,9 +31,10 @@ class Leader final : private Superior {
 public:
     using Atomics = base::StdAtomics;
 
+    /// `receives_stay`: the set may end before the job, and what it still receives stays posted.
     Leader(const base::Config& config, const collectives::LocalGroup& group, std::shared_ptr<collectives::Arena> arena,
            const NegotiationMemory<Atomics>& memory, Registrar<Atomics>& registrar, std::mutex& enqueue_mutex,
-           collectives::Transport& transport);
+           collectives::Transport& transport, bool receives_stay);
     ~Leader() override;
     Leader(const Leader&) = delete;
     Leader& operator=(const Leader&) = delete;
@@ -122,6 +123,7 @@ private:
     Registrar<Atomics>& registrar_;
     std::mutex& enqueue_mutex_;
     collectives::Transport& transport_;
+    bool receives_stay_;
     TreeNode node_;
     std::int64_t timeout_ns_;
     std::int64_t heartbeat_ns_;

@@ -50,10 +50,23 @@ void fill_splits(std::int64_t* splits, const Request& request, const Negotiation
 
 }  // namespace
 
-ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
+std::optional<OtherHosts> other_hosts(const base::Config& config, const collectives::LocalGroup& group,
+                                      collectives::Transport* transport) {
+    if (group.host_count == 1) {
+        return std::nullopt;
+    }
+    return OtherHosts{group,
+                      *transport,
+                      {.small_bytes = config.doubling_limit_bytes,
+                       .ring = config.ring,
+                       .network_chunk_bytes = config.network_chunk_bytes}};
+}
+
+ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::shared_ptr<collectives::Arena> arena,
                        const NegotiationExtent& extent, const collectives::NumaNodes& nodes,
-                       const std::optional<OtherHosts>& others)
-    : arena_(std::move(arena)),
+                       const std::optional<OtherHosts>& others, std::atomic<std::uint32_t>& pending)
+    : identity_(std::move(identity)),
+      arena_(std::move(arena)),
       extent_(extent),
       memory_(arena_->negotiation(), extent),
       log_(memory_, arena_->rank()),
@@ -62,11 +75,11 @@ ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::
           {.may_grow = [](std::uint64_t bytes) { return base::check_memory(bytes, "more slots for tensor names"); },
            .rank_of =
                [this](std::uint32_t member) {
-                   return arena_->control().ranks[member].global_rank.load(std::memory_order_relaxed);
+                   return arena_->blocks().of(member).global_rank.load(std::memory_order_relaxed);
                }}),
       rank_(arena_->rank()),
-      job_rank_(others ? static_cast<std::uint32_t>(others->group.rank) : rank_),
-      job_size_(others ? static_cast<std::uint32_t>(others->group.size) : extent.members),
+      set_rank_(others ? static_cast<std::uint32_t>(others->group.rank) : rank_),
+      set_size_(others ? static_cast<std::uint32_t>(others->group.size) : extent.members),
       fusion_threshold_bytes_(config.fusion_threshold_bytes),
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
       nodes_(nodes),
@@ -75,7 +88,8 @@ ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::
                           "again"),
       no_memory_to_say_who_(ErrorCode::aborted, "a rank has shut down, so nothing can be done together any more"),
       no_memory_to_go_on_(fmt::format("rank {} ran out of memory in the middle of an operation", rank_)),
-      table_(extent.slots, extent.unnamed_slots) {
+      table_(extent.slots, extent.unnamed_slots),
+      pending_(pending) {
     if (!others) {
         host_communicator_ = std::make_unique<collectives::HostCommunicator>(arena_, nodes);
         return;
@@ -86,7 +100,7 @@ ProcessSet::ProcessSet(const base::Config& config, std::shared_ptr<collectives::
         arena_, nodes, others->group, others->transport, others->options);
     if (others->group.is_leader()) {
         leader_ = std::make_unique<Leader>(config, others->group, arena_, memory_, registrar_, enqueue_mutex_,
-                                           others->transport);
+                                           others->transport, /*receives_stay=*/!identity_.is_world());
     }
 }
 
@@ -211,7 +225,7 @@ Status ProcessSet::check_open(std::string_view name) const {
         return about(name, *failed_);
     }
     if (shut_down_posted_) [[unlikely]] {
-        return about(name, {ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank"});
+        return about(name, shut_down_here());
     }
     if (memory_.header().shut_down.load(std::memory_order_acquire) != 0) [[unlikely]] {
         return shut_down_status(name);
@@ -219,12 +233,21 @@ Status ProcessSet::check_open(std::string_view name) const {
     return {};
 }
 
+Status ProcessSet::shut_down_here() const {
+    return identity_.is_world() ? Status(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank")
+                                : failure(ErrorCode::invalid_argument,
+                                          "{} has been removed, or this rank has shut down", identity_.describe());
+}
+
 Status ProcessSet::shut_down_status(std::string_view name) const noexcept try {
     // The first one is the cause; those after it may have left because of it.
     static_cast<void>(memory_.header().shut_down.load(std::memory_order_acquire));
     const std::int32_t rank = memory_.header().first_shut_down.load(std::memory_order_relaxed);
-    return about(name,
-                 failure(ErrorCode::aborted, "rank {} has shut down, so nothing can be done together any more", rank));
+    return about(
+        name, identity_.is_world()
+                  ? failure(ErrorCode::aborted, "rank {} has shut down, so nothing can be done together any more", rank)
+                  : failure(ErrorCode::invalid_argument, "{}: rank {} has removed it, or has shut down",
+                            identity_.describe(), rank));
 } catch (const std::bad_alloc&) {
     return no_memory_to_say_who_;
 }
@@ -348,7 +371,7 @@ bool ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint
     const auto operation = static_cast<Operation>(metadata.operation);
     const std::uint64_t rows = is_by_rows(operation) ? static_cast<std::uint64_t>(request.first_dimension) : 1;
     const std::uint64_t input_bytes = request.count * rows * size_of(static_cast<DType>(metadata.dtype));
-    const bool contributes = operation != Operation::broadcast || metadata.root == static_cast<std::int32_t>(job_rank_);
+    const bool contributes = operation != Operation::broadcast || metadata.root == static_cast<std::int32_t>(set_rank_);
 
     place.flags = 0;
     place.payload_bytes = 0;
@@ -447,7 +470,7 @@ void ProcessSet::append_call(const TensorEntry& entry, Urgency urgency) {
 /// this rank is going to look. Sleeping background threads of other ranks are woken by whoever starts the batch.
 void ProcessSet::announced_more(Urgency urgency) {
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        auto& attention = arena_->control().ranks[member].attention;
+        auto& attention = arena_->blocks().of(member).attention;
         const base::AttentionState state = attention.state();
         const bool own_background =
             member == rank_ && state == base::AttentionState::asleep && urgency == Urgency::background;
@@ -511,7 +534,7 @@ bool ProcessSet::try_post_resolve(const TensorEntry& entry) {
 bool ProcessSet::announce_shutdown() {
     const std::lock_guard lock(enqueue_mutex_);
     shut_down_posted_ = true;
-    fail_deferred(failure(ErrorCode::not_initialized, "this rank has shut down"));
+    fail_deferred(shut_down_here());
     // What was complete before the shutdown is called before it.
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
@@ -562,7 +585,7 @@ void ProcessSet::ring_readers() {
 void ProcessSet::ring_behind(std::uint64_t position) {
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         if (member != rank_ && memory_.cursor(member).position.load(std::memory_order_relaxed) < position) {
-            auto& attention = arena_->control().ranks[member].attention;
+            auto& attention = arena_->blocks().of(member).attention;
             attention.ring(attention.state());
         }
     }
@@ -652,7 +675,7 @@ bool ProcessSet::turn_leader() {
 /// What this rank's last task has sent may still lie in MPI, though the task is done; a leader asks for messages
 /// always.
 void ProcessSet::turn_transport() {
-    if (arena_->control().abort.raised()) {
+    if (arena_->blocks().abort().raised()) {
         return;
     }
     if (const Status moved = transport_->progress(); !moved.is_ok()) {
@@ -888,21 +911,21 @@ Status ProcessSet::read_rows(std::uint32_t attachment) {
     if (attachment == 0) {
         return {};
     }
-    if (attachment > extent_.attachments || job_size_ * sizeof(std::int64_t) > extent_.attachment_bytes) {
+    if (attachment > extent_.attachments || set_size_ * sizeof(std::int64_t) > extent_.attachment_bytes) {
         return failure(ErrorCode::internal, "the log has an attachment {}, of {}", attachment, extent_.attachments);
     }
-    rows_.resize(job_size_);
-    std::memcpy(rows_.data(), memory_.attachment(attachment - 1), job_size_ * sizeof(std::int64_t));
+    rows_.resize(set_size_);
+    std::memcpy(rows_.data(), memory_.attachment(attachment - 1), set_size_ * sizeof(std::int64_t));
     return {};
 }
 
 /// Of an alltoall on several hosts: every rank tells every other how many rows it gets, then the data follows.
 Turn ProcessSet::start_splits(TensorEntry& entry) {
-    splits_.assign(std::size_t{2} * job_size_, 0);
+    splits_.assign(std::size_t{2} * set_size_, 0);
     const std::vector<std::int64_t>& to = entry.request.splits;
-    std::copy_n(to.begin(), std::min<std::size_t>(to.size(), job_size_), splits_.begin());
+    std::copy_n(to.begin(), std::min<std::size_t>(to.size(), set_size_), splits_.begin());
     const std::span<std::int64_t> all(splits_);
-    task_ = &hierarchical_communicator_->start_splits(all.first(job_size_), all.last(job_size_));
+    task_ = &hierarchical_communicator_->start_splits(all.first(set_size_), all.last(set_size_));
     task_is_splits_ = true;
     turn_task();
     return Turn::advanced;
@@ -911,9 +934,9 @@ Turn ProcessSet::start_splits(TensorEntry& entry) {
 Status ProcessSet::take_splits(TensorEntry& entry) {
     task_is_splits_ = false;
     std::vector<std::int64_t>& received = entry.completion->received_splits;
-    received.assign(splits_.begin() + job_size_, splits_.end());
+    received.assign(splits_.begin() + set_size_, splits_.end());
     std::int64_t rows = 0;
-    for (std::uint32_t member = 0; member < job_size_; ++member) {
+    for (std::uint32_t member = 0; member < set_size_; ++member) {
         if (received[member] < 0) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} says that it sends {} rows", entry.name, member,
                            received[member]);
@@ -938,7 +961,7 @@ void ProcessSet::wake_others() {
 }
 
 void ProcessSet::wake(std::uint32_t member) {
-    auto& attention = arena_->control().ranks[member].attention;
+    auto& attention = arena_->blocks().of(member).attention;
     if (const auto state = attention.state(); state != base::AttentionState::awake) {
         attention.ring(state);
     }
@@ -1048,11 +1071,11 @@ Status ProcessSet::prepare_output(TensorEntry& entry, std::uint32_t slot) {
         for (const Location& location : locations_) {
             rows_.push_back(location.first_dimension);
         }
-    } else if (rows_.size() != job_size_) {
+    } else if (rows_.size() != set_size_) {
         return failure(ErrorCode::internal, "tensor '{}': the log calls it without the first dimensions of its ranks",
                        entry.name);
     } else {
-        rows_[job_rank_] = entry.request.first_dimension;  // whatever stands where others can write
+        rows_[set_rank_] = entry.request.first_dimension;  // whatever stands where others can write
     }
     switch (static_cast<Operation>(entry.request.metadata.operation)) {
         case Operation::alltoall:
@@ -1087,7 +1110,7 @@ Result<std::byte*> ProcessSet::output_of_share(TensorEntry& entry) {
         return entry.request.output;
     }
     const std::int64_t rows = entry.request.first_dimension;
-    return allocate_output(entry, collectives::rows_of_member(rows, job_rank_, job_size_).count);
+    return allocate_output(entry, collectives::rows_of_member(rows, set_rank_, set_size_).count);
 }
 
 Status ProcessSet::prepare_alltoall(TensorEntry& entry, std::uint32_t slot) {
@@ -1142,7 +1165,7 @@ Result<std::byte*> ProcessSet::output_of_gathered(TensorEntry& entry, std::span<
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced a first dimension of {}", entry.name,
                            member, rows_of[member]);
         }
-        rows_before = member == job_rank_ ? rows : rows_before;
+        rows_before = member == set_rank_ ? rows : rows_before;
         if (__builtin_add_overflow(rows, rows_of[member], &rows)) {
             return failure(ErrorCode::resource_exhausted, "tensor '{}': the gathered first dimensions overflow",
                            entry.name);
@@ -1240,7 +1263,7 @@ void ProcessSet::handle_mismatch(std::uint32_t slot) {
             return;
         }
     }
-    end_disagreed(*entry, slot, mismatch_of(entry->name, by_rank));
+    end_disagreed(*entry, slot, mismatch_of(entry->name, by_rank, identity_.ranks));
 }
 
 /// On several hosts: the root has found out who means what.
@@ -1250,7 +1273,7 @@ void ProcessSet::handle_disagreement(std::uint32_t slot, std::uint32_t attachmen
         attachment > extent_.attachments) {
         raise(ErrorCode::internal, fmt::format("the log reports a disagreement in slot {}, with attachment {}, where "
                                                "rank {} has nothing pending",
-                                               slot, attachment, job_rank_));
+                                               slot, attachment, set_rank_));
         return;
     }
     const auto* text = reinterpret_cast<const char*>(memory_.attachment(attachment - 1));
@@ -1344,10 +1367,9 @@ void ProcessSet::fail_pending(const Status& reason) {
 }
 
 void ProcessSet::raise(ErrorCode code, const std::string& text) {
-    base::ControlBlock& control = arena_->control();
-    control.abort.raise(code, text);
+    arena_->blocks().abort().raise(code, title() + text);
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        control.ranks[member].attention.ring_all();
+        arena_->blocks().of(member).attention.ring_all();
     }
 }
 

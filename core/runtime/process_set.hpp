@@ -26,6 +26,7 @@
 #include "core/negotiation/registrar.hpp"
 #include "core/runtime/completion.hpp"
 #include "core/runtime/leader.hpp"
+#include "core/runtime/set_identity.hpp"
 #include "core/runtime/tensor_table.hpp"
 
 namespace rueda::core {
@@ -46,6 +47,10 @@ struct OtherHosts {
     collectives::HierarchicalOptions options;
 };
 
+/// None where the group is of one host.
+[[nodiscard]] std::optional<OtherHosts> other_hosts(const base::Config& config, const collectives::LocalGroup& group,
+                                                    collectives::Transport* transport);
+
 /// How much is known about who will execute what an announcement completes.
 enum class Urgency {
     background,  ///< nobody waits yet
@@ -62,13 +67,17 @@ class ProcessSet {
 public:
     using Atomics = base::StdAtomics;
 
-    /// `others` empty: all members are on this host.
-    ProcessSet(const base::Config& config, std::shared_ptr<collectives::Arena> arena, const NegotiationExtent& extent,
-               const collectives::NumaNodes& nodes, const std::optional<OtherHosts>& others);
+    /// `others` empty: all members are on this host. `pending` counts the operations of all sets of the rank that were
+    /// submitted and not completed; it outlives this, and may be read by anybody. seq_cst: partner of the engine's
+    /// leaving (Engine::leave).
+    ProcessSet(const base::Config& config, SetIdentity identity, std::shared_ptr<collectives::Arena> arena,
+               const NegotiationExtent& extent, const collectives::NumaNodes& nodes,
+               const std::optional<OtherHosts>& others, std::atomic<std::uint32_t>& pending);
 
-    /// Among the members on this host, and how many those are.
-    [[nodiscard]] std::uint32_t rank() const { return rank_; }
-    [[nodiscard]] std::uint32_t members() const { return extent_.members; }
+    [[nodiscard]] const SetIdentity& identity() const { return identity_; }
+    /// Of this rank among the members, on all hosts; how many those are.
+    [[nodiscard]] int set_rank() const { return static_cast<int>(set_rank_); }
+    [[nodiscard]] int set_size() const { return static_cast<int>(set_size_); }
 
     // ---- announcing -----------------------------------------------------------------------------------------------
 
@@ -97,9 +106,6 @@ public:
     /// completed, as one that was announced directly can be without anybody's notice. True: it has ended, and its
     /// completion is done if there was something to say in it. False: it is pending like any other; drive the engine.
     [[nodiscard]] bool finish_at_once(int looks);
-
-    /// Operations submitted and not completed. seq_cst: partner of the engine's leaving (Engine::leave).
-    [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
 
     // ---- the crank ------------------------------------------------------------------------------------------------
 
@@ -135,6 +141,8 @@ public:
     [[nodiscard]] std::optional<StallMonitor::Finding> take_finding() {
         return leader_ != nullptr ? leader_->take_finding() : std::nullopt;
     }
+    /// What a message about this set begins with: "" of the world.
+    [[nodiscard]] std::string title() const { return identity_.is_world() ? "" : identity_.describe() + ": "; }
     /// Names and times of what is pending on this rank, for diagnostics; under the enqueue lock.
     struct PendingTensor {
         std::string name;
@@ -152,6 +160,7 @@ private:
     };
 
     [[nodiscard]] Status check_open(std::string_view name) const;
+    [[nodiscard]] Status shut_down_here() const;
     template <class Submit>
     Status all_or_nothing(Submit&& submit) const;
     // From begin_pending() on nothing may throw: the others are about to see the announcement.
@@ -253,14 +262,15 @@ private:
     [[nodiscard]] Status shut_down_status(std::string_view name) const noexcept;
     [[nodiscard]] Status exhausted_status(std::string_view name, std::uint64_t slots) const;
 
+    SetIdentity identity_;
     std::shared_ptr<collectives::Arena> arena_;
     NegotiationExtent extent_;
     NegotiationMemory<Atomics> memory_;
     Log<Atomics> log_;
     Registrar<Atomics> registrar_;
-    std::uint32_t rank_;
-    std::uint32_t job_rank_;  // among the members on all hosts
-    std::uint32_t job_size_;
+    std::uint32_t rank_;  // among the members on this host
+    std::uint32_t set_rank_;
+    std::uint32_t set_size_;
     std::unique_ptr<collectives::HostCommunicator> host_communicator_;
     std::unique_ptr<collectives::HierarchicalCommunicator> hierarchical_communicator_;  // one of the two
     const collectives::LocalGroup* group_ = nullptr;                                    // of several hosts
@@ -284,7 +294,7 @@ private:
     bool shut_down_posted_ = false;
     std::optional<Status> failed_;
 
-    std::atomic<std::uint32_t> pending_{0};
+    std::atomic<std::uint32_t>& pending_;
     std::atomic<bool> closed_{false};
     std::atomic<bool> deferred_{false};  // one of the three queues above is not empty, or the registrar waits
     // The operation that was announced directly, one at a time. Written by who announces, under the enqueue lock; read

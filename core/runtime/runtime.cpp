@@ -10,27 +10,13 @@
 #include "base/clock.hpp"
 #include "base/cores.hpp"
 #include "base/text.hpp"
-#include "base/topology.hpp"
 #include "core/diagnostics/process_status.hpp"
 #include "core/runtime/agreement.hpp"
-#include "core/runtime/arena_setup.hpp"
 #include "core/runtime/host_cores.hpp"
-#include "core/runtime/host_nodes.hpp"
+#include "core/runtime/set_up_group.hpp"
 
 namespace rueda::core {
 namespace {
-
-std::optional<OtherHosts> others_of(const base::Config& config, const collectives::LocalGroup& group,
-                                    collectives::ControlPlane& control_plane) {
-    if (group.host_count == 1) {
-        return std::nullopt;
-    }
-    return OtherHosts{group,
-                      *control_plane.transport(),
-                      {.small_bytes = config.doubling_limit_bytes,
-                       .ring = config.ring,
-                       .network_chunk_bytes = config.network_chunk_bytes}};
-}
 
 /// Ranks of other hosts meet over MPI only.
 Status check_transport(collectives::ControlPlane& control_plane, const collectives::LocalGroup& group) {
@@ -88,17 +74,19 @@ void fill_rank_block(collectives::Arena& arena, int global_rank) {
 
 }  // namespace
 
-Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
-                 collectives::LocalGroup group, std::shared_ptr<collectives::Arena> arena,
-                 const NegotiationExtent& extent, double cores, const collectives::NumaNodes& nodes)
+Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
+                 double cores)
     : config_(config),
       control_plane_(std::move(control_plane)),
-      group_(std::move(group)),
+      group_(std::move(ranks.group)),
       logger_(config, group_.rank),
-      arena_(std::move(arena)),
+      arena_(std::move(ranks.attached.arena)),
       heap_(arena_, config.resident_limit_bytes),
-      set_(config, arena_, extent, nodes, others_of(config, group_, *control_plane_)),
-      engine_(config, arena_, set_, logger_, cores, [this] { heap_.quarantine(); }),
+      world_(std::make_shared<ProcessSet>(config, SetIdentity{0, group_.job_ranks}, arena_, ranks.attached.extent,
+                                          ranks.nodes, other_hosts(config, group_, control_plane_->transport()),
+                                          pending_)),
+      engine_(config, arena_, world_, pending_, logger_, cores, [this] { heap_.quarantine(); }),
+      process_sets_({config_, group_, arena_, control_plane_->transport(), *world_, engine_, pending_}),
       pid_(getpid()) {}
 
 Runtime::~Runtime() { shutdown(); }
@@ -141,44 +129,27 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (Status reachable = check_transport(*control_plane, group.value()); !reachable.is_ok()) {
         return refuse(reachable);
     }
-    Status fits;  // on this host; others may have fewer
-    if (group.value().local_size > base::kMaxLocalRanks) {
-        fits = failure(ErrorCode::unsupported, "{} ranks on one host; this version works with up to {}",
-                       group.value().local_size, base::kMaxLocalRanks);
-    }
-    if (Status all_fit = agree_on(*control_plane, fits); !all_fit.is_ok()) {
-        return refuse(all_fit);
-    }
     if (Status agreed = agree_on_crossing(*control_plane, config); !agreed.is_ok()) {
         return refuse(agreed);
     }
-    const Result<base::Topology> topology = base::read_topology(config.topology);
-    if (Status read = agree_on(*control_plane, topology.status()); !read.is_ok()) {
-        return refuse(read);
+    Result<RankGroup> ranks = set_up_group(config, *control_plane, std::move(group).value(), ResidentRoom::yes);
+    if (!ranks.is_ok()) {
+        return refuse(ranks.status());
     }
-    const Result<HostNodes> nodes = nodes_of_host(config, topology.value(), *control_plane, group.value());
-    if (!nodes.is_ok()) {
-        return refuse(nodes.status());
-    }
-    Result<AttachedArena> attached =
-        set_up_arena(config, *control_plane, group.value(), std::uint64_t{topology.value().l2_bytes});
-    if (!attached.is_ok()) {
-        return refuse(attached.status());
-    }
-    Result<double> cores = cores_of_host(*control_plane, group.value());
+    Result<double> cores = cores_of_host(*control_plane, ranks.value().group);
     if (!cores.is_ok()) {
         return refuse(cores.status());
     }
-    std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(control_plane), std::move(group).value(),
-                                                 attached.value().arena, attached.value().extent, cores.value(),
-                                                 nodes.value().nodes));
+    const std::string warning = ranks.value().warning;
+    std::unique_ptr<Runtime> runtime(
+        new Runtime(config, std::move(control_plane), std::move(ranks).value(), cores.value()));
     fill_rank_block(*runtime->arena_, runtime->group_.rank);
     runtime->logger_.info("rank {} of {}: {}, cells of {}, {} for resident tensors", runtime->group_.rank,
                           runtime->group_.size, runtime->control_plane_->description(),
                           base::format_bytes(runtime->arena_->plan().cell_bytes),
                           base::format_bytes(runtime->arena_->plan().resident_bytes));
-    if (runtime->group_.is_leader() && !nodes.value().warning.empty()) {
-        runtime->logger_.warning("{}", nodes.value().warning);
+    if (runtime->group_.is_leader() && !warning.empty()) {
+        runtime->logger_.warning("{}", warning);
     }
     return runtime;
 }
@@ -199,45 +170,47 @@ void Runtime::abandon() {
     control_plane_->close(/*after_failure=*/true);
 }
 
-Status Runtime::start(std::string_view name, const Request& request, Completion& completion) {
-    RUEDA_RETURN_IF_FAILED(set_.submit(name, request, completion, Urgency::background));
+Status Runtime::start(ProcessSet& set, std::string_view name, const Request& request, Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(set.submit(name, request, completion, Urgency::background));
     engine_.attend();
     return {};
 }
 
-Status Runtime::start(TensorEntry& entry, const Request& request, Completion& completion) {
-    RUEDA_RETURN_IF_FAILED(set_.submit(entry, request, completion, Urgency::background));
+Status Runtime::start(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(set.submit(entry, request, completion, Urgency::background));
     engine_.attend();
     return {};
 }
 
-Status Runtime::start_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in,
+Status Runtime::start_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
                                 const rueda_tensor& out, const rueda_options& options, Completion& completion) {
-    RUEDA_RETURN_IF_FAILED(set_.submit_allreduce(entry, name, in, out, options, completion, Urgency::background));
+    RUEDA_RETURN_IF_FAILED(set.submit_allreduce(entry, name, in, out, options, completion, Urgency::background));
     engine_.attend();
     return {};
 }
 
-Status Runtime::run_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in,
+Status Runtime::run_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
                               const rueda_tensor& out, const rueda_options& options, Completion& completion) {
     return engine_.run(
-        [&](Urgency urgency) { return set_.submit_allreduce(entry, name, in, out, options, completion, urgency); },
+        set, [&](Urgency urgency) { return set.submit_allreduce(entry, name, in, out, options, completion, urgency); },
         completion);
 }
 
-Status Runtime::start_group(std::span<const std::string> names, std::span<const Request> requests,
+Status Runtime::start_group(ProcessSet& set, std::span<const std::string> names, std::span<const Request> requests,
                             Completion& completion) {
-    RUEDA_RETURN_IF_FAILED(set_.submit_group(names, requests, completion, Urgency::background));
+    RUEDA_RETURN_IF_FAILED(set.submit_group(names, requests, completion, Urgency::background));
     engine_.attend();
     return {};
 }
 
-Status Runtime::run(std::string_view name, const Request& request, Completion& completion) {
-    return engine_.run([&](Urgency urgency) { return set_.submit(name, request, completion, urgency); }, completion);
+Status Runtime::run(ProcessSet& set, std::string_view name, const Request& request, Completion& completion) {
+    return engine_.run(
+        set, [&](Urgency urgency) { return set.submit(name, request, completion, urgency); }, completion);
 }
 
-Status Runtime::run(TensorEntry& entry, const Request& request, Completion& completion) {
-    return engine_.run([&](Urgency urgency) { return set_.submit(entry, request, completion, urgency); }, completion);
+Status Runtime::run(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion) {
+    return engine_.run(
+        set, [&](Urgency urgency) { return set.submit(entry, request, completion, urgency); }, completion);
 }
 
 bool Runtime::poll(const Completion& completion) {
@@ -271,10 +244,12 @@ void Runtime::shutdown() {
         return;
     }
     shut_down_ = true;
+    const std::lock_guard no_new_sets(process_sets_.changing());
     base::RankBlock& block = control().ranks[arena_->rank()];
     block.state.store(static_cast<std::uint32_t>(base::RankState::shutting_down), std::memory_order_release);
-    while (!engine_.aborted() && !set_.announce_shutdown()) {
-        engine_.poll();  // the mailbox is full: the log has to move
+    engine_.announce_shutdown(*world_);
+    for (const std::shared_ptr<ProcessSet>& set : process_sets_.joined()) {
+        engine_.announce_shutdown(*set);
     }
     static_cast<void>(engine_.wait_until_closed());
     const bool after_failure = engine_.aborted();

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +17,8 @@
 #include "collectives/local_group.hpp"
 #include "core/runtime/engine.hpp"
 #include "core/runtime/process_set.hpp"
+#include "core/runtime/process_sets.hpp"
+#include "core/runtime/set_up_group.hpp"
 
 namespace rueda::core {
 
@@ -35,26 +38,28 @@ public:
     [[nodiscard]] const base::Logger& logger() const { return logger_; }
     [[nodiscard]] base::ControlBlock& control() const { return arena_->control(); }
 
-    /// Starts an operation; `completion` must live until it is done. `name` empty: unnamed.
-    Status start(std::string_view name, const Request& request, Completion& completion);
-    Status start(TensorEntry& entry, const Request& request, Completion& completion);
-    Status start_group(std::span<const std::string> names, std::span<const Request> requests, Completion& completion);
+    [[nodiscard]] ProcessSet& world() { return *world_; }
+    [[nodiscard]] const std::shared_ptr<ProcessSet>& shared_world() const { return world_; }
+    [[nodiscard]] ProcessSets& process_sets() { return process_sets_; }
+
+    /// Starts an operation of a set of this Runtime; `completion` must live until it is done. `name` empty: unnamed.
+    Status start(ProcessSet& set, std::string_view name, const Request& request, Completion& completion);
+    Status start(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion);
+    Status start_group(ProcessSet& set, std::span<const std::string> names, std::span<const Request> requests,
+                       Completion& completion);
     /// `entry` null: by name, which is not empty. ProcessSet::submit_allreduce.
-    Status start_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
-                           const rueda_options& options, Completion& completion);
-    Status run_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
-                         const rueda_options& options, Completion& completion);
+    Status start_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
+                           const rueda_tensor& out, const rueda_options& options, Completion& completion);
+    Status run_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
+                         const rueda_tensor& out, const rueda_options& options, Completion& completion);
     /// Starts an operation and waits for it.
-    Status run(std::string_view name, const Request& request, Completion& completion);
-    Status run(TensorEntry& entry, const Request& request, Completion& completion);
+    Status run(ProcessSet& set, std::string_view name, const Request& request, Completion& completion);
+    Status run(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion);
     Status wait(const Completion& completion, double timeout_seconds) {
         return engine_.wait(completion, timeout_seconds);
     }
     /// Whether it is done, after a turn of the crank if nobody else is at it.
     [[nodiscard]] bool poll(const Completion& completion);
-
-    TensorEntry& pin(std::string_view name) { return set_.pin(name); }
-    void unpin(TensorEntry& entry) { set_.unpin(entry); }
 
     Result<void*> allocate(std::uint64_t bytes) { return heap_.allocate(bytes); }
     /// False if the memory is not of this Runtime.
@@ -78,9 +83,8 @@ private:
     void abandon();
     void say_if_bound_to_one_core() const;
 
-    Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
-            collectives::LocalGroup group, std::shared_ptr<collectives::Arena> arena, const NegotiationExtent& extent,
-            double cores, const collectives::NumaNodes& nodes);
+    Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
+            double cores);
 
     base::Config config_;
     std::unique_ptr<collectives::ControlPlane> control_plane_;
@@ -88,8 +92,10 @@ private:
     base::Logger logger_;
     std::shared_ptr<collectives::Arena> arena_;
     collectives::ResidentHeap heap_;
-    ProcessSet set_;
+    std::atomic<std::uint32_t> pending_{0};  // see ProcessSet
+    std::shared_ptr<ProcessSet> world_;
     Engine engine_;
+    ProcessSets process_sets_;
     int pid_;
 
     std::mutex busy_mutex_;

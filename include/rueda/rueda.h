@@ -89,7 +89,7 @@ typedef struct rueda_options {
     double postscale;    /**< the result is multiplied by this last; likewise */
     rueda_slot* slot;    /**< where set, it stands for the name, and the `name` argument is ignored */
     int32_t reduce_op;   /**< enum rueda_reduce_op; allreduce and reducescatter */
-    int32_t process_set; /**< 0 is the world, the only one of this version */
+    int32_t process_set; /**< a number that rueda_process_set_add gave; 0 is the world */
 } rueda_options;
 
 #define RUEDA_OPTIONS_INIT \
@@ -121,7 +121,36 @@ RUEDA_API int rueda_local_size(int* value);
 RUEDA_API int rueda_cross_rank(int* value);
 RUEDA_API int rueda_cross_size(int* value);
 
+/*
+ * Process sets: subsets of the ranks that do operations among themselves, each with its own order, so that none waits
+ * for another. In an operation of a set, "the ranks" are its members in ascending order, everything that is "by rank"
+ * is by position among them, and a root is still named by its rank in the job.
+ */
+
+/**
+ * Makes a process set of `count` ranks, in any order, and writes its number, which is the same on all ranks.
+ * Collective: every rank of the job calls it, members or not, with the same ranks. RUEDA_MISMATCH where they differ;
+ * RUEDA_INVALID_ARGUMENT for a rank that does not exist or is named twice, for no ranks, and where these ranks are a
+ * set already: on all ranks alike, and nothing has changed then.
+ */
+RUEDA_API int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_set);
+/**
+ * Removes a set. Collective, like its making. What is pending in it fails. The number is not given again.
+ */
+RUEDA_API int rueda_process_set_remove(int32_t process_set);
+/** Position of this rank in the set; RUEDA_INVALID_ARGUMENT where it is not a member. */
+RUEDA_API int rueda_process_set_rank(int32_t process_set, int* value);
+RUEDA_API int rueda_process_set_size(int32_t process_set, int* value);
+/** 1 if this rank is a member. */
+RUEDA_API int rueda_process_set_included(int32_t process_set, int* value);
+/** Writes up to `capacity` of the set's ranks, ascending, and to `count` how many there are. */
+RUEDA_API int rueda_process_set_ranks(int32_t process_set, int32_t* ranks, size_t capacity, size_t* count);
+/** Likewise the numbers of all sets there are, the world's 0 first. */
+RUEDA_API int rueda_process_set_ids(int32_t* ids, size_t capacity, size_t* count);
+
 RUEDA_API int rueda_slot_create(const char* name, rueda_slot** slot);
+/** A slot for operations of a process set; rueda_slot_create makes those of the world. */
+RUEDA_API int rueda_slot_create_in(const char* name, int32_t process_set, rueda_slot** slot);
 /** The slot must not be in use by a pending operation of another thread. NULL is allowed. */
 RUEDA_API void rueda_slot_destroy(rueda_slot* slot);
 

@@ -119,11 +119,45 @@ private:
     Shape shape_;
 };
 
-/// A subset of ranks; this version has the world only.
+/// A subset of the ranks that does operations among itself. A name for it, to be copied at will: the set lasts until
+/// remove_process_set(). See rueda_process_set_add.
 struct ProcessSet {
     std::int32_t id = 0;
+
+    /// Ranks of the job, ascending.
+    [[nodiscard]] std::vector<std::int32_t> ranks() const {
+        std::size_t count = 0;
+        detail::check(rueda_process_set_ranks(id, nullptr, 0, &count));
+        std::vector<std::int32_t> all(count);
+        detail::check(rueda_process_set_ranks(id, all.data(), all.size(), &count));
+        return all;
+    }
+    [[nodiscard]] int size() const { return number(rueda_process_set_size); }
+    /// Of this rank among the members; throws InvalidArgument where it is none.
+    [[nodiscard]] int rank() const { return number(rueda_process_set_rank); }
+    [[nodiscard]] bool included() const { return number(rueda_process_set_included) != 0; }
+
+private:
+    [[nodiscard]] int number(int (*function)(std::int32_t, int*)) const {
+        int value = 0;
+        detail::check(function(id, &value));
+        return value;
+    }
 };
+/// All ranks.
 inline ProcessSet world() { return {}; }
+
+/// Makes a process set; collective: every rank of the job calls it with the same ranks. See rueda_process_set_add.
+inline ProcessSet add_process_set(std::span<const std::int32_t> ranks) {
+    ProcessSet set;
+    detail::check(rueda_process_set_add(ranks.data(), ranks.size(), &set.id));
+    return set;
+}
+inline ProcessSet add_process_set(std::initializer_list<std::int32_t> ranks) {
+    return add_process_set(std::span(ranks.begin(), ranks.size()));
+}
+/// Collective; what is pending in the set fails.
+inline void remove_process_set(ProcessSet set) { detail::check(rueda_process_set_remove(set.id)); }
 
 /// Of an allreduce or a reducescatter.
 struct AllreduceOptions {
@@ -140,7 +174,10 @@ struct Options {
 /// order. Keeps the look-up: `rueda::TensorSlot slot("name"); rueda::allreduce(slot, t);`
 class TensorSlot {
 public:
-    explicit TensorSlot(const std::string& name) { detail::check(rueda_slot_create(name.c_str(), &slot_)); }
+    /// For operations of one process set.
+    explicit TensorSlot(const std::string& name, ProcessSet process_set = world()) {
+        detail::check(rueda_slot_create_in(name.c_str(), process_set.id, &slot_));
+    }
     TensorSlot(TensorSlot&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
     TensorSlot& operator=(TensorSlot&& other) noexcept {
         std::swap(slot_, other.slot_);

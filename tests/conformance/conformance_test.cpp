@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include <catch2/catch.hpp>
+#include <future>
+#include <numeric>
 
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
@@ -52,6 +54,52 @@ void check_suite_on_hosts() {
     const RanksResult result =
         run_suite(static_cast<int>(layout.size()), tiny ? tiny_config() : test_config(), RanksAs::threads, layout);
     INFO(layout << ", " << (tiny ? "tiny" : "usual") << " settings\n" << result.text());
+    CHECK(result.passed());
+}
+
+/// In the world and in a set of all ranks but the last, at the same time, by two threads of each rank: sets with
+/// operations of the same names, neither of which may wait for the other.
+RanksResult run_suite_in_two_sets(int size, const base::Config& config, RanksAs as, const Layout& layout = {}) {
+    return run_clients(
+        size, config,
+        [&](RankContext& context, RuntimeClient& world) {
+            std::vector<int> ranks(static_cast<std::size_t>(size - 1));
+            std::iota(ranks.begin(), ranks.end(), 0);
+            auto set = world.add_set(ranks);
+            set.status().throw_if_failed();
+            context.phase("scenarios");
+            std::future<void> in_set = std::async(std::launch::async, [&set] {
+                if (set.value() != nullptr) {
+                    run_scenarios(*set.value(), all_scenarios());
+                }
+            });
+            run_scenarios(world, all_scenarios());
+            in_set.get();
+        },
+        {.as = as, .deadline = std::chrono::seconds(280)}, layout);
+}
+
+void check_suite_in_two_sets(RanksAs as) {
+    const int size = GENERATE(2, 4);
+    const RanksResult result = run_suite_in_two_sets(size, size == 2 ? test_config() : tiny_config(), as);
+    INFO(size << " ranks\n" << result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("conformance in a process set beside the world with ranks as threads", "[threads]") {
+    check_suite_in_two_sets(RanksAs::threads);
+}
+
+TEST_CASE("conformance in a process set beside the world with ranks as processes", "[processes]") {
+    check_suite_in_two_sets(RanksAs::processes);
+}
+
+/// The set is on two hosts, on two of unequal size, and on one.
+TEST_CASE("conformance in a process set of several hosts beside the world", "[threads][hosts]") {
+    const Layout layout = GENERATE("abb", "aabb", "aab");
+    const RanksResult result =
+        run_suite_in_two_sets(static_cast<int>(layout.size()), tiny_config(), RanksAs::threads, layout);
+    INFO(layout << "\n" << result.text());
     CHECK(result.passed());
 }
 

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "tests/conformance/runtime_client.hpp"
 
+#include <algorithm>
+
 #include "core/operations/requests.hpp"
 
 namespace rueda::tests {
@@ -74,17 +76,42 @@ Result<std::unique_ptr<RuntimeClient>> RuntimeClient::create(const base::Config&
                                                              std::unique_ptr<collectives::ControlPlane> control_plane) {
     Result<std::unique_ptr<core::Runtime>> runtime = core::Runtime::create(config, std::move(control_plane));
     RUEDA_RETURN_IF_FAILED(runtime.status());
-    return std::unique_ptr<RuntimeClient>(new RuntimeClient(std::move(runtime).value()));
+    std::shared_ptr<core::Runtime> shared = std::move(runtime).value();
+    std::shared_ptr<core::ProcessSet> world = shared->shared_world();
+    return std::unique_ptr<RuntimeClient>(new RuntimeClient(std::move(shared), std::move(world)));
 }
 
-int RuntimeClient::rank() const { return runtime_->group().rank; }
-int RuntimeClient::size() const { return runtime_->group().size; }
-int RuntimeClient::local_size() const { return runtime_->group().local_size; }
+Result<std::unique_ptr<RuntimeClient>> RuntimeClient::add_set(const std::vector<int>& ranks) {
+    const Result<std::int32_t> id = runtime_->process_sets().add(ranks);
+    RUEDA_RETURN_IF_FAILED(id.status());
+    if (std::find(ranks.begin(), ranks.end(), runtime_->group().rank) == ranks.end()) {
+        return std::unique_ptr<RuntimeClient>();
+    }
+    Result<std::shared_ptr<core::ProcessSet>> set = runtime_->process_sets().find(id.value());
+    RUEDA_RETURN_IF_FAILED(set.status());
+    return std::unique_ptr<RuntimeClient>(new RuntimeClient(runtime_, std::move(set).value()));
+}
+
+int RuntimeClient::rank() const { return set_->set_rank(); }
+int RuntimeClient::size() const { return set_->set_size(); }
+int RuntimeClient::local_size() const {
+    const collectives::LocalGroup& job = runtime_->group();
+    return static_cast<int>(std::count_if(job.members.begin(), job.members.end(),
+                                          [this](int rank) { return set_->identity().member_of(rank).has_value(); }));
+}
+
+/// `root` is a rank of the set, as in the scenarios.
+Status RuntimeClient::make_broadcast(const rueda_tensor& tensor, int root, Request& request) const {
+    const std::vector<int>& ranks = set_->identity().ranks;
+    const bool known = root >= 0 && root < size();
+    return core::make_broadcast(tensor, tensor, known ? ranks[static_cast<std::size_t>(root)] : root, ranks, rank(),
+                                default_options(), request);
+}
 
 Result<PendingPointer> RuntimeClient::start(const std::string& name, const Request& request) {
     RUEDA_RETURN_IF_FAILED(core::check_name(name.c_str()));
     auto pending = std::make_unique<RuntimePending>(*runtime_, 1);
-    if (Status status = runtime_->start(name, request, pending->completion()); !status.is_ok()) {
+    if (Status status = runtime_->start(*set_, name, request, pending->completion()); !status.is_ok()) {
         pending->never_started();
         return status;
     }
@@ -94,7 +121,7 @@ Result<PendingPointer> RuntimeClient::start(const std::string& name, const Reque
 Result<PendingPointer> RuntimeClient::run(const std::string& name, const Request& request) {
     RUEDA_RETURN_IF_FAILED(core::check_name(name.c_str()));
     auto pending = std::make_unique<RuntimePending>(*runtime_, 1);
-    if (Status status = runtime_->run(name, request, pending->completion()); !status.is_ok()) {
+    if (Status status = runtime_->run(*set_, name, request, pending->completion()); !status.is_ok()) {
         pending->never_started();  // or ended already
         return status;
     }
@@ -118,7 +145,7 @@ Result<PendingPointer> RuntimeClient::start_group(const std::string& name, const
         RUEDA_RETURN_IF_FAILED(core::make_allreduce(tensor, tensor, c_options(reduce), requests[i]));
     }
     auto pending = std::make_unique<RuntimePending>(*runtime_, static_cast<std::uint32_t>(tensors.size()));
-    if (Status status = runtime_->start_group(names, requests, pending->completion()); !status.is_ok()) {
+    if (Status status = runtime_->start_group(*set_, names, requests, pending->completion()); !status.is_ok()) {
         pending->never_started();
         return status;
     }
@@ -128,7 +155,7 @@ Result<PendingPointer> RuntimeClient::start_group(const std::string& name, const
 Result<PendingPointer> RuntimeClient::start_broadcast(const std::string& name, const Tensor& tensor, int root) {
     const rueda_tensor c = c_tensor(tensor);
     Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_broadcast(c, c, root, rank(), size(), default_options(), request));
+    RUEDA_RETURN_IF_FAILED(make_broadcast(c, root, request));
     return start(name, request);
 }
 
@@ -167,15 +194,15 @@ Status RuntimeClient::allreduce(const std::string& name, const Tensor& in, const
     Request request;
     RUEDA_RETURN_IF_FAILED(core::make_allreduce(c_tensor(in), c_tensor(out), c_options(reduce), request));
     Completion completion;
-    return runtime_->run(name, request, completion);
+    return runtime_->run(*set_, name, request, completion);
 }
 
 Status RuntimeClient::broadcast(const std::string& name, const Tensor& tensor, int root) {
     const rueda_tensor c = c_tensor(tensor);
     Request request;
-    RUEDA_RETURN_IF_FAILED(core::make_broadcast(c, c, root, rank(), size(), default_options(), request));
+    RUEDA_RETURN_IF_FAILED(make_broadcast(c, root, request));
     Completion completion;
-    return runtime_->run(name, request, completion);
+    return runtime_->run(*set_, name, request, completion);
 }
 
 Status RuntimeClient::reducescatter(const std::string& name, const Tensor& in, const Tensor& out,
@@ -184,14 +211,14 @@ Status RuntimeClient::reducescatter(const std::string& name, const Tensor& in, c
     Request request;
     RUEDA_RETURN_IF_FAILED(core::make_reducescatter(c_tensor(in), &output, rank(), size(), c_options(reduce), request));
     Completion completion;
-    return runtime_->run(name, request, completion);
+    return runtime_->run(*set_, name, request, completion);
 }
 
 Status RuntimeClient::barrier() {
     Request request;
     RUEDA_RETURN_IF_FAILED(core::make_barrier(default_options(), request));
     Completion completion;
-    return runtime_->run("", request, completion);
+    return runtime_->run(*set_, "", request, completion);
 }
 
 Result<void*> RuntimeClient::allocate(std::size_t bytes) { return runtime_->allocate(bytes); }

@@ -11,12 +11,17 @@
 
 namespace rueda::tests {
 
-/// Over a Runtime of its own, so that ranks may be threads. Shuts it down when it goes.
+/// Over a Runtime of its own, so that ranks may be threads, in its world or in a process set. The Runtime shuts down
+/// when its last client goes.
 class RuntimeClient : public Client {
 public:
     /// Collective.
     [[nodiscard]] static Result<std::unique_ptr<RuntimeClient>> create(
         const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane);
+
+    /// A client for a new process set of the job, which lives as long as this; null where this rank is no member.
+    /// Collective over the job; `ranks` are of the job.
+    [[nodiscard]] Result<std::unique_ptr<RuntimeClient>> add_set(const std::vector<int>& ranks);
 
     [[nodiscard]] int rank() const override;
     [[nodiscard]] int size() const override;
@@ -45,13 +50,17 @@ public:
     Status shutdown() override;
 
     [[nodiscard]] core::Runtime& runtime() { return *runtime_; }
+    [[nodiscard]] const core::SetIdentity& identity() const { return set_->identity(); }
 
 private:
-    explicit RuntimeClient(std::unique_ptr<core::Runtime> runtime) : runtime_(std::move(runtime)) {}
+    RuntimeClient(std::shared_ptr<core::Runtime> runtime, std::shared_ptr<core::ProcessSet> set)
+        : runtime_(std::move(runtime)), set_(std::move(set)) {}
+    Status make_broadcast(const rueda_tensor& tensor, int root, core::Request& request) const;
     Result<PendingPointer> start(const std::string& name, const core::Request& request);
     Result<PendingPointer> run(const std::string& name, const core::Request& request);
 
-    std::unique_ptr<core::Runtime> runtime_;
+    std::shared_ptr<core::Runtime> runtime_;
+    std::shared_ptr<core::ProcessSet> set_;
 };
 
 }  // namespace rueda::tests

@@ -18,11 +18,11 @@ public:
     DelayedTransport(std::unique_ptr<Transport> inner, std::uint32_t most, std::uint32_t seed)
         : inner_(std::move(inner)), most_(most), random_(seed) {}
 
-    Result<Ticket> send(int rank, Channel channel, std::span<const std::byte> bytes) override {
-        return delayed(inner_->send(rank, channel, bytes));
+    Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override {
+        return delayed(inner_->send(rank, port, bytes));
     }
-    Result<Ticket> receive(int rank, Channel channel, std::span<std::byte> room) override {
-        return delayed(inner_->receive(rank, channel, room));
+    Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override {
+        return delayed(inner_->receive(rank, port, room));
     }
     Result<std::optional<std::size_t>> test(Ticket ticket) override {
         if (std::uint32_t& left = left_[ticket]; left > 0) {

@@ -53,8 +53,8 @@ void named(RankContext&, RuntimeClient& client) {
             const core::Request request = allreduce_of(&value, 1);
             Completion completion;
             const std::string name = name_of(i);
-            const std::uint64_t failures =
-                start_at_last([&] { return client.runtime().start(name, request, completion); });
+            const std::uint64_t failures = start_at_last(
+                [&] { return client.runtime().start(client.runtime().world(), name, request, completion); });
             RUEDA_RANK_CHECK((failures > 0) == (round == 0));
             expect_ok(client.runtime().wait(completion, -1), "the operation");
             RUEDA_RANK_EQUAL(value, static_cast<float>(1 + 2 * i));
@@ -75,7 +75,8 @@ void unnamed(RankContext& context, RuntimeClient& client) {
         value = static_cast<float>(&value - values.data() + client.rank());
         const core::Request request = allreduce_of(&value, 1);
         completions.push_back(std::make_unique<Completion>());
-        failures += start_at_last([&] { return client.runtime().start("", request, *completions.back()); });
+        failures += start_at_last(
+            [&] { return client.runtime().start(client.runtime().world(), "", request, *completions.back()); });
     }
     context.phase("waiting");
     RUEDA_RANK_CHECK(client.rank() == 1 || failures > 0);
@@ -96,8 +97,8 @@ void group(RankContext&, RuntimeClient& client) {
         names.push_back(name_of(i));
     }
     Completion completion(kMembers);
-    const std::uint64_t failures =
-        start_at_last([&] { return client.runtime().start_group(names, requests, completion); });
+    const std::uint64_t failures = start_at_last(
+        [&] { return client.runtime().start_group(client.runtime().world(), names, requests, completion); });
     RUEDA_RANK_CHECK(failures >= kMembers);
     expect_ok(client.runtime().wait(completion, -1), "the group");
     for (int i = 0; i < kMembers; ++i) {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <vector>
+
+#include "collectives/transport.hpp"
+
+namespace rueda::collectives {
+
+/// The messages of a process set: over the job's transport, by ranks of the set, on ports of its own.
+///
+/// What is still posted when the set goes stays with the job's transport, whose end takes it back: its memory is kept
+/// for good.
+/// Threads: as the job's transport.
+class SetTransport final : public Transport {
+public:
+    /// `ranks`: of the job, by rank in the set. `job` outlives this; `set` < kMostSets, and no set had it before.
+    SetTransport(Transport& job, std::vector<int> ranks, std::uint32_t set)
+        : job_(job), ranks_(std::move(ranks)), set_(set) {}
+
+    Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override {
+        return job_.send(job_rank(rank), {port.channel, set_}, bytes);
+    }
+    Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override {
+        return job_.receive(job_rank(rank), {port.channel, set_}, room);
+    }
+    Result<std::optional<std::size_t>> test(Ticket ticket) override { return job_.test(ticket); }
+    Status progress() override { return job_.progress(); }
+    void abandon() override { job_.abandon(); }
+
+private:
+    [[nodiscard]] int job_rank(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+
+    Transport& job_;
+    std::vector<int> ranks_;
+    std::uint32_t set_;
+};
+
+}  // namespace rueda::collectives

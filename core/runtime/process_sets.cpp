@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/runtime/process_sets.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/text.hpp"
+#include "collectives/set_transport.hpp"
+#include "collectives/wire.hpp"
+#include "core/operations/requests.hpp"
+#include "core/runtime/set_up_group.hpp"
+
+namespace rueda::core {
+
+using collectives::Bytes;
+
+namespace {
+
+/// Of the operation of the world that everything here is exchanged by.
+constexpr const char* kExchangeName = "rueda.process_sets";
+
+enum class Change : std::uint8_t { add = 1, remove = 2 };
+
+Bytes wish(Change change, std::span<const int> numbers) {
+    collectives::WireWriter writer;
+    writer.number(static_cast<std::uint8_t>(change));
+    for (const int number : numbers) {
+        writer.number(std::int32_t{number});
+    }
+    return std::move(writer).take();
+}
+
+/// "add_process_set([0, 2])": what a rank has asked for, from its bytes.
+std::string describe_wish(std::span<const std::byte> bytes) {
+    collectives::WireReader reader(bytes);
+    const auto change = static_cast<Change>(reader.number<std::uint8_t>());
+    std::vector<std::int32_t> numbers;
+    while (reader.intact() && !reader.complete()) {
+        numbers.push_back(reader.number<std::int32_t>());
+    }
+    if (!reader.intact() || (change != Change::add && change != Change::remove)) {
+        return "something that no Rueda asks for";
+    }
+    return change == Change::add ? fmt::format("add_process_set([{}])", fmt::join(numbers, ", "))
+                                 : fmt::format("remove_process_set({})", fmt::join(numbers, ", "));
+}
+
+/// The bytes of each rank, from what an allgather of them, each with its length before it, has joined.
+Result<std::vector<Bytes>> split(std::span<const std::byte> joined, int ranks) {
+    collectives::WireReader reader(joined);
+    std::vector<Bytes> all;
+    for (int rank = 0; rank < ranks; ++rank) {
+        const auto bytes = reader.take(reader.number<std::uint32_t>());
+        all.emplace_back(bytes.begin(), bytes.end());
+    }
+    if (!reader.complete()) {
+        return failure(ErrorCode::internal, "the ranks exchanged {} bytes about process sets that no Rueda writes",
+                       joined.size());
+    }
+    return all;
+}
+
+}  // namespace
+
+/// What a set needs for as long as anybody holds it; the set last, so that it goes first.
+struct ProcessSets::Joined {
+    collectives::LocalGroup group;
+    std::unique_ptr<collectives::SetTransport> transport;
+    std::shared_ptr<collectives::Arena> arena;
+    std::unique_ptr<ProcessSet> set;
+};
+
+ProcessSets::ProcessSets(const Job& job) : job_(job) { known_[0] = {job.world.identity(), nullptr}; }
+
+Result<std::int32_t> ProcessSets::add(std::span<const int> ranks) {
+    const std::lock_guard changing(changing_);
+    SetIdentity identity{next_id_, {ranks.begin(), ranks.end()}};
+    std::sort(identity.ranks.begin(), identity.ranks.end());
+    RUEDA_RETURN_IF_FAILED(agree(wish(Change::add, identity.ranks), "add_process_set"));
+    RUEDA_RETURN_IF_FAILED(check_ranks(identity));
+    ++next_id_;
+    std::shared_ptr<ProcessSet> set;
+    RUEDA_RETURN_IF_FAILED(join(identity, set));
+    const std::lock_guard lock(mutex_);
+    known_[identity.id] = {identity, std::move(set)};
+    return identity.id;
+}
+
+Status ProcessSets::remove(std::int32_t id) {
+    const std::lock_guard changing(changing_);
+    RUEDA_RETURN_IF_FAILED(agree(wish(Change::remove, std::span(&id, 1)), "remove_process_set"));
+    if (id == 0) {
+        return {ErrorCode::invalid_argument, "process set 0 is the world, which cannot be removed"};
+    }
+    Known removed;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto known = known_.find(id);
+        if (known == known_.end()) {
+            return failure(ErrorCode::invalid_argument, "there is no process set {} to remove", id);
+        }
+        removed = std::move(known->second);
+        known_.erase(known);
+    }
+    if (removed.set == nullptr) {
+        return {};
+    }
+    job_.engine.announce_shutdown(*removed.set);
+    RUEDA_RETURN_IF_FAILED(job_.engine.wait_until_closed(*removed.set));
+    job_.engine.remove(*removed.set,
+                       failure(ErrorCode::invalid_argument, "{} has been removed", removed.identity.describe()));
+    return job_.engine.aborted() ? job_.engine.abort_reason() : Status();
+}
+
+Result<std::shared_ptr<ProcessSet>> ProcessSets::find(std::int32_t id) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = known_.find(id);
+    if (known == known_.end()) {
+        return failure(ErrorCode::invalid_argument,
+                       "there is no process set {}: it was removed, or add_process_set has not returned it", id);
+    }
+    if (known->second.set == nullptr) {
+        return failure(ErrorCode::invalid_argument, "rank {} is not a member of {}", job_.group.rank,
+                       known->second.identity.describe());
+    }
+    return known->second.set;
+}
+
+Result<SetIdentity> ProcessSets::identity(std::int32_t id) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = known_.find(id);
+    if (known == known_.end()) {
+        return failure(ErrorCode::invalid_argument, "there is no process set {}", id);
+    }
+    return known->second.identity;
+}
+
+std::vector<std::int32_t> ProcessSets::ids() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::int32_t> all;
+    for (const auto& [id, known] : known_) {
+        all.push_back(id);
+    }
+    return all;
+}
+
+std::vector<std::shared_ptr<ProcessSet>> ProcessSets::joined() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<ProcessSet>> sets;
+    for (const auto& [id, known] : known_) {
+        if (known.set != nullptr) {
+            sets.push_back(known.set);
+        }
+    }
+    return sets;
+}
+
+Result<std::vector<Bytes>> ProcessSets::exchange(std::span<const std::byte> mine) {
+    collectives::WireWriter writer;
+    writer.number(static_cast<std::uint32_t>(mine.size()));
+    writer.append(mine);
+    Bytes bytes = std::move(writer).take();
+    const std::int64_t length = static_cast<std::int64_t>(bytes.size());
+    const rueda_options options = RUEDA_OPTIONS_INIT;
+    Request request;
+    RUEDA_RETURN_IF_FAILED(make_allgather({bytes.data(), &length, 1, RUEDA_UINT8}, nullptr, options, request));
+    Completion completion;
+    RUEDA_RETURN_IF_FAILED(job_.engine.run(
+        job_.world, [&](Urgency urgency) { return job_.world.submit(kExchangeName, request, completion, urgency); },
+        completion));
+    return split({completion.output.get(), static_cast<std::size_t>(completion.output_shape.front())}, job_.group.size);
+}
+
+/// All ranks ask for the same.
+Status ProcessSets::agree(std::span<const std::byte> mine, const char* function) {
+    const Result<std::vector<Bytes>> all = exchange(mine);
+    if (!all.is_ok()) {
+        return {all.status().code(), fmt::format("{}: {}", function, all.status().message())};
+    }
+    std::map<Bytes, std::vector<std::int32_t>> ranks_of;
+    for (std::size_t rank = 0; rank < all.value().size(); ++rank) {
+        ranks_of[all.value()[rank]].push_back(static_cast<std::int32_t>(rank));
+    }
+    if (ranks_of.size() == 1) {
+        return {};
+    }
+    std::string who;
+    for (const auto& [bytes, ranks] : ranks_of) {
+        who += fmt::format("{}{}: {}", who.empty() ? "" : "; ", base::format_ranks(ranks), describe_wish(bytes));
+    }
+    return failure(ErrorCode::mismatch, "the ranks ask for different changes of the process sets: {}", who);
+}
+
+/// On all ranks alike.
+Status ProcessSets::check_ranks(const SetIdentity& identity) const {
+    const std::vector<int>& ranks = identity.ranks;
+    if (ranks.empty()) {
+        return {ErrorCode::invalid_argument, "add_process_set needs at least one rank"};
+    }
+    if (ranks.front() < 0 || ranks.back() >= job_.group.size) {
+        return failure(ErrorCode::invalid_argument, "add_process_set: there is no rank {}; expected 0 to {}",
+                       ranks.front() < 0 ? ranks.front() : ranks.back(), job_.group.size - 1);
+    }
+    if (const auto twice = std::adjacent_find(ranks.begin(), ranks.end()); twice != ranks.end()) {
+        return failure(ErrorCode::invalid_argument, "add_process_set names rank {} twice", *twice);
+    }
+    if (static_cast<std::uint32_t>(identity.id) >= collectives::Transport::kMostSets) {
+        return failure(ErrorCode::resource_exhausted, "a job can add {} process sets in its life; keep and reuse them",
+                       collectives::Transport::kMostSets - 1);
+    }
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, known] : known_) {
+        if (known.identity.ranks == ranks) {
+            return failure(ErrorCode::invalid_argument, "add_process_set: {} are process set {} already",
+                           base::format_ranks(ranks), id);
+        }
+    }
+    return {};
+}
+
+/// Sets it up, or follows those who do. `set` stays empty where this rank is no member.
+Status ProcessSets::join(const SetIdentity& identity, std::shared_ptr<ProcessSet>& set) {
+    const JobExchange exchange_among_all = [this](std::span<const std::byte> mine) { return exchange(mine); };
+    if (!identity.member_of(job_.group.rank)) {
+        return SetUpPlane::follow(exchange_among_all, identity);
+    }
+    SetUpPlane plane(exchange_among_all, identity, job_.group.rank);
+    Result<std::shared_ptr<Joined>> joined = make(identity, plane);
+    Status status = joined.status();
+    if (status.is_ok()) {
+        status = plane.barrier();  // who speaks to another host finds it listening
+    }
+    if (!status.is_ok()) {
+        plane.give_up(status);
+        return status;
+    }
+    set = std::shared_ptr<ProcessSet>(joined.value(), joined.value()->set.get());
+    job_.engine.add(set, joined.value()->arena);
+    return plane.finish();
+}
+
+Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity& identity, SetUpPlane& plane) const {
+    Result<collectives::LocalGroup> group = collectives::find_local_group(plane, job_.config.hostname);
+    RUEDA_RETURN_IF_FAILED(group.status());
+    Result<RankGroup> ranks = set_up_group(job_.config, plane, std::move(group).value(), ResidentRoom::no);
+    RUEDA_RETURN_IF_FAILED(ranks.status());
+    auto joined = std::make_shared<Joined>();
+    joined->group = std::move(ranks.value().group);
+    joined->group.job_ranks = identity.ranks;
+    joined->arena = std::move(ranks.value().attached.arena);
+    std::vector<std::uint32_t> members;  // by member of the set on this host: which member of the job's arena
+    for (const int member : joined->group.members) {
+        const auto found =
+            std::lower_bound(job_.group.members.begin(), job_.group.members.end(), joined->group.job_rank(member));
+        members.push_back(static_cast<std::uint32_t>(found - job_.group.members.begin()));
+    }
+    joined->arena->join(job_.arena, members);
+    if (joined->group.host_count > 1) {
+        joined->transport = std::make_unique<collectives::SetTransport>(*job_.transport, identity.ranks,
+                                                                        static_cast<std::uint32_t>(identity.id));
+    }
+    joined->set = std::make_unique<ProcessSet>(
+        job_.config, identity, joined->arena, ranks.value().attached.extent, ranks.value().nodes,
+        other_hosts(job_.config, joined->group, joined->transport.get()), job_.pending);
+    return joined;
+}
+
+}  // namespace rueda::core

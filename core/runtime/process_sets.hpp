@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/config.hpp"
+#include "collectives/host/arena.hpp"
+#include "collectives/local_group.hpp"
+#include "collectives/transport.hpp"
+#include "core/runtime/engine.hpp"
+#include "core/runtime/process_set.hpp"
+#include "core/runtime/set_identity.hpp"
+#include "core/runtime/set_up_plane.hpp"
+
+namespace rueda::core {
+
+/// The process sets of a job beside the world: who is in which, and how they come and go
+/// (docs/design/0004-process-sets.md).
+///
+/// Threads: any. Lock order: changing(), then the mutex of the table; nothing else is locked under that.
+class ProcessSets {
+public:
+    /// Of the job. The references outlive this.
+    struct Job {
+        const base::Config& config;
+        const collectives::LocalGroup& group;
+        const std::shared_ptr<collectives::Arena>& arena;
+        collectives::Transport* transport;  // null: one host
+        ProcessSet& world;
+        Engine& engine;
+        std::atomic<std::uint32_t>& pending;  // see ProcessSet
+    };
+    explicit ProcessSets(const Job& job);
+
+    /// Collective over all ranks of the job, with the same ranks in any order. Returns the number of the new set, the
+    /// same on all. Mismatch where ranks were asked for different things, InvalidArgument for ranks that cannot be a
+    /// set or are one already: on all ranks alike, and nothing has changed then.
+    Result<std::int32_t> add(std::span<const int> ranks);
+    /// Collective over all ranks of the job. What is pending in the set fails. Failures as add().
+    Status remove(std::int32_t id);
+
+    /// For an operation of this rank; InvalidArgument if there is no such set, or this rank is not in it. It stays as
+    /// long as it is held; operations on one that was removed are refused.
+    [[nodiscard]] Result<std::shared_ptr<ProcessSet>> find(std::int32_t id) const;
+    /// InvalidArgument if there is no such set.
+    [[nodiscard]] Result<SetIdentity> identity(std::int32_t id) const;
+    /// Ascending, the world's 0 first.
+    [[nodiscard]] std::vector<std::int32_t> ids() const;
+
+    /// Held by who adds or removes sets. Who holds it finds in joined() all that this rank is in, the world left out.
+    [[nodiscard]] std::mutex& changing() { return changing_; }
+    [[nodiscard]] std::vector<std::shared_ptr<ProcessSet>> joined() const;
+
+private:
+    struct Known {
+        SetIdentity identity;
+        std::shared_ptr<ProcessSet> set;  // null: this rank is no member
+    };
+    struct Joined;
+
+    [[nodiscard]] Result<std::vector<collectives::Bytes>> exchange(std::span<const std::byte> mine);
+    [[nodiscard]] Status agree(std::span<const std::byte> mine, const char* function);
+    [[nodiscard]] Status check_ranks(const SetIdentity& identity) const;
+    [[nodiscard]] Status join(const SetIdentity& identity, std::shared_ptr<ProcessSet>& set);
+    [[nodiscard]] Result<std::shared_ptr<Joined>> make(const SetIdentity& identity, SetUpPlane& plane) const;
+
+    Job job_;
+    std::mutex changing_;
+    std::int32_t next_id_ = 1;  // under changing_
+    mutable std::mutex mutex_;
+    std::map<std::int32_t, Known> known_;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rueda::core {
+
+/// Which set of the job a process set is. Member r of it is the rank ranks[r] of the job.
+struct SetIdentity {
+    std::int32_t id = 0;     ///< 0: the world; never given twice in a job
+    std::vector<int> ranks;  ///< of the job, ascending
+
+    [[nodiscard]] bool is_world() const { return id == 0; }
+    /// Of a rank of the job; none: it is not a member.
+    [[nodiscard]] std::optional<int> member_of(int job_rank) const;
+    /// "process set 2 (ranks 0, 3)".
+    [[nodiscard]] std::string describe() const;
+};
+
+}  // namespace rueda::core

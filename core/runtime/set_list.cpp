@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/runtime/set_list.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rueda::core {
+namespace {
+
+/// A turn is as busy as the busiest of its sets: what asks for the next look the soonest.
+int busyness(Turn turn) {
+    switch (turn) {
+        case Turn::advanced:
+            return 4;
+        case Turn::polling:
+            return 3;
+        case Turn::waiting:
+            return 2;
+        case Turn::holding:
+            return 1;
+        case Turn::idle:
+            break;
+    }
+    return 0;
+}
+
+}  // namespace
+
+SetList::SetList(const base::Config& config, std::shared_ptr<ProcessSet> world,
+                 std::shared_ptr<collectives::Arena> arena)
+    : config_(config) {
+    add(std::move(world), std::move(arena));
+}
+
+void SetList::add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) {
+    Attended attended;
+    attended.stall_monitor = std::make_unique<StallMonitor>(config_, arena, set->memory());
+    attended.batch_watch = std::make_unique<BatchWatch>(config_, arena->blocks(), set->memory(), arena->rank());
+    attended.set = std::move(set);
+    attended.arena = std::move(arena);
+    const std::lock_guard lock(mutex_);
+    sets_.push_back(std::move(attended));
+}
+
+void SetList::remove(const ProcessSet& set) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(sets_, [&set](const Attended& attended) { return attended.set.get() == &set; });
+}
+
+Turn SetList::step(bool urgent, bool asks_others) {
+    Turn busiest = Turn::idle;
+    for (Attended& attended : sets_) {
+        attended.last = attended.set->step(urgent, asks_others);
+        busiest = busyness(attended.last) > busyness(busiest) ? attended.last : busiest;
+    }
+    return busiest;
+}
+
+template <class Has>
+bool SetList::any(Has&& has) const {
+    return std::any_of(sets_.begin(), sets_.end(), [&has](const Attended& attended) { return has(*attended.set); });
+}
+
+bool SetList::has_work() const {
+    return any([](const ProcessSet& set) { return set.has_work(); });
+}
+bool SetList::has_unread() const {
+    return any([](const ProcessSet& set) { return set.has_unread(); });
+}
+bool SetList::has_deferred() const {
+    return any([](const ProcessSet& set) { return set.has_deferred(); });
+}
+bool SetList::has_to_poll() const {
+    return any([](const ProcessSet& set) { return set.has_to_poll(); });
+}
+
+bool SetList::anybody_has_to_poll() const {
+    const std::lock_guard lock(mutex_);
+    return has_to_poll();
+}
+
+bool SetList::have_left() const {
+    const std::lock_guard lock(mutex_);
+    return !any([](const ProcessSet& set) { return !set.has_left(); });
+}
+
+std::optional<std::int64_t> SetList::hold_until_ns() const {
+    std::optional<std::int64_t> first;
+    for (const Attended& attended : sets_) {
+        if (attended.last == Turn::holding) {
+            first = std::min(first.value_or(attended.set->hold_until_ns()), attended.set->hold_until_ns());
+        }
+    }
+    return first;
+}
+
+/// The world first: the others' leaders are among its own, and what ends the job they hear from those.
+void SetList::leave_other_hosts(const Status& reason) {
+    for (Attended& attended : sets_) {
+        attended.set->leave_other_hosts(reason);
+    }
+}
+
+void SetList::fail_all(const Status& reason) {
+    for (Attended& attended : sets_) {
+        attended.set->fail_all(reason);
+    }
+}
+
+std::vector<SetList::Finding> SetList::look(std::int64_t now_ns) {
+    std::vector<Finding> findings;
+    const std::lock_guard lock(mutex_);
+    for (Attended& attended : sets_) {
+        ProcessSet& set = *attended.set;
+        if (const auto found = set.is_led() ? set.take_finding() : attended.stall_monitor->tick(now_ns)) {
+            findings.push_back({set.title() + found->text, found->shut_down});
+        } else if (const auto standstill = attended.batch_watch->tick(now_ns)) {
+            findings.push_back({set.title() + *standstill, false});
+        }
+    }
+    return findings;
+}
+
+}  // namespace rueda::core

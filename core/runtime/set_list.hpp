@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/config.hpp"
+#include "collectives/host/arena.hpp"
+#include "core/diagnostics/batch_watch.hpp"
+#include "core/diagnostics/stall_monitor.hpp"
+#include "core/runtime/process_set.hpp"
+
+namespace rueda::core {
+
+/// The process sets that a rank is a member of, as its engine steps and watches them. The world is the first and stays.
+///
+/// Threads: unless said otherwise, whoever holds the rank's crank. He alone changes the list, under the mutex as well,
+/// so he reads it without. Lock order: crank, then the mutex, then a set's enqueue lock.
+class SetList {
+public:
+    SetList(const base::Config& config, std::shared_ptr<ProcessSet> world, std::shared_ptr<collectives::Arena> arena);
+
+    void add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena);
+    void remove(const ProcessSet& set);
+
+    /// Of each set what ProcessSet::step() does; returns what the busiest of them found.
+    Turn step(bool urgent, bool asks_others);
+    [[nodiscard]] bool has_work() const;
+    [[nodiscard]] bool has_unread() const;
+    [[nodiscard]] bool has_deferred() const;
+    [[nodiscard]] bool has_to_poll() const;
+    /// Until when the first of the open batches that were held back in the last step may grow; none was.
+    [[nodiscard]] std::optional<std::int64_t> hold_until_ns() const;
+    void leave_other_hosts(const Status& reason);
+    void fail_all(const Status& reason);
+
+    // By any thread.
+    [[nodiscard]] bool anybody_has_to_poll() const;
+    /// All members of all sets have shut down, and no other host needs this rank any more.
+    [[nodiscard]] bool have_left() const;
+    /// What stands still, to be said by the background thread.
+    struct Finding {
+        std::string text;
+        bool shut_down = false;  ///< it is the reason to end the job
+    };
+    [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);
+
+private:
+    struct Attended {
+        std::shared_ptr<ProcessSet> set;
+        std::shared_ptr<collectives::Arena> arena;
+        std::unique_ptr<StallMonitor> stall_monitor;
+        std::unique_ptr<BatchWatch> batch_watch;
+        Turn last = Turn::idle;
+    };
+    template <class Has>
+    [[nodiscard]] bool any(Has&& has) const;
+
+    base::Config config_;
+    mutable std::mutex mutex_;
+    std::vector<Attended> sets_;
+};
+
+}  // namespace rueda::core
