@@ -15,10 +15,10 @@
 namespace rueda::tests {
 namespace {
 
-enum class Moment { init, negotiation, small, staged, resident, gather, broadcast, scatter, idle, shutdown };
+enum class Moment { init, negotiation, small, staged, resident, gather, broadcast, scatter, sets, idle, shutdown };
 constexpr std::array kMoments = {Moment::init,     Moment::negotiation, Moment::small,     Moment::staged,
                                  Moment::resident, Moment::gather,      Moment::broadcast, Moment::scatter,
-                                 Moment::idle,     Moment::shutdown};
+                                 Moment::sets,     Moment::idle,        Moment::shutdown};
 
 const char* name_of(Moment moment) {
     switch (moment) {
@@ -38,6 +38,8 @@ const char* name_of(Moment moment) {
             return "broadcast";
         case Moment::scatter:
             return "alltoall and reducescatter";
+        case Moment::sets:
+            return "process sets";
         case Moment::idle:
             return "idle";
         case Moment::shutdown:
@@ -82,7 +84,28 @@ Status scatter_until_failure(Client& client) {
     }
 }
 
-Status work_until_failure(Client& client, Moment moment) {
+/// Sets come and go, without another rank each time, and work in between.
+Status change_sets_until_failure(RuntimeClient& world) {
+    for (int round = 0;; ++round) {
+        std::vector<int> ranks;
+        for (int rank = 0; rank < world.size(); ++rank) {
+            if (rank != round % world.size()) {
+                ranks.push_back(rank);
+            }
+        }
+        const auto set = world.add_set(ranks);
+        RUEDA_RETURN_IF_FAILED(set.status());
+        double value = 1;
+        const Tensor tensor{&value, DType::float64, {1}};
+        if (set.value() != nullptr) {
+            RUEDA_RETURN_IF_FAILED(set.value()->allreduce("in the set", tensor, tensor, {ReduceOp::sum}));
+            RUEDA_RANK_EQUAL(value, static_cast<double>(world.size() - 1));
+        }
+        RUEDA_RETURN_IF_FAILED(world.runtime().process_sets().remove(round + 1));
+    }
+}
+
+Status work_until_failure(RuntimeClient& client, Moment moment) {
     constexpr std::int64_t kLarge = 1 << 20;
     switch (moment) {
         case Moment::negotiation:
@@ -97,6 +120,8 @@ Status work_until_failure(Client& client, Moment moment) {
             return broadcast_until_failure(client);
         case Moment::scatter:
             return scatter_until_failure(client);
+        case Moment::sets:
+            return change_sets_until_failure(client);
         case Moment::idle:
             std::this_thread::sleep_for(std::chrono::milliseconds(300));
             return reduce_until_failure(client, "late", false, 10, false);
@@ -128,8 +153,11 @@ void live_until_failure(RankContext& context, const base::Config& config, Moment
         // It stays so, at once, and with the same words.
         float value = 0;
         const Tensor tensor{&value, DType::float32, {1}};
-        RUEDA_RANK_EQUAL(expect_failure(client.allreduce("after", tensor, tensor, {}), ErrorCode::aborted, "after"),
-                         "tensor 'after': " + status.message().substr(status.message().find("rank ")));
+        const std::string after =
+            expect_failure(client.allreduce("after", tensor, tensor, {}), ErrorCode::aborted, "after");
+        if (moment != Moment::sets) {  // what was being done there is not a tensor's
+            RUEDA_RANK_EQUAL(after, "tensor 'after': " + status.message().substr(status.message().find("rank ")));
+        }
     }
     expect_ok(client.shutdown(), "shutdown");
     context.report("ended", fmt::format("{:.6f}", now_seconds()));
@@ -160,10 +188,15 @@ void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
     }
     // After the name of a tensor, but for a start that failed.
     const std::string& text = rank.value("text");
+    const std::string death =
+        fmt::format("rank {} (pid {}) died: no exit record: killed, or out of memory", kill.victim, victim_pid);
+    if (kill.moment == Moment::sets) {
+        CHECK_THAT(text, Catch::Contains(death));
+        return;
+    }
     const std::size_t begin = kill.moment == Moment::init && text.find("tensor '") != 0 ? 0 : text.find("': ") + 3;
     CHECK((begin == 0 || text.find("tensor '") == 0));
-    CHECK(text.find(fmt::format("rank {} (pid {}) died: no exit record: killed, or out of memory", kill.victim,
-                                victim_pid)) == begin);
+    CHECK(text.find(death) == begin);
     CHECK(std::stod(rank.value("ended")) - kill.at < kPromiseSeconds);
 }
 

@@ -318,8 +318,8 @@ TEST_CASE("operations without names are matched by their numbers") {
 TEST_CASE("first dimensions come to all hosts by rank") {
     // Two hosts whose ranks alternate.
     const std::vector<std::int32_t> host_of = {0, 1, 0, 1};
-    TreeNode root({.host = 0, .shape = {2, 8}, .host_of = host_of});
-    TreeNode leaf({.host = 1, .shape = {2, 8}, .host_of = host_of});
+    TreeNode root({.host = 0, .shape = {2, 8}, .host_of = host_of, .job_ranks = {}});
+    TreeNode leaf({.host = 1, .shape = {2, 8}, .host_of = host_of, .job_ranks = {}});
     root.announce({by_name("g"), {{gather_of(2), {{0, 0}, {2, 2}}}}, {{0, {10, 12}}}});
     leaf.announce({by_name("g"), {{gather_of(2), {{1, 1}, {3, 3}}}}, {{1, {11, 13}}}});
     const auto up = leaf.next_message(0);
