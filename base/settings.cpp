@@ -148,7 +148,10 @@ constexpr auto kSettings = std::to_array<Setting>({
 });
 
 // Variables with our prefix that ruedarun, scripts or tests read. They get no warning as misspelt.
-constexpr std::array<OtherVariable, 0> kOthers = {};
+constexpr auto kOthers = std::to_array<OtherVariable>({
+    {"RUEDA_LAUNCHER_FD", "ruedarun",
+     "Set for each rank: the socket over which ruedarun tells it how other ranks have ended. Not to be set by hand."},
+});
 
 constexpr std::string_view kNoCycle = "Rueda has no cycle: a tensor is called when it is ready";
 constexpr std::string_view kNoCache = "every name keeps its slot; see RUEDA_SLOTS";

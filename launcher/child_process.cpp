@@ -81,6 +81,9 @@ void place_descriptor(const PreparedChild& child, int from, int to) {
     place_descriptor(child, child.spec.stdin_fd, STDIN_FILENO);
     place_descriptor(child, child.spec.stdout_fd, STDOUT_FILENO);
     place_descriptor(child, child.spec.stderr_fd, STDERR_FILENO);
+    if (child.spec.kept_fd >= 0 && ::fcntl(child.spec.kept_fd, F_SETFD, 0) != 0) {
+        report_and_exit(child);
+    }
     ::signal(SIGPIPE, SIG_DFL);
     ::pthread_sigmask(SIG_SETMASK, &child.spec.signal_mask, nullptr);
     ::execvpe(child.spec.file.c_str(), child.argv.data(), child.envp.data());

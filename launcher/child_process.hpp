@@ -23,6 +23,7 @@ struct ChildSpec {
     int stdin_fd = kInherit;
     int stdout_fd = kInherit;
     int stderr_fd = kInherit;
+    int kept_fd = -1;  ///< besides those, stays open in the program under its number; −1: none
     bool own_group = true;
     int death_signal = SIGKILL;  ///< what it gets when the process that starts it is gone
     sigset_t signal_mask{};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/launcher_word.hpp"
 #include "launcher/child_process.hpp"
 
 namespace rueda::launcher {
@@ -34,22 +35,39 @@ Status DirectRanks::start_rank(int rank, int null_fd, JobOutput& output) {
     spec.stderr_fd = descriptors.value().standard_error.value();
     spec.own_group = plan_.own_groups;
     spec.signal_mask = context_.signal_mask;
+    RankLine line;
+    if (plan_.ranks > 1) {
+        RUEDA_RETURN_IF_FAILED(line.open());
+        spec.environment[base::kLauncherVariable] = line.address(rank, plan_.ranks);
+        spec.kept_fd = line.child_fd();
+    }
     int error_number = 0;
     const Result<pid_t> child = start_child(spec, &error_number);
+    line.close_child_end();
     if (error_number != 0) {
         ends_.push_back(not_started(rank, plan_.program.front(), error_number));
         return {};
     }
     RUEDA_RETURN_IF_FAILED(child.status());
     pids_.emplace(child.value(), rank);
+    lines_.emplace(rank, std::move(line));
     has_started_ = true;
     return {};
 }
 
 void DirectRanks::child_ended(pid_t pid, int wait_status) {
     if (const auto found = pids_.find(pid); found != pids_.end()) {
-        ends_.push_back({found->second, pid, wait_status, "", false});
+        RankEnd end{found->second, pid, wait_status, "", false};
+        end.abort_reason = lines_[found->second].take_abort_reason();
+        lines_.erase(found->second);
+        ends_.push_back(std::move(end));
         pids_.erase(found);
+    }
+}
+
+void DirectRanks::tell_ranks(const RankNews::Item& item) {
+    for (const auto& [rank, line] : lines_) {
+        line.tell(item.word);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "launcher/plan.hpp"
 #include "launcher/rank_group.hpp"
+#include "launcher/rank_line.hpp"
 
 namespace rueda::launcher {
 
@@ -16,6 +17,7 @@ public:
     void add_to(PollSet& /*set*/) override {}
     void child_ended(pid_t pid, int wait_status) override;
     void signal_ranks(int signal_number) override;
+    void tell_ranks(const RankNews::Item& item) override;
     [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
     [[nodiscard]] std::vector<std::int32_t> running() const override;
     [[nodiscard]] bool has_started() const override { return has_started_; }
@@ -29,6 +31,7 @@ private:
     const LaunchPlan& plan_;
     StartContext context_;
     std::map<pid_t, int> pids_;  ///< of the ranks that run
+    std::map<int, RankLine> lines_;  ///< by rank; none where there is one rank only
     std::vector<RankEnd> ends_;
     bool has_started_ = false;
 };

@@ -74,12 +74,30 @@ void MpiRanks::welcome(int rank, base::UniqueFd socket) {
     }
     const std::array<int, 2> fds = {descriptors.value().standard_output.value(),
                                     descriptors.value().standard_error.value()};
-    const Status sent = send_message(socket.value(), SupervisorWord::welcome, rank, fds);
+    const Status sent = send_message(socket.value(), SupervisorWord::welcome, plan_.ranks, fds);
     if (!sent.is_ok()) {
         end_rank(not_started(rank, sent.message()));
         return;
     }
     ranks_[static_cast<std::size_t>(rank)].socket = std::move(socket);
+    for (const RankNews::Item& item : context_.news->told()) {
+        tell_rank(rank, item);
+    }
+}
+
+void MpiRanks::tell_ranks(const RankNews::Item& item) {
+    for (int rank = 0; rank < plan_.ranks; ++rank) {
+        tell_rank(rank, item);
+    }
+}
+
+void MpiRanks::tell_rank(int rank, const RankNews::Item& item) {
+    const Rank& peer = ranks_[static_cast<std::size_t>(rank)];
+    if (peer.socket.is_open() && !peer.ended) {
+        // A supervisor that takes no more is stuck or gone; the connection tells that.
+        static_cast<void>(
+            send_message(peer.socket.value(), SupervisorWord::rank_ended, item.rank, {}, item.word).is_ok());
+    }
 }
 
 void MpiRanks::take_report(int rank) {
@@ -94,13 +112,17 @@ void MpiRanks::take_report(int rank) {
         peer.socket.reset();
         end_rank({rank, peer.pid, SIGKILL,
                   ""});  // the wait status of a killed process: so its supervisor was, and with it the program
+    } else if (received.message.word == SupervisorWord::aborted) {
+        peer.abort_reason = printable(received.text);
     } else if (received.message.word == SupervisorWord::started) {
         peer.pid = value;
     } else if (received.message.word == SupervisorWord::start_failed) {
         end_rank(not_started(rank, plan_.program.front(), value));
     } else if (received.message.word == SupervisorWord::ended ||
                received.message.word == SupervisorWord::ended_by_launcher) {
-        end_rank({rank, peer.pid, value, "", received.message.word == SupervisorWord::ended_by_launcher});
+        RankEnd end{rank, peer.pid, value, "", received.message.word == SupervisorWord::ended_by_launcher};
+        end.abort_reason = peer.abort_reason;
+        end_rank(std::move(end));
     }
 }
 

@@ -21,6 +21,7 @@ public:
     void add_to(PollSet& set) override;
     void child_ended(pid_t pid, int wait_status) override;
     void signal_ranks(int signal_number) override;
+    void tell_ranks(const RankNews::Item& item) override;
     [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
     [[nodiscard]] std::vector<std::int32_t> running() const override;
     [[nodiscard]] bool has_started() const override;
@@ -33,12 +34,14 @@ private:
         base::UniqueFd socket;  ///< open from hello until the supervisor has gone
         pid_t pid = 0;          ///< 0: not yet started
         bool ended = false;
+        std::string abort_reason;  ///< as the rank has said
     };
 
     void accept_connection();
     void take_hello(std::size_t newcomer);
     void welcome(int rank, base::UniqueFd socket);
     void take_report(int rank);
+    void tell_rank(int rank, const RankNews::Item& item);
     void end_rank(RankEnd end);
     [[nodiscard]] bool all_connected() const;
 

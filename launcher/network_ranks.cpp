@@ -32,8 +32,8 @@ void raise_descriptor_limit() {
     }
 }
 
-/// The name of a host, as a supervisor told it: nothing of it may harm a terminal.
-std::string printable(std::string name) {
+/// As a supervisor told it: nothing of it may harm a terminal.
+std::string host_name_of(std::string name) {
     std::erase_if(name, [](char c) { return c <= ' ' || c > '~'; });
     return name;
 }
@@ -112,11 +112,27 @@ void NetworkRanks::take_hello(Newcomer& newcomer) {
         return;
     }
     rank->met = true;
-    rank->host = printable(hello.payload.substr(std::min(secret_end + 1, hello.payload.size())));
+    rank->host = host_name_of(hello.payload.substr(std::min(secret_end + 1, hello.payload.size())));
     rank->link = std::move(newcomer.link);
     newcomer.link = FrameLink();
     output_->open_remote_rank(hello.value);
-    rank->link.send(SupervisorWord::welcome, hello.value);
+    rank->link.send(SupervisorWord::welcome, plan_.ranks);
+    for (const RankNews::Item& item : context_.news->told()) {
+        tell_rank(hello.value, item);
+    }
+}
+
+void NetworkRanks::tell_ranks(const RankNews::Item& item) {
+    for (int rank = 0; rank < plan_.ranks; ++rank) {
+        tell_rank(rank, item);
+    }
+}
+
+void NetworkRanks::tell_rank(int rank, const RankNews::Item& item) {
+    Rank& peer = ranks_[static_cast<std::size_t>(rank)];
+    if (peer.link.is_open() && !peer.ended) {
+        peer.link.send(SupervisorWord::rank_ended, item.rank, item.word);
+    }
 }
 
 void NetworkRanks::take_reports(int rank) {
@@ -134,6 +150,9 @@ void NetworkRanks::take_report(int rank, const Frame& frame) {
         case SupervisorWord::output:
             output_->feed(rank, frame.value == kStandardError, frame.payload);
             ranks_[static_cast<std::size_t>(rank)].unacknowledged += frame.payload.size();
+            break;
+        case SupervisorWord::aborted:
+            ranks_[static_cast<std::size_t>(rank)].abort_reason = printable(frame.payload);
             break;
         case SupervisorWord::started:
             ranks_[static_cast<std::size_t>(rank)].pid = frame.value;
@@ -163,6 +182,16 @@ void NetworkRanks::lose(int rank) {
     end_rank(std::move(end));
 }
 
+/// A link that breaks while something is sent is not heard of by reading.
+void NetworkRanks::lose_broken_links() {
+    for (int rank = 0; rank < plan_.ranks; ++rank) {
+        const Rank& peer = ranks_[static_cast<std::size_t>(rank)];
+        if (peer.met && !peer.ended && !peer.link.is_open()) {
+            lose(rank);
+        }
+    }
+}
+
 RankEnd NetworkRanks::end_of(int rank, int wait_status) const {
     RankEnd end;
     end.rank = rank;
@@ -170,6 +199,7 @@ RankEnd NetworkRanks::end_of(int rank, int wait_status) const {
     end.wait_status = wait_status;
     const std::string& told = ranks_[static_cast<std::size_t>(rank)].host;
     end.host = told.empty() ? host(rank) : told;
+    end.abort_reason = ranks_[static_cast<std::size_t>(rank)].abort_reason;
     return end;
 }
 
@@ -274,6 +304,7 @@ void NetworkRanks::stop_output_that_nobody_reads() {
 
 void NetworkRanks::advance(TimePoint now) {
     mpirun_.advance(now);
+    lose_broken_links();
     ask_for_more_output();
     stop_output_that_nobody_reads();
     for (const auto& newcomer : newcomers_) {

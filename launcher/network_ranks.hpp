@@ -23,6 +23,7 @@ public:
     void add_to(PollSet& set) override;
     void child_ended(pid_t pid, int wait_status) override;
     void signal_ranks(int signal_number) override;
+    void tell_ranks(const RankNews::Item& item) override;
     [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
     [[nodiscard]] std::vector<std::int32_t> running() const override;
     [[nodiscard]] bool has_started() const override;
@@ -37,6 +38,7 @@ private:
         pid_t pid = 0;     ///< on its host; 0: not yet started
         bool met = false;
         bool ended = false;
+        std::string abort_reason;  ///< as the rank has said
         std::array<bool, 2> output_stopped{};
         std::size_t unacknowledged = 0;  ///< bytes of output that more_output has not answered
     };
@@ -51,6 +53,8 @@ private:
     void take_reports(int rank);
     void take_report(int rank, const Frame& frame);
     void lose(int rank);
+    void lose_broken_links();
+    void tell_rank(int rank, const RankNews::Item& item);
     void end_rank(RankEnd end);
     void ask_for_more_output();
     void stop_output_that_nobody_reads();

@@ -11,6 +11,7 @@
 
 #include "base/config.hpp"
 #include "base/environment.hpp"
+#include "base/launcher_word.hpp"
 #include "base/text.hpp"
 #include "launcher/choose_hosts.hpp"
 
@@ -23,9 +24,10 @@ using Environment = std::map<std::string, std::string>;
 constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
 /// Left from another job in the caller's shell, these would make every rank believe to be the same one.
-constexpr std::array<std::string_view, 9> kIdentityVariables = {
+constexpr std::array<std::string_view, 10> kIdentityVariables = {
     "RUEDA_RANK",   "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
     "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
+    base::kLauncherVariable,
 };
 
 /// What other hosts get of the environment, besides what ruedarun sets and -x names: nothing that nobody asked for.

@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstring>
 #include <system_error>
 #include <utility>
 
+#include "base/launcher_word.hpp"
 #include "base/text.hpp"
 
 namespace rueda::launcher {
@@ -29,6 +31,13 @@ RankEnd not_started(int rank, std::string error) {
 RankEnd not_started(int rank, const std::string& program, int error_number) {
     return not_started(rank, fmt::format("{}: {} (errno {})", base::quote(program),
                                          std::generic_category().message(error_number), error_number));
+}
+
+std::string printable(std::string_view text) {
+    std::string copy(text.substr(0, base::kMostLauncherText));
+    std::replace_if(
+        copy.begin(), copy.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
+    return copy;
 }
 
 bool ended_well(const RankEnd& end) { return WIFEXITED(end.wait_status) && WEXITSTATUS(end.wait_status) == 0; }
@@ -53,13 +62,14 @@ std::string describe(const RankEnd& end) {
         return fmt::format("{} (pid {}) is lost: its host does not answer any more, or its supervisor was killed", who,
                            end.pid);
     }
+    const std::string after = end.abort_reason.empty() ? "" : ", after the job was aborted: " + end.abort_reason;
     if (WIFSIGNALED(end.wait_status)) {
         const int number = WTERMSIG(end.wait_status);
-        return fmt::format("{} (pid {}) was killed by signal {} ({}){}", who, end.pid, number, signal_text(number),
-                           end.by_launcher ? ", by mpirun or together with its supervisor" : "");
+        return fmt::format("{} (pid {}) was killed by signal {} ({}){}{}", who, end.pid, number, signal_text(number),
+                           end.by_launcher ? ", by mpirun or together with its supervisor" : "", after);
     }
-    return fmt::format("{} (pid {}) ended with exit status {}{}", who, end.pid, WEXITSTATUS(end.wait_status),
-                       end.rank == kLauncherRank ? " before the job was over" : "");
+    return fmt::format("{} (pid {}) ended with exit status {}{}{}", who, end.pid, WEXITSTATUS(end.wait_status),
+                       end.rank == kLauncherRank ? " before the job was over" : "", after);
 }
 
 void JobOutcome::add(const std::vector<RankEnd>& together) {
@@ -70,8 +80,11 @@ void JobOutcome::add(const std::vector<RankEnd>& together) {
         // An mpirun that leaves before its ranks has failed whatever it says.
         const bool failed = !ended_well(end) || end.rank == kLauncherRank;
         const bool better = !cause_ || (WIFSIGNALED(end.wait_status) && !WIFSIGNALED(cause_->wait_status));
-        if (failed && end.by_launcher) {
-            echo_ = echo_ ? echo_ : end;
+        const bool is_echo = end.by_launcher || !end.abort_reason.empty();
+        if (failed && is_echo) {
+            // Who was told why the job was aborted knows more than whom mpirun has ended.
+            const bool says_more = echo_ && echo_->abort_reason.empty() && !end.abort_reason.empty();
+            echo_ = echo_ && !says_more ? echo_ : end;
         } else if (failed && better) {
             cause_ = end;
         }

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rueda::launcher {
@@ -27,12 +28,18 @@ struct RankEnd {
     bool by_launcher = false;
     std::string host{};  ///< where it ran; empty: on this one
     bool lost = false;   ///< the connection to another host ended before anybody said how the rank did
+    /// Not empty: before it ended, the rank had been told that the job was aborted, and this is why. It is no cause
+    /// itself then, however it ended.
+    std::string abort_reason{};
 };
 
 /// A RankEnd for a program that never ran.
 [[nodiscard]] RankEnd not_started(int rank, std::string error);
 /// The same where the system refused to run `program`.
 [[nodiscard]] RankEnd not_started(int rank, const std::string& program, int error_number);
+
+/// A text of a rank, for a terminal: control characters become '?', and what an error cannot have is cut.
+[[nodiscard]] std::string printable(std::string_view text);
 
 [[nodiscard]] bool ended_well(const RankEnd& end);
 
@@ -52,9 +59,11 @@ public:
     /// Ends that were seen at the same moment. Among those a killed rank comes first: survivors end with an error
     /// because a rank was killed, never the other way round.
     void add(const std::vector<RankEnd>& together);
-    /// A rank failed, but only by mpirun's doing so far.
+    /// A rank failed, but so far only by mpirun's doing, or because the job had been aborted.
     [[nodiscard]] bool is_unsettled() const { return !cause_ && echo_; }
-    /// Nothing better has come: what mpirun did is the cause.
+    /// All that failed were told that the job had been aborted. Once all ranks have ended nothing better will come.
+    [[nodiscard]] bool has_only_echoes_of_abort() const { return is_unsettled() && !echo_->abort_reason.empty(); }
+    /// Nothing better has come: what there is is the cause. For an abort that is why it was.
     void settle();
     /// The user ended the job by this signal; it is then the cause, unless a rank had failed before.
     void interrupt(int signal_number);

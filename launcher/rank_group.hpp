@@ -15,6 +15,7 @@
 #include "launcher/job_output.hpp"
 #include "launcher/poll_set.hpp"
 #include "launcher/rank_end.hpp"
+#include "launcher/rank_news.hpp"
 
 namespace rueda::launcher {
 
@@ -32,6 +33,8 @@ public:
     virtual void child_ended(pid_t pid, int wait_status) = 0;
     /// To all ranks that have not ended.
     virtual void signal_ranks(int signal_number) = 0;
+    /// Tells the ranks that have not ended how another one has; those that come later find it in context.news.
+    virtual void tell_ranks(const RankNews::Item& item) = 0;
     /// Ends that came since the last call.
     [[nodiscard]] virtual std::vector<RankEnd> take_ends() = 0;
     /// Ranks that have not ended.
@@ -50,6 +53,7 @@ struct StartContext {
     std::map<std::string, std::string> environment;  ///< ruedarun's own, unchanged
     std::string program_file;
     sigset_t signal_mask{};
+    const RankNews* news = nullptr;  ///< outlives the group
 };
 
 }  // namespace rueda::launcher

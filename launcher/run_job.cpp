@@ -30,7 +30,8 @@ using Clock = std::chrono::steady_clock;
 /// For text that descendants of ended ranks still write.
 constexpr std::chrono::milliseconds kDrainTime{500};
 
-/// Between mpirun ending its ranks and its own end, or the report of the rank that made it do so.
+/// Between mpirun ending its ranks and its own end, or the report of the rank that made it do so; and between the end
+/// of a rank whose job was aborted and the report of the rank that is to blame.
 constexpr std::chrono::seconds kSettleTime{1};
 
 constexpr int kWrongUse = 2;
@@ -86,7 +87,7 @@ private:
         RUEDA_RETURN_IF_FAILED(signals_.open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2}));
         ::signal(SIGPIPE, SIG_IGN);
         adopt_orphans();
-        group_ = make_group(plan_, {surroundings.environment, program_file, signals_.original_mask()});
+        group_ = make_group(plan_, {surroundings.environment, program_file, signals_.original_mask(), &news_});
         return output_.prepare();
     }
 
@@ -182,12 +183,16 @@ private:
         for (const RankEnd& end : ends) {
             output_.drain_rank(end.rank);
         }
+        for (const RankNews::Item& item : news_.note(ends)) {
+            group_->tell_ranks(item);
+        }
         outcome_.add(ends);
         if (outcome_.is_unsettled() && !settle_at_) {
             settle_at_ = Clock::now() + kSettleTime;
             ending_.rank_failed(Clock::now());
         }
-        if (settle_at_ && Clock::now() >= *settle_at_) {
+        const bool nothing_comes = outcome_.has_only_echoes_of_abort() && group_->running().empty();
+        if (nothing_comes || (settle_at_ && Clock::now() >= *settle_at_)) {
             outcome_.settle();
         }
         tell_cause();
@@ -269,6 +274,7 @@ private:
     JobOutput output_;
     JobEnding ending_;
     JobOutcome outcome_;
+    RankNews news_;
     std::unique_ptr<RankGroup> group_;
     bool released_ = false;
     bool impatient_ = false;   ///< the user has sent a signal

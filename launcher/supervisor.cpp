@@ -13,9 +13,11 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <vector>
 
+#include "base/launcher_word.hpp"
 #include "base/numbers.hpp"
 #include "launcher/child_process.hpp"
 #include "launcher/frame_link.hpp"
@@ -24,6 +26,7 @@
 #include "launcher/plan.hpp"
 #include "launcher/poll_set.hpp"
 #include "launcher/rank_end.hpp"
+#include "launcher/rank_line.hpp"
 #include "launcher/signal_inbox.hpp"
 #include "launcher/supervisor_protocol.hpp"
 #include "launcher/surroundings.hpp"
@@ -151,9 +154,10 @@ private:
     void take_frames() {
         for (const Frame& frame : link_.receive()) {
             if (frame.word == SupervisorWord::welcome) {
+                ranks_ = frame.value;
                 start_with_pump();
             } else {
-                take_order(frame.word, frame.value);
+                take_order(frame.word, frame.value, frame.payload);
             }
         }
         notice_lost_link();
@@ -199,11 +203,13 @@ private:
         spec.words = program_;
         spec.environment = environment_of_this_process();
         spec.environment.erase(kControlVariable);  // the program has no business with ruedarun
+        spec.kept_fd = open_line(spec.environment);
         spec.stdout_fd = outputs[0];
         spec.stderr_fd = outputs[1];
         spec.signal_mask = signals_.original_mask();
         int error_number = 0;
         const Result<pid_t> child = start_child(spec, &error_number);
+        line_.close_child_end();
         if (child.is_ok()) {
             program_pid_ = child.value();
             tell(SupervisorWord::started, program_pid_);
@@ -213,6 +219,21 @@ private:
             complain(child.status().message());
         }
         finish_program(exit_status_of(not_started(0, "")), SupervisorWord::start_failed, error_number);
+    }
+
+    /// Over which the program hears of other ranks' ends; −1 where it will not.
+    [[nodiscard]] int open_line(std::map<std::string, std::string>& environment) {
+        const std::optional<int> rank = rank_from_launcher();
+        environment.erase(base::kLauncherVariable);  // of a job around this one
+        if (!is_connected() || !rank || ranks_ < 2) {
+            return -1;
+        }
+        if (const Status status = line_.open(); !status.is_ok()) {
+            complain(fmt::format("rank {} will not hear how other ranks end: {}", *rank, status.message()));
+            return -1;
+        }
+        environment[base::kLauncherVariable] = line_.address(*rank, ranks_);
+        return line_.child_fd();
     }
 
     void take_message() {
@@ -226,15 +247,18 @@ private:
             return;
         }
         if (received.message.word != SupervisorWord::welcome) {
-            take_order(received.message.word, received.message.value);
+            take_order(received.message.word, received.message.value, received.text);
         } else if (program_pid_ == 0 && !ended_ && received.fds.size() == 2) {
+            ranks_ = received.message.value;
             start({received.fds[0].value(), received.fds[1].value()});
         }
     }
 
-    void take_order(SupervisorWord word, std::int32_t value) {
+    void take_order(SupervisorWord word, std::int32_t value, const std::string& text) {
         if (word == SupervisorWord::deliver) {
             deliver(value);
+        } else if (word == SupervisorWord::rank_ended) {
+            line_.tell(text);  // the program checks what it reads
         } else if (word == SupervisorWord::stop_output) {
             pump_.close_stream(value == kStandardError);
         } else if (word == SupervisorWord::more_output) {
@@ -292,6 +316,9 @@ private:
         if (link_.is_open()) {
             pump_.drain(link_);  // its last words, before the line about its end
         }
+        if (const std::string reason = line_.take_abort_reason(); !reason.empty()) {
+            tell(SupervisorWord::aborted, 0, reason);
+        }
         tell(word, value);
         if (!is_connected()) {
             done_ = true;
@@ -305,14 +332,14 @@ private:
         }
     }
 
-    void tell(SupervisorWord word, std::int32_t value) {
+    void tell(SupervisorWord word, std::int32_t value, const std::string& text = {}) {
         if (link_.is_open()) {
-            link_.send(word, value);
+            link_.send(word, value, text);
             notice_lost_link();
             return;
         }
         // A connection that takes no message is closed; the next turn reads that.
-        if (socket_.is_open() && !send_message(socket_.value(), word, value).is_ok()) {
+        if (socket_.is_open() && !send_message(socket_.value(), word, value, {}, text).is_ok()) {
             lose_ruedarun();
         }
     }
@@ -322,6 +349,8 @@ private:
     base::UniqueFd socket_;  ///< to ruedarun on this host
     FrameLink link_;         ///< to ruedarun on another host
     OutputPump pump_;
+    RankLine line_;          ///< to the program
+    int ranks_ = 0;          ///< of the job, as ruedarun has told
     pid_t program_pid_ = 0;  ///< 0: not yet started, or reaped
     bool ended_ = false;
     bool done_ = false;

@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -101,15 +102,17 @@ bool peer_is_same_user(int socket) {
     return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
 }
 
-Status send_message(int socket, SupervisorWord word, std::int32_t value, std::span<const int> fds) {
+Status send_message(int socket, SupervisorWord word, std::int32_t value, std::span<const int> fds,
+                    std::string_view text) {
     SupervisorMessage message;
     message.word = word;
     message.value = value;
-    iovec body{&message, sizeof message};
+    std::string copy(text.substr(0, kMostMessageText));
+    std::array<iovec, 2> body = {{{&message, sizeof message}, {copy.data(), copy.size()}}};
     ControlBuffer control;
     msghdr header{};
-    header.msg_iov = &body;
-    header.msg_iovlen = 1;
+    header.msg_iov = body.data();
+    header.msg_iovlen = copy.empty() ? 1 : 2;
     if (!fds.empty() && fds.size() <= kMostFds) {
         header.msg_control = control.bytes.data();
         header.msg_controllen = CMSG_SPACE(fds.size_bytes());
@@ -119,7 +122,8 @@ Status send_message(int socket, SupervisorWord word, std::int32_t value, std::sp
         part->cmsg_len = CMSG_LEN(fds.size_bytes());
         std::memcpy(CMSG_DATA(part), fds.data(), fds.size_bytes());
     }
-    if (::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof message)) {
+    if (::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(sizeof message + copy.size())) {
         return system_failure(ErrorCode::internal, "sendmsg");
     }
     return {};
@@ -127,11 +131,13 @@ Status send_message(int socket, SupervisorWord word, std::int32_t value, std::sp
 
 Reception receive_message(int socket, ReceivedMessage& received) {
     received = ReceivedMessage();
-    iovec body{&received.message, sizeof received.message};
+    received.text.resize(kMostMessageText);
+    std::array<iovec, 2> body = {
+        {{&received.message, sizeof received.message}, {received.text.data(), received.text.size()}}};
     ControlBuffer control;
     msghdr header{};
-    header.msg_iov = &body;
-    header.msg_iovlen = 1;
+    header.msg_iov = body.data();
+    header.msg_iovlen = body.size();
     header.msg_control = control.bytes.data();
     header.msg_controllen = control.bytes.size();
     const ssize_t got = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -139,7 +145,9 @@ Reception receive_message(int socket, ReceivedMessage& received) {
         return errno == EAGAIN || errno == EINTR ? Reception::nothing_yet : Reception::closed;
     }
     take_fds(header, received.fds);
-    const bool is_ours = got == static_cast<ssize_t>(sizeof received.message) && (header.msg_flags & MSG_TRUNC) == 0 &&
+    const auto bytes = static_cast<std::size_t>(got);
+    received.text.resize(bytes - std::min(bytes, sizeof received.message));
+    const bool is_ours = bytes >= sizeof received.message && (header.msg_flags & MSG_TRUNC) == 0 &&
                          received.message.magic == SupervisorMessage::kMagic;
     return is_ours ? Reception::message : Reception::closed;
 }

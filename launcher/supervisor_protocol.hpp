@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -18,7 +19,8 @@ namespace rueda::launcher {
 /// whole, between hosts over TCP (frame_link.hpp).
 enum class SupervisorWord : std::uint32_t {
     hello = 1,              ///< supervisor: value is my rank
-    welcome = 2,            ///< ruedarun: start the program; comes with its standard output and error
+    welcome = 2,            ///< ruedarun: start the program, one of `value` ranks; on one host comes with its standard
+                            ///< output and error
     started = 3,            ///< supervisor: value is the program's pid
     start_failed = 4,       ///< supervisor: value is the errno; nothing more will come
     ended = 5,              ///< supervisor: value is the program's wait status
@@ -28,6 +30,8 @@ enum class SupervisorWord : std::uint32_t {
     output = 9,             ///< supervisor on another host: what its rank wrote; value is kStandardOutput or …Error
     stop_output = 10,       ///< ruedarun: nobody reads that any more; value as above
     more_output = 11,       ///< ruedarun: so many more bytes of output may be sent
+    rank_ended = 12,        ///< ruedarun: rank `value` has ended; the text is a word for the program (launcher_word.hpp)
+    aborted = 13,           ///< supervisor, before `ended`: the text is why, as the program has said, the job was aborted
 };
 
 /// How much output a supervisor may send before it hears `more_output`. ruedarun reads whatever comes, so that no
@@ -53,11 +57,16 @@ static_assert(sizeof(SupervisorMessage) == 12 && std::is_trivially_copyable_v<Su
 /// The other end is a process of our own user (SO_PEERCRED).
 [[nodiscard]] bool peer_is_same_user(int socket);
 
-/// Does not block: the few messages of a job fit the socket's buffer.
-[[nodiscard]] Status send_message(int socket, SupervisorWord word, std::int32_t value, std::span<const int> fds = {});
+/// What may follow a message, in the same datagram.
+inline constexpr std::size_t kMostMessageText = 1024;
+
+/// Does not block: the few messages of a job fit the socket's buffer. A text is cut after kMostMessageText.
+[[nodiscard]] Status send_message(int socket, SupervisorWord word, std::int32_t value, std::span<const int> fds = {},
+                                  std::string_view text = {});
 
 struct ReceivedMessage {
     SupervisorMessage message;
+    std::string text;
     std::vector<base::UniqueFd> fds;
 };
 

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/rank_line.hpp"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/launcher_word.hpp"
+
+namespace rueda::launcher {
+
+Status RankLine::open() {
+    std::array<int, 2> ends{};
+    // Whole messages; close-on-exec, so that no other child inherits an end: start_child() lifts that in the program.
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+        return system_failure(ErrorCode::resource_exhausted, "socketpair");
+    }
+    own_end_.reset(ends[0]);
+    child_end_.reset(ends[1]);
+    return {};
+}
+
+std::string RankLine::address(int rank, int ranks) const {
+    struct stat facts {};
+    ::fstat(child_end_.value(), &facts);
+    return base::format_launcher_address({child_end_.value(), facts.st_ino, rank, ranks});
+}
+
+void RankLine::tell(std::string_view encoded_word) const {
+    if (own_end_.is_open()) {
+        // A program that has ended, or has not read the words before, goes without this one.
+        static_cast<void>(
+            ::send(own_end_.value(), encoded_word.data(), encoded_word.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+    }
+}
+
+std::string RankLine::take_abort_reason() const {
+    std::string reason;
+    std::array<char, base::kMostLauncherWord + 1> buffer;
+    while (own_end_.is_open()) {
+        const ssize_t got = ::recv(own_end_.value(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            break;
+        }
+        const Result<base::LauncherWord> word =
+            base::parse_launcher_word({buffer.data(), static_cast<std::size_t>(got)});
+        if (word.is_ok() && word.value().kind == base::LauncherWord::Kind::aborted) {
+            reason = word.value().text;
+        }
+    }
+    return reason;
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/rank_news.hpp"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "base/launcher_word.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+using Kind = base::LauncherWord::Kind;
+
+/// Smaller is nearer to the cause.
+int distance_to_cause(const RankEnd& end) {
+    if (ended_well(end)) {
+        return 3;
+    }
+    if (end.by_launcher || !end.abort_reason.empty()) {
+        return 2;
+    }
+    return WIFSIGNALED(end.wait_status) ? 0 : 1;
+}
+
+}  // namespace
+
+std::vector<RankNews::Item> RankNews::note(const std::vector<RankEnd>& together) {
+    std::vector<RankEnd> ends = together;
+    std::stable_sort(ends.begin(), ends.end(), [](const RankEnd& left, const RankEnd& right) {
+        return distance_to_cause(left) < distance_to_cause(right);
+    });
+    std::vector<Item> news;
+    for (const RankEnd& end : ends) {
+        const bool well = ended_well(end);
+        std::size_t& count = well ? well_ : failed_;
+        if (end.rank == kLauncherRank || count == kMostOfAKind) {
+            continue;
+        }
+        ++count;
+        news.push_back({end.rank, base::encode({well ? Kind::ended_well : Kind::failed, end.rank, describe(end)})});
+    }
+    told_.insert(told_.end(), news.begin(), news.end());
+    return news;
+}
+
+}  // namespace rueda::launcher
