@@ -116,13 +116,14 @@ std::chrono::milliseconds start_timeout(const base::Config& config) {
     return std::chrono::milliseconds(std::llround(config.start_timeout_seconds * 1000));
 }
 
-Result<SelectedControlPlane> open_socket(const base::Config& config) {
+Result<SelectedControlPlane> open_socket(const base::Config& config, const Interruption& interruption) {
     SocketControlPlaneOptions options;
     options.rendezvous = config.rendezvous;
     options.rank = config.rank.value_or(0);
     options.size = config.size.value_or(1);
     options.start_timeout = start_timeout(config);
     options.operation_timeout = options.start_timeout;
+    options.interruption = interruption;
     auto plane = open_socket_control_plane(options);
     if (!plane.is_ok()) {
         return plane.status();
@@ -167,7 +168,8 @@ Status agree(ControlPlane& plane, const Status& mine) {
     return {};
 }
 
-Result<SelectedControlPlane> open_mpi(const base::Config& config, const LaunchFacts& facts) {
+Result<SelectedControlPlane> open_mpi(const base::Config& config, const LaunchFacts& facts,
+                                      const Interruption& interruption) {
     auto plugin = load_mpi_plugin(config.mpi_library, facts.abi);
     if (!plugin.is_ok()) {
         const std::string why = facts.launcher.empty() ? "" : fmt::format("started by {}, but ", facts.launcher);
@@ -175,6 +177,7 @@ Result<SelectedControlPlane> open_mpi(const base::Config& config, const LaunchFa
     }
     MpiControlPlaneOptions options;
     options.operation_timeout = start_timeout(config);
+    options.interruption = interruption;
     // MPI cannot be initialised twice in a process, and rueda::init() may follow a rueda::shutdown().
     options.finalize = MpiFinalize::at_exit;
     auto opened = plugin.value()->open(options);
@@ -224,7 +227,8 @@ Result<ControlPlaneChoice> choose_control_plane(const base::Config& config, cons
 }
 
 Result<SelectedControlPlane> select_control_plane(const base::Config& config,
-                                                  const base::EnvironmentLookup& environment) {
+                                                  const base::EnvironmentLookup& environment,
+                                                  const Interruption& interruption) {
     const LaunchFacts facts = read_launch_facts(environment);
     const auto choice = choose_control_plane(config, facts);
     if (!choice.is_ok()) {
@@ -232,9 +236,9 @@ Result<SelectedControlPlane> select_control_plane(const base::Config& config,
     }
     switch (choice.value()) {
         case ControlPlaneChoice::socket:
-            return open_socket(config);
+            return open_socket(config, interruption);
         case ControlPlaneChoice::mpi:
-            return open_mpi(config, facts);
+            return open_mpi(config, facts, interruption);
         case ControlPlaneChoice::single:
             break;
     }

@@ -37,6 +37,7 @@ struct SelectedControlPlane {
 
 /// Chooses and opens it. Collective; call it in the thread that called rueda::init (MPI belongs there).
 [[nodiscard]] Result<SelectedControlPlane> select_control_plane(const base::Config& config,
-                                                                const base::EnvironmentLookup& environment);
+                                                                const base::EnvironmentLookup& environment,
+                                                                const Interruption& interruption = {});
 
 }  // namespace rueda::collectives

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace rueda::collectives {
@@ -91,6 +92,17 @@ Result<SendEnd> send_bytes(int socket, std::span<const std::byte> bytes, Deadlin
         }
     }
     return SendEnd::sent;
+}
+
+Result<bool> wait_for_answer(int socket, Deadline deadline, const Interruption& interruption, int rank, int size) {
+    for (;;) {
+        const Deadline next = interruption ? std::min(deadline, deadline_in(kInterruptionInterval)) : deadline;
+        auto ready = wait_for_events(socket, POLLIN, next);
+        if (!ready.is_ok() || ready.value() || has_passed(deadline)) {
+            return ready;
+        }
+        RUEDA_RETURN_IF_FAILED(ask(interruption, rank, size));
+    }
 }
 
 Result<SendEnd> send_frame(int socket, FrameHeader header, std::span<const std::byte> body, Deadline deadline,

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "collectives/host/socket_messages.hpp"
+#include "collectives/interruption.hpp"
 #include "collectives/host/unix_socket.hpp"
 
 namespace rueda::collectives {
@@ -43,6 +44,10 @@ enum class SendEnd {
 /// The header and the body, in this order.
 [[nodiscard]] Result<SendEnd> send_frame(int socket, FrameHeader header, std::span<const std::byte> body,
                                          Deadline deadline, bool until_input);
+
+/// False when the deadline passed first. Nothing is asked while something can be read.
+[[nodiscard]] Result<bool> wait_for_answer(int socket, Deadline deadline, const Interruption& interruption, int rank,
+                                           int size);
 
 /// Reads into `bytes` what is there; does not block. 0 if nothing is.
 [[nodiscard]] Result<std::size_t> receive_some(int socket, std::span<std::byte> bytes);

@@ -19,7 +19,7 @@ namespace {
 class SocketControlPlane final : public ControlPlane {
 public:
     SocketControlPlane(const SocketControlPlaneOptions& options, std::vector<base::UniqueFd> sockets)
-        : rank_(options.rank), size_(options.size), timeout_(options.operation_timeout), sockets_(std::move(sockets)) {}
+        : rank_(options.rank), size_(options.size), timeout_(options.operation_timeout), interruption_(options.interruption), sockets_(std::move(sockets)) {}
 
     [[nodiscard]] int rank() const override { return rank_; }
     [[nodiscard]] int size() const override { return size_; }
@@ -80,7 +80,7 @@ private:
             if (complete.value()) {
                 return check_answer(header, receiver.take());
             }
-            auto ready = wait_for_events(sockets_[0].value(), POLLIN, deadline);
+            auto ready = wait_for_answer(sockets_[0].value(), deadline, interruption_, rank_, size_);
             if (!ready.is_ok()) {
                 return ready.status();
             }
@@ -161,8 +161,13 @@ private:
                 const short events = waiting[r] ? POLLIN : POLLRDHUP;
                 entries.push_back({r == 0 ? -1 : sockets_[r].value(), events, 0});
             }
-            if (::poll(entries.data(), entries.size(), milliseconds_until(deadline)) < 0 && errno != EINTR) {
+            const int longest = sliced(interruption_, milliseconds_until(deadline));
+            const int ready = ::poll(entries.data(), entries.size(), longest);
+            if (ready < 0 && errno != EINTR) {
                 return system_failure(ErrorCode::internal, "poll");
+            }
+            if (ready == 0) {
+                RUEDA_RETURN_IF_FAILED(ask(interruption_, rank_, size_));
             }
             for (std::size_t r = 1; r < parts.size(); ++r) {
                 const int rank = static_cast<int>(r);
@@ -243,6 +248,7 @@ private:
     const int rank_;
     const int size_;
     const std::chrono::milliseconds timeout_;
+    const Interruption interruption_;
     /// The centre's are by rank, without its own; the others' only one leads to rank 0.
     std::vector<base::UniqueFd> sockets_;
     std::uint64_t sequence_ = 0;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "collectives/control_plane.hpp"
+#include "collectives/interruption.hpp"
 
 namespace rueda::collectives {
 
@@ -20,6 +21,7 @@ struct SocketControlPlaneOptions {
     std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
     /// For all ranks to come to one operation.
     std::chrono::milliseconds operation_timeout = std::chrono::seconds(60);
+    Interruption interruption{};
 };
 
 /// Ranks of one host that meet without MPI. Rank 0 listens, the others connect to it and to nobody else; every

@@ -77,6 +77,10 @@ public:
             if (Status status = turn(); !status.is_ok()) {
                 return refuse_all(status);
             }
+            // Who has come is let in first: one that has ended since is known by its connection.
+            if (Status go_on = ask(options_.interruption, 0, options_.size); missing_count() > 0 && !go_on.is_ok()) {
+                return refuse_all(go_on);
+            }
         }
         listener_.reset();
         return {};
@@ -132,7 +136,8 @@ private:
         for (const base::UniqueFd& socket : ranks_) {
             entries.push_back({socket.value(), POLLRDHUP, 0});  // poll passes over −1
         }
-        if (::poll(entries.data(), entries.size(), milliseconds_until(deadline_)) < 0) {
+        const int longest = sliced(options_.interruption, milliseconds_until(deadline_));
+        if (::poll(entries.data(), entries.size(), longest) < 0) {
             return errno == EINTR ? Status() : system_failure(ErrorCode::internal, "poll");
         }
         for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -224,6 +229,7 @@ Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, D
                            options.rendezvous, seconds(options.start_timeout),
                            std::generic_category().message(attempt.error));
         }
+        RUEDA_RETURN_IF_FAILED(ask(options.interruption, options.rank, options.size));
         std::this_thread::sleep_for(pause);
         pause = std::min(pause * 2, std::chrono::milliseconds(50));
     }
@@ -248,7 +254,7 @@ Status await_welcome(int socket, const SocketControlPlaneOptions& options) {
                        : failure(ErrorCode::internal, "start: rank 0 has sent '{}', expected 'start'",
                                  name_of(frame.header.kind));
         }
-        auto ready = wait_for_events(socket, POLLIN, deadline);
+        auto ready = wait_for_answer(socket, deadline, options.interruption, options.rank, options.size);
         if (!ready.is_ok()) {
             return ready.status();
         }

@@ -110,6 +110,7 @@ public:
         : mpi_(std::move(mpi)), options_(options), chunk_bytes_(chunk_bytes), life_(std::make_shared<MpiLife>()) {}
 
     Status open() {
+        RUEDA_RETURN_IF_FAILED(meet());
         auto communicator = mpi_->duplicate_world();
         if (!communicator.is_ok()) {
             return communicator.status();
@@ -187,6 +188,19 @@ public:
     }
 
 private:
+    /// MPI_Comm_dup cannot be left once it is called: all ranks come to a barrier first, which can.
+    Status meet() {
+        auto rank = mpi_->rank(MPI_COMM_WORLD);
+        auto size = mpi_->size(MPI_COMM_WORLD);
+        RUEDA_RETURN_IF_FAILED(rank.status());
+        RUEDA_RETURN_IF_FAILED(size.status());
+        rank_ = rank.value();
+        size_ = size.value();
+        operation_ = "start";
+        deadline_ = Clock::now() + options_.operation_timeout;
+        return wait(mpi_->ibarrier(MPI_COMM_WORLD));
+    }
+
     /// Every operation: not after a failure, not after MPI has ended, and nothing is thrown.
     template <class T, class Body>
     Result<T> guarded(const char* operation, Body body) {
@@ -339,7 +353,12 @@ private:
             if (complete.value()) {
                 return {};
             }
-            if (Clock::now() >= deadline_) {
+            const Clock::time_point now = Clock::now();
+            if (now >= next_question_) {
+                next_question_ = now + kInterruptionInterval;
+                RUEDA_RETURN_IF_FAILED(ask(options_.interruption, rank_, size_));
+            }
+            if (now >= deadline_) {
                 return failure(ErrorCode::timeout, "{}: not all ranks came within {} s", operation_,
                                std::chrono::duration<double>(options_.operation_timeout).count());
             }
@@ -364,6 +383,7 @@ private:
     std::string description_;
     const char* operation_ = "";
     Clock::time_point deadline_;
+    Clock::time_point next_question_;
     Buffers* buffers_ = nullptr;  ///< of the operation under way
     Status failed_;
     bool closed_ = false;

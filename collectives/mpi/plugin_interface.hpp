@@ -8,11 +8,12 @@
 #include <string>
 
 #include "collectives/control_plane.hpp"
+#include "collectives/interruption.hpp"
 
 namespace rueda::collectives {
 
 /// Grows with every change of anything that crosses between librueda and a plugin, ControlPlane included.
-inline constexpr std::uint32_t kMpiPluginInterface = 2;
+inline constexpr std::uint32_t kMpiPluginInterface = 3;
 inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
 
 /// MPIs whose libraries can stand for each other at run time: a plugin is built for one of these. MPICH's is also that
@@ -39,6 +40,8 @@ struct MpiControlPlaneOptions {
     /// For all ranks to come to one operation.
     std::chrono::milliseconds operation_timeout = std::chrono::seconds(60);
     MpiFinalize finalize = MpiFinalize::at_close;
+    /// Not during MPI_Init, which is one call of MPI.
+    Interruption interruption{};
 };
 
 /// An open plane, and one line for the log where something should be known about it ("" if not).

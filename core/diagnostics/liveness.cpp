@@ -38,8 +38,16 @@ std::string in_one_line(std::string text) {
 
 }  // namespace
 
-Liveness::Liveness(base::ControlBlock& control, std::uint32_t members, std::uint32_t own)
-    : control_(control), members_(std::min<std::uint32_t>(members, base::kMaxLocalRanks)), own_(own) {}
+std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t pid) {
+    return host.empty() ? fmt::format("rank {} (pid {})", rank, pid)
+                        : fmt::format("rank {} on {} (pid {})", rank, host, pid);
+}
+
+Liveness::Liveness(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, std::string host)
+    : control_(control),
+      members_(std::min<std::uint32_t>(members, base::kMaxLocalRanks)),
+      own_(own),
+      host_(std::move(host)) {}
 
 Status Liveness::watch() {
     for (std::uint32_t index = 0; index < members_; ++index) {
@@ -92,8 +100,10 @@ std::optional<Liveness::Death> Liveness::check() {
     dead->watch = Watch::none;
     const auto index = static_cast<std::uint32_t>(dead - watched_.begin());
     const std::string last_words = in_one_line(control_.ranks[index].last_words.read());
-    return Death{index, fmt::format("{} died: {}", describe(index),
-                                    last_words.empty() ? "no exit record: killed, or out of memory" : last_words)};
+    return Death{index, control_.ranks[index].global_rank.load(std::memory_order_relaxed),
+                 fmt::format("{} died: {}", describe(index),
+                             last_words.empty() ? kNoExitRecord : std::string_view(last_words)),
+                 last_words};
 }
 
 void Liveness::look_at_descriptors() {
@@ -143,7 +153,7 @@ void Liveness::found_ended(std::uint32_t index) {
 std::string Liveness::describe(std::uint32_t index) const {
     const std::int32_t rank = control_.ranks[index].global_rank.load(std::memory_order_relaxed);
     const auto pid = control_.ranks[index].pid.load(std::memory_order_relaxed);
-    return fmt::format("rank {} (pid {})", rank < 0 ? static_cast<std::int32_t>(index) : rank, pid);
+    return name_of_rank(rank < 0 ? static_cast<std::int32_t>(index) : rank, host_, pid);
 }
 
 }  // namespace rueda::core

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/control_block.hpp"
@@ -16,23 +18,34 @@
 
 namespace rueda::core {
 
+/// What is known of how a rank ended that left no last words, where nobody tells it.
+inline constexpr std::string_view kNoExitRecord =
+    "no exit record: a signal, the kernel for want of memory, or _exit() has ended it";
+
+/// "rank 3 (pid 4711)", "rank 3 on b (pid 4711)"
+[[nodiscard]] std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t pid);
+
 /// Notices that another rank of the host has died: by a pidfd per process, or by /proc where the system gives none.
 /// Stopped is not dead, and a rank that has left may end. Ranks that are threads of this process are not watched.
 ///
-/// How a rank ended is known to its parent only; what it could still say itself stands in its last words.
+/// How a rank ended is known to its parent only (launcher_line.hpp); what it could still say itself stands in its last
+/// words.
 ///
 /// Threads: watch() and check() by one thread, the background thread; is_dead() and notes() by any, after watch().
 class Liveness {
 public:
     struct Death {
         std::uint32_t member = 0;
-        std::string text;  ///< "rank 1 (pid 4711) died: no exit record: killed, or out of memory"
+        std::int32_t rank = 0;   ///< of the job
+        std::string text;        ///< as far as this rank knows it: "rank 1 (pid 4711) died: …"
+        std::string last_words;  ///< "" without
     };
 
     /// `control` outlives this.
-    Liveness(base::ControlBlock& control, std::uint32_t members, std::uint32_t own);
-    explicit Liveness(const collectives::Arena& arena)
-        : Liveness(arena.control(), arena.plan().members, arena.rank()) {}
+    /// `host`: where a job has several, the name of this one.
+    Liveness(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, std::string host = {});
+    Liveness(const collectives::Arena& arena, std::string host)
+        : Liveness(arena.control(), arena.plan().members, arena.rank(), std::move(host)) {}
 
     /// Once every rank has written its pid, its start time and its state. A rank that has died before is found by the
     /// first check(). A rank whose pid means nothing here is not watched, with a note.
@@ -68,6 +81,7 @@ private:
     base::ControlBlock& control_;
     std::uint32_t members_;
     std::uint32_t own_;
+    std::string host_;
     std::array<Member, base::kMaxLocalRanks> watched_;
     std::vector<std::string> notes_;
     std::atomic<std::uint64_t> dead_{0};

@@ -9,12 +9,15 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/clock.hpp"
 #include "base/environment.hpp"
 #include "collectives/select_control_plane.hpp"
+#include "core/diagnostics/launcher_line.hpp"
 #include "core/operations/requests.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/termination.hpp"
@@ -24,9 +27,11 @@ using rueda::ErrorCode;
 using rueda::Result;
 using rueda::Status;
 using rueda::core::Completion;
+using rueda::core::LauncherLine;
 using rueda::core::ProcessSet;
 using rueda::core::Request;
 using rueda::core::Runtime;
+using rueda::core::Standing;
 
 namespace {
 
@@ -37,6 +42,8 @@ struct Process {
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both
     std::atomic<Runtime*> current{nullptr};          // release by init; acquire by everybody
+    /// Of the first init on. Release by it; acquire by everybody. Never destroyed either.
+    std::atomic<rueda::core::LauncherLine*> launcher{nullptr};
     std::atomic<bool> forked{false};                 // this process is a child of one that had a Runtime
 };
 
@@ -50,6 +57,11 @@ thread_local std::string last_error;  // NOLINT(runtime/string): per thread, and
 int report(const Status& status) {
     if (!status.is_ok()) [[unlikely]] {
         last_error = status.message();
+        auto* const launcher = process().launcher.load(std::memory_order_acquire);
+        if (status.code() == ErrorCode::aborted && launcher != nullptr &&
+            !process().forked.load(std::memory_order_relaxed)) {
+            launcher->report_abort(status.message());
+        }
     }
     return static_cast<int>(status.code());
 }
@@ -110,6 +122,36 @@ void forget_in_child() {
     }
 }
 
+/// Opened by the first init: what was heard before a shutdown holds after it.
+LauncherLine& launcher_of(Process& state, const rueda::base::EnvironmentLookup& environment) {
+    if (state.launcher.load(std::memory_order_relaxed) == nullptr) {
+        state.launcher.store(LauncherLine::open(environment).release(), std::memory_order_release);
+    }
+    return *state.launcher.load(std::memory_order_relaxed);
+}
+
+/// What the control plane asks while ranks meet: a rank that has ended will not come.
+Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
+    if (!launcher.is_about(rank, size)) {
+        return {};
+    }
+    const auto cause = launcher.cause([] { return Standing::joining; }, rueda::base::monotonic_ns());
+    return cause ? Status(ErrorCode::aborted, *cause) : Status();
+}
+
+/// A start that failed since a connection had ended: the launcher knows of the first rank that has.
+Status explain_start(LauncherLine& launcher, const rueda::base::Config& config, const Status& failure) {
+    const bool is_another_job = config.rank && config.size && !launcher.is_about(*config.rank, *config.size);
+    if (failure.code() != ErrorCode::aborted || is_another_job) {
+        return failure;
+    }
+    std::optional<std::string> cause = launcher.word_of_failure();
+    if (!cause) {
+        cause = launcher.cause([] { return Standing::running; }, rueda::base::monotonic_ns());
+    }
+    return cause ? Status(ErrorCode::aborted, *cause) : failure;
+}
+
 Status initialise(Process& state) {
     if (state.current.load(std::memory_order_relaxed) != nullptr) {
         return {};
@@ -121,21 +163,37 @@ Status initialise(Process& state) {
         return {ErrorCode::aborted, "the job was aborted; start it again (a process cannot join it twice)"};
     }
     const rueda::base::EnvironmentLookup environment = rueda::base::process_environment();
+    const bool first_time = state.launcher.load(std::memory_order_relaxed) == nullptr;
     Result<rueda::base::Config> config = rueda::base::read_config(environment);
     RUEDA_RETURN_IF_FAILED(config.status());
+    LauncherLine& launcher = launcher_of(state, environment);
+    // The plane keeps the question, but from the start on the engine looks after the others. Relaxed: asked by this
+    // thread, and by who calls shutdown later, after another lock of the process' mutex.
+    const auto starting = std::make_shared<std::atomic<bool>>(true);
+    const auto question = [&launcher, starting](int rank, int size) {
+        return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
+    };
     Result<rueda::collectives::SelectedControlPlane> selected =
-        rueda::collectives::select_control_plane(config.value(), environment);
-    RUEDA_RETURN_IF_FAILED(selected.status());
+        rueda::collectives::select_control_plane(config.value(), environment, question);
+    if (!selected.is_ok()) {
+        return explain_start(launcher, config.value(), selected.status());
+    }
     const bool first_rank = selected.value().control_plane->rank() == 0;
     Result<std::unique_ptr<Runtime>> runtime =
-        Runtime::create(config.value(), std::move(selected.value().control_plane));
-    RUEDA_RETURN_IF_FAILED(runtime.status());
+        Runtime::create(config.value(), std::move(selected.value().control_plane), &launcher);
+    if (!runtime.is_ok()) {
+        return explain_start(launcher, config.value(), runtime.status());
+    }
+    starting->store(false, std::memory_order_relaxed);
     if (first_rank) {  // the settings are the same everywhere: say it once
         for (const std::string& note : config.value().notes) {
             runtime.value()->logger().warning("{}", note);
         }
         if (!selected.value().notice.empty()) {
             runtime.value()->logger().warning("{}", selected.value().notice);
+        }
+        if (first_time && !launcher.notice().empty()) {
+            runtime.value()->logger().warning("{}", launcher.notice());
         }
     }
     if (state.runtimes.empty()) {

@@ -56,7 +56,8 @@ std::chrono::nanoseconds nanoseconds_of(double seconds) {
 }  // namespace
 
 Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
-               const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
+               const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores, std::string host,
+               LauncherLine* launcher,
                std::function<void()> quarantine)
     : control_(arena->control()),
       arena_(std::move(arena)),
@@ -72,7 +73,10 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       short_of_cores_(cores < static_cast<double>(members_)),
       liveness_interval_(nanoseconds_of(config.liveness_seconds)),
       abort_grace_(nanoseconds_of(config.abort_grace_seconds)),
-      liveness_(*arena_) {}
+      liveness_(*arena_, std::move(host)),
+      launcher_(launcher) {
+    explain_failures_of(sets_.world());
+}
 
 Engine::~Engine() { stop(); }
 
@@ -121,7 +125,14 @@ void Engine::end_pending(const Status& reason) {
 // ---- its sets
 // --------------------------------------------------------------------------------------------------------------
 
+void Engine::explain_failures_of(ProcessSet& set) {
+    if (launcher_ != nullptr) {
+        set.explain_failures_with([this](const Status& failure) { return explain(failure); });
+    }
+}
+
 void Engine::add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) {
+    explain_failures_of(*set);
     change([this, set = std::move(set), arena = std::move(arena)] { sets_.add(set, arena); });
 }
 
@@ -521,6 +532,11 @@ void Engine::look_after_others() {
         report_death(*death);
         return;
     }
+    if (const auto cause = launcher_cause(now)) {
+        mark_the_dead();
+        end_job(*cause);
+        return;
+    }
     for (const SetList::Finding& finding : sets_.look(now)) {
         logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
         if (finding.shut_down) {
@@ -530,20 +546,59 @@ void Engine::look_after_others() {
 }
 
 void Engine::report_death(const Liveness::Death& death) {
+    mark_dead(death.member);
+    mark_the_dead();
+    end_job(cause_of(death));
+}
+
+void Engine::mark_dead(std::uint32_t member) {
+    control_.ranks[member].state.store(static_cast<std::uint32_t>(base::RankState::dead), std::memory_order_release);
+}
+
+/// All that died together. Before the abort, so that nobody waits for them to leave their batch.
+void Engine::mark_the_dead() {
+    while (const auto dead = liveness_.check()) {
+        mark_dead(dead->member);
+    }
+}
+
+void Engine::end_job(const std::string& reason) {
     const bool first = !aborted();
-    const auto mark = [this](const Liveness::Death& dead) {
-        control_.ranks[dead.member].state.store(static_cast<std::uint32_t>(base::RankState::dead),
-                                                std::memory_order_release);
-    };
-    // Before the abort, so that nobody waits for the dead to leave their batch: all that died together.
-    mark(death);
-    while (const auto another = liveness_.check()) {
-        mark(*another);
-    }
-    raise(ErrorCode::aborted, death.text);
+    raise(ErrorCode::aborted, reason);
     if (first) {
-        logger_.error("{}", death.text);
+        logger_.error("{}", reason);
     }
+}
+
+/// What the launcher knows of a rank of whatever host that this one still needs.
+std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
+    if (launcher_ == nullptr) {
+        return std::nullopt;
+    }
+    const auto standing = [this] {
+        // seq_cst and acquire: both were written before the other rank could end because of them, and its end came to
+        // us through the kernel.
+        const auto state = static_cast<base::RankState>(block_.state.load(std::memory_order_acquire));
+        return sets_.are_closed()                  ? Standing::closed
+               : state == base::RankState::running ? Standing::running
+                                                   : Standing::shutting_down;
+    };
+    return launcher_->cause(standing, now);
+}
+
+/// Its parent, the launcher, knows how it ended; itself it may have said why.
+std::string Engine::cause_of(const Liveness::Death& death) const {
+    const std::optional<std::string> word = launcher_ != nullptr ? launcher_->word_about(death.rank) : std::nullopt;
+    if (!word) {
+        return death.text;
+    }
+    return death.last_words.empty() ? *word : *word + ": " + death.last_words;
+}
+
+/// A connection that breaks is most often a rank that has ended: the launcher says which, and how.
+Status Engine::explain(const Status& failure) const {
+    const std::optional<std::string> word = launcher_->word_of_failure();
+    return word ? Status(ErrorCode::aborted, *word) : failure;
 }
 
 }  // namespace rueda::core

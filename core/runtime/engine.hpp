@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "base/local_event.hpp"
 #include "base/logging.hpp"
 #include "collectives/host/arena.hpp"
+#include "core/diagnostics/launcher_line.hpp"
 #include "core/diagnostics/liveness.hpp"
 #include "core/runtime/backoff.hpp"
 #include "core/runtime/process_set.hpp"
@@ -33,10 +35,10 @@ namespace rueda::core {
 class Engine {
 public:
     /// `cores`: that the ranks of this host have together.
-    /// `pending`: see ProcessSet.
+    /// `pending`: see ProcessSet. `host`: its name, where the job has several. `launcher` may be null; it outlives this.
     Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
-           const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
-           std::function<void()> quarantine);
+           const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores, std::string host,
+           LauncherLine* launcher, std::function<void()> quarantine);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -104,6 +106,7 @@ private:
     [[nodiscard]] bool has_to_poll(Turn last) const { return last == Turn::polling || sets_.has_to_poll(); }
     [[nodiscard]] std::chrono::nanoseconds next_poll();
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
+    void explain_failures_of(ProcessSet& set);
     void change(std::function<void()> make);
     void make_changes();
     void ring_everybody();
@@ -120,6 +123,12 @@ private:
     void look_after_others();
     void look_after_others_in_time();
     void report_death(const Liveness::Death& death);
+    [[nodiscard]] std::optional<std::string> launcher_cause(std::int64_t now);
+    [[nodiscard]] std::string cause_of(const Liveness::Death& death) const;
+    [[nodiscard]] Status explain(const Status& failure) const;
+    void mark_dead(std::uint32_t member);
+    void mark_the_dead();
+    void end_job(const std::string& reason);
 
     base::ControlBlock& control_;
     std::shared_ptr<collectives::Arena> arena_;
@@ -139,6 +148,7 @@ private:
     std::chrono::nanoseconds abort_grace_;
 
     Liveness liveness_;
+    LauncherLine* launcher_;
     std::int64_t next_look_ns_ = 0;
     std::int64_t still_since_ns_ = 0;  // of whoever holds the crank: nothing has moved since; 0: something has just now
 

@@ -31,10 +31,13 @@ namespace {
 /// that saves time by leaving out the wait for the others' shares.
 constexpr std::uint64_t kResidentPayloadBytes = 8192;
 
-/// A reason that ends many operations, as the end of this one. `name`: empty for what has none.
+/// A reason that ends many operations, as the end of this one. `name`: empty for what has none. A reason that begins with
+/// this tensor names it already.
 Status about(std::string_view name, const Status& reason) {
     try {
-        return name.empty() ? reason : failure(reason.code(), "tensor '{}': {}", name, reason.message());
+        const std::string whose = name.empty() ? "" : fmt::format("tensor '{}'", name);
+        return reason.message().starts_with(whose) ? reason
+                                                   : failure(reason.code(), "{}: {}", whose, reason.message());
     } catch (const std::bad_alloc&) {
         return reason;
     }
@@ -660,7 +663,7 @@ Turn ProcessSet::take_turn(bool urgent, bool asks_others) {
 bool ProcessSet::turn_leader() {
     const Result<Leader::Moved> moved = leader_->turn();
     if (!moved.is_ok()) {
-        raise(moved.status().code(), moved.status().message());
+        raise_network_failure(moved.status());
         return true;
     }
     if (moved.value().log) {
@@ -679,7 +682,7 @@ void ProcessSet::turn_transport() {
         return;
     }
     if (const Status moved = transport_->progress(); !moved.is_ok()) {
-        raise(moved.code(), moved.message());
+        raise_network_failure(moved);
     }
 }
 
@@ -712,7 +715,7 @@ Turn ProcessSet::turn_task() {
             break;
     }
     if (hierarchical_communicator_ != nullptr && !hierarchical_communicator_->failed().is_ok()) {
-        raise(hierarchical_communicator_->failed().code(), hierarchical_communicator_->failed().message());
+        raise_network_failure(hierarchical_communicator_->failed());
     }
     return result == StepResult::polling ? Turn::polling : Turn::waiting;
 }
@@ -1371,6 +1374,14 @@ void ProcessSet::raise(ErrorCode code, const std::string& text) {
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         arena_->blocks().of(member).attention.ring_all();
     }
+}
+
+void ProcessSet::raise_network_failure(const Status& failure) {
+    if (arena_->control().abort.raised()) {
+        return;  // by who saw it first, and explained it
+    }
+    const Status reason = explain_ ? explain_(failure) : failure;
+    raise(reason.code(), reason.message());
 }
 
 std::vector<ProcessSet::PendingTensor> ProcessSet::pending_tensors() {

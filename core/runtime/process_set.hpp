@@ -4,6 +4,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -78,6 +79,10 @@ public:
     /// Of this rank among the members, on all hosts; how many those are.
     [[nodiscard]] int set_rank() const { return static_cast<int>(set_rank_); }
     [[nodiscard]] int set_size() const { return static_cast<int>(set_size_); }
+
+    /// Asked before a failure of the network between hosts ends the job: what is behind it, or the failure itself. It may
+    /// take a moment. To be set before the first turn of the crank.
+    void explain_failures_with(std::function<Status(const Status& failure)> explain) { explain_ = std::move(explain); }
 
     // ---- announcing -----------------------------------------------------------------------------------------------
 
@@ -259,10 +264,12 @@ private:
     void complete(TensorEntry& entry, const Status& status);
     void complete_and_forget(TensorEntry& entry, const Status& status);
     void raise(ErrorCode code, const std::string& text);
+    void raise_network_failure(const Status& failure);
     [[nodiscard]] Status shut_down_status(std::string_view name) const noexcept;
     [[nodiscard]] Status exhausted_status(std::string_view name, std::uint64_t slots) const;
 
     SetIdentity identity_;
+    std::function<Status(const Status&)> explain_;  // may be empty
     std::shared_ptr<collectives::Arena> arena_;
     NegotiationExtent extent_;
     NegotiationMemory<Atomics> memory_;

@@ -18,6 +18,11 @@
 namespace rueda::core {
 namespace {
 
+/// For messages; "" where a job has one host only, which need not be named.
+std::string name_of_host(const collectives::LocalGroup& group) {
+    return group.host_count > 1 ? group.host_names[static_cast<std::size_t>(group.host_index)] : "";
+}
+
 /// Ranks of other hosts meet over MPI only.
 Status check_transport(collectives::ControlPlane& control_plane, const collectives::LocalGroup& group) {
     if (group.host_count == 1 || control_plane.transport() != nullptr) {
@@ -75,7 +80,7 @@ void fill_rank_block(collectives::Arena& arena, int global_rank) {
 }  // namespace
 
 Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
-                 double cores)
+                 double cores, LauncherLine* launcher)
     : config_(config),
       control_plane_(std::move(control_plane)),
       group_(std::move(ranks.group)),
@@ -85,16 +90,19 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
       world_(std::make_shared<ProcessSet>(config, SetIdentity{0, group_.job_ranks}, arena_, ranks.attached.extent,
                                           ranks.nodes, other_hosts(config, group_, control_plane_->transport()),
                                           pending_)),
-      engine_(config, arena_, world_, pending_, logger_, cores, [this] { heap_.quarantine(); }),
+      engine_(config, arena_, world_, pending_, logger_, cores, name_of_host(group_),
+              launcher != nullptr && launcher->is_about(group_.rank, group_.size) ? launcher : nullptr,
+              [this] { heap_.quarantine(); }),
       process_sets_({config_, group_, arena_, control_plane_->transport(), *world_, engine_, pending_}),
       pid_(getpid()) {}
 
 Runtime::~Runtime() { shutdown(); }
 
 Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
-                                                 std::unique_ptr<collectives::ControlPlane> control_plane) {
+                                                 std::unique_ptr<collectives::ControlPlane> control_plane,
+                                                 LauncherLine* launcher) {
     collectives::ControlPlane& plane = *control_plane;
-    Result<std::unique_ptr<Runtime>> runtime = meet(config, std::move(control_plane));
+    Result<std::unique_ptr<Runtime>> runtime = meet(config, std::move(control_plane), launcher);
     if (!runtime.is_ok()) {
         return runtime;
     }
@@ -115,7 +123,8 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
 
 /// Everything before the first thread: the group, the arena, the object. Closes the control plane if it fails.
 Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
-                                               std::unique_ptr<collectives::ControlPlane> control_plane) {
+                                               std::unique_ptr<collectives::ControlPlane> control_plane,
+                                               LauncherLine* launcher) {
     base::Config config = settings;
     const auto refuse = [&](const Status& status) {
         // What all ranks refuse together ends orderly; a broken connection cannot.
@@ -142,7 +151,7 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     }
     const std::string warning = ranks.value().warning;
     std::unique_ptr<Runtime> runtime(
-        new Runtime(config, std::move(control_plane), std::move(ranks).value(), cores.value()));
+        new Runtime(config, std::move(control_plane), std::move(ranks).value(), cores.value(), launcher));
     fill_rank_block(*runtime->arena_, runtime->group_.rank);
     runtime->logger_.info("rank {} of {}: {}, cells of {}, {} for resident tensors", runtime->group_.rank,
                           runtime->group_.size, runtime->control_plane_->description(),
@@ -159,9 +168,9 @@ void Runtime::say_if_bound_to_one_core() const {
     if (group_.rank == 0 && base::affinity_cores() == 1 && sysconf(_SC_NPROCESSORS_ONLN) > group_.local_size) {
         logger_.warning(
             "this rank is bound to one core, where communication and computation take turns; the machine has {} cores "
-            "for {} "
-            "ranks: start with mpirun --bind-to none, or with ruedarun",
-            sysconf(_SC_NPROCESSORS_ONLN), group_.local_size);
+            "for {}: start with mpirun --bind-to none, or with ruedarun",
+            sysconf(_SC_NPROCESSORS_ONLN),
+            group_.local_size == 1 ? "1 rank" : fmt::format("{} ranks", group_.local_size));
     }
 }
 

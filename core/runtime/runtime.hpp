@@ -28,8 +28,10 @@ namespace rueda::core {
 class Runtime {
 public:
     /// Collective: meets the other ranks, sets up the arena, starts the background thread.
+    /// `launcher`, which may be null, outlives it; it is heard where its words are about this job.
     [[nodiscard]] static Result<std::unique_ptr<Runtime>> create(
-        const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane);
+        const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
+        LauncherLine* launcher = nullptr);
     ~Runtime();
     Runtime(const Runtime&) = delete;
     Runtime& operator=(const Runtime&) = delete;
@@ -79,12 +81,12 @@ public:
 
 private:
     [[nodiscard]] static Result<std::unique_ptr<Runtime>> meet(
-        const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane);
+        const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, LauncherLine* launcher);
     void abandon();
     void say_if_bound_to_one_core() const;
 
     Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
-            double cores);
+            double cores, LauncherLine* launcher);
 
     base::Config config_;
     std::unique_ptr<collectives::ControlPlane> control_plane_;

@@ -29,8 +29,8 @@ int busyness(Turn turn) {
 
 SetList::SetList(const base::Config& config, std::shared_ptr<ProcessSet> world,
                  std::shared_ptr<collectives::Arena> arena)
-    : config_(config) {
-    add(std::move(world), std::move(arena));
+    : config_(config), world_(std::move(world)) {
+    add(world_, std::move(arena));
 }
 
 void SetList::add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) {
@@ -78,6 +78,11 @@ bool SetList::has_to_poll() const {
 bool SetList::anybody_has_to_poll() const {
     const std::lock_guard lock(mutex_);
     return has_to_poll();
+}
+
+bool SetList::are_closed() const {
+    const std::lock_guard lock(mutex_);
+    return !any([](const ProcessSet& set) { return !set.closed(); });
 }
 
 bool SetList::have_left() const {

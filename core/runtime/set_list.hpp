@@ -39,8 +39,11 @@ public:
     void fail_all(const Status& reason);
 
     // By any thread.
+    [[nodiscard]] ProcessSet& world() { return *world_; }
+    /// All members of all sets have shut down.
+    [[nodiscard]] bool are_closed() const;
     [[nodiscard]] bool anybody_has_to_poll() const;
-    /// All members of all sets have shut down, and no other host needs this rank any more.
+    /// And no other host needs this rank any more.
     [[nodiscard]] bool have_left() const;
     /// What stands still, to be said by the background thread.
     struct Finding {
@@ -61,6 +64,7 @@ private:
     [[nodiscard]] bool any(Has&& has) const;
 
     base::Config config_;
+    const std::shared_ptr<ProcessSet> world_;
     mutable std::mutex mutex_;
     std::vector<Attended> sets_;
 };

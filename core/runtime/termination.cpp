@@ -18,11 +18,12 @@
 #include <string_view>
 #include <vector>
 
+#include "core/diagnostics/liveness.hpp"
+
 namespace rueda::core {
 namespace {
 
 constexpr std::string_view kEndedBySignal = "ended by SIGTERM";
-constexpr std::string_view kNoRecord = "no exit record: killed, or out of memory";
 
 /// What the handler needs, made ready when nothing is urgent: it may allocate and format nothing.
 struct Watch {
@@ -116,7 +117,7 @@ void say_who_died(const Watch& watch) {
         Text line;
         line.add(watch.prefix);
         line.add(other.died);
-        line.add_foreign(last_words.empty() ? kNoRecord : last_words);
+        line.add_foreign(last_words.empty() ? kNoExitRecord : last_words);
         // Lock-free, so it may be done here. The first reason is said by who gives it.
         const bool first = watch.control->abort.raise(ErrorCode::aborted, line.view().substr(watch.prefix.size()));
         if (first && watch.prints) {
@@ -168,7 +169,7 @@ bool is_ours(const struct sigaction& action) {
 }  // namespace
 
 void watch_termination(base::ControlBlock& control, std::uint32_t members, std::uint32_t own,
-                       const base::Logger& logger) {
+                       const base::Logger& logger, std::string_view host) {
     // One per job, never destroyed: a handler in another thread may be reading it.
     static auto* const kept = new std::vector<std::unique_ptr<Watch>>;
     Watch* const watch = kept->emplace_back(std::make_unique<Watch>()).get();
@@ -183,7 +184,7 @@ void watch_termination(base::ControlBlock& control, std::uint32_t members, std::
         const auto pid = control.ranks[index].pid.load(std::memory_order_acquire);
         if (pid > 0 && pid != watch->pid) {
             const auto rank = control.ranks[index].global_rank.load(std::memory_order_relaxed);
-            watch->others.push_back({index, pid, fmt::format("rank {} (pid {}) died: ", rank, pid)});
+            watch->others.push_back({index, pid, name_of_rank(rank, host, pid) + " died: "});
         }
     }
     struct sigaction found {};

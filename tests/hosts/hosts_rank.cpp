@@ -3,12 +3,16 @@
 // One rank of a job on several hosts.
 // hosts_rank layout         prints where it stands, and checks a sum
 // hosts_rank steps FOLDER   trains until something ends the job; writes FOLDER/rank<n>: its pid, "running", and the
-// error
-//                           with the time when it came; ends when FOLDER/done is there
+//                           error with the time when it came; ends when FOLDER/done is there
+// hosts_rank wait FOLDER    the same, but the last rank stays away from the steps after some, and the others wait for it
+// hosts_rank again FOLDER   a job, and then another in the same processes, for which the last rank does not come: it
+//                           ends with status 7, and writes "left" and the time before
+// hosts_rank absent FOLDER  as "again", but there is no job before
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -44,7 +48,12 @@ void step(std::vector<float>& gradient) {
     handle.wait();
 }
 
-int steps(const std::filesystem::path& folder) {
+void report_error(std::ofstream& report, const rueda::Error& error) {
+    report << "error " << std::to_string(seconds_of_the_clock()) << ' ' << name_of(error.code()) << ": " << error.what()
+           << std::endl;
+}
+
+int steps(const std::filesystem::path& folder, bool last_stays_away) {
     rueda::init();
     const auto written = folder / ("rank" + std::to_string(rueda::rank()));
     std::ofstream report(written.string() + ".new");
@@ -57,14 +66,45 @@ int steps(const std::filesystem::path& folder) {
                 report << "running" << std::endl;
                 std::filesystem::rename(written.string() + ".new", written);
             }
+            while (number == 20 && last_stays_away && rueda::rank() == rueda::size() - 1) {
+                ::pause();
+            }
         }
     } catch (const rueda::Error& error) {
-        report << "error " << std::to_string(seconds_of_the_clock()) << ' ' << name_of(error.code()) << ": "
-               << error.what() << std::endl;
+        report_error(report, error);
     }
     // Under some launchers the first rank that ends takes the others with it, before they could report.
     while (!std::filesystem::exists(folder / "done")) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return 1;
+}
+
+/// As ruedarun or mpirun numbers it: before init.
+int number_in_environment(const char* of_ruedarun, const char* of_mpirun) {
+    const char* const text = std::getenv(of_ruedarun);  // NOLINT(concurrency-mt-unsafe): one thread
+    return std::stoi(text != nullptr ? text : std::getenv(of_mpirun));  // NOLINT(concurrency-mt-unsafe): one thread
+}
+
+int join_without_the_last(const std::filesystem::path& folder, bool after_a_job) {
+    const int rank = number_in_environment("RUEDA_RANK", "OMPI_COMM_WORLD_RANK");
+    const int size = number_in_environment("RUEDA_SIZE", "OMPI_COMM_WORLD_SIZE");
+    std::ofstream report(folder / ("rank" + std::to_string(rank)));
+    if (after_a_job) {
+        rueda::init();
+        float one = 1;
+        rueda::allreduce("one", std::span(&one, 1));
+        rueda::shutdown();
+    }
+    if (rank == size - 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the others are to wait by then
+        report << "left " << std::to_string(seconds_of_the_clock()) << std::endl;
+        ::_exit(7);  // MPI_Finalize would wait for the others
+    }
+    try {
+        rueda::init();
+    } catch (const rueda::Error& error) {
+        report_error(report, error);
     }
     return 1;
 }
@@ -77,10 +117,13 @@ int main(int argc, char** argv) {
         if (words.size() == 1 && words[0] == "layout") {
             return layout();
         }
-        if (words.size() == 2 && words[0] == "steps") {
-            return steps(words[1]);
+        if (words.size() == 2 && (words[0] == "steps" || words[0] == "wait")) {
+            return steps(words[1], words[0] == "wait");
         }
-        std::fprintf(stderr, "hosts_rank layout | steps FOLDER\n");
+        if (words.size() == 2 && (words[0] == "again" || words[0] == "absent")) {
+            return join_without_the_last(words[1], words[0] == "again");
+        }
+        std::fprintf(stderr, "hosts_rank layout | steps FOLDER | wait FOLDER | again FOLDER | absent FOLDER\n");
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
     }

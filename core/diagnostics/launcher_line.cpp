@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/launcher_line.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+
+namespace rueda::core {
+namespace {
+
+using Kind = base::LauncherWord::Kind;
+
+constexpr std::int64_t kMillisecond = 1'000'000;
+
+/// What a rank that has ended has sent before comes first: an error that all were told says more than its end.
+constexpr std::int64_t kJoiningPatience = 100 * kMillisecond;
+/// For a shutdown to get through after its last rank has announced it: a message through the tree of the hosts.
+constexpr std::int64_t kShutdownPatience = 1000 * kMillisecond;
+
+/// ruedarun sends sixteen at most; a launcher that sends more is not ours.
+constexpr std::size_t kMostWords = 64;
+
+/// The socket that the variable names, and nothing else that may have its number by now.
+Result<base::UniqueFd> take_socket(const base::LauncherAddress& address) {
+    struct stat facts {};
+    if (::fstat(address.fd, &facts) != 0 || !S_ISSOCK(facts.st_mode) || facts.st_ino != address.inode) {
+        return failure(ErrorCode::unsupported,
+                       "descriptor {} is not the socket that ruedarun has opened: a program between the two has closed "
+                       "it",
+                       address.fd);
+    }
+    int type = 0;
+    socklen_t size = sizeof type;
+    if (::getsockopt(address.fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET) {
+        return failure(ErrorCode::unsupported, "descriptor {} is a socket of type {}, expected {}", address.fd, type,
+                       static_cast<int>(SOCK_SEQPACKET));
+    }
+    // Programs that this one starts have no business with it.
+    ::fcntl(address.fd, F_SETFD, FD_CLOEXEC);
+    return base::UniqueFd(address.fd);
+}
+
+}  // namespace
+
+const base::LauncherWord* cause_among(std::span<const HeardWord> heard, Standing standing, std::int64_t now_ns) {
+    const auto is_cause = [&](const HeardWord& one) {
+        const std::int64_t age = now_ns - one.heard_ns;
+        switch (standing) {
+            case Standing::joining:
+                return age >= kJoiningPatience;
+            case Standing::running:
+                return true;
+            case Standing::shutting_down:
+                return one.word.kind == Kind::failed && age >= kShutdownPatience;
+            case Standing::closed:
+                break;
+        }
+        return false;
+    };
+    const auto found = std::find_if(heard.begin(), heard.end(), is_cause);
+    return found == heard.end() ? nullptr : &found->word;
+}
+
+std::string describe_cause(const base::LauncherWord& word) {
+    return word.text + (word.kind == Kind::ended_well ? ", while the others had not shut down" : "");
+}
+
+std::unique_ptr<LauncherLine> LauncherLine::open(const base::EnvironmentLookup& environment) {
+    const std::optional<std::string> text = environment.value(base::kLauncherVariable);
+    if (!text) {
+        return std::make_unique<LauncherLine>(base::UniqueFd(), 0, 0);
+    }
+    const Result<base::LauncherAddress> address = base::parse_launcher_address(*text);
+    Result<base::UniqueFd> socket = address.is_ok() ? take_socket(address.value()) : address.status();
+    if (!socket.is_ok()) {
+        auto deaf = std::make_unique<LauncherLine>(base::UniqueFd(), 0, 0);
+        deaf->notice_ = fmt::format("{}; this job hears of the end of a rank without ruedarun, later or without a cause",
+                                    socket.status().message());
+        return deaf;
+    }
+    return std::make_unique<LauncherLine>(std::move(socket).value(), address.value().rank, address.value().ranks);
+}
+
+LauncherLine::LauncherLine(base::UniqueFd socket, std::int32_t rank, std::int32_t ranks)
+    : socket_(std::move(socket)), rank_(rank), ranks_(ranks) {}
+
+/// Under the mutex.
+void LauncherLine::read(std::int64_t now_ns) {
+    std::array<char, base::kMostLauncherWord + 1> buffer;
+    while (socket_.is_open()) {
+        const ssize_t got = ::recv(socket_.value(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0 && errno == EAGAIN) {
+            return;
+        }
+        const Result<base::LauncherWord> word =
+            base::parse_launcher_word({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
+        // The launcher has gone, or is none. What it has said holds.
+        if (got <= 0 || !word.is_ok() || word.value().kind == Kind::aborted || word.value().rank >= ranks_ ||
+            heard_.size() == kMostWords) {
+            socket_.reset();
+            return;
+        }
+        if (word.value().rank != rank_) {
+            heard_.push_back({word.value(), now_ns});
+        }
+    }
+}
+
+/// Woken by the launcher's word; one that does not come, or a launcher that has gone, ends the wait after kMoment.
+template <class Wanted>
+std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
+    const auto deadline = std::chrono::steady_clock::now() + kMoment;
+    for (;;) {
+        int fd = -1;
+        {
+            const std::lock_guard lock(mutex_);
+            read(base::monotonic_ns());
+            const auto found = std::find_if(heard_.begin(), heard_.end(),
+                                            [&](const HeardWord& heard) { return wanted(heard.word); });
+            if (found != heard_.end()) {
+                return found->word.text;
+            }
+            fd = socket_.value();
+        }
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+        if (fd < 0 || left.count() <= 0) {
+            return std::nullopt;
+        }
+        pollfd entry{fd, POLLIN, 0};
+        ::poll(&entry, 1, static_cast<int>(left.count()));
+    }
+}
+
+std::optional<std::string> LauncherLine::word_about(int rank) {
+    return wait_for([rank](const base::LauncherWord& word) { return word.rank == rank; });
+}
+
+std::optional<std::string> LauncherLine::word_of_failure() {
+    return wait_for([](const base::LauncherWord& word) { return word.kind == Kind::failed; });
+}
+
+void LauncherLine::report_abort(std::string_view reason) {
+    const std::lock_guard lock(mutex_);
+    if (!socket_.is_open() || std::exchange(has_reported_, true)) {
+        return;
+    }
+    const std::string word = base::encode({Kind::aborted, rank_, std::string(reason)});
+    // Lost where the launcher does not read: it then takes this rank's end for one like any other.
+    static_cast<void>(::send(socket_.value(), word.data(), word.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+}  // namespace rueda::core

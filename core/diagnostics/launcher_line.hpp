@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/environment.hpp"
+#include "base/launcher_word.hpp"
+#include "base/unique_fd.hpp"
+
+namespace rueda::core {
+
+/// Where a rank stands when it hears that another one has ended.
+enum class Standing : std::uint8_t {
+    joining,        ///< in init: it waits for the others
+    running,        ///< it has not announced its shutdown
+    shutting_down,  ///< it has, and serves the others until all have
+    closed,         ///< all have
+};
+
+struct HeardWord {
+    base::LauncherWord word;
+    std::int64_t heard_ns = 0;  ///< CLOCK_MONOTONIC
+};
+
+/// Pure: the end of another rank that ends the job for one that stands so, if there is one; the first that was heard.
+///
+/// A shutdown is collective. So before this rank has announced its own nobody has left in order, whatever his exit
+/// status; afterwards a good exit status is no cause, and a bad one only where the shutdown does not get through all
+/// the same: a rank may fail after it has left.
+[[nodiscard]] const base::LauncherWord* cause_among(std::span<const HeardWord> heard, Standing standing,
+                                                    std::int64_t now_ns);
+/// As an error says it.
+[[nodiscard]] std::string describe_cause(const base::LauncherWord& word);
+
+/// The launcher's word (docs/design/failure.md): over a socket that ruedarun, or its supervisor, has left open in this
+/// process. Without a launcher there is nothing to hear, and every function says so at once.
+///
+/// It belongs to the process and outlives its Runtimes: what was heard in one holds for the next. A forked child has
+/// the descriptor as well and must not ask: it would take the words away from its parent.
+///
+/// Threads: any. The mutex is held for a few system calls that do not block, and by nobody who waits.
+class LauncherLine {
+public:
+    /// How long a failure that was seen otherwise waits for the launcher's word about it. ruedarun hears of an end
+    /// within a millisecond of the same host, of another one within the time of a message.
+    static constexpr std::chrono::milliseconds kMoment{100};
+
+    [[nodiscard]] static std::unique_ptr<LauncherLine> open(const base::EnvironmentLookup& environment);
+    /// Of an open socket; tests. Not open: no launcher.
+    LauncherLine(base::UniqueFd socket, std::int32_t rank, std::int32_t ranks);
+
+    /// One line for the user where a launcher was named and cannot be heard; "" otherwise.
+    [[nodiscard]] const std::string& notice() const { return notice_; }
+    /// The launcher means this process by that rank of that many: the words are about its job.
+    [[nodiscard]] bool is_about(int rank, int size) const { return rank_ == rank && ranks_ == size; }
+
+    /// What ends the job of a rank whose standing `standing` tells; it is asked after the words were read, as a word
+    /// that has come may be the consequence of what this rank has done just before.
+    template <class Ask>
+    [[nodiscard]] std::optional<std::string> cause(Ask&& standing, std::int64_t now_ns) {
+        const std::lock_guard lock(mutex_);
+        read(now_ns);
+        const base::LauncherWord* const word = heard_.empty() ? nullptr : cause_among(heard_, standing(), now_ns);
+        return word != nullptr ? std::optional(describe_cause(*word)) : std::nullopt;
+    }
+    /// How that rank has ended; waits for the word for a moment.
+    [[nodiscard]] std::optional<std::string> word_about(int rank);
+    /// How any rank has failed; the same.
+    [[nodiscard]] std::optional<std::string> word_of_failure();
+
+    /// Tells the launcher why the program was told that the job is aborted, so that its end is not taken for the cause.
+    /// The first time counts.
+    void report_abort(std::string_view reason);
+
+private:
+    void read(std::int64_t now_ns);
+    template <class Wanted>
+    std::optional<std::string> wait_for(Wanted&& wanted);
+
+    std::mutex mutex_;
+    base::UniqueFd socket_;
+    std::vector<HeardWord> heard_;
+    std::int32_t rank_ = 0;
+    std::int32_t ranks_ = 0;
+    std::string notice_;
+    bool has_reported_ = false;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The launcher's word: what ruedarun knows of a rank's end reaches the others at once, on the same host and on others, while
+they work and while they start. Takes RUEDARUN, besides what hosts_job.py takes."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from hosts_job import ENVIRONMENT, HOSTS_RANK, left_in_memory, remove_what_open_mpi_left, test_hosts
+
+RUEDARUN = os.environ["RUEDARUN"]
+TIMEOUT = 60
+LIMIT = 1  # second from the end of a rank to the error of the last of the others
+
+
+class WordTest(unittest.TestCase):
+    """A job under ruedarun, whose ranks write what becomes of them into files."""
+
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory(prefix="rueda-word-test-")
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name)
+        self.addCleanup(remove_what_open_mpi_left)
+        before = left_in_memory()
+        self.addCleanup(lambda: self.assertEqual(left_in_memory() - before, set(), "left in /dev/shm"))
+
+    def popen(self, command, **options):
+        return subprocess.Popen(command, **options)
+
+    def start(self, words, program):
+        job = self.popen(
+            [RUEDARUN, *words, *program],
+            env=ENVIRONMENT,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.addCleanup(job.stdout.close)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        return job
+
+    def lines(self, rank):
+        file = self.folder / f"rank{rank}"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def wait_until(self, condition, job):
+        deadline = time.monotonic() + TIMEOUT
+        while not condition():
+            self.assertIsNone(job.poll(), job.stdout.read() if job.poll() is not None else "")
+            self.assertLess(time.monotonic(), deadline, "the job does not get going")
+            time.sleep(0.01)
+
+    def finish(self, job):
+        """Lets the survivors end; returns what ruedarun has written."""
+        (self.folder / "done").write_text("")
+        output, _ = job.communicate(timeout=TIMEOUT)
+        return output.splitlines()
+
+    def expect_errors(self, ranks, begin, text):
+        """Every one of the ranks was told so, in time; `begin` is when the cause was there."""
+        for rank in ranks:
+            errors = [line for line in self.lines(rank) if line.startswith("error ")]
+            self.assertEqual(len(errors), 1, f"rank {rank}: {self.lines(rank)}")
+            _, when, message = errors[0].split(" ", 2)
+            self.assertRegex(message, rf"^Aborted: (tensor '\w+': )?{text}$", f"rank {rank}")
+            self.assertLess(float(when) - begin, LIMIT, f"rank {rank}: {message}")
+
+    def end_of_a_rank(self, words, ranks, number, text, mode="wait"):
+        """The last rank is sent a signal in the middle of a job."""
+        victim = ranks - 1
+        job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, mode, str(self.folder)])
+        self.wait_until(lambda: all(self.lines(rank)[1:] == ["running"] for rank in range(ranks)), job)
+        pid = int(self.lines(victim)[0].split()[1])
+        begin = time.time()
+        os.kill(pid, number)
+        self.wait_until(lambda: all(len(self.lines(rank)) > 2 for rank in range(victim)), job)
+        output = self.finish(job)
+        cause = text.format(rank=victim, pid=pid)
+        self.expect_errors(range(victim), begin, cause)
+        self.assertRegex(output[-1], f"^ruedarun: (the job failed because )?{cause}(; ending the job)?$", output)
+        self.assertEqual(job.returncode, 128 + number, output)
+
+    def rank_that_does_not_come(self, words, ranks, mode, where=""):
+        job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, mode, str(self.folder)])
+        output = self.finish(job)
+        victim = ranks - 1
+        begin = float(self.lines(victim)[0].split()[1])
+        self.expect_errors(range(victim), begin, rf"rank {victim}{where} \(pid \d+\) ended with exit status 7")
+        self.assertRegex(output[-1], rf"rank {victim}{where} \(pid \d+\) ended with exit status 7", output)
+        self.assertEqual(job.returncode, 7, output)
+        return output
+
+
+class OneHost(WordTest):
+    KILLED = r"rank {rank} \(pid {pid}\) was killed by signal 9 \(Killed\)"
+    CRASHED = r"rank {rank} \(pid {pid}\) was killed by signal 11 \(Segmentation fault\)"
+
+    def test_a_killed_rank_without_mpi(self):
+        self.end_of_a_rank(["--no-mpi"], 3, signal.SIGKILL, self.KILLED)
+
+    def test_a_killed_rank_under_mpirun(self):
+        self.end_of_a_rank([], 3, signal.SIGKILL, self.KILLED)
+
+    def test_a_rank_that_crashes_in_its_work(self):
+        self.end_of_a_rank(["--no-mpi"], 2, signal.SIGSEGV, self.CRASHED, mode="steps")
+
+    def test_a_rank_that_ends_before_it_joins(self):
+        self.rank_that_does_not_come(["--no-mpi"], 3, "absent")
+
+    def test_a_rank_that_does_not_join_again(self):
+        self.rank_that_does_not_come(["--no-mpi"], 3, "again")
+
+    def test_a_rank_that_does_not_join_again_over_mpi(self):
+        self.rank_that_does_not_come([], 3, "again")
+
+
+@unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
+class SeveralHosts(WordTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = test_hosts.Hosts(2)
+        cls.addClassCleanup(cls.hosts.close)
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(lambda: self.assertEqual(self.hosts.wait_until_empty(), {}, "left on the hosts"))
+
+    def popen(self, command, **options):
+        return self.hosts.popen(0, command, **options)
+
+    KILLED = r"rank {rank} on rueda-h1 \(pid {pid}\) was killed by signal 9 \(Killed\)"
+
+    def test_the_only_rank_of_a_host_is_killed(self):
+        self.end_of_a_rank(["-H", "rueda-h0:1,rueda-h1:1"], 2, signal.SIGKILL, self.KILLED)
+
+    def test_one_of_two_ranks_of_a_host_is_killed(self):
+        self.end_of_a_rank(["-H", "rueda-h0:2,rueda-h1:2"], 4, signal.SIGKILL, self.KILLED)
+
+    def test_a_rank_that_does_not_join_again(self):
+        self.rank_that_does_not_come(["-H", "rueda-h0:1,rueda-h1:1"], 2, "again", where=" on rueda-h1")
+
+
+def load_tests(loader, _tests, _pattern):
+    rounds = int(os.environ.get("FAULT_ROUNDS", "1"))
+    return unittest.TestSuite(
+        loader.loadTestsFromTestCase(case) for _ in range(rounds) for case in (OneHost, SeveralHosts)
+    )
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
