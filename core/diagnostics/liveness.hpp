@@ -20,7 +20,7 @@ namespace rueda::core {
 
 /// What is known of how a rank ended that left no last words, where nobody tells it.
 inline constexpr std::string_view kNoExitRecord =
-    "no exit record: a signal, the kernel for want of memory, or _exit() has ended it";
+    "no exit record: ended by a signal, by the kernel for want of memory, or by _exit()";
 
 /// "rank 3 (pid 4711)", "rank 3 on b (pid 4711)"
 [[nodiscard]] std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t pid);

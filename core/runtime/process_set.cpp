@@ -1377,7 +1377,7 @@ void ProcessSet::raise(ErrorCode code, const std::string& text) {
 }
 
 void ProcessSet::raise_network_failure(const Status& failure) {
-    if (arena_->control().abort.raised()) {
+    if (arena_->blocks().abort().raised()) {
         return;  // by who saw it first, and explained it
     }
     const Status reason = explain_ ? explain_(failure) : failure;

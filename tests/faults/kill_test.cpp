@@ -189,7 +189,7 @@ void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
     // After the name of a tensor, but for a start that failed.
     const std::string& text = rank.value("text");
     const std::string death =
-        fmt::format("rank {} (pid {}) died: no exit record: killed, or out of memory", kill.victim, victim_pid);
+        fmt::format("rank {} (pid {}) died: no exit record: ended by a signal, by the kernel", kill.victim, victim_pid);
     if (kill.moment == Moment::sets) {
         CHECK_THAT(text, Catch::Contains(death));
         return;

@@ -152,7 +152,7 @@ class Faults(HostsTest):
         os.kill(self.pid(3), signal.SIGKILL)
         output, _ = self.job.communicate(timeout=TIMEOUT)
         self.assertNotEqual(self.job.returncode, 0)
-        self.assertRegex(output, rf"E rueda\] \[rank \d\]: rank 3 \(pid {self.pid(3)}\) died")
+        self.assertRegex(output, rf"E rueda\] \[rank \d\]: rank 3 on rueda-h1 \(pid {self.pid(3)}\) died")
         self.expect_empty_hosts()
 
     def test_the_launcher_is_killed(self):

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <string>
 
 #include "launcher/job_ending.hpp"
 #include "launcher/rank_end.hpp"
@@ -95,6 +96,49 @@ TEST_CASE("what mpirun did to a rank is the cause only if nothing better comes",
     JobOutcome well;
     well.settle();
     CHECK(well.exit_status() == 0);
+}
+
+RankEnd echo_of(RankEnd end, const std::string& reason) {
+    end.abort_reason = reason;
+    return end;
+}
+
+TEST_CASE("a rank that ended because the job was aborted is no cause, however early it is seen", "[unit]") {
+    JobOutcome later;
+    later.add({echo_of(exited(0, 1), "rank 1 was killed"), echo_of(killed(2, SIGABRT), "rank 1 was killed")});
+    CHECK(later.is_unsettled());
+    CHECK(later.has_only_echoes_of_abort());
+    later.add({killed(1, SIGKILL)});
+    CHECK_FALSE(later.is_unsettled());
+    CHECK(later.cause()->rank == 1);
+    CHECK(later.exit_status() == 137);
+    JobOutcome together;
+    together.add({echo_of(killed(2, SIGABRT), "rank 1 ended"), exited(1, 3)});
+    CHECK(together.cause()->rank == 1);
+    JobOutcome before;
+    before.add({exited(1, 3)});
+    before.add({echo_of(exited(0, 1), "rank 1 ended")});
+    CHECK(before.cause()->rank == 1);
+}
+
+TEST_CASE("where all were told that the job is aborted, why it was is the cause", "[unit]") {
+    JobOutcome outcome;
+    RankEnd by_mpirun = killed(3, SIGTERM);
+    by_mpirun.by_launcher = true;
+    outcome.add({by_mpirun});
+    CHECK_FALSE(outcome.has_only_echoes_of_abort());
+    outcome.add({echo_of(exited(0, 1), "host b has not answered"), echo_of(exited(2, 1), "something else")});
+    CHECK(outcome.has_only_echoes_of_abort());
+    outcome.settle();
+    CHECK(describe(*outcome.cause()) ==
+          "rank 0 (pid 100) ended with exit status 1, after the job was aborted: host b has not answered");
+    CHECK(outcome.exit_status() == 1);
+    CHECK(outcome.is_worth_another_try());
+}
+
+TEST_CASE("a text of a rank harms no terminal", "[unit]") {
+    CHECK(printable("a\x1b[0m\nb") == "a?[0m?b");
+    CHECK(printable(std::string(5000, 'x')).size() == 704);
 }
 
 TEST_CASE("after a failure: grace, SIGTERM, SIGKILL, giving up", "[unit]") {

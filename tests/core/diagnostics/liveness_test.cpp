@@ -87,7 +87,9 @@ TEST_CASE("a killed rank is found once, before and after its parent has asked fo
     const auto death = liveness.check();
     REQUIRE(death);
     CHECK(death->member == 1);
-    CHECK(death->text == first + " died: no exit record: killed, or out of memory");
+    CHECK(death->text == first + " died: no exit record: ended by a signal, by the kernel for want of memory, or by _exit()");
+    CHECK(death->rank == 11);
+    CHECK(death->last_words.empty());
     CHECK(liveness.is_dead(1));
     CHECK_FALSE(liveness.is_dead(2));
     CHECK_FALSE(liveness.check());
@@ -100,7 +102,17 @@ TEST_CASE("a killed rank is found once, before and after its parent has asked fo
     REQUIRE(other);
     CHECK(other->member == 2);
     CHECK(other->text == second + " died: caught signal 15?and left");
+    CHECK(other->last_words == "caught signal 15?and left");
     CHECK(liveness.is_dead(2));
+}
+
+TEST_CASE("where a job has several hosts the host of a dead rank is named") {
+    Job job;
+    Liveness liveness(job.control(), 3, 0, "b");
+    REQUIRE(liveness.watch().is_ok());
+    const pid_t pid = job.child(1).pid();
+    job.child(1).kill_without_reaping();
+    CHECK(liveness.check()->text.starts_with(fmt::format("rank 11 on b (pid {}) died: ", pid)));
 }
 
 TEST_CASE("two that die together are found one after the other") {

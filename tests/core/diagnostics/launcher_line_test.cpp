@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/launcher_line.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "base/clock.hpp"
+
+namespace rueda::core::test {
+namespace {
+
+using base::LauncherWord;
+using Kind = LauncherWord::Kind;
+
+constexpr std::int64_t kMillisecond = 1'000'000;
+
+/// A socket as ruedarun makes it, and the launcher's end of it.
+struct Ends {
+    explicit Ends(int type = SOCK_SEQPACKET) {
+        std::array<int, 2> ends{};
+        REQUIRE(::socketpair(AF_UNIX, type, 0, ends.data()) == 0);
+        launcher.reset(ends[0]);
+        rank.reset(ends[1]);
+    }
+    void say(const std::string& bytes) const {
+        REQUIRE(::send(launcher.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+                static_cast<ssize_t>(bytes.size()));
+    }
+    void say(Kind kind, int about, const std::string& text) const { say(base::encode({kind, about, text})); }
+    [[nodiscard]] std::string hear() const {
+        std::array<char, 4096> buffer{};
+        const ssize_t got = ::recv(launcher.value(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+        return {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+    }
+    [[nodiscard]] std::string address(int of_rank, int ranks) const {
+        struct stat facts {};
+        REQUIRE(::fstat(rank.value(), &facts) == 0);
+        return fmt::format("{}:{}:{}:{}", rank.value(), facts.st_ino, of_rank, ranks);
+    }
+
+    base::UniqueFd launcher;
+    base::UniqueFd rank;
+};
+
+std::optional<std::string> cause_of(LauncherLine& line, Standing standing = Standing::running) {
+    return line.cause([standing] { return standing; }, base::monotonic_ns());
+}
+
+TEST_CASE("who ends the job for whom") {
+    const HeardWord well{{Kind::ended_well, 1, "rank 1 ended"}, 0};
+    const HeardWord failed{{Kind::failed, 2, "rank 2 was killed"}, 0};
+    const auto named = [](std::vector<HeardWord> heard, Standing standing, std::int64_t now) {
+        const LauncherWord* const word = cause_among(heard, standing, now);
+        return word == nullptr ? -1 : word->rank;
+    };
+    const std::int64_t long_after = 5000 * kMillisecond;
+
+    CHECK(named({}, Standing::running, long_after) == -1);
+    // Nobody leaves in order before this rank has shut down.
+    CHECK(named({well}, Standing::running, 0) == 1);
+    CHECK(named({failed}, Standing::running, 0) == 2);
+    CHECK(named({failed, well}, Standing::running, 0) == 2);
+    CHECK(named({well, failed}, Standing::running, 0) == 1);
+    // In init what an ended rank has sent before may still come.
+    CHECK(named({well}, Standing::joining, 99 * kMillisecond) == -1);
+    CHECK(named({well}, Standing::joining, 100 * kMillisecond) == 1);
+    // Once it has, a good end is none, and a bad one has time to be one after the shutdown.
+    CHECK(named({well}, Standing::shutting_down, long_after) == -1);
+    CHECK(named({well, failed}, Standing::shutting_down, 999 * kMillisecond) == -1);
+    CHECK(named({well, failed}, Standing::shutting_down, 1000 * kMillisecond) == 2);
+    CHECK(named({well, failed}, Standing::closed, long_after) == -1);
+}
+
+TEST_CASE("the cause says that a rank with a good exit status left too early") {
+    CHECK(describe_cause({Kind::failed, 1, "rank 1 was killed"}) == "rank 1 was killed");
+    CHECK(describe_cause({Kind::ended_well, 1, "rank 1 ended with exit status 0"}) ==
+          "rank 1 ended with exit status 0, while the others had not shut down");
+}
+
+TEST_CASE("words are heard, kept, and none is about this rank") {
+    Ends ends;
+    LauncherLine line(std::move(ends.rank), 0, 3);
+    CHECK(line.is_about(0, 3));
+    CHECK_FALSE(line.is_about(0, 2));
+    CHECK_FALSE(line.is_about(1, 3));
+    CHECK_FALSE(cause_of(line));
+    ends.say(Kind::failed, 0, "this rank itself");
+    CHECK_FALSE(cause_of(line));
+    ends.say(Kind::failed, 2, "rank 2 was killed");
+    ends.say(Kind::failed, 1, "rank 1 fell over it");
+    CHECK(cause_of(line) == "rank 2 was killed");
+    CHECK_FALSE(cause_of(line, Standing::closed));
+    ends.launcher.reset();
+    CHECK(cause_of(line) == "rank 2 was killed");
+    CHECK(line.word_about(1) == "rank 1 fell over it");
+}
+
+TEST_CASE("a standing is asked for after the words were read") {
+    Ends ends;
+    LauncherLine line(std::move(ends.rank), 0, 2);
+    ends.say(Kind::ended_well, 1, "rank 1 ended");
+    bool unread = true;
+    const auto standing = [&] {
+        std::array<char, 1> byte{};
+        unread = ::recv(ends.launcher.value(), byte.data(), 1, MSG_DONTWAIT | MSG_PEEK) >= 0;
+        return Standing::shutting_down;
+    };
+    CHECK_FALSE(line.cause(standing, base::monotonic_ns()));
+    CHECK_FALSE(unread);
+}
+
+TEST_CASE("a word that is on its way is waited for, and one that does not come is not for long") {
+    Ends ends;
+    LauncherLine line(std::move(ends.rank), 0, 3);
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK_FALSE(line.word_of_failure());
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    CHECK(waited >= LauncherLine::kMoment);
+    CHECK(waited < std::chrono::seconds(2));
+    std::thread launcher([&] {
+        ends.say(Kind::ended_well, 1, "rank 1 ended");
+        ends.say(Kind::failed, 2, "rank 2 was killed");
+    });
+    CHECK(line.word_about(2) == "rank 2 was killed");
+    launcher.join();
+    CHECK(line.word_of_failure() == "rank 2 was killed");
+    CHECK(line.word_about(1) == "rank 1 ended");
+}
+
+TEST_CASE("what is no word of a launcher ends the listening") {
+    for (const std::string& bytes :
+         {std::string("hello"), base::encode({Kind::failed, 7, "a rank that does not exist"}),
+          base::encode({Kind::aborted, 1, "a rank's word"})}) {
+        Ends ends;
+        LauncherLine line(std::move(ends.rank), 0, 3);
+        ends.say(bytes);
+        CHECK_FALSE(cause_of(line));
+        const std::string good = base::encode({Kind::failed, 1, "rank 1 was killed"});
+        CHECK(::send(ends.launcher.value(), good.data(), good.size(), MSG_NOSIGNAL) < 0);
+        CHECK_FALSE(line.word_about(1));
+    }
+}
+
+TEST_CASE("an abort is reported once") {
+    Ends ends;
+    LauncherLine line(std::move(ends.rank), 2, 3);
+    line.report_abort("rank 1 was killed");
+    line.report_abort("and so on");
+    const Result<LauncherWord> word = base::parse_launcher_word(ends.hear());
+    REQUIRE(word.is_ok());
+    CHECK(word.value().kind == Kind::aborted);
+    CHECK(word.value().rank == 2);
+    CHECK(word.value().text == "rank 1 was killed");
+    CHECK(ends.hear().empty());
+}
+
+TEST_CASE("without a launcher there is nothing to hear and nothing to wait for") {
+    const auto line = LauncherLine::open(base::environment_of({}));
+    CHECK(line->notice().empty());
+    CHECK_FALSE(line->is_about(0, 1));
+    CHECK_FALSE(cause_of(*line));
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK_FALSE(line->word_about(1));
+    CHECK(std::chrono::steady_clock::now() - begin < LauncherLine::kMoment);
+    line->report_abort("nobody listens");
+}
+
+TEST_CASE("the descriptor is taken from the environment, and programs started later do not have it") {
+    Ends ends;
+    const int fd = ends.rank.value();
+    const auto line = LauncherLine::open(base::environment_of({{"RUEDA_LAUNCHER_FD", ends.address(1, 3)}}));
+    static_cast<void>(ends.rank.release());  // the line's from now on
+    CHECK(line->notice().empty());
+    CHECK(line->is_about(1, 3));
+    CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+    ends.say(Kind::failed, 2, "rank 2 was killed");
+    CHECK(cause_of(*line) == "rank 2 was killed");
+}
+
+TEST_CASE("a descriptor that is not the launcher's is left alone, with one line") {
+    Ends ends;
+    Ends stream(SOCK_STREAM);
+    base::UniqueFd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    struct stat facts {};
+    REQUIRE(::fstat(file.value(), &facts) == 0);
+    const std::string closed = "987:1:0:3";
+    const std::string other_inode = fmt::format("{}:1:0:3", ends.rank.value());
+    const std::string no_socket = fmt::format("{}:{}:0:3", file.value(), facts.st_ino);
+    for (const std::string& text : {std::string("nonsense"), closed, other_inode, no_socket, stream.address(0, 3)}) {
+        CAPTURE(text);
+        const auto line = LauncherLine::open(base::environment_of({{"RUEDA_LAUNCHER_FD", text}}));
+        CHECK(line->notice().find('\n') == std::string::npos);
+        CHECK(line->notice().size() > 20);
+        CHECK_FALSE(line->is_about(0, 3));
+        CHECK_FALSE(cause_of(*line));
+    }
+    for (const int fd : {ends.rank.value(), stream.rank.value(), file.value()}) {
+        CHECK(::fcntl(fd, F_GETFD) >= 0);  // still open
+    }
+}
+
+}  // namespace
+}  // namespace rueda::core::test
