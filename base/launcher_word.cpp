@@ -82,8 +82,9 @@ Result<LauncherAddress> parse_launcher_address(std::string_view text) {
     const auto rank = parse_integer<std::int32_t>(parts[2]);
     const auto ranks = parse_integer<std::int32_t>(parts[3]);
     if (!fd || *fd < 0 || !inode || !rank || !ranks || *rank < 0 || *rank >= *ranks) {
-        return failure(ErrorCode::invalid_argument, "{} is {}; expected descriptor:inode:rank:ranks, as ruedarun sets it",
-                       kLauncherVariable, quote(text));
+        return failure(ErrorCode::invalid_argument,
+                       "{} is {}; expected descriptor:inode:rank:ranks, as ruedarun sets it", kLauncherVariable,
+                       quote(text));
     }
     return LauncherAddress{*fd, *inode, *rank, *ranks};
 }

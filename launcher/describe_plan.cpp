@@ -62,7 +62,7 @@ std::string mpirun_command(const LaunchPlan& plan) {
         text += fmt::format("# ruedarun gives each rank its files: {} and so on\n",
                             shell_quote(output_file(plan.output_dir, 0, "out")));
     }
-    return text + env_prefix(plan.environment) + shell_join(plan.mpirun) + "\n";
+    return text + env_prefix(plan.environment) + shell_join(plan.mpirun_to_paste) + "\n";
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ private:
 
     const LaunchPlan& plan_;
     StartContext context_;
-    std::map<pid_t, int> pids_;  ///< of the ranks that run
+    std::map<pid_t, int> pids_;      ///< of the ranks that run
     std::map<int, RankLine> lines_;  ///< by rank; none where there is one rank only
     std::vector<RankEnd> ends_;
     bool has_started_ = false;

@@ -76,7 +76,7 @@ private:
     void look_at_cores() {
         const std::string cores = fmt::format("{:.3g} usable", facts_.usable_cores);
         if (facts_.ranks && *facts_.ranks > facts_.usable_cores) {
-            warn("cores", fmt::format("{} for {} ranks", cores, *facts_.ranks),
+            warn("cores", fmt::format("{} for {} rank{}", cores, *facts_.ranks, *facts_.ranks == 1 ? "" : "s"),
                  "start fewer ranks: those without a core of their own wait for their turn in every step");
         } else if (facts_.usable_cores < facts_.cores_in_mask) {
             warn("cores", fmt::format("{}: the container's quota, not its {:.3g} cores", cores, facts_.cores_in_mask),

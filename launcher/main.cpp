@@ -74,7 +74,7 @@ int become_program(const rueda::launcher::Options& options, const rueda::launche
         plan.reasons = task.reasons;
         plan.environment = task.environment;
         plan.way = LaunchWay::mpirun;  // the line is the program itself
-        plan.mpirun = options.program;
+        plan.mpirun_to_paste = options.program;
         fmt::print("{}{}", options.explain ? describe_reasons(plan) : "", describe_as_shell(plan));
         return 0;
     }

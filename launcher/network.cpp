@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/utsname.h>
 
@@ -62,6 +63,18 @@ std::vector<NetworkAddress> network_addresses() {
         }
     }
     return addresses;
+}
+
+std::string why_unknown(const std::string& host) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+    if (error != 0) {
+        return ::gai_strerror(error);
+    }
+    ::freeaddrinfo(found);
+    return "";
 }
 
 std::set<std::string> names_of_this_host() {

@@ -26,4 +26,7 @@ struct NetworkAddress {
 /// its interfaces.
 [[nodiscard]] std::set<std::string> names_of_this_host();
 
+/// Why this host does not know an address for the name; "" where it does. May ask a name server, and wait for it.
+[[nodiscard]] std::string why_unknown(const std::string& host);
+
 }  // namespace rueda::launcher

@@ -52,6 +52,7 @@ private:
     void take_hello(Newcomer& newcomer);
     void take_reports(int rank);
     void take_report(int rank, const Frame& frame);
+    void name_unknown_hosts();
     void lose(int rank);
     void lose_broken_links();
     void tell_rank(int rank, const RankNews::Item& item);

@@ -26,8 +26,7 @@ constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 /// Left from another job in the caller's shell, these would make every rank believe to be the same one.
 constexpr std::array<std::string_view, 10> kIdentityVariables = {
     "RUEDA_RANK",   "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
-    "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
-    base::kLauncherVariable,
+    "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,
 };
 
 /// What other hosts get of the environment, besides what ruedarun sets and -x names: nothing that nobody asked for.
@@ -315,12 +314,15 @@ private:
         request.ssh_port = options_.ssh_port;
         request.ssh_identity = options_.ssh_identity;
         request.travelling = plan_.travelling;
-        if (!plan_.shares.empty()) {
-            request.travelling.emplace_back(kControlVariable);
-        }
         request.user_args = options_.mpi_args;
         request.program = {around_.own_path, "--rank-supervisor", plan_.supervisor_socket, "--"};
         request.program.insert(request.program.end(), options_.program.begin(), options_.program.end());
+        Result<MpiCommand> to_paste = mpi_command(*around_.mpi, request);
+        RUEDA_RETURN_IF_FAILED(to_paste.status());
+        plan_.mpirun_to_paste = std::move(to_paste.value().words);
+        if (!plan_.shares.empty()) {
+            request.travelling.emplace_back(kControlVariable);
+        }
         Result<MpiCommand> command = mpi_command(*around_.mpi, request);
         RUEDA_RETURN_IF_FAILED(command.status());
         for (const std::string& reason : command.value().reasons) {

@@ -56,6 +56,7 @@ struct LaunchPlan {
     std::vector<EnvironmentChange> environment;  ///< against ruedarun's own, for all ranks
     std::string rendezvous;                      ///< direct only
     std::vector<std::string> mpirun;             ///< the whole command line, supervisor and program included
+    std::vector<std::string> mpirun_to_paste;    ///< the same for who runs it without ruedarun
     std::string supervisor_socket;               ///< mpirun only; kSupervisorsByNetwork with other hosts
     std::vector<std::string> program;
     OutputMode output = OutputMode::prefixed;

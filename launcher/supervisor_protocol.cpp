@@ -122,8 +122,7 @@ Status send_message(int socket, SupervisorWord word, std::int32_t value, std::sp
         part->cmsg_len = CMSG_LEN(fds.size_bytes());
         std::memcpy(CMSG_DATA(part), fds.data(), fds.size_bytes());
     }
-    if (::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) !=
-        static_cast<ssize_t>(sizeof message + copy.size())) {
+    if (::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof message + copy.size())) {
         return system_failure(ErrorCode::internal, "sendmsg");
     }
     return {};

@@ -30,8 +30,8 @@ enum class SupervisorWord : std::uint32_t {
     output = 9,             ///< supervisor on another host: what its rank wrote; value is kStandardOutput or …Error
     stop_output = 10,       ///< ruedarun: nobody reads that any more; value as above
     more_output = 11,       ///< ruedarun: so many more bytes of output may be sent
-    rank_ended = 12,        ///< ruedarun: rank `value` has ended; the text is a word for the program (launcher_word.hpp)
-    aborted = 13,           ///< supervisor, before `ended`: the text is why, as the program has said, the job was aborted
+    rank_ended = 12,  ///< ruedarun: rank `value` has ended; the text is a word for the program (launcher_word.hpp)
+    aborted = 13,     ///< supervisor, before `ended`: the text is why, as the program has said, the job was aborted
 };
 
 /// How much output a supervisor may send before it hears `more_output`. ruedarun reads whatever comes, so that no

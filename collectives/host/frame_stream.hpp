@@ -5,8 +5,8 @@
 #include <array>
 
 #include "collectives/host/socket_messages.hpp"
-#include "collectives/interruption.hpp"
 #include "collectives/host/unix_socket.hpp"
+#include "collectives/interruption.hpp"
 
 namespace rueda::collectives {
 

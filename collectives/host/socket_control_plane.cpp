@@ -19,7 +19,11 @@ namespace {
 class SocketControlPlane final : public ControlPlane {
 public:
     SocketControlPlane(const SocketControlPlaneOptions& options, std::vector<base::UniqueFd> sockets)
-        : rank_(options.rank), size_(options.size), timeout_(options.operation_timeout), interruption_(options.interruption), sockets_(std::move(sockets)) {}
+        : rank_(options.rank),
+          size_(options.size),
+          timeout_(options.operation_timeout),
+          interruption_(options.interruption),
+          sockets_(std::move(sockets)) {}
 
     [[nodiscard]] int rank() const override { return rank_; }
     [[nodiscard]] int size() const override { return size_; }

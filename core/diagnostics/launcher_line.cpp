@@ -35,15 +35,15 @@ Result<base::UniqueFd> take_socket(const base::LauncherAddress& address) {
     struct stat facts {};
     if (::fstat(address.fd, &facts) != 0 || !S_ISSOCK(facts.st_mode) || facts.st_ino != address.inode) {
         return failure(ErrorCode::unsupported,
-                       "descriptor {} is not the socket that ruedarun has opened: a program between the two has closed "
-                       "it",
-                       address.fd);
+                       "{}: descriptor {} is not the socket that ruedarun has opened: a program between the two has "
+                       "closed it",
+                       base::kLauncherVariable, address.fd);
     }
     int type = 0;
     socklen_t size = sizeof type;
     if (::getsockopt(address.fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET) {
-        return failure(ErrorCode::unsupported, "descriptor {} is a socket of type {}, expected {}", address.fd, type,
-                       static_cast<int>(SOCK_SEQPACKET));
+        return failure(ErrorCode::unsupported, "{}: descriptor {} is a socket of type {}, expected {}",
+                       base::kLauncherVariable, address.fd, type, static_cast<int>(SOCK_SEQPACKET));
     }
     // Programs that this one starts have no business with it.
     ::fcntl(address.fd, F_SETFD, FD_CLOEXEC);
@@ -84,8 +84,9 @@ std::unique_ptr<LauncherLine> LauncherLine::open(const base::EnvironmentLookup& 
     Result<base::UniqueFd> socket = address.is_ok() ? take_socket(address.value()) : address.status();
     if (!socket.is_ok()) {
         auto deaf = std::make_unique<LauncherLine>(base::UniqueFd(), 0, 0);
-        deaf->notice_ = fmt::format("{}; this job hears of the end of a rank without ruedarun, later or without a cause",
-                                    socket.status().message());
+        deaf->notice_ =
+            fmt::format("{}; this job hears of the end of a rank without ruedarun, later or without a cause",
+                        socket.status().message());
         return deaf;
     }
     return std::make_unique<LauncherLine>(std::move(socket).value(), address.value().rank, address.value().ranks);
@@ -128,8 +129,8 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
         {
             const std::lock_guard lock(mutex_);
             read(base::monotonic_ns());
-            const auto found = std::find_if(heard_.begin(), heard_.end(),
-                                            [&](const HeardWord& heard) { return wanted(heard.word); });
+            const auto found =
+                std::find_if(heard_.begin(), heard_.end(), [&](const HeardWord& heard) { return wanted(heard.word); });
             if (found != heard_.end()) {
                 return found->word.text;
             }

@@ -100,10 +100,10 @@ std::optional<Liveness::Death> Liveness::check() {
     dead->watch = Watch::none;
     const auto index = static_cast<std::uint32_t>(dead - watched_.begin());
     const std::string last_words = in_one_line(control_.ranks[index].last_words.read());
-    return Death{index, control_.ranks[index].global_rank.load(std::memory_order_relaxed),
-                 fmt::format("{} died: {}", describe(index),
-                             last_words.empty() ? kNoExitRecord : std::string_view(last_words)),
-                 last_words};
+    return Death{
+        index, control_.ranks[index].global_rank.load(std::memory_order_relaxed),
+        fmt::format("{} died: {}", describe(index), last_words.empty() ? kNoExitRecord : std::string_view(last_words)),
+        last_words};
 }
 
 void Liveness::look_at_descriptors() {

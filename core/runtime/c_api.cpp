@@ -44,7 +44,7 @@ struct Process {
     std::atomic<Runtime*> current{nullptr};          // release by init; acquire by everybody
     /// Of the first init on. Release by it; acquire by everybody. Never destroyed either.
     std::atomic<rueda::core::LauncherLine*> launcher{nullptr};
-    std::atomic<bool> forked{false};                 // this process is a child of one that had a Runtime
+    std::atomic<bool> forked{false};  // this process is a child of one that had a Runtime
 };
 
 Process& process() {

@@ -31,13 +31,12 @@ namespace {
 /// that saves time by leaving out the wait for the others' shares.
 constexpr std::uint64_t kResidentPayloadBytes = 8192;
 
-/// A reason that ends many operations, as the end of this one. `name`: empty for what has none. A reason that begins with
-/// this tensor names it already.
+/// A reason that ends many operations, as the end of this one. `name`: empty for what has none. A reason that begins
+/// with this tensor names it already.
 Status about(std::string_view name, const Status& reason) {
     try {
         const std::string whose = name.empty() ? "" : fmt::format("tensor '{}'", name);
-        return reason.message().starts_with(whose) ? reason
-                                                   : failure(reason.code(), "{}: {}", whose, reason.message());
+        return reason.message().starts_with(whose) ? reason : failure(reason.code(), "{}: {}", whose, reason.message());
     } catch (const std::bad_alloc&) {
         return reason;
     }

@@ -80,8 +80,8 @@ public:
     [[nodiscard]] int set_rank() const { return static_cast<int>(set_rank_); }
     [[nodiscard]] int set_size() const { return static_cast<int>(set_size_); }
 
-    /// Asked before a failure of the network between hosts ends the job: what is behind it, or the failure itself. It may
-    /// take a moment. To be set before the first turn of the crank.
+    /// Asked before a failure of the network between hosts ends the job: what is behind it, or the failure itself. It
+    /// may take a moment. To be set before the first turn of the crank.
     void explain_failures_with(std::function<Status(const Status& failure)> explain) { explain_ = std::move(explain); }
 
     // ---- announcing -----------------------------------------------------------------------------------------------

@@ -80,8 +80,9 @@ public:
     [[nodiscard]] int pid() const { return pid_; }
 
 private:
-    [[nodiscard]] static Result<std::unique_ptr<Runtime>> meet(
-        const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, LauncherLine* launcher);
+    [[nodiscard]] static Result<std::unique_ptr<Runtime>> meet(const base::Config& config,
+                                                               std::unique_ptr<collectives::ControlPlane> control_plane,
+                                                               LauncherLine* launcher);
     void abandon();
     void say_if_bound_to_one_core() const;
 

@@ -18,7 +18,8 @@ namespace rueda::core {
 /// The disposition of a signal belongs to the process, so this is for the one Runtime of the C interface.
 /// Threads: both functions by one thread at a time; the handler in any thread.
 
-/// `host`: where a job has several, the name of this one. Not where SIGTERM is ignored. `control` stays mapped as long as the process lives.
+/// `host`: where a job has several, the name of this one. Not where SIGTERM is ignored. `control` stays mapped as long
+/// as the process lives.
 void watch_termination(base::ControlBlock& control, std::uint32_t members, std::uint32_t own,
                        const base::Logger& logger, std::string_view host = {});
 /// Puts back what was there before, unless somebody has installed another handler meanwhile; who calls ours from his

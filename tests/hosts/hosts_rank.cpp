@@ -4,8 +4,8 @@
 // hosts_rank layout         prints where it stands, and checks a sum
 // hosts_rank steps FOLDER   trains until something ends the job; writes FOLDER/rank<n>: its pid, "running", and the
 //                           error with the time when it came; ends when FOLDER/done is there
-// hosts_rank wait FOLDER    the same, but the last rank stays away from the steps after some, and the others wait for it
-// hosts_rank again FOLDER   a job, and then another in the same processes, for which the last rank does not come: it
+// hosts_rank wait FOLDER    the same, but the last rank stays away from the steps after some, and the others wait for
+// it hosts_rank again FOLDER   a job, and then another in the same processes, for which the last rank does not come: it
 //                           ends with status 7, and writes "left" and the time before
 // hosts_rank absent FOLDER  as "again", but there is no job before
 #include <unistd.h>
@@ -82,7 +82,7 @@ int steps(const std::filesystem::path& folder, bool last_stays_away) {
 
 /// As ruedarun or mpirun numbers it: before init.
 int number_in_environment(const char* of_ruedarun, const char* of_mpirun) {
-    const char* const text = std::getenv(of_ruedarun);  // NOLINT(concurrency-mt-unsafe): one thread
+    const char* const text = std::getenv(of_ruedarun);                  // NOLINT(concurrency-mt-unsafe): one thread
     return std::stoi(text != nullptr ? text : std::getenv(of_mpirun));  // NOLINT(concurrency-mt-unsafe): one thread
 }
 

@@ -292,6 +292,9 @@ TEST_CASE("several hosts with Open MPI 4", "[unit]") {
     CHECK(has(plan.mpirun, {"--map-by", "slot"}));
     CHECK(has(plan.mpirun, {"--bind-to", "none"}));
     CHECK(has(plan.mpirun, {"-x", "RUEDARUN_CONTROL"}));
+    // Without ruedarun there is nothing that this variable could say.
+    CHECK(describe_as_shell(plan).find("RUEDARUN_CONTROL") == std::string::npos);
+    CHECK(has(plan.mpirun_to_paste, {"--host", "here:4,b:2"}));
     CHECK(has(plan.mpirun, {"--rank-supervisor", "tcp", "--", "./train"}));
     CHECK(variable(plan, cluster(), "OMP_NUM_THREADS") == "1");  // 4 cores, at most 4 ranks on a host
     CHECK(says(plan, "host b: 2 ranks"));

@@ -541,6 +541,51 @@ class BothWays:
             done.err.splitlines()[-1], r"ruedarun: the job failed because rank 1( on \S+)? \(pid \d+\) .* status 42$"
         )
 
+    # The launcher's word, as docs/design/failure.md has it.
+    LINE = (
+        "import socket, struct, sys, time\n"
+        "fd, inode, own, ranks = map(int, os.environ['RUEDA_LAUNCHER_FD'].split(':'))\n"
+        "assert os.fstat(fd).st_ino == inode and own == rank\n"
+        "line = socket.socket(fileno=fd)\n"
+        "line.settimeout(20)\n"
+        "def hear():\n"
+        "  word = line.recv(4096)\n"
+        "  return (ranks, *struct.unpack('<4xIi4x', word[:16]), word[16:].decode())\n"
+        "def abort(text):\n"
+        "  line.send(struct.pack('<IIiI', 0x31574452, 3, rank, len(text)) + text.encode())\n"
+        "  sys.exit(1)\n"
+    )
+
+    def test_every_rank_hears_how_another_one_has_ended(self):
+        killed = r"\(3, 2, 1, 'rank 1( on \S+)? \(pid \d+\) was killed by signal 9 \(Killed\)'\)"
+        well = r"\(3, 1, 1, 'rank 1( on \S+)? \(pid \d+\) ended with exit status 0'\)"
+        for last, expected in (("os.kill(os.getpid(), 9)", killed), ("os._exit(0)", well)):
+            done = self.launch(3, *python(self.LINE + f"if rank == 1: {last}\nprint(hear())"))
+            lines = sorted(done.out.splitlines())
+            self.assertEqual(len(lines), 2, done.err)
+            for rank, line in zip((0, 2), lines):
+                self.assertRegex(line, rf"^\[{rank}\] {expected}$")
+
+    def test_a_rank_that_was_told_that_the_job_is_aborted_is_no_cause(self):
+        code = "if rank != 1: abort('rank 1 is silent')\ntime.sleep(0.5); os._exit(3)"
+        done = self.launch(3, *python(self.LINE + code))
+        self.assertEqual(done.status, 3, done.err)
+        self.assertRegex(done.own_lines()[0], r"rank 1( on \S+)? \(pid \d+\) ended with exit status 3$")
+
+    def test_where_all_were_told_so_the_reason_is_told(self):
+        done = self.launch(2, *python(self.LINE + "abort('host x has not answered')"))
+        self.assertEqual(done.status, 1, done.err)
+        self.assertRegex(
+            done.own_lines()[-1],
+            r"rank [01]( on \S+)? \(pid \d+\) ended with exit status 1, after the job was aborted: host x has not answered",
+        )
+
+    def test_a_single_rank_has_nothing_to_hear(self):
+        done = self.launch(
+            1, *python("print('RUEDA_LAUNCHER_FD' in os.environ)"), env=environment(RUEDA_LAUNCHER_FD="0:1:0:2")
+        )
+        self.assertEqual((done.status, done.out.split()[-1]), (0, "False"), done.err)
+
     def test_explain_says_why_and_runs_nothing(self):
         done = self.launch(2, "--explain", *python("open(f'ran.{rank}', 'w').write('')"))
         self.assertEqual((done.status, done.err, list(self.folder.iterdir())), (0, "", []))
@@ -836,6 +881,36 @@ class SeveralHosts(BothWays, LauncherTest):
         done = self.launch(4, "--grace", "0.3", *python(code))
         self.assertEqual(done.status, 137)
         self.assertRegex(done.err, r"ruedarun: rank 3 on rueda-h1 \(pid \d+\) was killed by signal 9 \(Killed\)")
+
+    def test_an_unknown_host_is_named_before_mpirun_speaks(self):
+        done = self.run_it("-H", "rueda-h0:1,rueda-h9:1", "true")
+        self.assertNotEqual(done.status, 0)
+        self.assertRegex(done.err.splitlines()[0], r"^ruedarun: host 'rueda-h9' is not known here: .*check the name")
+
+    def test_control_c_ends_a_command_on_a_test_host_and_the_hosts(self):
+        script = pathlib.Path(test_hosts.__file__)
+        process = subprocess.Popen(
+            [sys.executable, script, "--", RUEDARUN, *DIRECT, "-np", "2", *python(self.CTRL_C)],
+            cwd=self.folder,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,  # as a terminal's foreground group
+        )
+        self.pids_in("pid.0", "pid.1")
+        os.killpg(process.pid, signal.SIGINT)
+        output, _ = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 130, output)
+        self.assertNotIn("Traceback", output)
+        self.assertIn("ruedarun: stopped by signal 2", output)
+        self.assertTrue(wait_until(lambda: not marked_processes()), marked_processes())
+
+    CTRL_C = (
+        "import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "open(f'pid.{rank}', 'w').write(f'{os.getpid()}\\n')\ntime.sleep(100)"
+    )
 
     def test_a_supervisor_that_is_killed(self):
         process = self.start([*self.way, "-np", 2, "--grace", "0.5", *python(self.WRITE_PID + "time.sleep(100)")])

@@ -198,7 +198,7 @@ TEST_CASE("a descriptor that is not the launcher's is left alone, with one line"
         CAPTURE(text);
         const auto line = LauncherLine::open(base::environment_of({{"RUEDA_LAUNCHER_FD", text}}));
         CHECK(line->notice().find('\n') == std::string::npos);
-        CHECK(line->notice().size() > 20);
+        CHECK(line->notice().starts_with("RUEDA_LAUNCHER_FD"));
         CHECK_FALSE(line->is_about(0, 3));
         CHECK_FALSE(cause_of(*line));
     }

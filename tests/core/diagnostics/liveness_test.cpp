@@ -87,7 +87,8 @@ TEST_CASE("a killed rank is found once, before and after its parent has asked fo
     const auto death = liveness.check();
     REQUIRE(death);
     CHECK(death->member == 1);
-    CHECK(death->text == first + " died: no exit record: ended by a signal, by the kernel for want of memory, or by _exit()");
+    CHECK(death->text ==
+          first + " died: no exit record: ended by a signal, by the kernel for want of memory, or by _exit()");
     CHECK(death->rank == 11);
     CHECK(death->last_words.empty());
     CHECK(liveness.is_dead(1));

@@ -28,6 +28,7 @@ import time
 SKIPPED = 77  # what CTest is told to take for "skipped"
 PREFIX = "rueda-h"
 SUBNET = "10.77.0"
+PATIENCE = 15  # seconds for a command to end after Ctrl-C
 
 # Holds the namespaces of a host until its standard input ends: who made the host is then gone without having closed it,
 # so this ends what runs there, and removes the folder.
@@ -124,6 +125,7 @@ class Hosts:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         self.holders.append(process)
         if process.stdout.readline() != "ready\n":
@@ -138,6 +140,7 @@ class Hosts:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            start_new_session=True,  # Ctrl-C is for the command, which needs its hosts to end in order
         )
         self.holders.append(holder)
         if holder.stdout.readline() != "ready\n":
@@ -230,6 +233,22 @@ class Hosts:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def run_to_its_end(hosts, command):
+    """The exit status, as a shell has it. Ctrl-C reaches the command as well: it has some time to end by it."""
+    process = hosts.popen(0, command)
+    patience = None
+    while True:
+        try:
+            status = process.wait(patience)
+            return status if status >= 0 else 128 - status
+        except KeyboardInterrupt:
+            if patience is not None:
+                process.kill()
+            patience = PATIENCE
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
 def main():
     parser = argparse.ArgumentParser(description="Runs a command on the first of some test hosts.")
     parser.add_argument("--hosts", type=int, default=2, help="how many; they are called rueda-h0, rueda-h1, ...")
@@ -240,8 +259,11 @@ def main():
     if reason:
         print(f"skipped: {reason}")
         return SKIPPED
-    with Hosts(options.hosts, options.rate) as hosts:
-        return hosts.run(0, options.command).returncode
+    try:
+        with Hosts(options.hosts, options.rate) as hosts:
+            return run_to_its_end(hosts, options.command)
+    except KeyboardInterrupt:  # before or after the command
+        return 128 + signal.SIGINT
 
 
 if __name__ == "__main__":
