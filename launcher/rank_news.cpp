@@ -40,7 +40,9 @@ std::vector<RankNews::Item> RankNews::note(const std::vector<RankEnd>& together)
             continue;
         }
         ++count;
-        news.push_back({end.rank, base::encode({well ? Kind::ended_well : Kind::failed, end.rank, describe(end)})});
+        // Who ended because the job was aborted is not what the others are to read of, but why it was.
+        const std::string text = end.abort_reason.empty() ? describe(end) : end.abort_reason;
+        news.push_back({end.rank, base::encode({well ? Kind::ended_well : Kind::failed, end.rank, text})});
     }
     told_.insert(told_.end(), news.begin(), news.end());
     return news;

@@ -256,6 +256,9 @@ void Engine::fail_after_abort() {
     quarantine_();
     const Status reason = control_.abort.reason();
     failed_with_ = {reason.code(), reason.message() + late};
+    if (launcher_ != nullptr) {
+        launcher_->report_abort(reason.message());  // before the program knows, and may end
+    }
     sets_.fail_all(failed_with_);
     failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
     event_.notify();
@@ -576,8 +579,8 @@ std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
         return std::nullopt;
     }
     const auto standing = [this] {
-        // seq_cst and acquire: both were written before the other rank could end because of them, and its end came to
-        // us through the kernel.
+        // acquire; partners: the release in Runtime::shutdown(), and who reads the end of the log. Where another rank's
+        // orderly end came of this rank's shutdown, both were written before it, and the word came through the kernel.
         const auto state = static_cast<base::RankState>(block_.state.load(std::memory_order_acquire));
         return sets_.are_closed()                  ? Standing::closed
                : state == base::RankState::running ? Standing::running

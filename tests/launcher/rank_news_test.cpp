@@ -51,6 +51,7 @@ TEST_CASE("of ends that are seen together the likely cause is told first", "[uni
     RankNews news;
     const auto told = news.note({exited(0, 0), echo, by_mpirun, exited(1, 3), killed(2, SIGSEGV)});
     CHECK(ranks_of(told) == std::vector<int>{2, 1, 4, 5, 0});
+    CHECK(word_of(told[2]).text == "rank 2 was killed");
 }
 
 TEST_CASE("a large job that ends is no flood", "[unit]") {
