@@ -42,7 +42,8 @@ std::string RankLine::take_abort_reason() const {
     std::array<char, base::kMostLauncherWord + 1> buffer;
     while (own_end_.is_open()) {
         const ssize_t got = ::recv(own_end_.value(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR) {
+        // A program that ends with words unread resets the connection. That is reported once, before what it has said.
+        if (got < 0 && (errno == EINTR || errno == ECONNRESET)) {
             continue;
         }
         if (got <= 0) {

@@ -141,7 +141,9 @@ Reception receive_message(int socket, ReceivedMessage& received) {
     header.msg_controllen = control.bytes.size();
     const ssize_t got = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0) {
-        return errno == EAGAIN || errno == EINTR ? Reception::nothing_yet : Reception::closed;
+        // The other end has closed with something of ours unread: said once, before what it had sent.
+        const bool more_may_come = errno == EAGAIN || errno == EINTR || errno == ECONNRESET;
+        return more_may_come ? Reception::nothing_yet : Reception::closed;
     }
     take_fds(header, received.fds);
     const auto bytes = static_cast<std::size_t>(got);

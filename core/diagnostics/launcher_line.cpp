@@ -100,7 +100,9 @@ void LauncherLine::read(std::int64_t now_ns) {
     std::array<char, base::kMostLauncherWord + 1> buffer;
     while (socket_.is_open()) {
         const ssize_t got = ::recv(socket_.value(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR) {
+        // A launcher that ends with a word of ours unread resets the connection. That is reported once, before what it
+        // has said.
+        if (got < 0 && (errno == EINTR || errno == ECONNRESET)) {
             continue;
         }
         if (got < 0 && errno == EAGAIN) {

@@ -21,14 +21,6 @@ base::UniqueFd open_pidfd(std::int32_t pid) {
     return base::UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
 }
 
-/// Without a pidfd. A number that belongs to another process now counts as ended.
-bool has_ended(std::int32_t pid, std::uint64_t process_start) {
-    if (const std::optional<ProcessStatus> status = read_process_status(pid)) {
-        return status->has_ended() || status->start_time != process_start;
-    }
-    return kill(pid, 0) != 0 && errno == ESRCH;
-}
-
 /// Text of another process for a one-line message.
 std::string in_one_line(std::string text) {
     std::replace_if(
@@ -133,7 +125,7 @@ void Liveness::look_at_descriptors() {
 void Liveness::look_at_proc() {
     for (std::uint32_t index = 0; index < members_; ++index) {
         const Member& member = watched_[index];
-        if (member.watch == Watch::by_proc && has_ended(member.pid, member.process_start)) {
+        if (member.watch == Watch::by_proc && process_has_ended(member.pid, member.process_start)) {
             found_ended(index);
         }
     }

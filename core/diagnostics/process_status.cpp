@@ -3,8 +3,10 @@
 #include "core/diagnostics/process_status.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/files.hpp"
 #include "base/numbers.hpp"
@@ -57,6 +59,13 @@ std::optional<ProcessStatus> read_process_status(std::int32_t pid) {
 std::uint64_t process_start_time(std::int32_t pid) {
     const std::optional<ProcessStatus> status = read_process_status(pid);
     return status ? status->start_time : 0;
+}
+
+bool process_has_ended(std::int32_t pid, std::uint64_t start_time) {
+    if (const std::optional<ProcessStatus> status = read_process_status(pid)) {
+        return status->has_ended() || status->start_time != start_time;
+    }
+    return kill(pid, 0) != 0 && errno == ESRCH;
 }
 
 std::string_view describe_process_state(char state) {

@@ -28,6 +28,10 @@ struct ProcessStatus {
 /// 0 where there is no such process or no /proc.
 [[nodiscard]] std::uint64_t process_start_time(std::int32_t pid);
 
+/// The process that had this number and this start time has ended: all of its threads. Where the number belongs to
+/// another process now, it has.
+[[nodiscard]] bool process_has_ended(std::int32_t pid, std::uint64_t start_time);
+
 /// For people: 'S' → "sleeping".
 [[nodiscard]] std::string_view describe_process_state(char state);
 

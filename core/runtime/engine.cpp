@@ -4,12 +4,14 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <system_error>
 
 #include "base/clock.hpp"
 #include "base/floating_point.hpp"
+#include "core/diagnostics/process_status.hpp"
 
 namespace rueda::core {
 namespace {
@@ -57,8 +59,7 @@ std::chrono::nanoseconds nanoseconds_of(double seconds) {
 
 Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
                const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores, std::string host,
-               LauncherLine* launcher,
-               std::function<void()> quarantine)
+               LauncherLine* launcher, std::function<void()> quarantine)
     : control_(arena->control()),
       arena_(std::move(arena)),
       block_(control_.ranks[arena_->rank()]),
@@ -237,10 +238,7 @@ void Engine::fail_after_abort() {
     const auto deadline = Clock::now() + abort_grace_;
     const auto somebody_writes = [this] {
         for (std::uint32_t member = 0; member < members_; ++member) {
-            const base::RankBlock& other = control_.ranks[member];
-            const auto state = static_cast<base::RankState>(other.state.load(std::memory_order_acquire));
-            if (other.left_batches.load(std::memory_order_acquire) == 0 && state != base::RankState::left &&
-                state != base::RankState::dead) {
+            if (may_write(member)) {
                 return true;
             }
         }
@@ -262,6 +260,22 @@ void Engine::fail_after_abort() {
     sets_.fail_all(failed_with_);
     failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
     event_.notify();
+}
+
+/// After an abort: it has neither left its batches nor the job, and lives. Who raised the abort may have seen the
+/// consequence of a death before anybody has seen the death itself: a broken connection to another host.
+bool Engine::may_write(std::uint32_t member) const {
+    const base::RankBlock& other = control_.ranks[member];
+    const auto state = static_cast<base::RankState>(other.state.load(std::memory_order_acquire));
+    if (other.left_batches.load(std::memory_order_acquire) != 0 || state == base::RankState::left ||
+        state == base::RankState::dead) {
+        return false;
+    }
+    const std::int32_t pid = other.pid.load(std::memory_order_acquire);
+    const std::uint64_t start = other.process_start.load(std::memory_order_acquire);
+    // Without a usable /proc on either side the number may mean somebody else here.
+    const bool is_known = start != 0 && process_start_time(getpid()) != 0;
+    return pid == getpid() || !is_known || !process_has_ended(pid, start);
 }
 
 /// Turns the crank until `done`, a deadline, or for ever. The crank is held.

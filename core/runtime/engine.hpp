@@ -35,7 +35,8 @@ namespace rueda::core {
 class Engine {
 public:
     /// `cores`: that the ranks of this host have together.
-    /// `pending`: see ProcessSet. `host`: its name, where the job has several. `launcher` may be null; it outlives this.
+    /// `pending`: see ProcessSet. `host`: its name, where the job has several. `launcher` may be null; it outlives
+    /// this.
     Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
            const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores, std::string host,
            LauncherLine* launcher, std::function<void()> quarantine);
@@ -111,6 +112,7 @@ private:
     void make_changes();
     void ring_everybody();
     void fail_after_abort();
+    [[nodiscard]] bool may_write(std::uint32_t member) const;
     void leave();
     template <class Done>
     void wait_for_crank(Done&& done);

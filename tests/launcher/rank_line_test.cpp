@@ -56,6 +56,11 @@ TEST_CASE("the last reason of an abort counts, and nothing that is none", "[unit
     say(line.child_fd(), base::encode({Kind::aborted, 1, "rank 2 was killed"}));
     CHECK(line.take_abort_reason() == "rank 2 was killed");
     CHECK(line.take_abort_reason().empty());
+    // A program that has ended without reading what it was told has said what it has said.
+    say(line.child_fd(), base::encode({Kind::aborted, 1, "its last words"}));
+    line.tell("a word that nobody reads");
+    line.close_child_end();
+    CHECK(line.take_abort_reason() == "its last words");
 }
 
 TEST_CASE("a program that does not read, or has gone, holds nobody up", "[unit]") {
@@ -87,6 +92,18 @@ TEST_CASE("a message brings a text with it, whole or not at all", "[unit]") {
     REQUIRE(receive_message(right.value(), received) == Reception::message);
     CHECK(received.text == std::string(kMostMessageText, 'x'));
     CHECK(receive_message(right.value(), received) == Reception::nothing_yet);
+    // What was sent before the other end was closed is heard, whatever that had not read.
+    std::array<int, 2> others{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, others.data()) == 0);
+    base::UniqueFd leaving(others[0]);
+    const base::UniqueFd staying(others[1]);
+    REQUIRE(send_message(staying.value(), SupervisorWord::deliver, 15).is_ok());
+    REQUIRE(send_message(leaving.value(), SupervisorWord::ended, 256).is_ok());
+    leaving.reset();
+    CHECK(receive_message(staying.value(), received) == Reception::nothing_yet);
+    REQUIRE(receive_message(staying.value(), received) == Reception::message);
+    CHECK(received.message.value == 256);
+    CHECK(receive_message(staying.value(), received) == Reception::closed);
     // Longer than any of ours.
     SupervisorMessage message;
     say(left.value(), std::string(reinterpret_cast<const char*>(&message), sizeof message) + std::string(2000, 'x'));

@@ -103,6 +103,15 @@ TEST_CASE("words are heard, kept, and none is about this rank") {
     CHECK(line.word_about(1) == "rank 1 fell over it");
 }
 
+TEST_CASE("a launcher that has gone without reading has told what it has told") {
+    Ends ends;
+    LauncherLine line(std::move(ends.rank), 0, 2);
+    line.report_abort("nobody reads this");
+    ends.say(Kind::failed, 1, "rank 1 was killed");
+    ends.launcher.reset();
+    CHECK(cause_of(line) == "rank 1 was killed");
+}
+
 TEST_CASE("a standing is asked for after the words were read") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 2);

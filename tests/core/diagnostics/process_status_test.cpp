@@ -57,15 +57,21 @@ TEST_CASE("of real processes") {
     CHECK(process_start_time(getpid()) == own->start_time);
 
     test::Child child;
-    CHECK(process_start_time(child.pid()) >= own->start_time);
+    const std::uint64_t start = process_start_time(child.pid());
+    CHECK(start >= own->start_time);
+    CHECK_FALSE(process_has_ended(child.pid(), start));
+    CHECK(process_has_ended(child.pid(), start + 1));  // the number was another process'
     child.stop();
     CHECK(read_process_status(child.pid())->state == 'T');
+    CHECK_FALSE(process_has_ended(child.pid(), start));
     child.kill_without_reaping();
     CHECK(read_process_status(child.pid())->state == 'Z');
+    CHECK(process_has_ended(child.pid(), start));
     const pid_t pid = child.pid();
     child.kill_and_reap();
     CHECK_FALSE(read_process_status(pid));
     CHECK(process_start_time(pid) == 0);
+    CHECK(process_has_ended(pid, start));
 }
 
 TEST_CASE("process states have names") {
