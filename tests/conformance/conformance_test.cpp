@@ -49,8 +49,8 @@ void check_suite_by_nodes(RanksAs as) {
 
 /// One rank a host, several, unequal numbers, and ranks dealt out in turns; enough hosts for two levels of the tree.
 void check_suite_on_hosts() {
-    const Layout layout = GENERATE("ab", "aabb", "abab", "abbccc", "abcdefghijk");
-    const bool tiny = GENERATE(false, true);
+    const auto [layout, tiny] = GENERATE(table<Layout, bool>(
+        {{"ab", false}, {"ab", true}, {"aabb", false}, {"abab", true}, {"abbccc", true}, {"abcdefghijk", false}}));
     const RanksResult result =
         run_suite(static_cast<int>(layout.size()), tiny ? tiny_config() : test_config(), RanksAs::threads, layout);
     INFO(layout << ", " << (tiny ? "tiny" : "usual") << " settings\n" << result.text());
@@ -80,9 +80,8 @@ RanksResult run_suite_in_two_sets(int size, const base::Config& config, RanksAs 
 }
 
 void check_suite_in_two_sets(RanksAs as) {
-    const int size = GENERATE(2, 4);
-    const RanksResult result = run_suite_in_two_sets(size, size == 2 ? test_config() : tiny_config(), as);
-    INFO(size << " ranks\n" << result.text());
+    const RanksResult result = run_suite_in_two_sets(3, test_config(), as);
+    INFO(result.text());
     CHECK(result.passed());
 }
 
@@ -94,12 +93,9 @@ TEST_CASE("conformance in a process set beside the world with ranks as processes
     check_suite_in_two_sets(RanksAs::processes);
 }
 
-/// The set is on two hosts, on two of unequal size, and on one.
 TEST_CASE("conformance in a process set of several hosts beside the world", "[threads][hosts]") {
-    const Layout layout = GENERATE("abb", "aabb", "aab");
-    const RanksResult result =
-        run_suite_in_two_sets(static_cast<int>(layout.size()), tiny_config(), RanksAs::threads, layout);
-    INFO(layout << "\n" << result.text());
+    const RanksResult result = run_suite_in_two_sets(4, tiny_config(), RanksAs::threads, "aabb");
+    INFO(result.text());
     CHECK(result.passed());
 }
 
