@@ -106,10 +106,13 @@ public:
     }
     /// A line of ruedarun's own on standard error.
     void say(std::string_view line);
-    /// How many lines of the ranks have gone to standard error.
-    [[nodiscard]] std::size_t error_lines_of_ranks() const { return error_.lines() - own_lines_; }
+    /// Grows with everything on standard error that is not ruedarun's: lines of the ranks, texts of mpirun.
+    [[nodiscard]] std::size_t foreign_errors() const { return error_.lines() - own_lines_ + passed_on_; }
     /// Text of another program (mpirun) for standard error, as it is.
-    void pass_on_error(std::string_view bytes) { error_.put_bytes(bytes); }
+    void pass_on_error(std::string_view bytes) {
+        ++passed_on_;
+        error_.put_bytes(bytes);
+    }
 
     void add_to(PollSet& set);
     /// Takes what the rank has written until now, so that its last words stand before the line about its end.
@@ -129,6 +132,7 @@ private:
     OutputSink output_;
     OutputSink error_;
     std::size_t own_lines_ = 0;
+    std::size_t passed_on_ = 0;
     std::vector<RankDescriptors> files_;                             ///< by rank, until they are handed out
     std::vector<std::vector<std::unique_ptr<RankStream>>> streams_;  ///< by rank
 };

@@ -209,14 +209,14 @@ private:
         }
         if (!impatient_) {  // else the line about the user's signal has been said
             output_.say(describe(*outcome_.cause()) + (group_->running().empty() ? "" : "; ending the job"));
-            errors_before_cause_ = output_.error_lines_of_ranks();
+            errors_before_cause_ = output_.foreign_errors();
         }
         ending_.rank_failed(Clock::now());
     }
 
-    /// The last line is the cause, not the last of its echoes: what the other ranks said about it since.
+    /// The last line is the cause, not the last of its echoes: what the other ranks, and mpirun, said about it since.
     void repeat_cause() {
-        if (errors_before_cause_ && output_.error_lines_of_ranks() > *errors_before_cause_) {
+        if (errors_before_cause_ && output_.foreign_errors() > *errors_before_cause_) {
             output_.say("the job failed because " + describe(*outcome_.cause()));
         }
     }
@@ -283,7 +283,7 @@ private:
     bool leaving_ = false;
     bool cause_told_ = false;
     std::optional<Clock::time_point> settle_at_;
-    std::optional<std::size_t> errors_before_cause_;  ///< lines that ranks had written when the cause was told
+    std::optional<std::size_t> errors_before_cause_;  ///< foreign_errors() when the cause was told
 };
 
 }  // namespace

@@ -52,8 +52,9 @@ struct HeardWord {
 class LauncherLine {
 public:
     /// How long a failure that was seen otherwise waits for the launcher's word about it. ruedarun hears of an end
-    /// within a millisecond of the same host, of another one within the time of a message.
-    static constexpr std::chrono::milliseconds kMoment{100};
+    /// within a millisecond on the same host, of another one within the time of a message; but where more wants to run
+    /// than there are cores, 100 ms were too little now and then (once in some thirty deaths).
+    static constexpr std::chrono::milliseconds kMoment{200};
 
     [[nodiscard]] static std::unique_ptr<LauncherLine> open(const base::EnvironmentLookup& environment);
     /// Of an open socket; tests. Not open: no launcher.

@@ -115,8 +115,7 @@ void check_lie(int size, Kind kind, std::int64_t rows, const Announced& announce
             for (int rank = 0; rank + 1 < size; ++rank) {
                 const RankOutcome& survivor = result.ranks[static_cast<std::size_t>(rank)];
                 CHECK(survivor.value("code") == "Internal");
-                CHECK(survivor.value("text") ==
-                      "tensor 'lie': tensor 'lie': rank " + std::to_string(size - 1) + expected);
+                CHECK(survivor.value("text") == "tensor 'lie': rank " + std::to_string(size - 1) + expected);
             }
         }
     }
