@@ -57,13 +57,13 @@ Result<PendingPointer> started(F&& start) {
 
 TensorView view_of(const Tensor& tensor) { return {tensor.data, tensor.dtype, Shape(std::span(tensor.shape))}; }
 
-AllreduceOptions options_of(const Reduce& reduce) {
-    return {.op = reduce.op, .prescale = reduce.prescale, .postscale = reduce.postscale};
-}
-
 }  // namespace
 
-PublicClient::PublicClient() : rank_(rueda::rank()), size_(rueda::size()), local_size_(rueda::local_size()) {}
+PublicClient::PublicClient(ProcessSet set) : set_(set), rank_(set.rank()), size_(set.size()) {}
+
+AllreduceOptions PublicClient::options_of(const Reduce& reduce) const {
+    return {.op = reduce.op, .prescale = reduce.prescale, .postscale = reduce.postscale, .process_set = set_};
+}
 
 Result<PendingPointer> PublicClient::start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
                                                      const Reduce& reduce) {
@@ -80,22 +80,22 @@ Result<PendingPointer> PublicClient::start_group(const std::string& name, const 
 }
 
 Result<PendingPointer> PublicClient::start_broadcast(const std::string& name, const Tensor& tensor, int root) {
-    return started([&] { return broadcast_async(name, view_of(tensor), root); });
+    return started([&] { return broadcast_async(name, view_of(tensor), root, options()); });
 }
 
 Result<PendingPointer> PublicClient::start_allgather(const std::string& name, const Tensor& in, const Tensor* out) {
     return started([&] {
-        return out != nullptr ? allgather_into_async(name, view_of(in), view_of(*out))
-                              : allgather_async(name, view_of(in));
+        return out != nullptr ? allgather_into_async(name, view_of(in), view_of(*out), options())
+                              : allgather_async(name, view_of(in), options());
     });
 }
 
 Result<PendingPointer> PublicClient::allgather(const std::string& name, const Tensor& in, const Tensor* out) {
     return started([&] {
         if (out == nullptr) {
-            return rueda::allgather(name, view_of(in));
+            return rueda::allgather(name, view_of(in), options());
         }
-        allgather_into(name, view_of(in), view_of(*out));
+        allgather_into(name, view_of(in), view_of(*out), options());
         return Handle();
     });
 }
@@ -112,10 +112,11 @@ Result<PendingPointer> PublicClient::start_alltoall(const std::string& name, con
                                                     const Tensor* out) {
     return started([&] {
         if (out != nullptr) {
-            return splits.has_value() ? alltoall_into_async(name, view_of(in), view_of(*out), *splits)
-                                      : alltoall_into_async(name, view_of(in), view_of(*out));
+            return splits.has_value() ? alltoall_into_async(name, view_of(in), view_of(*out), *splits, options())
+                                      : alltoall_into_async(name, view_of(in), view_of(*out), options());
         }
-        return splits.has_value() ? alltoall_async(name, view_of(in), *splits) : alltoall_async(name, view_of(in));
+        return splits.has_value() ? alltoall_async(name, view_of(in), *splits, options())
+                                  : alltoall_async(name, view_of(in), options());
     });
 }
 
@@ -123,13 +124,13 @@ Result<PendingPointer> PublicClient::alltoall(const std::string& name, const Ten
                                               const Tensor* out) {
     return started([&] {
         if (out == nullptr) {
-            return splits.has_value() ? rueda::alltoall(name, view_of(in), *splits)
-                                      : rueda::alltoall(name, view_of(in));
+            return splits.has_value() ? rueda::alltoall(name, view_of(in), *splits, options())
+                                      : rueda::alltoall(name, view_of(in), options());
         }
         if (splits.has_value()) {
-            alltoall_into(name, view_of(in), view_of(*out), *splits);
+            alltoall_into(name, view_of(in), view_of(*out), *splits, options());
         } else {
-            alltoall_into(name, view_of(in), view_of(*out));
+            alltoall_into(name, view_of(in), view_of(*out), options());
         }
         return Handle();
     });
@@ -140,7 +141,7 @@ Status PublicClient::allreduce(const std::string& name, const Tensor& in, const 
 }
 
 Status PublicClient::broadcast(const std::string& name, const Tensor& tensor, int root) {
-    return status_of([&] { rueda::broadcast(name, view_of(tensor), root); });
+    return status_of([&] { rueda::broadcast(name, view_of(tensor), root, options()); });
 }
 
 Status PublicClient::reducescatter(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) {
@@ -148,7 +149,7 @@ Status PublicClient::reducescatter(const std::string& name, const Tensor& in, co
 }
 
 Status PublicClient::barrier() {
-    return status_of([] { rueda::barrier(); });
+    return status_of([&] { rueda::barrier(options()); });
 }
 
 Result<void*> PublicClient::allocate(std::size_t bytes) {

@@ -2,19 +2,20 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include "rueda/rueda.hpp"
 #include "tests/conformance/client.hpp"
 
 namespace rueda::tests {
 
-/// Over the public C++ interface, as a user's program: rueda::init() has been called, and its settings are those of the
-/// environment.
+/// Over the public C++ interface, in the world or in a process set whose ranks begin with rank 0 of the job: as a
+/// user's program: rueda::init() has been called, and its settings are those of the environment.
 class PublicClient : public Client {
 public:
-    PublicClient();
+    explicit PublicClient(ProcessSet set = world());
 
     [[nodiscard]] int rank() const override { return rank_; }
     [[nodiscard]] int size() const override { return size_; }
-    [[nodiscard]] int local_size() const override { return local_size_; }
+    [[nodiscard]] int local_size() const override { return rueda::local_size(); }
     Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
                                            const Reduce& reduce) override;
     Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
@@ -39,9 +40,12 @@ public:
     Status shutdown() override;
 
 private:
+    [[nodiscard]] AllreduceOptions options_of(const Reduce& reduce) const;
+    [[nodiscard]] Options options() const { return {set_}; }
+
+    ProcessSet set_;
     int rank_;
     int size_;
-    int local_size_;
 };
 
 }  // namespace rueda::tests
