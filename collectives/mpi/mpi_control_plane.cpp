@@ -470,7 +470,10 @@ Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiC
     }
     OpenedMpi opened;
     auto plane = std::make_unique<MpiControlPlane>(std::move(mpi), options, chunk_bytes);
-    RUEDA_RETURN_IF_FAILED(plane->open());
+    if (Status status = plane->open(); !status.is_ok()) {
+        owner = Ownership();  // as after any failure, nobody finalises it
+        return status;
+    }
     opened.control_plane = std::move(plane);
     if (level.value() == MPI_THREAD_SERIALIZED) {
         opened.notice =

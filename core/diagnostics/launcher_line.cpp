@@ -27,6 +27,9 @@ constexpr std::int64_t kJoiningPatience = 100 * kMillisecond;
 /// For a shutdown to get through after its last rank has announced it: a message through the tree of the hosts.
 constexpr std::int64_t kShutdownPatience = 1000 * kMillisecond;
 
+/// A launcher reads when the rank ends.
+constexpr std::size_t kMostReports = 8;
+
 /// ruedarun sends sixteen at most; a launcher that sends more is not ours.
 constexpr std::size_t kMostWords = 64;
 
@@ -157,9 +160,11 @@ std::optional<std::string> LauncherLine::word_of_failure() {
 
 void LauncherLine::report_abort(std::string_view reason) {
     const std::lock_guard lock(mutex_);
-    if (!socket_.is_open() || std::exchange(has_reported_, true)) {
+    if (!socket_.is_open() || reported_.size() == kMostReports ||
+        (!reported_.empty() && reason.find(reported_.back()) != std::string_view::npos)) {
         return;
     }
+    reported_.emplace_back(reason);
     const std::string word = base::encode({Kind::aborted, rank_, std::string(reason)});
     // Lost where the launcher does not read: it then takes this rank's end for one like any other.
     static_cast<void>(::send(socket_.value(), word.data(), word.size(), MSG_DONTWAIT | MSG_NOSIGNAL));

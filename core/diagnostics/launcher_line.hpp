@@ -80,7 +80,7 @@ public:
     [[nodiscard]] std::optional<std::string> word_of_failure();
 
     /// Tells the launcher why the program was told that the job is aborted, so that its end is not taken for the cause.
-    /// The first time counts.
+    /// The last time counts; what only says the same of a tensor is not told again, and nothing after a few reasons.
     void report_abort(std::string_view reason);
 
 private:
@@ -94,7 +94,7 @@ private:
     std::int32_t rank_ = 0;
     std::int32_t ranks_ = 0;
     std::string notice_;
-    bool has_reported_ = false;
+    std::vector<std::string> reported_;
 };
 
 }  // namespace rueda::core

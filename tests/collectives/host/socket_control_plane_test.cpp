@@ -102,6 +102,49 @@ TEST_CASE("ranks meet by an abstract socket and exchange messages", "[processes]
     }
 }
 
+TEST_CASE("a start that somebody knows to be in vain ends at once, on every rank that waits", "[processes]") {
+    const std::string name = tests::fresh_socket_name();
+    const auto ends = run_processes(3, [&](int rank) -> std::string {
+        if (rank == 2) {
+            return "does not come";
+        }
+        SocketControlPlaneOptions options = options_for(name, rank, 3);
+        const auto begin = std::chrono::steady_clock::now();
+        options.interruption = [&](int own, int size) {
+            const bool is_time = std::chrono::steady_clock::now() > begin + 100ms;
+            return is_time ? failure(ErrorCode::aborted, "rank 2 is gone, says {} of {}", own, size) : Status();
+        };
+        const std::string end = with_plane(options, barrier_of);
+        const bool in_time = std::chrono::steady_clock::now() < begin + 5s;
+        return in_time ? end : "late";
+    });
+    // Whoever is first tells the other one.
+    CHECK(ends[0].find("Aborted") != std::string::npos);
+    CHECK(ends[1].find("Aborted") != std::string::npos);
+    CHECK((ends[0] + ends[1]).find("rank 2 is gone, says") != std::string::npos);
+}
+
+TEST_CASE("so does an operation, and what has come counts first", "[processes]") {
+    const std::string name = tests::fresh_socket_name();
+    const auto ends = run_processes(2, [&](int rank) {
+        SocketControlPlaneOptions options = options_for(name, rank, 2);
+        bool is_in_vain = false;
+        options.interruption = [&](int, int) { return is_in_vain ? failure(ErrorCode::aborted, "in vain") : Status(); };
+        return with_plane(options, [&](ControlPlane& plane) -> std::string {
+            if (!plane.barrier().is_ok()) {
+                return "the first barrier failed";
+            }
+            is_in_vain = rank == 0;
+            if (rank == 1) {
+                std::this_thread::sleep_for(300ms);  // longer than rank 0 has patience
+            }
+            return barrier_of(plane);
+        });
+    });
+    CHECK(ends[0].find("in vain") != std::string::npos);
+    CHECK(ends[1].find("in vain") != std::string::npos);
+}
+
 TEST_CASE("ranks meet by a path, which is private and gone as soon as all have come", "[processes]") {
     const tests::PrivateFolder folder;
     const std::string path = folder.path() + "/meet";

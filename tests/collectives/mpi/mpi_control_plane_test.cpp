@@ -4,6 +4,8 @@
 #include "collectives/mpi/mpi_control_plane.hpp"
 
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <vector>
 
 #include "tests/collectives/mpi/stand_in_mpi.hpp"
 #include "tests/collectives/plane_checks.hpp"
@@ -29,6 +31,26 @@ TEST_CASE("who initialises MPI finalises it", "[unit]") {
     opened.value().control_plane->close(false);
     opened.value().control_plane->close(false);
     CHECK(mpi->diary == "init dup release free finalize ");
+}
+
+TEST_CASE("a start that somebody knows to be in vain ends at once, before the call that cannot be left", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    mpi->answers = false;
+    mpi->own_rank = 1;
+    mpi->job_size = 3;
+    MpiControlPlaneOptions options = in_time(10s);
+    std::vector<int> asked;
+    options.interruption = [&](int rank, int size) {
+        asked.insert(asked.end(), {rank, size});
+        return asked.size() > 4 ? failure(ErrorCode::aborted, "rank 2 is gone") : Status();
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    const auto opened = open_mpi_control_plane(mpi, options);
+    CHECK(opened.status().code() == ErrorCode::aborted);
+    CHECK(opened.status().message() == "rank 2 is gone");
+    CHECK(asked == std::vector<int>{1, 3, 1, 3, 1, 3});
+    CHECK(std::chrono::steady_clock::now() - begin < 5s);
+    CHECK(mpi->diary == "init ");  // neither duplicated nor finalised
 }
 
 TEST_CASE("somebody else's MPI is left as it was", "[unit]") {

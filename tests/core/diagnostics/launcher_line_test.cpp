@@ -158,17 +158,25 @@ TEST_CASE("what is no word of a launcher ends the listening") {
     }
 }
 
-TEST_CASE("an abort is reported once") {
+TEST_CASE("an abort is reported once, and another one as well") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 2, 3);
     line.report_abort("rank 1 was killed");
-    line.report_abort("and so on");
+    line.report_abort("tensor 'a': rank 1 was killed");
     const Result<LauncherWord> word = base::parse_launcher_word(ends.hear());
     REQUIRE(word.is_ok());
     CHECK(word.value().kind == Kind::aborted);
     CHECK(word.value().rank == 2);
     CHECK(word.value().text == "rank 1 was killed");
     CHECK(ends.hear().empty());
+    for (int i = 0; i < 100; ++i) {
+        line.report_abort(fmt::format("reason {}", i));
+    }
+    int heard = 0;
+    while (!ends.hear().empty()) {
+        ++heard;
+    }
+    CHECK(heard == 7);
 }
 
 TEST_CASE("without a launcher there is nothing to hear and nothing to wait for") {
