@@ -13,6 +13,10 @@ set_target_properties(
              VERSION ${PROJECT_VERSION}
              SOVERSION ${PROJECT_VERSION_MAJOR}
              LINK_DEPENDS "${RUEDA_SYMBOLS}")
+# A wheel holds no links, so there the file has the name that programs look for.
+if(SKBUILD)
+  set_target_properties(rueda PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
+endif()
 # Whole archives, as nothing inside the library calls its own front doors. An override, since one room also brings the other.
 set_property(TARGET rueda PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,rueda_core,rueda_training")
 target_link_libraries(rueda PRIVATE rueda_core rueda_training ${CMAKE_DL_LIBS})

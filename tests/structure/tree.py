@@ -14,6 +14,7 @@ ROOMS = {
     "core": {"base", "ops", "collectives"},
     "training": {"base", "ops", "collectives", "core"},
     "launcher": {"base"},
+    "python": set(),
     "include": set(),
     "examples": set(),
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "python/native/errors.hpp"
+
+#include "rueda/rueda.h"
+
+namespace rueda::python {
+namespace {
+
+// Written once by rueda/__init__.py, under the GIL, before anything can fail.
+PyObject* error_classes = nullptr;
+PyObject* adapt_function = nullptr;
+PyObject* await_function = nullptr;
+
+}  // namespace
+
+PyObject* set_hooks(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
+    if (count != 3) {
+        PyErr_Format(PyExc_TypeError, "set_hooks: %zd arguments; expected 3", count);
+        return nullptr;
+    }
+    error_classes = Ref::to(arguments[0]).release();
+    adapt_function = Ref::to(arguments[1]).release();
+    await_function = Ref::to(arguments[2]).release();
+    Py_RETURN_NONE;
+}
+
+void raise(int status, const std::string& text) {
+    // Borrowed; null, with an error set, for a status that this package does not know.
+    PyObject* const type = PyTuple_GetItem(error_classes, status - 1);
+    if (type != nullptr) {
+        // Text of the C interface may quote bytes that are no UTF-8.
+        const Ref message =
+            Ref::taken(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+        if (message) {
+            PyErr_SetObject(type, message.borrow());
+        }
+    }
+}
+
+void raise_last(int status) {
+    // The library speaks to users of C++; in Python these functions have the same names.
+    std::string text = rueda_last_error();
+    for (std::size_t at = text.find("rueda::"); at != std::string::npos; at = text.find("rueda::", at)) {
+        text.replace(at, 7, "rueda.");
+    }
+    raise(status, text);
+}
+
+PyObject* adapter() { return adapt_function; }
+PyObject* awaiter() { return await_function; }
+
+}  // namespace rueda::python

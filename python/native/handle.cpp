@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "python/native/handle.hpp"
+
+#include <cmath>
+
+#include "python/native/errors.hpp"
+
+namespace rueda::python {
+namespace {
+
+struct Handle {
+    PyObject base;  // PyObject_HEAD
+    InFlight* operation;
+};
+
+PyTypeObject* handle_type = nullptr;
+
+InFlight& operation_of(PyObject* self) { return *reinterpret_cast<Handle*>(self)->operation; }
+
+void destroy(PyObject* self) {
+    PyTypeObject* const type = Py_TYPE(self);
+    if (InFlight* const operation = reinterpret_cast<Handle*>(self)->operation) {
+        abandon(std::unique_ptr<InFlight>(operation));
+    }
+    reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/// Seconds from `timeout=…`, the only argument; -1 for None and where there is none. False with an error set.
+bool read_timeout(PyObject* const* arguments, Py_ssize_t count, PyObject* names, double& seconds) {
+    const Py_ssize_t named = names == nullptr ? 0 : PyTuple_Size(names);
+    if (count + named > 1 ||
+        (named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "timeout") != 0)) {
+        PyErr_SetString(PyExc_TypeError, "the only argument is timeout: seconds, or None");
+        return false;
+    }
+    seconds = -1;
+    if (count + named == 0 || arguments[0] == Py_None) {
+        return true;
+    }
+    seconds = PyFloat_AsDouble(arguments[0]);
+    if (PyErr_Occurred() != nullptr) {
+        return false;
+    }
+    if (std::isnan(seconds) || seconds < 0) {
+        PyErr_Format(PyExc_ValueError, "timeout is %R; expected seconds from 0, or None to wait without end",
+                     arguments[0]);
+        return false;
+    }
+    return true;
+}
+
+/// True: it has ended well. Else an error is set.
+bool wait_until_ended(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+    double seconds = -1;
+    if (!read_timeout(arguments, count, names, seconds)) {
+        return false;
+    }
+    InFlight& operation = operation_of(self);
+    const int status = operation.wait(seconds);
+    if (status == RUEDA_OK) {
+        return true;
+    }
+    operation.raise_for(status, seconds);
+    if (status != InFlight::kInterrupted && status != RUEDA_TIMEOUT) {
+        operation.give_tensors_back();
+    }
+    return false;
+}
+
+PyObject* wait(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+    if (!wait_until_ended(self, arguments, count, names)) {
+        return nullptr;
+    }
+    operation_of(self).give_tensors_back();
+    Py_RETURN_NONE;
+}
+
+PyObject* result(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+    return wait_until_ended(self, arguments, count, names) ? operation_of(self).conclude() : nullptr;
+}
+
+PyObject* poll(PyObject* self, PyObject* /*unused*/) {
+    const bool ended = operation_of(self).has_ended();
+    if (ended) {
+        operation_of(self).give_tensors_back();
+    }
+    return PyBool_FromLong(ended ? 1 : 0);
+}
+
+PyObject* wait_a_while(PyObject* self, PyObject* seconds) {
+    const double slice = PyFloat_AsDouble(seconds);
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    return PyBool_FromLong(operation_of(self).wait_a_while(slice) ? 1 : 0);
+}
+
+PyObject* await(PyObject* self) { return PyObject_CallFunctionObjArgs(awaiter(), self, static_cast<void*>(nullptr)); }
+
+PyObject* name_of(PyObject* self, void* /*closure*/) { return Ref::to(operation_of(self).name.borrow()).release(); }
+
+PyObject* show(PyObject* self) {
+    InFlight& operation = operation_of(self);
+    return PyUnicode_FromFormat("<rueda.Handle %R, %s>", operation.name.borrow(),
+                                operation.has_ended() ? "completed" : "pending");
+}
+
+template <class Function>
+PyCFunction as_method(Function* function) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+}  // namespace
+
+PyObject* make_handle_type() {
+    static PyMethodDef methods[] = {
+        {"wait", as_method(&wait), METH_FASTCALL | METH_KEYWORDS,
+         "wait(timeout=None)\n--\n\nBlock until the operation has completed; raise what it failed with."},
+        {"result", as_method(&result), METH_FASTCALL | METH_KEYWORDS,
+         "result(timeout=None)\n--\n\nWait, and return what the blocking form returns."},
+        {"poll", poll, METH_NOARGS, "poll()\n--\n\nWhether the operation has completed, well or not. Does not block."},
+        {"_wait_a_while", wait_a_while, METH_O, "Block for at most so many seconds; whether it has completed."},
+        {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Handle[T]: a handle whose result is a T."},
+        {nullptr, nullptr, 0, nullptr}};
+    static PyGetSetDef properties[] = {
+        {"name", name_of, nullptr, "The operation's name, a TensorSlot, or None.", nullptr},
+        {nullptr, nullptr, nullptr, nullptr, nullptr}};
+    static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
+                                  {Py_tp_methods, methods},
+                                  {Py_tp_getset, properties},
+                                  {Py_tp_repr, reinterpret_cast<void*>(&show)},
+                                  {Py_am_await, reinterpret_cast<void*>(&await)},
+                                  {Py_tp_doc, const_cast<char*>("The caller's end of an operation under way.")},
+                                  {0, nullptr}};
+    static PyType_Spec spec = {"rueda.Handle", sizeof(Handle), 0, Py_TPFLAGS_DEFAULT, slots};
+    handle_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+    return Ref::to(reinterpret_cast<PyObject*>(handle_type)).release();
+}
+
+PyObject* new_handle(std::unique_ptr<InFlight> operation) {
+    Ref made = Ref::taken(reinterpret_cast<PyObject* (*)(PyTypeObject*, Py_ssize_t)>(
+        PyType_GetSlot(handle_type, Py_tp_alloc))(handle_type, 0));
+    if (!made) {
+        abandon(std::move(operation));
+        return nullptr;
+    }
+    reinterpret_cast<Handle*>(made.borrow())->operation = operation.release();
+    return made.release();
+}
+
+}  // namespace rueda::python

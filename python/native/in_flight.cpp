@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "python/native/in_flight.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "python/native/errors.hpp"
+#include "python/native/tensor_view.hpp"
+
+namespace rueda::python {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long a signal's Python handler may have to wait for a blocked caller.
+constexpr double kSignalSlice = 0.1;
+
+/// Operations whose callers have let go of them. Under the GIL; never destroyed, as Python ends before static objects
+/// do.
+std::vector<std::unique_ptr<InFlight>>& abandoned() {
+    static auto* const operations = new std::vector<std::unique_ptr<InFlight>>;
+    return *operations;
+}
+
+std::string text_of(PyObject* name) {
+    const Ref shown = Ref::taken(PyObject_Str(name));
+    const char* const text = shown ? PyUnicode_AsUTF8AndSize(shown.borrow(), nullptr) : nullptr;
+    PyErr_Clear();
+    return text == nullptr || name == Py_None ? "the operation" : "'" + std::string(text) + "'";
+}
+
+/// A tuple of integers; null with an error set.
+Ref tuple_of(const std::int64_t* values, std::size_t count) {
+    Ref tuple = Ref::taken(PyTuple_New(static_cast<Py_ssize_t>(count)));
+    for (std::size_t i = 0; tuple && i < count; ++i) {
+        PyObject* const value = PyLong_FromLongLong(values[i]);
+        if (value == nullptr || PyTuple_SetItem(tuple.borrow(), static_cast<Py_ssize_t>(i), value) != 0) {
+            return {};
+        }
+    }
+    return tuple;
+}
+
+std::size_t size_of(const rueda_tensor& tensor) {
+    std::size_t bytes = bytes_of(tensor.dtype);
+    for (std::int32_t i = 0; i < tensor.ndim; ++i) {
+        bytes *= static_cast<std::size_t>(tensor.shape[i]);
+    }
+    return bytes;
+}
+
+}  // namespace
+
+int InFlight::wait(double timeout_seconds) {
+    const auto begin = Clock::now();
+    for (;;) {
+        const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
+        const double left = timeout_seconds < 0 ? kSignalSlice : std::max(timeout_seconds - passed, 0.0);
+        int status = RUEDA_OK;
+        {
+            const WithoutGil without_gil;
+            status = rueda_wait(handle.get(), std::min(left, kSignalSlice));
+        }
+        // An operation may also have ended with this status.
+        if (status != RUEDA_TIMEOUT || has_ended()) {
+            return status == RUEDA_TIMEOUT ? rueda_wait(handle.get(), 0) : status;
+        }
+        if (PyErr_CheckSignals() != 0) {
+            return kInterrupted;
+        }
+        if (timeout_seconds >= 0 && left <= kSignalSlice) {
+            return RUEDA_TIMEOUT;
+        }
+    }
+}
+
+bool InFlight::wait_a_while(double seconds) {
+    {
+        const WithoutGil without_gil;
+        rueda_wait(handle.get(), seconds);
+    }
+    return has_ended();
+}
+
+bool InFlight::has_ended() {
+    int ended = 0;
+    return rueda_poll(handle.get(), &ended) == RUEDA_OK && ended == 1;
+}
+
+void InFlight::give_tensors_back() {
+    input.give_back();
+    output.give_back();
+    group.clear();
+}
+
+PyObject* InFlight::conclude() {
+    give_tensors_back();
+    if (makes_result) {
+        Ref made = Ref::taken(call_finish());
+        if (!made) {
+            return nullptr;
+        }
+        result = std::move(made);
+        makes_result = false;
+    }
+    return Ref::to(result.borrow()).release();
+}
+
+/// (memory, shape, dtype) of an output that belongs to the operation; three times None where the caller gave its own.
+PyObject* InFlight::arguments_of_output() {
+    rueda_tensor tensor{};
+    if (rueda_handle_output(handle.get(), &tensor) != RUEDA_OK) {
+        return Py_BuildValue("(OOO)", Py_None, Py_None, Py_None);
+    }
+    const Ref shape = tuple_of(tensor.shape, static_cast<std::size_t>(tensor.ndim));
+    const Ref memory = shape ? Ref::taken(memory_of_output(handle, tensor.data, size_of(tensor))) : Ref();
+    return memory ? Py_BuildValue("(OOi)", memory.borrow(), shape.borrow(), static_cast<int>(tensor.dtype)) : nullptr;
+}
+
+PyObject* InFlight::call_finish() {
+    const Ref made = Ref::taken(arguments_of_output());
+    if (!made) {
+        return nullptr;
+    }
+    const std::int64_t* values = nullptr;
+    std::size_t count = 0;
+    // Only an alltoall has some.
+    const bool has_splits = rueda_handle_received_splits(handle.get(), &values, &count) == RUEDA_OK;
+    const Ref splits = has_splits ? tuple_of(values, count) : Ref::to(Py_None);
+    if (!splits) {
+        return nullptr;
+    }
+    return PyObject_CallFunctionObjArgs(result.borrow(), PyTuple_GetItem(made.borrow(), 0),
+                                        PyTuple_GetItem(made.borrow(), 1), PyTuple_GetItem(made.borrow(), 2),
+                                        splits.borrow(), static_cast<void*>(nullptr));
+}
+
+void InFlight::raise_for(int status, double timeout_seconds) const {
+    if (status == kInterrupted) {
+        return;
+    }
+    int ended = 0;
+    if (status == RUEDA_TIMEOUT && rueda_poll(handle.get(), &ended) == RUEDA_OK && ended == 0) {
+        std::string seconds = std::to_string(timeout_seconds);
+        seconds.erase(seconds.find_last_not_of('0') + 1);
+        seconds.erase(seconds.find_last_not_of('.') + 1);
+        raise(status, text_of(name.borrow()) + " has not completed after " + seconds + " s; it goes on");
+        return;
+    }
+    raise_last(status);
+}
+
+void abandon(std::unique_ptr<InFlight> operation) {
+    if (!operation->has_ended()) {
+        abandoned().push_back(std::move(operation));
+    }
+}
+
+void forget_ended(bool all) {
+    auto& operations = abandoned();
+    if (operations.empty()) [[likely]] {
+        return;
+    }
+    // A few at each call keep calls short; going round, every one is looked at in time.
+    static std::size_t next = 0;
+    for (std::size_t looks = all ? operations.size() : 4; looks > 0 && !operations.empty(); --looks) {
+        next = next < operations.size() ? next : 0;
+        if (operations[next]->has_ended()) {
+            // Destroying it runs Python code, which may come here again: it is out of the list before.
+            const std::unique_ptr<InFlight> ended = std::move(operations[next]);
+            operations[next] = std::move(operations.back());
+            operations.pop_back();
+        } else {
+            ++next;
+        }
+    }
+}
+
+}  // namespace rueda::python

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// An operation under way, as Python sees it: its handle, the tensors it uses, and what its result will be.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "python/native/borrowed_tensor.hpp"
+#include "python/native/memory.hpp"
+#include "python/native/python_api.hpp"
+
+namespace rueda::python {
+
+/// Threads: who holds the GIL; wait() lets go of it. Whoever calls keeps the object alive meanwhile.
+struct InFlight {
+    BorrowedTensor input;
+    BorrowedTensor output;              // not borrowed where it is the input
+    std::vector<BorrowedTensor> group;  // inputs, then the outputs that are other tensors
+    Ref name;                           // str, TensorSlot (which must live as long) or None
+    /// The result: this object, or what it returns when called with (memory, shape, dtype, received splits).
+    Ref result;
+    bool makes_result = false;
+    SharedHandle handle;
+
+    /// What wait() returns besides a status: a signal's handler raised an exception, which is set.
+    static constexpr int kInterrupted = -1;
+
+    /// Blocks until the operation has ended (its status), or `timeout_seconds` have passed (RUEDA_TIMEOUT; negative:
+    /// never). Python's signal handlers run within 100 ms.
+    [[nodiscard]] int wait(double timeout_seconds);
+    /// The same for at most about `seconds`, without a look at signals. True: it has ended.
+    [[nodiscard]] bool wait_a_while(double seconds);
+    /// Whether it has ended. Does a bit of the work if not, and does not block.
+    [[nodiscard]] bool has_ended();
+    /// The result of an operation that has ended well. A new reference; null with an error set.
+    [[nodiscard]] PyObject* conclude();
+    /// Raises for what wait() returned.
+    void raise_for(int status, double timeout_seconds) const;
+    /// It has ended: nobody uses the tensors any more.
+    void give_tensors_back();
+
+private:
+    [[nodiscard]] PyObject* call_finish();
+    [[nodiscard]] PyObject* arguments_of_output();
+};
+
+/// Lets go of an operation: at once where it has ended, else as soon as it is seen to have, by a later call of this or
+/// of forget_ended(). Its tensors stay borrowed until then.
+void abandon(std::unique_ptr<InFlight> operation);
+/// Looks at a few abandoned operations; at all of them if asked.
+void forget_ended(bool all);
+
+}  // namespace rueda::python

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// The module rueda._native: librueda's C interface for Python. What users call is Python, in python/rueda.
+#include "python/native/errors.hpp"
+#include "python/native/handle.hpp"
+#include "python/native/in_flight.hpp"
+#include "python/native/memory.hpp"
+#include "python/native/operations.hpp"
+#include "python/native/slot.hpp"
+#include "python/native/tensor_view.hpp"
+#include "rueda/rueda.h"
+
+namespace rueda::python {
+namespace {
+
+PyObject* none_or_error(int status) {
+    if (status != RUEDA_OK) {
+        raise_last(status);
+        return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
+/// Calls what may block for long.
+PyObject* without_gil(int (*function)()) {
+    int status = RUEDA_OK;
+    {
+        const WithoutGil released;
+        status = function();
+    }
+    return none_or_error(status);
+}
+
+PyObject* init(PyObject* /*module*/, PyObject* /*unused*/) { return without_gil(&rueda_init); }
+
+PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
+    PyObject* const ended = without_gil(&rueda_shutdown);
+    forget_ended(/*all=*/true);
+    return ended;
+}
+
+PyObject* is_initialized(PyObject* /*module*/, PyObject* /*unused*/) { return PyBool_FromLong(rueda_initialized()); }
+
+template <int (*read)(int*)>
+PyObject* number(PyObject* /*module*/, PyObject* /*unused*/) {
+    int value = 0;
+    if (const int status = read(&value); status != RUEDA_OK) {
+        raise_last(status);
+        return nullptr;
+    }
+    return PyLong_FromLong(value);
+}
+
+PyObject* busy_begin(PyObject* /*module*/, PyObject* what) {
+    const char* const text = PyUnicode_AsUTF8AndSize(what, nullptr);
+    return text == nullptr ? nullptr : none_or_error(rueda_busy_begin(text));
+}
+
+PyObject* busy_end(PyObject* /*module*/, PyObject* /*unused*/) { return none_or_error(rueda_busy_end()); }
+
+bool add_type(PyObject* module, const char* name, PyObject* type) {
+    // A reference goes to the module, where all goes well.
+    return type != nullptr && PyModule_AddObject(module, name, type) == 0;
+}
+
+bool fill(PyObject* module) {
+    return PyModule_AddFunctions(module, operation_functions()) == 0 &&
+           add_type(module, "Handle", make_handle_type()) && add_type(module, "Memory", make_memory_type()) &&
+           add_type(module, "TensorSlot", make_slot_type()) &&
+           add_type(module, "TensorView", make_tensor_view_type()) &&
+           PyModule_AddStringConstant(module, "version", rueda_version()) == 0;
+}
+
+PyMethodDef functions[] = {
+    {"set_hooks", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&set_hooks)), METH_FASTCALL, nullptr},
+    {"init", init, METH_NOARGS, nullptr},
+    {"shutdown", shutdown, METH_NOARGS, nullptr},
+    {"is_initialized", is_initialized, METH_NOARGS, nullptr},
+    {"rank", number<rueda_rank>, METH_NOARGS, nullptr},
+    {"size", number<rueda_size>, METH_NOARGS, nullptr},
+    {"local_rank", number<rueda_local_rank>, METH_NOARGS, nullptr},
+    {"local_size", number<rueda_local_size>, METH_NOARGS, nullptr},
+    {"cross_rank", number<rueda_cross_rank>, METH_NOARGS, nullptr},
+    {"cross_size", number<rueda_cross_size>, METH_NOARGS, nullptr},
+    {"allocate", allocate, METH_O, nullptr},
+    {"view_of_dlpack", view_of_dlpack, METH_O, nullptr},
+    {"busy_begin", busy_begin, METH_O, nullptr},
+    {"busy_end", busy_end, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "rueda._native", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace rueda::python
+
+PyMODINIT_FUNC PyInit__native() {
+    PyObject* const module = PyModule_Create(&rueda::python::definition);
+    if (module != nullptr && !rueda::python::fill(module)) {
+        Py_DECREF(module);
+        return nullptr;
+    }
+    return module;
+}

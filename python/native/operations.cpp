@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "python/native/operations.hpp"
+
+#include <memory>
+#include <vector>
+
+#include "python/native/errors.hpp"
+#include "python/native/handle.hpp"
+#include "python/native/in_flight.hpp"
+#include "python/native/slot.hpp"
+
+namespace rueda::python {
+namespace {
+
+using Operation = std::unique_ptr<InFlight>;
+/// The arguments of a call, all positional; the package's Python functions give all of them.
+using Arguments = PyObject* const*;
+
+/// Name and options of a call.
+struct Call {
+    const char* name = nullptr;
+    rueda_options options = RUEDA_OPTIONS_INIT;
+
+    /// False with an error set.
+    [[nodiscard]] bool read_name(PyObject* given) {
+        options.slot = slot_of(given);
+        if (options.slot != nullptr || given == Py_None) {
+            return true;
+        }
+        if (PyUnicode_Check(given) == 0) {
+            PyErr_Format(PyExc_TypeError, "name is %R; expected a str, a rueda.TensorSlot or None", given);
+            return false;
+        }
+        name = text_of_name(given);
+        return name != nullptr;
+    }
+    /// From (op, prescale_factor, postscale_factor).
+    [[nodiscard]] bool read_reduction(Arguments given) {
+        options.reduce_op = static_cast<std::int32_t>(PyLong_AsLong(given[0]));
+        options.prescale = PyFloat_AsDouble(given[1]);
+        options.postscale = PyFloat_AsDouble(given[2]);
+        return PyErr_Occurred() == nullptr;
+    }
+};
+
+bool has_arguments(const char* function, Py_ssize_t count, Py_ssize_t expected) {
+    if (count != expected) {
+        PyErr_Format(PyExc_TypeError, "%s: %zd arguments; expected %zd", function, count, expected);
+    }
+    return count == expected;
+}
+
+Operation new_operation(PyObject* name, PyObject* result, bool makes_result) {
+    forget_ended(/*all=*/false);
+    auto operation = std::make_unique<InFlight>();
+    operation->name = Ref::to(name);
+    operation->result = Ref::to(result);
+    operation->makes_result = makes_result;
+    return operation;
+}
+
+/// The tensors of `operation`: the second may be the first, which is an output then.
+bool borrow(InFlight& operation, PyObject* input, PyObject* output) {
+    return operation.input.borrow(input, /*writable=*/input == output) &&
+           (input == output || output == Py_None || operation.output.borrow(output, /*writable=*/true));
+}
+
+/// The output of an operation after borrow(): the input itself where it is in place.
+const rueda_tensor& output_of(const InFlight& operation, PyObject* input, PyObject* output) {
+    return input == output ? operation.input.tensor() : operation.output.tensor();
+}
+
+/// What the call of a started operation returns. `status` and `handle` are what the C function gave.
+PyObject* finish_call(Operation operation, bool blocking, int status, rueda_handle* handle) {
+    if (status != RUEDA_OK) {
+        raise_last(status);
+        return nullptr;
+    }
+    operation->handle = SharedHandle(handle, &rueda_handle_release);
+    if (!blocking) {
+        return new_handle(std::move(operation));
+    }
+    const int ended = operation->wait(-1);
+    if (ended == RUEDA_OK) {
+        return operation->conclude();
+    }
+    operation->raise_for(ended, -1);
+    if (ended == InFlight::kInterrupted) {
+        abandon(std::move(operation));
+    }
+    return nullptr;
+}
+
+/// (input, output, name, op, prescale_factor, postscale_factor, result)
+template <bool blocking>
+PyObject* allreduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    if (!has_arguments("allreduce", count, 7) || !call.read_name(given[2]) || !call.read_reduction(given + 3)) {
+        return nullptr;
+    }
+    Operation operation = new_operation(given[2], given[6], /*makes_result=*/false);
+    if (!borrow(*operation, given[0], given[1])) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const int status = rueda_allreduce_async(call.name, &operation->input.tensor(),
+                                             &output_of(*operation, given[0], given[1]), &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
+/// Borrows every tensor of the lists, and says which tensors they are. False with an error set.
+bool borrow_all(InFlight& operation, PyObject* inputs, PyObject* outputs, std::vector<rueda_tensor>& in,
+                std::vector<rueda_tensor>& out) {
+    const auto count = static_cast<std::size_t>(PyList_Size(inputs));
+    if (PyErr_Occurred() != nullptr || PyList_Size(outputs) != static_cast<Py_ssize_t>(count)) {
+        PyErr_SetString(PyExc_TypeError, "a group's inputs and outputs are two lists of the same length");
+        return false;
+    }
+    operation.group = std::vector<BorrowedTensor>(2 * count);
+    for (std::size_t i = 0; i < count; ++i) {
+        PyObject* const input = PyList_GetItem(inputs, static_cast<Py_ssize_t>(i));
+        PyObject* const output = PyList_GetItem(outputs, static_cast<Py_ssize_t>(i));
+        BorrowedTensor& first = operation.group[i];
+        BorrowedTensor& second = operation.group[count + i];
+        if (!first.borrow(input, /*writable=*/input == output) ||
+            (input != output && !second.borrow(output, /*writable=*/true))) {
+            return false;
+        }
+        in.push_back(first.tensor());
+        out.push_back(input == output ? first.tensor() : second.tensor());
+    }
+    return true;
+}
+
+/// (inputs, outputs, name, op, prescale_factor, postscale_factor, result)
+template <bool blocking>
+PyObject* grouped_allreduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    if (!has_arguments("grouped_allreduce", count, 7) || !call.read_name(given[2]) || !call.read_reduction(given + 3)) {
+        return nullptr;
+    }
+    Operation operation = new_operation(given[2], given[6], /*makes_result=*/false);
+    std::vector<rueda_tensor> in;
+    std::vector<rueda_tensor> out;
+    if (!borrow_all(*operation, given[0], given[1], in, out)) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const int status =
+        rueda_grouped_allreduce_async(call.name, in.size(), in.data(), out.data(), &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
+/// (input, output, root_rank, name, result)
+template <bool blocking>
+PyObject* broadcast(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    if (!has_arguments("broadcast", count, 5) || !call.read_name(given[3])) {
+        return nullptr;
+    }
+    const long root = PyLong_AsLong(given[2]);
+    Operation operation = new_operation(given[3], given[4], /*makes_result=*/false);
+    if (PyErr_Occurred() != nullptr || !borrow(*operation, given[0], given[1])) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const int status =
+        rueda_broadcast_async(call.name, &operation->input.tensor(), &output_of(*operation, given[0], given[1]),
+                              static_cast<int>(root), &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
+/// (input, output or None, name, result): without an output, what `result` makes of Rueda's.
+template <bool blocking>
+PyObject* allgather(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    if (!has_arguments("allgather", count, 4) || !call.read_name(given[2])) {
+        return nullptr;
+    }
+    const bool makes_result = given[1] == Py_None;
+    Operation operation = new_operation(given[2], given[3], makes_result);
+    if (!borrow(*operation, given[0], given[1])) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const rueda_tensor& input = operation->input.tensor();
+    const int status = makes_result
+                           ? rueda_allgather_async(call.name, &input, &call.options, &handle)
+                           : rueda_allgather_into_async(call.name, &input, &output_of(*operation, given[0], given[1]),
+                                                        &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
+/// (input, output or None, name, op, prescale_factor, postscale_factor, result)
+template <bool blocking>
+PyObject* reducescatter(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    if (!has_arguments("reducescatter", count, 7) || !call.read_name(given[2]) || !call.read_reduction(given + 3)) {
+        return nullptr;
+    }
+    const bool makes_result = given[1] == Py_None;
+    Operation operation = new_operation(given[2], given[6], makes_result);
+    if (!borrow(*operation, given[0], given[1])) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const int status = rueda_reducescatter_async(call.name, &operation->input.tensor(),
+                                                 makes_result ? nullptr : &output_of(*operation, given[0], given[1]),
+                                                 &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
+/// False with an error set.
+bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
+    const Ref list = Ref::taken(PySequence_List(given));
+    for (Py_ssize_t i = 0; list && i < PyList_Size(list.borrow()); ++i) {
+        // Also takes NumPy's integers, and no float.
+        splits.push_back(PyNumber_AsSsize_t(PyList_GetItem(list.borrow(), i), PyExc_OverflowError));
+        if (PyErr_Occurred() != nullptr) {
+            return false;
+        }
+    }
+    return static_cast<bool>(list);
+}
+
+/// (input, output or None, splits or None, name, result): `result` is called in both cases, for the received splits.
+template <bool blocking>
+PyObject* alltoall(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    std::vector<std::int64_t> splits;
+    if (!has_arguments("alltoall", count, 5) || !call.read_name(given[3]) ||
+        (given[2] != Py_None && !read_splits(given[2], splits))) {
+        return nullptr;
+    }
+    Operation operation = new_operation(given[3], given[4], /*makes_result=*/true);
+    if (!borrow(*operation, given[0], given[1])) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const rueda_tensor& input = operation->input.tensor();
+    // An empty list is no NULL: it is one of the wrong length.
+    const std::int64_t none = 0;
+    const std::int64_t* const rows = given[2] == Py_None ? nullptr : splits.empty() ? &none : splits.data();
+    const int status = given[1] == Py_None
+                           ? rueda_alltoall_async(call.name, &input, rows, splits.size(), &call.options, &handle)
+                           : rueda_alltoall_into_async(call.name, &input, &output_of(*operation, given[0], given[1]),
+                                                       rows, splits.size(), &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
+template <class Function>
+PyMethodDef entry(const char* name, Function* function) {
+    return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_FASTCALL, nullptr};
+}
+
+}  // namespace
+
+PyMethodDef* operation_functions() {
+    static PyMethodDef functions[] = {entry("allreduce", &allreduce<true>),
+                                      entry("allreduce_async", &allreduce<false>),
+                                      entry("grouped_allreduce", &grouped_allreduce<true>),
+                                      entry("grouped_allreduce_async", &grouped_allreduce<false>),
+                                      entry("broadcast", &broadcast<true>),
+                                      entry("broadcast_async", &broadcast<false>),
+                                      entry("allgather", &allgather<true>),
+                                      entry("allgather_async", &allgather<false>),
+                                      entry("reducescatter", &reducescatter<true>),
+                                      entry("reducescatter_async", &reducescatter<false>),
+                                      entry("alltoall", &alltoall<true>),
+                                      entry("alltoall_async", &alltoall<false>),
+                                      {nullptr, nullptr, 0, nullptr}};
+    return functions;
+}
+
+}  // namespace rueda::python

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Python's limited API of 3.10: one binary for every Python since. What 3.10 exports and only the limited API of 3.11
+// declares, the buffer protocol, is declared here (docs/design/0003-python.md).
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030a0000
+#include <Python.h>
+
+#include <cstdint>
+#include <utility>
+
+extern "C" {
+
+/// As Python's Py_buffer has been since 3.3; the stable ABI fixes it from 3.11 on.
+struct rueda_py_buffer {
+    void* buf;
+    PyObject* obj;  // the exporter; a reference
+    Py_ssize_t len;
+    Py_ssize_t itemsize;
+    int readonly;
+    int ndim;
+    char* format;
+    Py_ssize_t* shape;
+    Py_ssize_t* strides;
+    Py_ssize_t* suboffsets;
+    void* internal;
+};
+
+// NOLINTBEGIN(readability-identifier-naming): names of Python's
+PyAPI_FUNC(int) PyObject_GetBuffer(PyObject* exporter, rueda_py_buffer* view, int flags);
+PyAPI_FUNC(void) PyBuffer_Release(rueda_py_buffer* view);
+PyAPI_FUNC(int)
+    PyBuffer_FillInfo(rueda_py_buffer* view, PyObject* exporter, void* buf, Py_ssize_t len, int readonly, int flags);
+// NOLINTEND(readability-identifier-naming)
+}
+
+namespace rueda::python {
+
+// Python's PyBUF_WRITABLE, PyBUF_FORMAT, PyBUF_ND, and slot Py_bf_getbuffer.
+inline constexpr int kWritable = 0x0001;
+inline constexpr int kFormat = 0x0004;
+inline constexpr int kDimensions = 0x0008;
+inline constexpr int kGetBufferSlot = 1;
+
+static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t), "shapes of buffers are given to Rueda as they are");
+
+/// A reference to a Python object. Threads: who holds the GIL.
+class Ref {
+public:
+    Ref() = default;
+    /// Takes over a reference; null where a call failed.
+    static Ref taken(PyObject* object) { return Ref(object); }
+    /// Adds one.
+    static Ref to(PyObject* object) {
+        Py_XINCREF(object);
+        return Ref(object);
+    }
+    Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    Ref& operator=(Ref&& other) noexcept {
+        std::swap(object_, other.object_);
+        return *this;
+    }
+    Ref(const Ref&) = delete;
+    Ref& operator=(const Ref&) = delete;
+    ~Ref() { Py_XDECREF(object_); }
+
+    [[nodiscard]] PyObject* borrow() const { return object_; }
+    [[nodiscard]] PyObject* release() { return std::exchange(object_, nullptr); }
+    explicit operator bool() const { return object_ != nullptr; }
+
+private:
+    explicit Ref(PyObject* object) : object_(object) {}
+    PyObject* object_ = nullptr;
+};
+
+/// Lets other Python threads run in its scope.
+class WithoutGil {
+public:
+    WithoutGil() : state_(PyEval_SaveThread()) {}
+    ~WithoutGil() { PyEval_RestoreThread(state_); }
+    WithoutGil(const WithoutGil&) = delete;
+    WithoutGil& operator=(const WithoutGil&) = delete;
+
+private:
+    PyThreadState* state_;
+};
+
+}  // namespace rueda::python

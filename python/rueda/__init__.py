@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Rueda: data-parallel training on many processes, for NumPy arrays and what has the buffer protocol or DLPack.
+
+Example::
+
+    import numpy as np
+    import rueda
+
+    rueda.init()
+    gradient = np.full(1000, rueda.rank(), np.float32)
+    rueda.allreduce_(gradient, "gradient")  # the average over all ranks
+    rueda.shutdown()
+
+Started with ``ruedarun -np 2 python train.py``, with plain ``mpirun``, or alone.
+"""
+
+from __future__ import annotations
+
+from rueda import _native
+from rueda._awaiting import wait_in_loop as _wait_in_loop
+from rueda._collectives import (
+    allgather,
+    allgather_async,
+    allreduce,
+    allreduce_,
+    allreduce_async,
+    allreduce_async_,
+    alltoall,
+    alltoall_async,
+    barrier,
+    barrier_async,
+    broadcast,
+    broadcast_,
+    broadcast_async,
+    broadcast_async_,
+    grouped_allreduce,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    reducescatter,
+    reducescatter_async,
+)
+from rueda._lifecycle import (
+    busy,
+    cross_rank,
+    cross_size,
+    init,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    rank,
+    shutdown,
+    size,
+)
+from rueda._memory import empty
+from rueda._native import Handle, TensorSlot, TensorView
+from rueda._objects import allgather_object, broadcast_object, broadcast_parameters
+from rueda._tensors import adapt as _adapt
+from rueda.errors import (
+    BY_CODE as _ERRORS_BY_CODE,
+)
+from rueda.errors import (
+    Aborted,
+    DuplicateName,
+    HorovodInternalError,
+    Internal,
+    InvalidArgument,
+    Mismatch,
+    NotInitialized,
+    ResourceExhausted,
+    RuedaError,
+    Timeout,
+    Unsupported,
+)
+from rueda.types import Adasum, Average, DType, Max, Min, Product, ReduceOp, Sum
+
+_native.set_hooks(_ERRORS_BY_CODE, _adapt, _wait_in_loop)
+
+__version__ = _native.version
+
+__all__ = [
+    "Aborted",
+    "Adasum",
+    "Average",
+    "DType",
+    "DuplicateName",
+    "Handle",
+    "HorovodInternalError",
+    "Internal",
+    "InvalidArgument",
+    "Max",
+    "Min",
+    "Mismatch",
+    "NotInitialized",
+    "Product",
+    "ReduceOp",
+    "ResourceExhausted",
+    "RuedaError",
+    "Sum",
+    "TensorSlot",
+    "TensorView",
+    "Timeout",
+    "Unsupported",
+    "allgather",
+    "allgather_async",
+    "allgather_object",
+    "allreduce",
+    "allreduce_",
+    "allreduce_async",
+    "allreduce_async_",
+    "alltoall",
+    "alltoall_async",
+    "barrier",
+    "barrier_async",
+    "broadcast",
+    "broadcast_",
+    "broadcast_async",
+    "broadcast_async_",
+    "broadcast_object",
+    "broadcast_parameters",
+    "busy",
+    "cross_rank",
+    "cross_size",
+    "empty",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "init",
+    "is_homogeneous",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "rank",
+    "reducescatter",
+    "reducescatter_async",
+    "shutdown",
+    "size",
+]

@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The operations.
+
+Of all of them: a tensor is a NumPy array, or anything with the buffer protocol or DLPack that lies in the CPU's memory;
+its dtype is one of ``rueda.DType``. ``name`` matches the ranks' calls: each rank may start its names in any order, and
+one operation of a name may be pending on a rank. Without a name, calls match by their order. A ``TensorSlot`` in place
+of a name saves its look-up.
+
+The blocking forms let other threads run, and Python's signal handlers. The ``_async`` forms return a Handle at once:
+Rueda uses the tensors until the operation has completed, so leave them alone until then. Threads: any.
+
+Errors, of all of them: TypeError, a dtype or an object that is no tensor; InvalidArgument, what this rank alone can see
+is wrong; DuplicateName; NotInitialized; Mismatch, where the ranks disagree, on all of them; Aborted, when a rank dies.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+
+from rueda import _native
+from rueda._native import Handle, TensorSlot
+from rueda._tensors import Tensor, array_of, with_output, with_received_splits
+from rueda.types import Average, Max, ReduceOp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array: TypeAlias = NDArray[Any]
+
+Name: TypeAlias = "str | TensorSlot | None"
+T = TypeVar("T")
+
+
+def allreduce(
+    tensor: Tensor,
+    name: Name = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Array:
+    """Element i of the result is the reduction, in the order of the ranks, of element i of every rank's tensor.
+
+    Args:
+        tensor: of the same shape and dtype on every rank; only read. One that is not contiguous is copied first.
+        op: Average, Sum, Min, Max or Product. Averages of integers truncate toward zero; 16-bit floats are accumulated
+            in float32.
+        prescale_factor: every rank's tensor is multiplied by it first; at no cost.
+        postscale_factor: the result is multiplied by it last; at no cost.
+
+    Returns:
+        A new array of the same shape and dtype.
+
+    Example::
+
+        mean_loss = rueda.allreduce(loss, "loss")
+    """
+    tensor, output = with_output(tensor)
+    return _native.allreduce(tensor, output, name, op, prescale_factor, postscale_factor, output)
+
+
+def allreduce_async(
+    tensor: Tensor,
+    name: Name = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Handle[Array]:
+    """allreduce() that returns at once.
+
+    Example::
+
+        handle = rueda.allreduce_async(loss, "loss")
+        mean_loss = handle.result()
+    """
+    tensor, output = with_output(tensor)
+    return _native.allreduce_async(tensor, output, name, op, prescale_factor, postscale_factor, output)
+
+
+def allreduce_(
+    tensor: T,
+    name: Name = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> T:
+    """allreduce() in place: the fastest form. The tensor has to be contiguous and writable.
+
+    Returns:
+        The tensor itself.
+
+    Example::
+
+        rueda.allreduce_(gradient, "layer1.weight")
+    """
+    return _native.allreduce(tensor, tensor, name, op, prescale_factor, postscale_factor, tensor)
+
+
+def allreduce_async_(
+    tensor: T,
+    name: Name = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Handle[T]:
+    """allreduce_() that returns at once.
+
+    Example::
+
+        handles = [rueda.allreduce_async_(gradient, name) for name, gradient in gradients.items()]
+        for handle in handles:
+            handle.wait()
+    """
+    return _native.allreduce_async(tensor, tensor, name, op, prescale_factor, postscale_factor, tensor)
+
+
+# Groups without a name get one of so many, in turn: names that come again keep their place in the negotiation.
+_group_names = itertools.cycle(f"rueda.group.{number}" for number in range(64))
+
+
+def _outputs(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[Array]]:
+    pairs = [with_output(tensor) for tensor in tensors]
+    return [tensor for tensor, _ in pairs], [output for _, output in pairs]
+
+
+def grouped_allreduce(
+    tensors: Iterable[Tensor],
+    name: str | None = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[Array]:
+    """An allreduce of each of the tensors, with one name; either all are started or none.
+
+    Args:
+        tensors: as many on every rank, at least one; shapes and dtypes may differ within the group.
+        name: the members are called ``<name>_<i>of<count>``, from 1.
+        op, prescale_factor, postscale_factor: as of allreduce(), for all of them.
+
+    Returns:
+        A new array for each.
+
+    Example::
+
+        weight, bias = rueda.grouped_allreduce([weight, bias], "layer1")
+    """
+    inputs, outputs = _outputs(tensors)
+    name = name or next(_group_names)
+    return _native.grouped_allreduce(inputs, outputs, name, op, prescale_factor, postscale_factor, outputs)
+
+
+def grouped_allreduce_async(
+    tensors: Iterable[Tensor],
+    name: str | None = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Handle[list[Array]]:
+    """grouped_allreduce() that returns at once, one handle for all.
+
+    Example::
+
+        weight, bias = rueda.grouped_allreduce_async([weight, bias], "layer1").result()
+    """
+    inputs, outputs = _outputs(tensors)
+    name = name or next(_group_names)
+    return _native.grouped_allreduce_async(inputs, outputs, name, op, prescale_factor, postscale_factor, outputs)
+
+
+def grouped_allreduce_(
+    tensors: Iterable[T],
+    name: str | None = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[T]:
+    """grouped_allreduce() in place. Returns the tensors.
+
+    Example::
+
+        rueda.grouped_allreduce_([weight, bias], "layer1")
+    """
+    own = list(tensors)
+    name = name or next(_group_names)
+    return _native.grouped_allreduce(own, own, name, op, prescale_factor, postscale_factor, own)
+
+
+def grouped_allreduce_async_(
+    tensors: Iterable[T],
+    name: str | None = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Handle[list[T]]:
+    """grouped_allreduce_() that returns at once.
+
+    Example::
+
+        rueda.grouped_allreduce_async_([weight, bias], "layer1").wait()
+    """
+    own = list(tensors)
+    name = name or next(_group_names)
+    return _native.grouped_allreduce_async(own, own, name, op, prescale_factor, postscale_factor, own)
+
+
+def broadcast(tensor: Tensor, root_rank: int = 0, name: Name = None) -> Array:
+    """The root's tensor, on every rank.
+
+    Args:
+        tensor: of the same shape and dtype on every rank; its elements are read on the root only.
+        root_rank: whose tensor it is; the same on every rank.
+
+    Returns:
+        A new array of the same shape and dtype, on the root as well.
+
+    Example::
+
+        weights = rueda.broadcast(weights, root_rank=0, name="weights")
+    """
+    tensor, output = with_output(tensor)
+    return _native.broadcast(tensor, output, root_rank, name, output)
+
+
+def broadcast_async(tensor: Tensor, root_rank: int = 0, name: Name = None) -> Handle[Array]:
+    """broadcast() that returns at once.
+
+    Example::
+
+        weights = rueda.broadcast_async(weights, 0, "weights").result()
+    """
+    tensor, output = with_output(tensor)
+    return _native.broadcast_async(tensor, output, root_rank, name, output)
+
+
+def broadcast_(tensor: T, root_rank: int = 0, name: Name = None) -> T:
+    """broadcast() in place. The tensor has to be contiguous and writable, on the root as well.
+
+    Returns:
+        The tensor itself.
+
+    Example::
+
+        rueda.broadcast_(weights, root_rank=0, name="weights")
+    """
+    return _native.broadcast(tensor, tensor, root_rank, name, tensor)
+
+
+def broadcast_async_(tensor: T, root_rank: int = 0, name: Name = None) -> Handle[T]:
+    """broadcast_() that returns at once.
+
+    Example::
+
+        rueda.broadcast_async_(weights, 0, "weights").wait()
+    """
+    return _native.broadcast_async(tensor, tensor, root_rank, name, tensor)
+
+
+@overload
+def allgather(tensor: Tensor, name: Name = None, *, out: None = None) -> Array: ...
+@overload
+def allgather(tensor: Tensor, name: Name = None, *, out: T) -> T: ...
+def allgather(tensor: Tensor, name: Name = None, *, out: Any = None) -> Any:
+    """The ranks' tensors, one after the other along the first dimension.
+
+    Args:
+        tensor: of at least one dimension. The first may differ between ranks and be 0; the others and the dtype must
+            agree.
+        out: contiguous and writable, of all ranks' rows together; saves the memory of the result.
+
+    Returns:
+        A new array, over memory of Rueda, or ``out``.
+
+    Example::
+
+        everyones = rueda.allgather(predictions, "predictions")
+    """
+    return _native.allgather(tensor, out, name, array_of if out is None else out)
+
+
+@overload
+def allgather_async(tensor: Tensor, name: Name = None, *, out: None = None) -> Handle[Array]: ...
+@overload
+def allgather_async(tensor: Tensor, name: Name = None, *, out: T) -> Handle[T]: ...
+def allgather_async(tensor: Tensor, name: Name = None, *, out: Any = None) -> Handle[Any]:
+    """allgather() that returns at once.
+
+    Example::
+
+        everyones = rueda.allgather_async(predictions, "predictions").result()
+    """
+    return _native.allgather_async(tensor, out, name, array_of if out is None else out)
+
+
+@overload
+def reducescatter(
+    tensor: Tensor,
+    name: Name = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    out: None = None,
+) -> Array: ...
+@overload
+def reducescatter(
+    tensor: Tensor,
+    name: Name = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    out: T,
+) -> T: ...
+def reducescatter(
+    tensor: Tensor,
+    name: Name = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    out: Any = None,
+) -> Any:
+    """The reduction of an allreduce, divided along the first dimension: every rank gets its rows.
+
+    Args:
+        tensor: of at least one dimension, of the same shape and dtype on every rank.
+        op, prescale_factor, postscale_factor: as of allreduce().
+        out: contiguous and writable, of this rank's rows; their place in ``tensor``, or elsewhere.
+
+    Returns:
+        A new array, over memory of Rueda, or ``out``. Where the rows cannot be shared evenly, the first ranks get one
+        more; there may be none.
+
+    Example::
+
+        mine = rueda.reducescatter(gradient, "gradient", rueda.Sum)
+    """
+    result = array_of if out is None else out
+    return _native.reducescatter(tensor, out, name, op, prescale_factor, postscale_factor, result)
+
+
+@overload
+def reducescatter_async(
+    tensor: Tensor,
+    name: Name = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    out: None = None,
+) -> Handle[Array]: ...
+@overload
+def reducescatter_async(
+    tensor: Tensor,
+    name: Name = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    out: T,
+) -> Handle[T]: ...
+def reducescatter_async(
+    tensor: Tensor,
+    name: Name = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    out: Any = None,
+) -> Handle[Any]:
+    """reducescatter() that returns at once.
+
+    Example::
+
+        mine = rueda.reducescatter_async(gradient, "gradient").result()
+    """
+    result = array_of if out is None else out
+    return _native.reducescatter_async(tensor, out, name, op, prescale_factor, postscale_factor, result)
+
+
+@overload
+def alltoall(
+    tensor: Tensor, splits: Sequence[int] | None = None, name: Name = None, *, out: None = None
+) -> tuple[Array, Array]: ...
+@overload
+def alltoall(tensor: Tensor, splits: Sequence[int] | None = None, name: Name = None, *, out: T) -> tuple[T, Array]: ...
+def alltoall(
+    tensor: Tensor, splits: Sequence[int] | None = None, name: Name = None, *, out: Any = None
+) -> tuple[Any, Array]:
+    """Every rank has some rows for each rank.
+
+    Args:
+        tensor: of at least one dimension; all but the first and the dtype must agree between ranks.
+        splits: how many rows go to each rank, in their order; the sum is the first dimension. They may be others on
+            every rank and at every step. None: as many to each.
+        out: contiguous and writable, of the rows that come from all ranks; it does not overlap ``tensor``.
+
+    Returns:
+        (what came, in the order of the ranks; how many rows came from each, an int64 array)
+
+    Example::
+
+        received, counts = rueda.alltoall(rows, splits=[2, 0, 1], name="rows")
+    """
+    return _native.alltoall(tensor, out, splits, name, with_received_splits(out))
+
+
+@overload
+def alltoall_async(
+    tensor: Tensor, splits: Sequence[int] | None = None, name: Name = None, *, out: None = None
+) -> Handle[tuple[Array, Array]]: ...
+@overload
+def alltoall_async(
+    tensor: Tensor, splits: Sequence[int] | None = None, name: Name = None, *, out: T
+) -> Handle[tuple[T, Array]]: ...
+def alltoall_async(
+    tensor: Tensor, splits: Sequence[int] | None = None, name: Name = None, *, out: Any = None
+) -> Handle[Any]:
+    """alltoall() that returns at once.
+
+    Example::
+
+        received, counts = rueda.alltoall_async(rows, name="rows").result()
+    """
+    return _native.alltoall_async(tensor, out, splits, name, with_received_splits(out))
+
+
+def barrier(name: Name = None) -> None:
+    """Returns when every rank has called it.
+
+    Example::
+
+        rueda.barrier()
+    """
+    # An operation of one byte, since that of the C interface knows neither names nor Python's signals.
+    nothing = bytearray(1)
+    _native.allreduce(nothing, nothing, name, Max, 1.0, 1.0, None)
+
+
+def barrier_async(name: Name = None) -> Handle[None]:
+    """Completes when every rank has called it.
+
+    Example::
+
+        handle = rueda.barrier_async()
+        await handle
+    """
+    nothing = bytearray(1)
+    return _native.allreduce_async(nothing, nothing, name, Max, 1.0, 1.0, None)

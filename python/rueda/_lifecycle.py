@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Joining and leaving the job, and who is who in it."""
+
+from __future__ import annotations
+
+import array
+import atexit
+from types import TracebackType
+
+from rueda import _awaiting, _native
+from rueda._native import (
+    Memory,
+    cross_rank,
+    cross_size,
+    is_initialized,
+    local_rank,
+    local_size,
+    rank,
+    size,
+)
+from rueda.errors import NotInitialized
+
+__all__ = [
+    "busy",
+    "cross_rank",
+    "cross_size",
+    "init",
+    "is_homogeneous",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "rank",
+    "shutdown",
+    "size",
+]
+
+# Whether every host has as many ranks; none while that is not known.
+_homogeneous: bool | None = None
+_registered = False
+
+
+def init() -> None:
+    """Join the other processes of the job. All of them have to call it; it blocks until they do.
+
+    With no launcher around, the job is this one process. A second call does nothing. It may be called again after
+    shutdown(), unless the job was aborted. At the end of the interpreter shutdown() is called.
+
+    Raises:
+        NotInitialized: in a process that was forked from one that uses Rueda.
+        Aborted, Unsupported, ResourceExhausted: the ranks could not meet; the message says why.
+
+    Example::
+
+        rueda.init()
+        print(f"rank {rueda.rank()} of {rueda.size()}")
+    """
+    global _homogeneous, _registered
+    if is_initialized():
+        return
+    _homogeneous = None
+    _native.init()
+    if not _registered:
+        atexit.register(shutdown)
+        _registered = True
+    _homogeneous = local_size() == size() or _hosts_are_alike()
+
+
+def _hosts_are_alike() -> bool:
+    """Collective, on several hosts only: no number that a rank has by itself says it."""
+    mine = array.array("i", [local_size()])
+
+    def finish(memory: Memory, _shape: object, _dtype: object, _splits: object) -> bool:
+        return len(set(memoryview(memory).cast("i"))) == 1
+
+    return bool(_native.allgather(mine, None, "rueda.local_sizes", finish))
+
+
+def shutdown() -> None:
+    """Leave the job; returns when every rank has called it, or a rank has died.
+
+    What is pending on this rank fails, and so does what needs this rank elsewhere. Without init(), does nothing.
+
+    Example::
+
+        rueda.shutdown()
+    """
+    _native.shutdown()
+    _awaiting.stop()
+
+
+def is_homogeneous() -> bool:
+    """Whether every host has the same number of ranks.
+
+    Raises:
+        NotInitialized: before init().
+    """
+    if not is_initialized() or _homogeneous is None:
+        raise NotInitialized("it is not known whether the hosts are alike: call rueda.init() first")
+    return _homogeneous
+
+
+class busy:  # noqa: N801  (reads as the verb it is)
+    """Says, in its scope, what this rank does while it takes part in no operation; stall reports show it. Nests.
+
+    Example::
+
+        with rueda.busy("loading data"):
+            data = load()
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> busy:
+        _native.busy_begin(self._what)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if is_initialized():  # not after a shutdown inside the scope
+            _native.busy_end()

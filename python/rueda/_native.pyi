@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The extension module: the C interface, positional arguments only. Its callers are the modules beside it."""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+version: str
+
+class Handle(Generic[T_co]):
+    """The caller's end of an operation under way.
+
+    Rueda uses the operation's tensors until it has completed; the handle keeps them alive. Dropping a handle neither
+    waits nor cancels. Threads: any; several may wait for the same handle.
+
+    Example::
+
+        handle = rueda.allreduce_async(gradient, "gradient")
+        average = handle.result()  # or: average = await handle
+    """
+
+    @property
+    def name(self) -> str | TensorSlot | None: ...
+    def wait(self, timeout: float | None = None) -> None:
+        """Block until the operation has completed; raise what it failed with, or ``Timeout`` after so many seconds."""
+    def result(self, timeout: float | None = None) -> T_co:
+        """Wait, and return what the operation's blocking form returns."""
+    def poll(self) -> bool:
+        """Whether the operation has completed, well or not. Does not block."""
+    def __await__(self) -> Generator[Any, None, T_co]: ...
+    def _wait_a_while(self, seconds: float, /) -> bool: ...
+
+class Memory:
+    """Bytes that Rueda owns, for the buffer protocol."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class TensorSlot:
+    """A name whose look-up is kept: give it in place of a name that is used at every step.
+
+    Example::
+
+        slot = rueda.TensorSlot("loss")
+        for loss in losses:
+            rueda.allreduce_(loss, slot)
+    """
+
+    def __init__(self, name: str) -> None: ...
+    @property
+    def name(self) -> str: ...
+
+class TensorView:
+    """A typed, shaped view of dense, row-major memory: for memory that has neither a buffer nor DLPack.
+
+    ``owner`` is kept alive as long as the view, and the view as long as an operation that uses it.
+
+    Example::
+
+        view = rueda.TensorView(pointer, (3, 2), rueda.DType.float32, owner=buffer)
+        rueda.allreduce_(view, "values")
+    """
+
+    def __init__(
+        self, address: int, shape: tuple[int, ...], dtype: int, owner: object = None, writable: bool = True
+    ) -> None: ...
+    @property
+    def address(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> int: ...
+    @property
+    def writable(self) -> bool: ...
+
+# What makes a result of Rueda's memory: (memory, shape, dtype, received splits), as far as the operation has them.
+Finish = Callable[[Memory | None, tuple[int, ...] | None, int | None, tuple[int, ...] | None], T]
+Name = str | TensorSlot | None
+
+def set_hooks(
+    errors: tuple[type[BaseException], ...],
+    adapt: Callable[[Any, bool], TensorView],
+    wait_in_loop: Callable[[Handle[T]], Generator[Any, None, T]],
+    /,
+) -> None: ...
+def init() -> None: ...
+def shutdown() -> None: ...
+def is_initialized() -> bool: ...
+def rank() -> int: ...
+def size() -> int: ...
+def local_rank() -> int: ...
+def local_size() -> int: ...
+def cross_rank() -> int: ...
+def cross_size() -> int: ...
+def allocate(size: int, /) -> Memory: ...
+def view_of_dlpack(capsule: Any, /) -> TensorView: ...
+def busy_begin(what: str, /) -> None: ...
+def busy_end() -> None: ...
+def allreduce(input: Any, output: Any, name: Name, op: int, pre: float, post: float, result: T, /) -> T: ...
+def allreduce_async(
+    input: Any, output: Any, name: Name, op: int, pre: float, post: float, result: T, /
+) -> Handle[T]: ...
+def grouped_allreduce(
+    inputs: list[Any], outputs: list[Any], name: Name, op: int, pre: float, post: float, result: T, /
+) -> T: ...
+def grouped_allreduce_async(
+    inputs: list[Any], outputs: list[Any], name: Name, op: int, pre: float, post: float, result: T, /
+) -> Handle[T]: ...
+def broadcast(input: Any, output: Any, root_rank: int, name: Name, result: T, /) -> T: ...
+def broadcast_async(input: Any, output: Any, root_rank: int, name: Name, result: T, /) -> Handle[T]: ...
+
+# With an output given, `result` is what is returned; without one, it is called to make it.
+def allgather(input: Any, output: Any, name: Name, result: Any, /) -> Any: ...
+def allgather_async(input: Any, output: Any, name: Name, result: Any, /) -> Handle[Any]: ...
+def reducescatter(input: Any, output: Any, name: Name, op: int, pre: float, post: float, result: Any, /) -> Any: ...
+def reducescatter_async(
+    input: Any, output: Any, name: Name, op: int, pre: float, post: float, result: Any, /
+) -> Handle[Any]: ...
+def alltoall(input: Any, output: Any, splits: Sequence[int] | None, name: Name, result: Finish[T], /) -> T: ...
+def alltoall_async(
+    input: Any, output: Any, splits: Sequence[int] | None, name: Name, result: Finish[T], /
+) -> Handle[T]: ...

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Python objects and collections of arrays, by the operations on tensors."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from rueda import _collectives, _native
+from rueda._tensors import Tensor, has_buffer, numpy
+from rueda.errors import InvalidArgument, Mismatch
+
+T = TypeVar("T")
+
+
+def broadcast_object(obj: T, root_rank: int = 0, name: str | None = None) -> T:
+    """The root's Python object, on every rank. What the other ranks give is ignored.
+
+    It travels as a pickle: the ranks of a job trust each other, and an object of a class needs that class everywhere.
+
+    Raises:
+        What pickle raises on the root, on that rank alone and before any rank is asked for something: the others wait,
+        and their stall report names the root. Otherwise as broadcast().
+
+    Example::
+
+        epoch = rueda.broadcast_object(epoch, root_rank=0)
+    """
+    np = numpy()
+    is_root = _native.rank() == root_rank
+    pickled = np.frombuffer(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL) if is_root else b"", np.uint8)
+    length = np.array([pickled.size], np.int64)
+    _collectives.broadcast_(length, root_rank, name and f"{name}.length")
+    if is_root:
+        _collectives.broadcast(pickled, root_rank, name)
+        return obj
+    received = _collectives.broadcast_(np.empty(int(length[0]), np.uint8), root_rank, name)
+    return pickle.load(io.BytesIO(received))  # type: ignore[no-any-return]
+
+
+def allgather_object(obj: T, name: str | None = None) -> list[T]:
+    """Every rank's Python object, in the order of the ranks; this rank's as a copy. They travel as pickles.
+
+    Example::
+
+        hosts = rueda.allgather_object(socket.gethostname())
+    """
+    np = numpy()
+    pickled = np.frombuffer(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), np.uint8)
+    lengths = _collectives.allgather(np.array([pickled.size], np.int64), name and f"{name}.lengths")
+    everything = _collectives.allgather(pickled, name)
+    ends = np.cumsum(lengths)
+    return [pickle.loads(everything[end - length : end].tobytes()) for end, length in zip(ends, lengths, strict=True)]
+
+
+def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of dicts, lists, tuples and (name, tensor) pairs in one another, each with the way to it."""
+    if isinstance(parameters, Mapping):
+        for key, value in parameters.items():
+            yield from _named(value, f"{prefix}.{key}")
+    elif isinstance(parameters, tuple) and len(parameters) == 2 and isinstance(parameters[0], str):
+        yield from _named(parameters[1], f"{prefix}.{parameters[0]}")
+    elif isinstance(parameters, (list, tuple)) or (
+        isinstance(parameters, Iterable) and not hasattr(parameters, "shape") and not has_buffer(parameters)
+    ):
+        for index, value in enumerate(parameters):
+            pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
+            yield from _named(value, prefix if pair else f"{prefix}.{index}")
+    else:
+        yield prefix, parameters
+
+
+def _check_alike(names: list[str]) -> None:
+    """The same error on every rank, where they do not have the same parameters: none would wait for ever."""
+    everyones = [set(rank) for rank in allgather_object(names, "rueda.broadcast_parameters")]
+    for rank, theirs in enumerate(everyones):
+        if theirs != everyones[0]:
+            missing = sorted(everyones[0] - theirs)
+            surplus = sorted(theirs - everyones[0])
+            lacks = f" lacks {_few(missing)}" if missing else ""
+            has = f"{' and' if missing else ''} has {_few(surplus)}, which rank 0 lacks" if surplus else ""
+            raise Mismatch(f"broadcast_parameters: rank {rank}{lacks}{has}; give the same names on every rank")
+
+
+def _few(names: list[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+def broadcast_parameters(parameters: Any, root_rank: int = 0, name: str = "parameters") -> None:
+    """Write the root's values into every rank's tensors: so that all begin from the same model.
+
+    Args:
+        parameters: a dict, a list or an iterable of (name, tensor), also in one another. The tensors are contiguous,
+            writable, and of the same shape and dtype on every rank.
+        root_rank: whose values they are.
+        name: before the tensors' own names, in messages.
+
+    Raises:
+        InvalidArgument: something here is no tensor that can be written.
+        Mismatch: the names differ between ranks (on all ranks, before anything is written); or a shape or dtype does.
+
+    Example::
+
+        rueda.broadcast_parameters({"weight": weight, "bias": bias}, root_rank=0)
+    """
+    tensors = list(_named(parameters, name))
+    names = [path for path, _ in tensors]
+    if len(set(names)) != len(names):
+        twice = sorted({path for path in names if names.count(path) > 1})
+        raise InvalidArgument(f"broadcast_parameters: {_few(twice)} twice; names have to differ")
+    _check_alike(names)
+    handles = [_collectives.broadcast_async_(tensor, root_rank, path) for path, tensor in tensors]
+    failures = [failure for failure in map(_failure_of, handles) if failure is not None]
+    if failures:
+        raise failures[0]
+
+
+def _failure_of(handle: _native.Handle[Any]) -> Exception | None:
+    try:
+        handle.wait()
+    except Exception as failure:  # all of them are waited for, so that the tensors are the caller's again
+        return failure
+    return None

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Python objects as tensors, and Rueda's memory as NumPy arrays. NumPy is loaded when the first array is made."""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rueda import _native
+from rueda._native import Memory, TensorView
+from rueda.errors import InvalidArgument, Unsupported
+from rueda.types import DType
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array: TypeAlias = NDArray[Any]
+
+#: A NumPy array, or anything with the buffer protocol or DLPack that lies in the CPU's memory, or a TensorView.
+Tensor: TypeAlias = Any
+
+_SUPPORTED = ", ".join(dtype.name for dtype in DType)
+
+
+@functools.cache
+def numpy() -> Any:
+    """The module, imported once."""
+    try:
+        import numpy
+    except ImportError as error:
+        raise ImportError(
+            "Rueda makes its results as NumPy arrays, and there is no NumPy: pip install numpy, "
+            "or give the memory of the result (the forms ending in _, and out=)"
+        ) from error
+    return numpy
+
+
+@functools.cache
+def numpy_dtype(number: int) -> np.dtype[Any]:
+    """NumPy's type for a DType; bfloat16 is that of ml_dtypes."""
+    if number != DType.bfloat16:
+        return numpy().dtype(DType(number).name)  # type: ignore[no-any-return]
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise Unsupported(
+            "NumPy has no bfloat16: pip install ml_dtypes, or give the memory of the result (the forms ending in _, and out=)"
+        ) from error
+    return numpy().dtype(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
+
+
+def adapt(tensor: Tensor, writable: bool) -> TensorView:
+    """A view of what offers no plain buffer of a type of ours; or the error that says why there is none."""
+    loaded = sys.modules.get("numpy")
+    if loaded is not None and isinstance(tensor, loaded.ndarray | loaded.generic):
+        return _view_of_array(tensor, writable)
+    if hasattr(tensor, "__dlpack__"):
+        return _view_of_dlpack(tensor, writable)
+    try:
+        with memoryview(tensor) as view:
+            problem = _problem_of_buffer(view, writable)
+    except TypeError as error:
+        raise TypeError(
+            f"{type(tensor).__name__} is no tensor: expected a NumPy array, or an object with the buffer protocol or DLPack"
+        ) from error
+    raise problem
+
+
+def _problem_of_buffer(view: memoryview, writable: bool) -> Exception:
+    if writable and view.readonly:
+        return InvalidArgument("the buffer is read-only and cannot be an output; give one that can be written")
+    if not view.c_contiguous:
+        return InvalidArgument("the buffer's elements do not lie one after the other; give a contiguous one")
+    return TypeError(f"the buffer's format is '{view.format}'; Rueda takes {_SUPPORTED}")
+
+
+def _view_of_array(array: Any, writable: bool) -> TensorView:
+    name = array.dtype.name
+    if name not in DType.__members__ or not array.dtype.isnative:
+        shown = name if array.dtype.isnative else f"{name} of another byte order"
+        hint = "; give array.view(numpy.uint8), with Min or Max" if name == "bool" else ""
+        raise TypeError(f"the array's dtype is {shown}; Rueda takes {_SUPPORTED}{hint}")
+    if writable and not array.flags.writeable:
+        raise InvalidArgument(
+            f"the array of shape {array.shape} is read-only and cannot be an output; give one that can be written"
+        )
+    if not array.flags.c_contiguous:
+        if writable:
+            raise InvalidArgument(
+                f"the array of shape {array.shape} and strides {array.strides} is not C-contiguous and cannot be an "
+                "output: its elements have to lie one after the other; use the form without _ or out="
+            )
+        array = numpy().ascontiguousarray(array)
+    address = array.__array_interface__["data"][0]
+    return TensorView(address, array.shape, DType[name], array, writable)
+
+
+def _view_of_dlpack(tensor: Any, writable: bool) -> TensorView:
+    try:
+        capsule = tensor.__dlpack__(max_version=(1, 0))
+    except TypeError:  # a producer from before version 1
+        capsule = tensor.__dlpack__()
+    try:
+        view = _native.view_of_dlpack(capsule)
+    except BufferError as error:
+        raise InvalidArgument(str(error)) from error
+    if writable and not view.writable:
+        raise InvalidArgument("the tensor is read-only and cannot be an output; give one that can be written")
+    return view
+
+
+def has_buffer(candidate: object) -> bool:
+    """Whether it has the buffer protocol."""
+    try:
+        memoryview(candidate).release()  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True
+
+
+def with_output(tensor: Tensor) -> tuple[Tensor, Array]:
+    """The tensor as an input, and a new array of its shape and dtype."""
+    np = numpy()
+    if isinstance(tensor, np.ndarray | np.generic):
+        return tensor, np.empty(tensor.shape, tensor.dtype)
+    if not isinstance(tensor, TensorView):
+        if not hasattr(tensor, "__dlpack__") and has_buffer(tensor):
+            array = np.asarray(memoryview(tensor))
+            return array, np.empty(array.shape, array.dtype)
+        tensor = adapt(tensor, False)
+    return tensor, np.empty(tensor.shape, numpy_dtype(tensor.dtype))
+
+
+def array_of(
+    memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, _splits: tuple[int, ...] | None = None
+) -> Array:
+    """An operation's own output, without a copy; the array keeps its memory alive."""
+    assert memory is not None and shape is not None and dtype is not None
+    return array_over(memory, shape, numpy_dtype(dtype))
+
+
+def array_over(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Rueda's memory, as an array of that shape."""
+    np = numpy()
+    if math.prod(shape) == 0:
+        return np.empty(shape, dtype)  # type: ignore[no-any-return]
+    return np.frombuffer(memory, dtype).reshape(shape)  # type: ignore[no-any-return]
+
+
+def with_received_splits(
+    out: Tensor | None,
+) -> Callable[[Memory | None, tuple[int, ...] | None, int | None, tuple[int, ...] | None], tuple[Any, Array]]:
+    """What makes the result of an alltoall: (output, rows that came from each rank)."""
+
+    def finish(
+        memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, splits: tuple[int, ...] | None
+    ) -> tuple[Any, Array]:
+        output = array_of(memory, shape, dtype) if out is None else out
+        np = numpy()
+        return output, np.array(splits, np.int64)
+
+    return finish

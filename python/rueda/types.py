@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Reductions and element types, with the numbers of the C interface."""
+
+from __future__ import annotations
+
+import enum
+
+
+class ReduceOp(enum.IntEnum):
+    """How the ranks' elements become one; the numbers are Horovod's too."""
+
+    Average = 0
+    Sum = 1
+    Adasum = 2
+    Min = 3
+    Max = 4
+    Product = 5
+
+
+class DType(enum.IntEnum):
+    """Types of elements."""
+
+    uint8 = 0
+    int8 = 1
+    int32 = 2
+    int64 = 3
+    float16 = 4
+    bfloat16 = 5
+    float32 = 6
+    float64 = 7
+
+
+Average = ReduceOp.Average
+Sum = ReduceOp.Sum
+#: For a later version of Rueda; refused with ``Unsupported`` in this one.
+Adasum = ReduceOp.Adasum
+Min = ReduceOp.Min
+Max = ReduceOp.Max
+Product = ReduceOp.Product
