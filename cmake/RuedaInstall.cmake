@@ -52,6 +52,10 @@ install(
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
   COMPONENT rueda_development)
 
+# A wheel has them in its metadata.
+if(SKBUILD)
+  return()
+endif()
 set(RUEDA_DOCUMENTS LICENSE README.md CHANGELOG.md)
 list(TRANSFORM RUEDA_DOCUMENTS PREPEND "${PROJECT_SOURCE_DIR}/")
 install(FILES ${RUEDA_DOCUMENTS} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT rueda_runtime)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Generator
@@ -75,10 +76,8 @@ class _Watcher:
 def _wake_if_ended(awaited: _Awaited) -> bool:
     if not awaited.handle.poll() and not awaited.loop.is_closed():
         return False
-    try:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there any more
         awaited.loop.call_soon_threadsafe(_set, awaited.future)
-    except RuntimeError:
-        pass  # the loop is closed: nobody waits there any more
     return True
 
 

@@ -63,7 +63,7 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
             yield from _named(value, f"{prefix}.{key}")
     elif isinstance(parameters, tuple) and len(parameters) == 2 and isinstance(parameters[0], str):
         yield from _named(parameters[1], f"{prefix}.{parameters[0]}")
-    elif isinstance(parameters, (list, tuple)) or (
+    elif isinstance(parameters, list | tuple) or (
         isinstance(parameters, Iterable) and not hasattr(parameters, "shape") and not has_buffer(parameters)
     ):
         for index, value in enumerate(parameters):
