@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""What goes wrong is an exception of its own class, which names the thing; and the next operation works. Two ranks."""
+
+import pickle
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+import rueda
+
+
+def setUpModule():
+    rueda.init()
+
+
+def tearDownModule():
+    rueda.shutdown()
+
+
+def works() -> bool:
+    return rueda.allreduce(np.ones(1), "it works", rueda.Sum)[0] == rueda.size()
+
+
+class Classes(unittest.TestCase):
+    def test_bases_and_codes(self):
+        for number, kind in enumerate(
+            [
+                rueda.InvalidArgument,
+                rueda.DuplicateName,
+                rueda.NotInitialized,
+                rueda.Mismatch,
+                rueda.Aborted,
+                rueda.Timeout,
+                rueda.ResourceExhausted,
+                rueda.Unsupported,
+                rueda.Internal,
+            ],
+            start=1,
+        ):
+            with self.subTest(kind=kind.__name__):
+                self.assertEqual(kind.code, number)
+                self.assertTrue(issubclass(kind, rueda.RuedaError))
+                self.assertEqual(issubclass(kind, ValueError), number <= 3)
+                self.assertEqual(issubclass(kind, RuntimeError), number > 3)
+                self.assertEqual(issubclass(kind, rueda.HorovodInternalError), number > 3)
+                self.assertEqual(str(pickle.loads(pickle.dumps(kind("a text")))), "a text")
+        self.assertTrue(issubclass(rueda.Timeout, TimeoutError))
+
+    def test_before_init(self):
+        code = (
+            "import rueda\n"
+            "for call in (rueda.rank, rueda.barrier, lambda: rueda.empty(3), rueda.is_homogeneous):\n"
+            "    try: call()\n"
+            "    except rueda.NotInitialized as error: assert 'rueda.init()' in str(error), error\n"
+            "    else: raise SystemExit('no error')\n"
+            "rueda.shutdown()\n"
+            "assert not rueda.is_initialized()\n"
+        )
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+class BetweenRanks(unittest.TestCase):
+    def test_shapes(self):
+        with self.assertRaises(rueda.Mismatch) as caught:
+            rueda.allreduce(np.ones(3 + rueda.rank()), "shapes")
+        for word in ("shapes", "3", "4"):
+            self.assertIn(word, str(caught.exception))
+        self.assertRegex(str(caught.exception), "rank.* 0.*1")
+        self.assertTrue(works())
+
+    def test_dtypes(self):
+        with self.assertRaisesRegex(rueda.Mismatch, "float32.*float64|float64.*float32"):
+            rueda.allreduce_(np.ones(3, ["float32", "float64"][rueda.rank()]), "dtypes")
+        self.assertTrue(works())
+
+    def test_roots(self):
+        handle = rueda.broadcast_async(np.ones(3), rueda.rank(), "roots")
+        for _ in range(2):
+            with self.assertRaisesRegex(rueda.Mismatch, "root"):
+                handle.wait()
+        with self.assertRaises(rueda.Mismatch):
+            handle.result()
+        self.assertTrue(handle.poll())
+        self.assertTrue(works())
+
+    def test_parameters(self):
+        names = {"weight": np.ones(2), ["bias", "offset"][rueda.rank()]: np.ones(2)}
+        with self.assertRaisesRegex(rueda.Mismatch, r"rank 1 lacks .*bias.* has .*offset"):
+            rueda.broadcast_parameters(names)
+        with self.assertRaisesRegex(rueda.Mismatch, "weight"):
+            rueda.broadcast_parameters({"weight": np.ones(2 + rueda.rank()), "bias": np.ones(2)})
+        self.assertTrue(works())
+
+
+class OnOneRank(unittest.TestCase):
+    """Refused before another rank hears of it."""
+
+    def test_dtypes(self):
+        for tensor, word in (
+            (np.zeros(2, bool), "bool"),
+            (np.zeros(2, np.uint16), "uint16"),
+            (np.zeros(2, complex), "complex128"),
+            (np.zeros(2, ">f4"), "byte order"),
+            (np.zeros(2, object), "object"),
+            (np.zeros(2, "datetime64[s]"), "datetime64"),
+            (memoryview(bytearray(4)).cast("H"), "'H'"),
+        ):
+            with self.subTest(word=word), self.assertRaisesRegex(TypeError, word):
+                rueda.allreduce_(tensor)
+
+    def test_what_is_no_tensor(self):
+        for thing in (3.0, "text", [1.0], None):
+            with self.subTest(thing=thing), self.assertRaisesRegex(TypeError, f"{type(thing).__name__} is no tensor"):
+                rueda.allreduce_(thing)
+
+    def test_outputs_that_cannot_be_written(self):
+        frozen = np.ones(3)
+        frozen.flags.writeable = False
+        with self.assertRaisesRegex(rueda.InvalidArgument, "read-only"):
+            rueda.allreduce_(frozen)
+        with self.assertRaisesRegex(rueda.InvalidArgument, "read-only"):
+            rueda.broadcast_(b"abc")
+        with self.assertRaisesRegex(rueda.InvalidArgument, "not C-contiguous"):
+            rueda.allreduce_(np.ones((4, 4)).T[1:])
+        view = rueda.TensorView(frozen.ctypes.data, (3,), rueda.DType.float64, frozen, writable=False)
+        with self.assertRaisesRegex(ValueError, "read-only"):
+            rueda.allreduce_(view)
+
+    def test_arguments(self):
+        one = np.ones(1)
+        for call, kind, text in (
+            (lambda: rueda.allreduce(one, 5), TypeError, "name is 5"),
+            (lambda: rueda.allreduce(one, "a\0b"), ValueError, "zero byte"),
+            (lambda: rueda.allreduce(one, "x" * 600), rueda.InvalidArgument, "511"),
+            (lambda: rueda.allreduce(one, op=9), rueda.InvalidArgument, "9"),
+            (lambda: rueda.allreduce(one, op=rueda.Adasum), rueda.Unsupported, "adasum"),
+            (lambda: rueda.broadcast(one, 7), rueda.InvalidArgument, "7"),
+            (lambda: rueda.grouped_allreduce([]), rueda.InvalidArgument, "0 tensors"),
+            (lambda: rueda.allgather(np.array(1.0)), rueda.InvalidArgument, "dimension"),
+            (lambda: rueda.alltoall(one, [1]), rueda.InvalidArgument, "splits"),
+            (lambda: rueda.alltoall(one, [0.5, 0.5]), TypeError, "float"),
+            (lambda: rueda.allreduce_async(one, "t").wait(-1), ValueError, "timeout is -1"),
+            (lambda: rueda.allreduce_async(one, "u").wait(second=1), TypeError, "timeout"),
+            (lambda: rueda.TensorView(0, (1,), 99), ValueError, "dtype 99"),
+            (lambda: rueda.TensorView(0, (1,) * 20, 0), ValueError, "20 dimensions"),
+            (lambda: rueda.TensorView(0, (-1,), 0), ValueError, "-1"),
+            (lambda: rueda.TensorSlot(""), rueda.InvalidArgument, "name"),
+        ):
+            with self.subTest(text=text), self.assertRaisesRegex(kind, text):
+                call()
+        rueda.barrier()
+
+    def test_a_name_that_is_pending(self):
+        tensor = np.ones(1)
+        if rueda.rank() == 0:
+            handle = rueda.allreduce_async_(tensor, "twice", rueda.Sum)
+            with self.assertRaisesRegex(rueda.DuplicateName, "twice"):
+                rueda.allreduce_async_(np.ones(1), "twice", rueda.Sum)
+            rueda.barrier("then")
+            handle.wait()
+        else:
+            rueda.barrier("then")
+            rueda.allreduce_(tensor, "twice", rueda.Sum)
+        self.assertEqual(tensor[0], rueda.size())
+
+    def test_timeout(self):
+        tensor = np.ones(1)
+        if rueda.rank() == 0:
+            handle = rueda.allreduce_async_(tensor, "late", rueda.Sum)
+            with self.assertRaisesRegex(rueda.Timeout, "'late' has not completed after 0.25 s"):
+                handle.wait(0.25)
+            with self.assertRaises(TimeoutError):
+                handle.result(timeout=0)
+            self.assertFalse(handle.poll())
+            self.assertIn("pending", repr(handle))
+            rueda.barrier("late comes")
+            self.assertIs(handle.result(timeout=60), tensor)
+        else:
+            rueda.barrier("late comes")
+            rueda.allreduce_(tensor, "late", rueda.Sum)
+        self.assertEqual(tensor[0], rueda.size())
+
+    def test_memory_beyond_the_limit(self):
+        with self.assertRaises(rueda.ResourceExhausted):
+            rueda.empty(1 << 50, "uint8")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Every operation against NumPy, on every rank. Started with 1, 2 and 4 ranks; all of them run the same tests in order."""
+
+import array
+import unittest
+
+import numpy as np
+import rueda
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+DTYPES = ["uint8", "int8", "int32", "int64", "float16", "float32", "float64"]
+REDUCTIONS = {rueda.Sum: np.sum, rueda.Min: np.min, rueda.Max: np.max, rueda.Product: np.prod}
+
+
+def setUpModule():
+    rueda.init()
+
+
+def tearDownModule():
+    rueda.shutdown()
+
+
+def ranks() -> range:
+    return range(rueda.size())
+
+
+def values(rank: int, shape, dtype) -> np.ndarray:
+    """What that rank has: small whole numbers, whose sums and products are exact in every dtype."""
+    count = int(np.prod(shape))
+    return ((np.arange(count) + rank) % 3 + 1).reshape(shape).astype(dtype)
+
+
+class WhoIsWho(unittest.TestCase):
+    def test_numbers(self):
+        self.assertTrue(rueda.is_initialized())
+        self.assertEqual(sorted(rueda.allgather_object(rueda.rank())), list(ranks()))
+        self.assertEqual((rueda.local_rank(), rueda.local_size()), (rueda.rank(), rueda.size()))
+        self.assertEqual((rueda.cross_rank(), rueda.cross_size()), (0, 1))
+        self.assertTrue(rueda.is_homogeneous())
+
+
+class Allreduce(unittest.TestCase):
+    def test_every_reduction_of_every_dtype(self):
+        for dtype in DTYPES:
+            for op, expected in REDUCTIONS.items():
+                with self.subTest(dtype=dtype, op=op.name):
+                    mine = values(rueda.rank(), (4, 5), dtype)
+                    result = rueda.allreduce(mine, f"{dtype}.{op.name}", op)
+                    right = expected([values(r, (4, 5), dtype) for r in ranks()], axis=0).astype(dtype)
+                    self.assertEqual(result.dtype, mine.dtype)
+                    np.testing.assert_array_equal(result, right)
+                    np.testing.assert_array_equal(mine, values(rueda.rank(), (4, 5), dtype))
+
+    def test_average_is_the_default(self):
+        result = rueda.allreduce(np.full(3, float(rueda.rank())), "mean")
+        np.testing.assert_array_equal(result, np.full(3, np.mean(ranks())))
+
+    def test_in_place(self):
+        mine = values(rueda.rank(), (7,), "float32")
+        self.assertIs(rueda.allreduce_(mine, "in place", rueda.Sum), mine)
+        np.testing.assert_array_equal(mine, sum(values(r, (7,), "float32") for r in ranks()))
+
+    def test_factors(self):
+        result = rueda.allreduce(np.ones(3), "scaled", rueda.Sum, prescale_factor=0.5, postscale_factor=6)
+        np.testing.assert_array_equal(result, np.full(3, 0.5 * rueda.size() * 6))
+
+    def test_names_slots_and_neither(self):
+        slot = rueda.TensorSlot("slot")
+        for name in ("name", slot, None, slot):
+            np.testing.assert_array_equal(rueda.allreduce(np.ones(2), name, rueda.Sum), np.full(2, rueda.size()))
+        self.assertEqual((slot.name, str(slot)), ("slot", "slot"))
+
+    def test_not_contiguous_is_copied(self):
+        whole = values(rueda.rank(), (6, 4), "float64")
+        result = rueda.allreduce(whole[::2, 1:3], "strided", rueda.Sum)
+        np.testing.assert_array_equal(result, sum(values(r, (6, 4), "float64")[::2, 1:3] for r in ranks()))
+        transposed = rueda.allreduce(whole.T, "transposed", rueda.Sum)
+        np.testing.assert_array_equal(transposed, sum(values(r, (6, 4), "float64").T for r in ranks()))
+
+    def test_scalars_and_nothing(self):
+        self.assertEqual(rueda.allreduce(np.float32(2), "scalar", rueda.Sum), 2 * rueda.size())
+        self.assertEqual(rueda.allreduce(np.array(3), "0-d", rueda.Sum).shape, ())
+        self.assertEqual(rueda.allreduce(np.zeros((0, 3)), "nothing").shape, (0, 3))
+
+    def test_buffers_without_numpy(self):
+        numbers = array.array("d", [rueda.rank(), 1.0])
+        self.assertIs(rueda.allreduce_(numbers, "array", rueda.Sum), numbers)
+        self.assertEqual(list(numbers), [sum(ranks()), rueda.size()])
+        raw = bytearray([rueda.rank() + 1])
+        rueda.allreduce_(memoryview(raw), "bytes", rueda.Max)
+        self.assertEqual(raw[0], rueda.size())
+        np.testing.assert_array_equal(rueda.allreduce(bytes([1, 2]), "read", rueda.Sum), np.array([1, 2]) * rueda.size())
+
+    def test_views_of_memory(self):
+        memory = np.full(6, rueda.rank(), np.float32)
+        view = rueda.TensorView(memory.ctypes.data, (2, 3), rueda.DType.float32, owner=memory)
+        self.assertEqual((view.shape, view.dtype, view.address), ((2, 3), 6, memory.ctypes.data))
+        rueda.allreduce_(view, "view", rueda.Sum)
+        np.testing.assert_array_equal(memory, np.full(6, sum(ranks())))
+
+    def test_groups(self):
+        group = [values(rueda.rank(), (3,), "float32"), values(rueda.rank(), (2, 2), "int64")]
+        right = [sum(values(r, (3,), "float32") for r in ranks()), sum(values(r, (2, 2), "int64") for r in ranks())]
+        for name in ("group", None):
+            for results in (
+                rueda.grouped_allreduce(group, name, rueda.Sum),
+                rueda.grouped_allreduce_async(group, name, rueda.Sum).result(),
+            ):
+                for result, expected in zip(results, right, strict=True):
+                    np.testing.assert_array_equal(result, expected)
+        rueda.grouped_allreduce_async_(group, "in place", rueda.Sum).wait()
+        rueda.grouped_allreduce_(group, None, rueda.Max)
+        for tensor, expected in zip(group, right, strict=True):
+            np.testing.assert_array_equal(tensor, expected)
+
+
+class DlpackOnly:
+    """Has DLPack and no buffer, as PyTorch's tensors do."""
+
+    def __init__(self, memory: np.ndarray, with_versions: bool):
+        self._memory = memory
+        self._with_versions = with_versions
+
+    def __dlpack__(self, **keywords):
+        if keywords and not self._with_versions:
+            raise TypeError("no keywords in this version")
+        return self._memory.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self._memory.__dlpack_device__()
+
+
+class OtherTensors(unittest.TestCase):
+    def test_dlpack(self):
+        for with_versions in (False, True):
+            for dtype in DTYPES:
+                with self.subTest(dtype=dtype, versions=with_versions):
+                    memory = values(rueda.rank(), (2, 3), dtype)
+                    tensor = DlpackOnly(memory, with_versions)
+                    right = sum(values(r, (2, 3), dtype) for r in ranks()).astype(dtype)
+                    np.testing.assert_array_equal(rueda.allreduce(tensor, "dlpack", rueda.Sum), right)
+                    self.assertIs(rueda.allreduce_(tensor, "dlpack", rueda.Sum), tensor)
+                    np.testing.assert_array_equal(memory, right)
+
+    def test_dlpack_that_is_not_dense_or_not_ours(self):
+        with self.assertRaisesRegex(ValueError, "one after the other"):
+            rueda.allreduce_(DlpackOnly(np.zeros((4, 4))[:, 1], True))
+        with self.assertRaisesRegex(TypeError, "DLPack dtype"):
+            rueda.allreduce_(DlpackOnly(np.zeros(4, np.uint16), True))
+
+    @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
+    def test_bfloat16(self):
+        mine = np.full((2, 3), rueda.rank() + 1, ml_dtypes.bfloat16)
+        total = sum(r + 1 for r in ranks())
+        result = rueda.allreduce(mine, "bfloat16", rueda.Sum)
+        self.assertEqual(result.dtype, mine.dtype)
+        np.testing.assert_array_equal(result.astype(np.float32), np.full((2, 3), total, np.float32))
+        rows = rueda.allgather(mine, "bfloat16 rows")
+        np.testing.assert_array_equal(rows[:, 0].astype(np.float32), np.repeat([r + 1 for r in ranks()], 2))
+
+
+class OthersOperations(unittest.TestCase):
+    def test_broadcast(self):
+        for root in ranks():
+            mine = values(rueda.rank(), (5,), "int32")
+            right = values(root, (5,), "int32")
+            np.testing.assert_array_equal(rueda.broadcast(mine, root, "new"), right)
+            np.testing.assert_array_equal(rueda.broadcast_async(mine, root, "new").result(), right)
+            self.assertIs(rueda.broadcast_(mine, root, "own"), mine)
+            np.testing.assert_array_equal(mine, right)
+            rueda.broadcast_async_(mine, root, "own").wait()
+
+    def test_allgather(self):
+        def rows(rank):
+            return values(rank, (rank % 3, 2), "float32")
+
+        right = np.concatenate([rows(r) for r in ranks()])
+        result = rueda.allgather(rows(rueda.rank()), "rows")
+        np.testing.assert_array_equal(result, right)
+        result[:] = 0  # it is the caller's own
+        out = np.empty_like(right)
+        self.assertIs(rueda.allgather(rows(rueda.rank()), "rows", out=out), out)
+        np.testing.assert_array_equal(out, right)
+        np.testing.assert_array_equal(rueda.allgather_async(rows(rueda.rank()), "rows").result(), right)
+
+    def test_a_result_outlives_its_handle(self):
+        result = rueda.allgather_async(np.full(100_000, rueda.rank()), "long").result()
+        np.testing.assert_array_equal(result, np.repeat(ranks(), 100_000))
+
+    def test_reducescatter(self):
+        count = 2 * rueda.size() + 1
+        whole = sum(values(r, (count, 3), "int64") for r in ranks())
+        mine = np.array_split(whole, rueda.size())[rueda.rank()]
+        tensor = values(rueda.rank(), (count, 3), "int64")
+        np.testing.assert_array_equal(rueda.reducescatter(tensor, "rs", rueda.Sum), mine)
+        np.testing.assert_array_equal(rueda.reducescatter_async(tensor, "rs", rueda.Sum).result(), mine)
+        out = np.empty_like(mine)
+        self.assertIs(rueda.reducescatter(tensor, "rs", rueda.Sum, out=out), out)
+        np.testing.assert_array_equal(out, mine)
+
+    def test_alltoall(self):
+        def rows_for(source, target):
+            return np.full((source + target + 1, 2), 10 * source + target, np.float64)
+
+        me = rueda.rank()
+        tensor = np.concatenate([rows_for(me, r) for r in ranks()])
+        splits = [len(rows_for(me, r)) for r in ranks()]
+        right = np.concatenate([rows_for(r, me) for r in ranks()])
+        counts = [len(rows_for(r, me)) for r in ranks()]
+        for given in (splits, np.array(splits), tuple(splits)):
+            received, received_splits = rueda.alltoall(tensor, given, "a2a")
+            np.testing.assert_array_equal(received, right)
+            self.assertEqual(received_splits.tolist(), counts)
+        out = np.empty_like(right)
+        received, received_splits = rueda.alltoall_async(tensor, splits, "a2a", out=out).result()
+        self.assertIs(received, out)
+        np.testing.assert_array_equal(out, right)
+        self.assertEqual(received_splits.tolist(), counts)
+
+    def test_alltoall_of_even_parts(self):
+        received, counts = rueda.alltoall(np.full(2 * rueda.size(), rueda.rank()), name="even")
+        np.testing.assert_array_equal(received, np.repeat(ranks(), 2))
+        self.assertEqual(counts.tolist(), [2] * rueda.size())
+
+    def test_barriers(self):
+        rueda.barrier()
+        rueda.barrier("by name")
+        self.assertIsNone(rueda.barrier_async().result())
+
+
+class Objects(unittest.TestCase):
+    def test_broadcast_object(self):
+        for root in ranks():
+            theirs = {"rank": root, "list": list(range(root))}
+            mine = {"rank": rueda.rank(), "list": list(range(rueda.rank()))}
+            self.assertEqual(rueda.broadcast_object(mine, root), theirs)
+            self.assertEqual(rueda.broadcast_object(mine, root, "object"), theirs)
+
+    def test_allgather_object(self):
+        right = [("x" * r, None) for r in ranks()]
+        self.assertEqual(rueda.allgather_object(("x" * rueda.rank(), None)), right)
+        self.assertEqual(rueda.allgather_object(("x" * rueda.rank(), None), "objects"), right)
+
+    def test_broadcast_parameters(self):
+        me = rueda.rank()
+        layers = [{"weight": values(me, (3, 3), "float32"), "bias": values(me, (3,), "float64")} for _ in range(2)]
+        pairs = (("scale", np.full(1, me)), ("shift", np.full(2, me)))
+        root = rueda.size() - 1
+        rueda.broadcast_parameters(layers, root)
+        rueda.broadcast_parameters(iter(pairs), root)
+        for layer in layers:
+            np.testing.assert_array_equal(layer["weight"], values(root, (3, 3), "float32"))
+            np.testing.assert_array_equal(layer["bias"], values(root, (3,), "float64"))
+        self.assertEqual([tensor.tolist() for _, tensor in pairs], [[root], [root, root]])
+
+
+class ResidentMemory(unittest.TestCase):
+    def test_arrays(self):
+        for dtype in DTYPES:
+            tensor = rueda.empty((300, 7), dtype)
+            self.assertEqual((tensor.shape, tensor.dtype.name), ((300, 7), dtype))
+            self.assertTrue(tensor.flags.c_contiguous and tensor.flags.writeable and not tensor.any())
+            self.assertEqual(tensor.ctypes.data % 64, 0)
+            tensor[:] = values(rueda.rank(), (300, 7), dtype)
+            rueda.allreduce_(tensor, f"resident.{dtype}", rueda.Max)
+            np.testing.assert_array_equal(tensor, np.max([values(r, (300, 7), dtype) for r in ranks()], axis=0))
+
+    def test_a_part_keeps_the_whole_alive(self):
+        part = rueda.empty(1 << 16, "int64")[100:200]
+        part[:] = 5
+        other = rueda.empty(1 << 16, "int64")
+        other[:] = 7
+        np.testing.assert_array_equal(part, np.full(100, 5))
+
+    def test_odd_shapes(self):
+        self.assertEqual(rueda.empty(3).shape, (3,))
+        self.assertEqual(rueda.empty((0, 3)).shape, (0, 3))
+        self.assertEqual(rueda.empty((), "float64").shape, ())
+        with self.assertRaisesRegex(ValueError, "negative"):
+            rueda.empty((-1, 3))
+        with self.assertRaisesRegex(ValueError, "objects"):
+            rueda.empty(3, object)
+
+
+if __name__ == "__main__":
+    unittest.main()

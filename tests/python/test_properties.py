@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Random operations, dtypes, shapes and orders. Every rank draws the same ones, as the seed is the same, and computes with
+NumPy what all ranks brought."""
+
+import random
+import sys
+import unittest
+
+import numpy as np
+import rueda
+
+try:
+    from hypothesis import HealthCheck, Phase, given, settings
+    from hypothesis import strategies as st
+except ImportError:
+    print("hypothesis is not installed (pip install hypothesis; Debian: python3-hypothesis): skipped")
+    sys.exit(77)
+
+DTYPES = ["uint8", "int8", "int32", "int64", "float16", "float32", "float64"]
+REDUCTIONS = {rueda.Sum: np.sum, rueda.Min: np.min, rueda.Max: np.max, rueda.Product: np.prod}
+
+shapes = st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple)
+large_shapes = st.integers(1, 200_000).map(lambda count: (count,))
+seeds = st.integers(0, 2**32 - 1)
+# Shrinking is off: a rank that alone found a failure would go on alone.
+same_everywhere = settings(
+    max_examples=40, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,)
+)
+
+
+def setUpModule():
+    rueda.init()
+
+
+def tearDownModule():
+    rueda.shutdown()
+
+
+def ranks() -> range:
+    return range(rueda.size())
+
+
+def drawn(seed: int, rank: int, shape, dtype) -> np.ndarray:
+    return np.random.default_rng([seed, rank]).integers(1, 3, shape).astype(dtype)
+
+
+def rows_of(seed: int, rank: int, shape) -> int:
+    return int(np.random.default_rng([seed, rank, 1]).integers(0, shape[0] + 1))
+
+
+@st.composite
+def operations(draw):
+    return (
+        draw(st.sampled_from(["allreduce", "allgather", "broadcast", "reducescatter", "alltoall"])),
+        draw(st.sampled_from(DTYPES)),
+        draw(st.one_of(shapes, large_shapes)),
+        draw(st.sampled_from(list(REDUCTIONS))),
+        draw(seeds),
+        draw(st.booleans()),
+    )
+
+
+def begin(operation, name: str):
+    """Starts it; gives the handle, and what its result has to be."""
+    kind, dtype, shape, op, seed, resident = operation
+    me = rueda.rank()
+    if kind == "allgather":
+        everyones = [drawn(seed, r, (rows_of(seed, r, shape), *shape[1:]), dtype) for r in ranks()]
+        return rueda.allgather_async(everyones[me], name), np.concatenate(everyones)
+    if kind == "alltoall":
+        return begin_alltoall(dtype, shape, seed, name)
+    everyones = [drawn(seed, r, shape, dtype) for r in ranks()]
+    mine = everyones[me].copy()
+    if resident:
+        mine = rueda.empty(shape, dtype)
+        mine[...] = everyones[me]
+    if kind == "broadcast":
+        root = seed % rueda.size()
+        return rueda.broadcast_async_(mine, root, name), everyones[root]
+    whole = REDUCTIONS[op](everyones, axis=0).astype(dtype)
+    if kind == "reducescatter":
+        return rueda.reducescatter_async(mine, name, op), np.array_split(whole, rueda.size())[me]
+    return rueda.allreduce_async_(mine, name, op), whole
+
+
+def begin_alltoall(dtype, shape, seed: int, name: str):
+    def splits_of(rank):
+        return np.random.default_rng([seed, rank, 2]).integers(0, 5, rueda.size()).tolist()
+
+    def rows(rank):
+        return drawn(seed, rank, (sum(splits_of(rank)), *shape[1:]), dtype)
+
+    me = rueda.rank()
+    parts = [np.split(rows(r), np.cumsum(splits_of(r))[:-1])[me] for r in ranks()]
+    return rueda.alltoall_async(rows(me), splits_of(me), name), np.concatenate(parts)
+
+
+class Properties(unittest.TestCase):
+    @same_everywhere
+    @given(st.lists(operations(), min_size=1, max_size=6), seeds)
+    def check(self, batch, seed):
+        order = list(range(len(batch)))
+        random.Random(seed + rueda.rank()).shuffle(order)  # another one on every rank
+        begun = {index: begin(batch[index], f"operation {index}") for index in order}
+        for index, (handle, right) in begun.items():
+            result = handle.result()
+            if batch[index][0] == "alltoall":
+                result = result[0]
+            np.testing.assert_array_equal(result, right)
+            self.assertEqual(result.dtype.name, batch[index][1])
+
+    def test_random_batches_in_any_order(self):
+        self.check()
+
+
+if __name__ == "__main__":
+    unittest.main()
