@@ -30,8 +30,10 @@ check_scripts() {
 
 # Tools that Debian does not have, in a virtual environment under build/. Without a network there are none.
 python_tools() {
-    [[ -x $kPython/bin/ruff ]] && return
-    python3 -m venv "$kPython" && "$kPython/bin/pip" install --quiet --disable-pip-version-check --retries 1 -r scripts/python-tools.txt
+    [[ $kPython/installed -nt scripts/python-tools.txt ]] && return
+    python3 -m venv "$kPython" &&
+        "$kPython/bin/pip" install --quiet --disable-pip-version-check --retries 1 -r scripts/python-tools.txt &&
+        touch "$kPython/installed"
 }
 
 check_python() {

@@ -4,18 +4,12 @@
 NumPy what all ranks brought."""
 
 import random
-import sys
 import unittest
 
 import numpy as np
 import rueda
-
-try:
-    from hypothesis import HealthCheck, Phase, given, settings
-    from hypothesis import strategies as st
-except ImportError:
-    print("hypothesis is not installed (pip install hypothesis; Debian: python3-hypothesis): skipped")
-    sys.exit(77)
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 DTYPES = ["uint8", "int8", "int32", "int64", "float16", "float32", "float64"]
 REDUCTIONS = {rueda.Sum: np.sum, rueda.Min: np.min, rueda.Max: np.max, rueda.Product: np.prod}

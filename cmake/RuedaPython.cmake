@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# Sets RUEDA_TEST_PYTHON, the interpreter that the Python package is tested with: of several the one that has NumPy. That of
+# the tests' own tools (scripts/python-tools.txt) has everything, Debian's at least that. Not set where there is none.
+include_guard(DIRECTORY)
+
+# rueda_python_has(python modules result): whether it is new enough, and has all of the modules.
+function(rueda_python_has python modules result)
+  string(REPLACE ";" "," names "${modules}")
+  execute_process(COMMAND ${python} -c "import sys, ${names}; sys.exit(sys.version_info < (3, 10))"
+                  RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+  set(${result} OFF PARENT_SCOPE)
+  if(status STREQUAL "0")
+    set(${result} ON PARENT_SCOPE)
+  endif()
+endfunction()
+
+foreach(candidate IN ITEMS "${PROJECT_SOURCE_DIR}/build/python/bin/python" python3 /usr/bin/python3)
+  rueda_python_has(${candidate} numpy found)
+  if(found)
+    set(RUEDA_TEST_PYTHON ${candidate})
+    break()
+  endif()
+endforeach()
+if(NOT RUEDA_TEST_PYTHON)
+  message(STATUS "The Python package is not tested: NumPy not found (on Debian: python3-numpy)")
+endif()

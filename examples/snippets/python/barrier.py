@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+import rueda
+
+rueda.init()
+if rueda.rank() == 0:
+    with rueda.busy("preparing the data"):  # what a stall report would say about this rank
+        pass  # … something that only one rank does …
+rueda.barrier()  # no rank goes on before all have come here

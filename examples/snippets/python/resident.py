@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+import numpy as np
+import rueda
+
+rueda.init()
+gradient = rueda.empty((300, 200), "float32")  # of zeros
+gradient[:] = rueda.rank()
+rueda.allreduce_(gradient, "gradient")  # in place from every rank's memory; nothing is copied
+assert (gradient == np.float32((rueda.size() - 1) / 2)).all()

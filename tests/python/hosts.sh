@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# hosts.sh PYTHON: three ranks on two hosts, and two on two, which RUEDA_HOSTNAME makes of this one.
+set -euo pipefail
+mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
+program='
+import numpy, os, rueda
+rueda.init()
+total = rueda.allreduce(numpy.full(5, rueda.rank() + 1.0), "sum", rueda.Sum)
+line = rueda.rank(), rueda.local_size(), rueda.cross_size(), rueda.is_homogeneous(), total[0]
+os.write(1, (" ".join(map(str, line)) + "\n").encode())  # at once, or what the ranks say mixes
+rueda.shutdown()
+'
+run() { # mpirun's arguments…
+    mpirun --allow-run-as-root --oversubscribe --bind-to none "$@" | sort
+}
+python=$1
+uneven=$(run -np 2 -x RUEDA_HOSTNAME=a "$python" -B -c "$program" : -np 1 -x RUEDA_HOSTNAME=b "$python" -B -c "$program")
+[[ $uneven == $'0 2 2 False 6.0\n1 2 1 False 6.0\n2 1 2 False 6.0' ]] || { echo "two and one: $uneven"; exit 1; }
+even=$(run -np 1 -x RUEDA_HOSTNAME=a "$python" -B -c "$program" : -np 1 -x RUEDA_HOSTNAME=b "$python" -B -c "$program")
+[[ $even == $'0 1 2 True 3.0\n1 1 2 True 3.0' ]] || { echo "one and one: $even"; exit 1; }

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# wheel.sh SOURCE WORK PYTHON: builds the wheel in WORK, installs it into a new environment that has nothing else, and uses it from
+# outside the source tree: alone, with two processes, under mpirun, and by every other Python of this machine.
+# CC, CXX, CXXFLAGS, BUILD_TYPE and STRICT are those of the build around, so that ccache has its objects.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source=$1 work=$2 python=$3
+export CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+unset PYTHONPATH RUEDA_MPI_PLUGIN
+"$python" -c 'import scikit_build_core' 2>/dev/null || { echo "scikit-build-core is not installed: skipped"; exit 77; }
+mkdir -p "$work"
+rm -rf "$work/environment" "$work/wheels"  # the objects stay
+
+begin=$SECONDS
+# CXXFLAGS in the environment would come before CMake's flags of the build type, and ccache would not know the objects.
+flags=$CXXFLAGS
+unset CXXFLAGS
+"$python" -m pip wheel "$source" --quiet --no-deps --no-build-isolation --no-index --wheel-dir "$work/wheels" \
+    -C build-dir="$work" -C cmake.build-type="$BUILD_TYPE" -C cmake.define.CMAKE_CXX_FLAGS="$flags" \
+    -C cmake.define.RUEDA_WARNINGS_AS_ERRORS="$STRICT"
+echo "built in $((SECONDS - begin)) s"
+wheels=("$work"/wheels/rueda-*-cp310-abi3-linux_*.whl)
+[[ -e ${wheels[0]} && ${#wheels[@]} == 1 ]] || { echo "no wheel of the limited API in $work/wheels"; ls "$work/wheels"; exit 1; }
+
+begin=$SECONDS
+"$python" -m venv "$work/environment"
+"$work/environment/bin/pip" install --quiet --no-index "${wheels[0]}"
+echo "installed in $((SECONDS - begin)) s"
+
+cp "$here/outside.py" "$work/outside.py"
+cd "$work"
+bin=$work/environment/bin
+
+expect() { # ranks command…
+    local ranks=$1 printed expected
+    shift
+    printed=$("$@" | grep -oE 'rank [0-9]+ of [0-9]+: [0-9.]+' | sort)
+    expected=$(for ((rank = 0; rank < ranks; ++rank)); do echo "rank $rank of $ranks: $((ranks * (ranks + 1) / 2)).0"; done)
+    [[ $printed == "$expected" ]] || { printf '%s printed:\n%s\nexpected:\n%s\n' "$*" "$printed" "$expected"; return 1; }
+}
+
+expect 1 "$bin/python" outside.py
+expect 2 "$bin/ruedarun" --no-mpi -np 2 "$bin/python" outside.py
+"$bin/rueda" --help >help.txt
+grep -q doctor help.txt
+package=$("$bin/python" -c 'import pathlib, rueda; print(pathlib.Path(rueda.__file__).parent)')
+if [[ -e $package/lib/librueda_mpi.so ]] && mpirun --version 2>/dev/null | grep -q "Open MPI"; then
+    expect 2 mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 "$bin/python" outside.py
+fi
+
+# The same files under every other version that is there.
+tried=0
+for other in /usr/bin/python3 "$HOME"/.pyenv/versions/3.1[0-9].*/bin/python3; do
+    if "$other" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+        PYTHONPATH=${package%/rueda} PYTHONDONTWRITEBYTECODE=1 expect 2 "$bin/ruedarun" --no-mpi -np 2 "$other" outside.py
+        tried=$((tried + 1))
+    fi
+done
+echo "used by $tried other interpreters"
