@@ -94,6 +94,7 @@ PyModuleDef definition = {
 }  // namespace
 }  // namespace rueda::python
 
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the name that Python looks for
 PyMODINIT_FUNC PyInit__native() {
     PyObject* const module = PyModule_Create(&rueda::python::definition);
     if (module != nullptr && !rueda::python::fill(module)) {

@@ -94,7 +94,9 @@ class Allreduce(unittest.TestCase):
         raw = bytearray([rueda.rank() + 1])
         rueda.allreduce_(memoryview(raw), "bytes", rueda.Max)
         self.assertEqual(raw[0], rueda.size())
-        np.testing.assert_array_equal(rueda.allreduce(bytes([1, 2]), "read", rueda.Sum), np.array([1, 2]) * rueda.size())
+        np.testing.assert_array_equal(
+            rueda.allreduce(bytes([1, 2]), "read", rueda.Sum), np.array([1, 2]) * rueda.size()
+        )
 
     def test_views_of_memory(self):
         memory = np.full(6, rueda.rank(), np.float32)

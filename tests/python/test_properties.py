@@ -19,7 +19,12 @@ large_shapes = st.integers(1, 200_000).map(lambda count: (count,))
 seeds = st.integers(0, 2**32 - 1)
 # Shrinking is off: a rank that alone found a failure would go on alone.
 same_everywhere = settings(
-    max_examples=40, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,)
+    max_examples=40,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.generate,),
 )
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
+import contextlib
+
 import numpy as np
 import rueda
 
@@ -11,10 +13,8 @@ order = sorted(gradients, reverse=rueda.rank() % 2 == 0)
 handles = [rueda.allreduce_async_(gradients[name], name, rueda.Sum) for name in order]
 
 while not handles[0].poll():  # does not block
-    try:
+    with contextlib.suppress(rueda.Timeout):  # the operation goes on
         handles[0].wait(timeout=0.01)
-    except rueda.Timeout:
-        pass  # the operation goes on
 for handle in handles:
     handle.wait()
 assert gradients["layer0"][0] == rueda.size()

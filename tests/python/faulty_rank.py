@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""A rank of test_faults.py: rank 1 is killed, and every other says on a line of its own how it learned of it."""
+
+import asyncio
+import os
+import signal
+import time
+
+import numpy as np
+import rueda
+
+
+async def waited_for(handle):
+    return await handle
+
+
+rueda.init()
+rueda.barrier()
+if rueda.rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+begin = time.monotonic()
+handles = [rueda.allreduce_async(np.ones(1000), name) for name in ("awaited", "waited for")]
+ends = []
+for end in (lambda: asyncio.run(waited_for(handles[0])), handles[1].wait, rueda.barrier):
+    try:
+        end()
+        ends.append("no error")
+    except rueda.Aborted as error:
+        ends.append("Aborted, naming rank 1" if "rank 1" in str(error) else f"Aborted: {error}")
+seconds = time.monotonic() - begin
+line = f"<{rueda.rank()}: {'; '.join(ends)}; {'in time' if seconds < 5 else f'after {seconds:.1f} s'}>\n"
+os.write(1, line.encode())
