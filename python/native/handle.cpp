@@ -127,13 +127,20 @@ PyObject* make_handle_type() {
     static PyGetSetDef properties[] = {
         {"name", name_of, nullptr, "The operation's name, a TensorSlot, or None.", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr}};
-    static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
-                                  {Py_tp_methods, methods},
-                                  {Py_tp_getset, properties},
-                                  {Py_tp_repr, reinterpret_cast<void*>(&show)},
-                                  {Py_am_await, reinterpret_cast<void*>(&await)},
-                                  {Py_tp_doc, const_cast<char*>("The caller's end of an operation under way.")},
-                                  {0, nullptr}};
+    static PyType_Slot slots[] = {
+        {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
+        {Py_tp_methods, methods},
+        {Py_tp_getset, properties},
+        {Py_tp_repr, reinterpret_cast<void*>(&show)},
+        {Py_am_await, reinterpret_cast<void*>(&await)},
+        {Py_tp_doc, const_cast<char*>("The caller's end of an operation under way.\n\n"
+                                      "Rueda uses the operation's tensors until it has completed; the handle keeps "
+                                      "them alive. Dropping a handle neither\n"
+                                      "waits nor cancels. Threads: any; several may wait for the same handle.\n\n"
+                                      "Example::\n\n"
+                                      "    handle = rueda.allreduce_async(gradient, 'gradient')\n"
+                                      "    average = handle.result()  # or: average = await handle\n")},
+        {0, nullptr}};
     static PyType_Spec spec = {"rueda.Handle", sizeof(Handle), 0, Py_TPFLAGS_DEFAULT, slots};
     handle_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
     return Ref::to(reinterpret_cast<PyObject*>(handle_type)).release();

@@ -75,13 +75,33 @@ PyMethodDef functions[] = {
     {"set_hooks", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&set_hooks)), METH_FASTCALL, nullptr},
     {"init", init, METH_NOARGS, nullptr},
     {"shutdown", shutdown, METH_NOARGS, nullptr},
-    {"is_initialized", is_initialized, METH_NOARGS, nullptr},
-    {"rank", number<rueda_rank>, METH_NOARGS, nullptr},
-    {"size", number<rueda_size>, METH_NOARGS, nullptr},
-    {"local_rank", number<rueda_local_rank>, METH_NOARGS, nullptr},
-    {"local_size", number<rueda_local_size>, METH_NOARGS, nullptr},
-    {"cross_rank", number<rueda_cross_rank>, METH_NOARGS, nullptr},
-    {"cross_size", number<rueda_cross_size>, METH_NOARGS, nullptr},
+    {"is_initialized", is_initialized, METH_NOARGS,
+     "is_initialized()\n--\n\nWhether this process is in a job: between init() and shutdown().\n\n"
+     "Example::\n\n    assert rueda.is_initialized()\n"},
+    {"rank", number<rueda_rank>, METH_NOARGS,
+     "rank()\n--\n\nThe number of this process among all, from 0.\n\n"
+     "Raises:\n    NotInitialized: before init().\n\n"
+     "Example::\n\n    if rueda.rank() == 0:\n        save(model)\n"},
+    {"size", number<rueda_size>, METH_NOARGS,
+     "size()\n--\n\nHow many processes there are.\n\n"
+     "Raises:\n    NotInitialized: before init().\n\n"
+     "Example::\n\n    learning_rate *= rueda.size()\n"},
+    {"local_rank", number<rueda_local_rank>, METH_NOARGS,
+     "local_rank()\n--\n\nThe number of this process among those of its machine, from 0.\n\n"
+     "Raises:\n    NotInitialized: before init().\n\n"
+     "Example::\n\n    device = rueda.local_rank()\n"},
+    {"local_size", number<rueda_local_size>, METH_NOARGS,
+     "local_size()\n--\n\nHow many processes this machine has.\n\n"
+     "Raises:\n    NotInitialized: before init().\n\n"
+     "Example::\n\n    threads = os.cpu_count() // rueda.local_size()\n"},
+    {"cross_rank", number<rueda_cross_rank>, METH_NOARGS,
+     "cross_rank()\n--\n\nThe position of this process among those of the same local rank.\n\n"
+     "Raises:\n    NotInitialized: before init().\n\n"
+     "Example::\n\n    machine = rueda.cross_rank()\n"},
+    {"cross_size", number<rueda_cross_size>, METH_NOARGS,
+     "cross_size()\n--\n\nHow many processes have the same local rank.\n\n"
+     "Raises:\n    NotInitialized: before init().\n\n"
+     "Example::\n\n    machines = rueda.cross_size()  # for local rank 0\n"},
     {"allocate", allocate, METH_O, nullptr},
     {"view_of_dlpack", view_of_dlpack, METH_O, nullptr},
     {"busy_begin", busy_begin, METH_O, nullptr},

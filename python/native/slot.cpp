@@ -69,7 +69,12 @@ PyObject* make_slot_type() {
         {Py_tp_getset, properties},
         {Py_tp_repr, reinterpret_cast<void*>(&show)},
         {Py_tp_str, reinterpret_cast<void*>(&as_text)},
-        {Py_tp_doc, const_cast<char*>("A name whose look-up is kept; stands where a name stands.")},
+        {Py_tp_doc,
+         const_cast<char*>("A name whose look-up is kept: give it in place of a name that is used at every step.\n\n"
+                           "Example::\n\n"
+                           "    slot = rueda.TensorSlot('loss')\n"
+                           "    for loss in losses:\n"
+                           "        rueda.allreduce_(loss, slot)\n")},
         {0, nullptr}};
     static PyType_Spec spec = {"rueda.TensorSlot", sizeof(TensorSlot), 0, Py_TPFLAGS_DEFAULT, slots};
     slot_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));

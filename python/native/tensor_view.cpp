@@ -176,11 +176,18 @@ PyObject* make_tensor_view_type() {
         {"address", address_of, nullptr, "Where the first element lies.", nullptr},
         {"writable", is_writable, nullptr, "Whether it may be an output.", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr}};
-    static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(&create)},
-                                  {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
-                                  {Py_tp_getset, properties},
-                                  {Py_tp_doc, const_cast<char*>("A typed, shaped view of dense, row-major memory.")},
-                                  {0, nullptr}};
+    static PyType_Slot slots[] = {
+        {Py_tp_new, reinterpret_cast<void*>(&create)},
+        {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
+        {Py_tp_getset, properties},
+        {Py_tp_doc,
+         const_cast<char*>(
+             "A typed, shaped view of dense, row-major memory: for memory that has neither a buffer nor DLPack.\n\n"
+             "The owner is kept alive as long as the view, and the view as long as an operation that uses it.\n\n"
+             "Example::\n\n"
+             "    view = rueda.TensorView(pointer, (3, 2), rueda.DType.float32, owner=buffer)\n"
+             "    rueda.allreduce_(view, 'values')\n")},
+        {0, nullptr}};
     static PyType_Spec spec = {"rueda.TensorView", sizeof(TensorView), 0, Py_TPFLAGS_DEFAULT, slots};
     view_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
     return Ref::to(reinterpret_cast<PyObject*>(view_type)).release();

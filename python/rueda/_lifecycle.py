@@ -94,6 +94,11 @@ def is_homogeneous() -> bool:
 
     Raises:
         NotInitialized: before init().
+
+    Example::
+
+        if not rueda.is_homogeneous():
+            print("some hosts have more ranks than others")
     """
     if not is_initialized() or _homogeneous is None:
         raise NotInitialized("it is not known whether the hosts are alike: call rueda.init() first")
