@@ -26,6 +26,8 @@ public:
 
     [[nodiscard]] virtual int rank() const = 0;
     [[nodiscard]] virtual int size() const = 0;
+    /// What people call a rank of this plane: where it is that of a process set, its rank in the job.
+    [[nodiscard]] virtual int job_rank(int rank) const { return rank; }
     /// "mpi (Open MPI 4.1.4)", "socket", "single process", "threads": for log lines.
     [[nodiscard]] virtual std::string description() const = 0;
 

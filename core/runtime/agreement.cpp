@@ -35,7 +35,8 @@ Status agree_on(collectives::ControlPlane& control_plane, const Status& mine) {
         if (!other.empty()) {
             const std::string words(reinterpret_cast<const char*>(other.data()), other.size());
             const std::size_t colon = std::min(words.find(':'), words.size() - 1);
-            return failure(error_code_of(words.substr(0, colon)), "rank {}: {}", rank, words.substr(colon + 1));
+            return failure(error_code_of(words.substr(0, colon)), "rank {}: {}",
+                           control_plane.job_rank(static_cast<int>(rank)), words.substr(colon + 1));
         }
     }
     return {};

@@ -190,7 +190,7 @@ Status ProcessSet::reduce_or_copy_direct(const TensorEntry& entry) {
         if (const std::uint32_t announced = copy_once(place.payload_bytes);
             announced != bytes || payloads[member] == nullptr) [[unlikely]] {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced a payload of {} bytes for {}",
-                           entry.name, member, announced, bytes);
+                           entry.name, job_rank_of(member), announced, bytes);
         }
     }
     if (reduces) {
@@ -212,7 +212,7 @@ Status ProcessSet::locate_payloads(const TensorEntry& entry, Locations& of) cons
         RUEDA_RETURN_IF_FAILED(locate(entry, entry.slot, member, of[member]));
         if (of[member].payload == nullptr) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced directly, and without a payload",
-                           entry.name, member);
+                           entry.name, job_rank_of(member));
         }
     }
     return {};

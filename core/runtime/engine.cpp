@@ -51,6 +51,10 @@ private:
     int saved_ = 0;
 };
 
+std::chrono::nanoseconds until(std::int64_t time_ns) {
+    return std::chrono::nanoseconds(std::max<std::int64_t>(time_ns - base::monotonic_ns(), 0));
+}
+
 std::chrono::nanoseconds nanoseconds_of(double seconds) {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
 }
@@ -134,17 +138,25 @@ void Engine::explain_failures_of(ProcessSet& set) {
 
 void Engine::add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) {
     explain_failures_of(*set);
-    change([this, set = std::move(set), arena = std::move(arena)] { sets_.add(set, arena); });
+    SetList::Entry entry = sets_.prepare(std::move(set), std::move(arena));
+    change([this, &entry] { sets_.add(entry); });
 }
 
 void Engine::remove(ProcessSet& set, const Status& reason) {
-    change([this, &set, reason] {
-        set.fail_all(reason);
+    change([this, &set, &reason] {
+        try {
+            set.fail_all(reason);
+        } catch (const std::bad_alloc&) {
+            // Who waits for what was pending would wait for ever.
+            control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it removed a process set");
+        }
+        sets_.world().look_after_messages_of(set);
         sets_.remove(set);
     });
 }
 
 /// Whoever holds the crank, maybe for as long as a caller waits for his operation, makes the change in his next turn.
+/// `make` throws nothing: that may be any thread.
 void Engine::change(std::function<void()> make) {
     std::atomic<bool> made{false};
     {
@@ -170,6 +182,8 @@ void Engine::make_changes() {
     for (const std::function<void()>& make : changes) {
         make();
     }
+    // It may be about to sleep for as long as its sets asked for before.
+    block_.attention.ring(base::AttentionState::asleep);
     event_.notify();
 }
 
@@ -328,7 +342,7 @@ void Engine::leave() {
         // after somebody else's ring, too.
         const bool turned_away = turned_away_.load(std::memory_order_seq_cst);
         // Nobody else reads what others want this rank to have read, if the background thread came for that.
-        const bool unread = turned_away && sets_.has_unread();
+        const bool unread = turned_away && sets_.anybody_has_unread();
         if ((to_background && (work_left || turned_away)) || unread) {
             block_.attention.ring(base::AttentionState::asleep);
         }
@@ -497,7 +511,7 @@ void Engine::sleep_in_background(Turn last) {
     std::chrono::nanoseconds timeout = liveness_interval_;
     base::AttentionState state = base::AttentionState::awake;
     if (const auto hold_until_ns = sets_.hold_until_ns()) {
-        timeout = std::chrono::nanoseconds(std::max<std::int64_t>(*hold_until_ns - base::monotonic_ns(), 0));
+        timeout = until(*hold_until_ns);
     }
     if (last == Turn::holding) {
         state = base::AttentionState::holding_back;
@@ -511,6 +525,9 @@ void Engine::sleep_in_background(Turn last) {
     const std::uint32_t ticket = block_.attention.background_ticket();
     block_.attention.set(state);
     const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
+    if (const auto hold_until_ns = sets_.hold_until_ns()) {  // of a set that had none open before
+        timeout = std::min(timeout, until(*hold_until_ns));
+    }
     // A batch that came in between may be held back from now on; a closed one has advanced.
     const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
     const bool nothing_new = look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||

@@ -89,7 +89,8 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
                           "there is no memory left to start an operation; nothing was started, and it can be tried "
                           "again"),
       no_memory_to_say_who_(ErrorCode::aborted, "a rank has shut down, so nothing can be done together any more"),
-      no_memory_to_go_on_(fmt::format("rank {} ran out of memory in the middle of an operation", rank_)),
+      no_memory_to_go_on_(
+          fmt::format("rank {} ran out of memory in the middle of an operation", identity_.ranks[set_rank_])),
       table_(extent.slots, extent.unnamed_slots),
       pending_(pending) {
     if (!others) {
@@ -246,10 +247,10 @@ Status ProcessSet::shut_down_status(std::string_view name) const noexcept try {
     static_cast<void>(memory_.header().shut_down.load(std::memory_order_acquire));
     const std::int32_t rank = memory_.header().first_shut_down.load(std::memory_order_relaxed);
     return about(
-        name, identity_.is_world()
-                  ? failure(ErrorCode::aborted, "rank {} has shut down, so nothing can be done together any more", rank)
-                  : failure(ErrorCode::invalid_argument, "{}: rank {} has removed it, or has shut down",
-                            identity_.describe(), rank));
+        name,
+        identity_.is_world()
+            ? failure(ErrorCode::aborted, "rank {} has shut down, so nothing can be done together any more", rank)
+            : failure(ErrorCode::aborted, "{}: rank {} has removed it, or has shut down", identity_.describe(), rank));
 } catch (const std::bad_alloc&) {
     return no_memory_to_say_who_;
 }
@@ -685,6 +686,12 @@ void ProcessSet::turn_transport() {
     }
 }
 
+void ProcessSet::look_after_messages_of(const ProcessSet& other) {
+    sending_until_ns_.store(std::max(sending_until_ns_.load(std::memory_order_relaxed),
+                                     other.sending_until_ns_.load(std::memory_order_relaxed)),
+                            std::memory_order_relaxed);
+}
+
 /// The registrar of a led set works in the leader's turn, not in a post: what it keeps there until all have read that
 /// numbers are free is taken up by retry_deferred().
 void ProcessSet::retry_numbers_later() {
@@ -876,7 +883,7 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
         if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed)) {
             raise(ErrorCode::internal,
                   fmt::format("entry {} of the log calls slot {}, where rank {} has nothing pending", position,
-                              called.slot, rank_));
+                              called.slot, own_job_rank()));
             return Turn::idle;
         }
         batch_entries_.push_back(entry);
@@ -940,8 +947,8 @@ Status ProcessSet::take_splits(TensorEntry& entry) {
     std::int64_t rows = 0;
     for (std::uint32_t member = 0; member < set_size_; ++member) {
         if (received[member] < 0) {
-            return failure(ErrorCode::internal, "tensor '{}': rank {} says that it sends {} rows", entry.name, member,
-                           received[member]);
+            return failure(ErrorCode::internal, "tensor '{}': rank {} says that it sends {} rows", entry.name,
+                           identity_.ranks[member], received[member]);
         }
         if (__builtin_add_overflow(rows, received[member], &rows)) {
             return failure(ErrorCode::resource_exhausted, "tensor '{}': the received first dimensions overflow",
@@ -1042,14 +1049,14 @@ Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uin
         if (location.first_dimension < 0 ||
             __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(location.first_dimension), &bytes)) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced a first dimension of {}", entry.name,
-                           member, location.first_dimension);
+                           job_rank_of(member), location.first_dimension);
         }
     }
     if ((flags & PlaceFlags::kPayload) != 0) {
         location.payload = memory_.payload(slot, member, entry.generation, bytes);
         if (payload_bytes != bytes || location.payload == nullptr) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced a payload of {} bytes for {}",
-                           entry.name, member, payload_bytes, bytes);
+                           entry.name, job_rank_of(member), payload_bytes, bytes);
         }
     }
     if ((flags & PlaceFlags::kResidentInput) != 0) {
@@ -1061,7 +1068,7 @@ Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uin
     if (((flags & PlaceFlags::kResidentInput) != 0 && location.input == nullptr) ||
         ((flags & PlaceFlags::kResidentOutput) != 0 && location.output == nullptr)) {
         return failure(ErrorCode::internal, "tensor '{}': rank {} announced memory outside its resident region",
-                       entry.name, member);
+                       entry.name, job_rank_of(member));
     }
     return {};
 }
@@ -1100,7 +1107,7 @@ Status ProcessSet::check_rows(const TensorEntry& entry, std::span<const std::int
     for (std::size_t member = 0; member < rows.size(); ++member) {
         if (rows[member] != mine) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced {} rows for a reducescatter of {}",
-                           entry.name, member, rows[member], mine);
+                           entry.name, identity_.ranks[member], rows[member], mine);
         }
     }
     return {};
@@ -1145,7 +1152,7 @@ Result<std::int64_t> ProcessSet::read_splits(TensorEntry& entry, std::uint32_t s
         if (left != 0) {
             return failure(ErrorCode::internal,
                            "tensor '{}': rank {} announced splits that are not those of its {} rows", entry.name,
-                           member, of[member].first_dimension);
+                           job_rank_of(member), of[member].first_dimension);
         }
         received.push_back(splits[std::size_t{member} * extent_.members + rank_]);
         if (__builtin_add_overflow(rows, received.back(), &rows)) {
@@ -1165,7 +1172,7 @@ Result<std::byte*> ProcessSet::output_of_gathered(TensorEntry& entry, std::span<
     for (std::size_t member = 0; member < rows_of.size(); ++member) {
         if (rows_of[member] < 0) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced a first dimension of {}", entry.name,
-                           member, rows_of[member]);
+                           identity_.ranks[member], rows_of[member]);
         }
         rows_before = member == set_rank_ ? rows : rows_before;
         if (__builtin_add_overflow(rows, rows_of[member], &rows)) {
@@ -1253,7 +1260,8 @@ void ProcessSet::handle_mismatch(std::uint32_t slot) {
     TensorEntry* entry = entry_of_slot(slot);
     if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed)) {
         raise(ErrorCode::internal,
-              fmt::format("the log reports a mismatch in slot {}, where rank {} has nothing pending", slot, rank_));
+              fmt::format("the log reports a mismatch in slot {}, where rank {} has nothing pending", slot,
+                          own_job_rank()));
         return;
     }
     const std::uint64_t generation = entry->slot == kNoSlot ? 0 : entry->generation;
@@ -1261,7 +1269,8 @@ void ProcessSet::handle_mismatch(std::uint32_t slot) {
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         by_rank.push_back(Registrar<Atomics>::announced_metadata(memory_, slot, member, generation));
         if (!is_plausible(by_rank.back())) {
-            raise(ErrorCode::internal, fmt::format("rank {} announced metadata that no working rank writes", member));
+            raise(ErrorCode::internal,
+                  fmt::format("rank {} announced metadata that no working rank writes", job_rank_of(member)));
             return;
         }
     }
@@ -1275,7 +1284,7 @@ void ProcessSet::handle_disagreement(std::uint32_t slot, std::uint32_t attachmen
         attachment > extent_.attachments) {
         raise(ErrorCode::internal, fmt::format("the log reports a disagreement in slot {}, with attachment {}, where "
                                                "rank {} has nothing pending",
-                                               slot, attachment, set_rank_));
+                                               slot, attachment, own_job_rank()));
         return;
     }
     const auto* text = reinterpret_cast<const char*>(memory_.attachment(attachment - 1));

@@ -135,6 +135,9 @@ public:
     [[nodiscard]] bool closed() const { return closed_.load(std::memory_order_acquire); }
     /// And no other host needs this rank any more. With the crank.
     [[nodiscard]] bool has_left() const { return closed() && (leader_ == nullptr || leader_->has_left()); }
+    /// What a set that goes has sent may still lie in MPI: this one looks after it from now on, as long as that one
+    /// would have.
+    void look_after_messages_of(const ProcessSet& other);
     /// After an abort, before fail_all(): tells other hosts, and sends and receives nothing from then on.
     void leave_other_hosts(const Status& reason);
     /// Ends everything pending with `reason`; submit() refuses with it from now on.
@@ -164,6 +167,11 @@ private:
         std::int64_t submitted_ns;
     };
 
+    /// For messages: people know ranks of the job. Of a member on this host.
+    [[nodiscard]] std::int32_t job_rank_of(std::uint32_t member) const {
+        return arena_->blocks().of(member).global_rank.load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] int own_job_rank() const { return identity_.ranks[set_rank_]; }
     [[nodiscard]] Status check_open(std::string_view name) const;
     [[nodiscard]] Status shut_down_here() const;
     template <class Submit>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/text.hpp"
@@ -82,7 +83,12 @@ Result<std::int32_t> ProcessSets::add(std::span<const int> ranks) {
     RUEDA_RETURN_IF_FAILED(check_ranks(identity));
     ++next_id_;
     std::shared_ptr<ProcessSet> set;
-    RUEDA_RETURN_IF_FAILED(join(identity, set));
+    try {
+        RUEDA_RETURN_IF_FAILED(join(identity, set));
+    } catch (const std::bad_alloc&) {
+        end_job(identity, "there is no memory left");  // the others count on this rank's steps
+        throw;
+    }
     const std::lock_guard lock(mutex_);
     known_[identity.id] = {identity, std::move(set)};
     return identity.id;
@@ -173,6 +179,11 @@ Result<std::vector<Bytes>> ProcessSets::exchange(std::span<const std::byte> mine
     return split({completion.output.get(), static_cast<std::size_t>(completion.output_shape.front())}, job_.group.size);
 }
 
+void ProcessSets::end_job(const SetIdentity& identity, const std::string& why) const {
+    job_.engine.raise(ErrorCode::aborted, fmt::format("rank {} could not go on with setting up {}: {}", job_.group.rank,
+                                                      identity.describe(), why));
+}
+
 /// All ranks ask for the same.
 Status ProcessSets::agree(std::span<const std::byte> mine, const char* function) {
     const Result<std::vector<Bytes>> all = exchange(mine);
@@ -213,8 +224,9 @@ Status ProcessSets::check_ranks(const SetIdentity& identity) const {
     const std::lock_guard lock(mutex_);
     for (const auto& [id, known] : known_) {
         if (known.identity.ranks == ranks) {
-            return failure(ErrorCode::invalid_argument, "add_process_set: {} are process set {} already",
-                           base::format_ranks(ranks), id);
+            return failure(ErrorCode::invalid_argument,
+                           "add_process_set: process set {} has the same ranks already ({})", id,
+                           base::format_ranks(ranks));
         }
     }
     return {};
@@ -222,7 +234,15 @@ Status ProcessSets::check_ranks(const SetIdentity& identity) const {
 
 /// Sets it up, or follows those who do. `set` stays empty where this rank is no member.
 Status ProcessSets::join(const SetIdentity& identity, std::shared_ptr<ProcessSet>& set) {
-    const JobExchange exchange_among_all = [this](std::span<const std::byte> mine) { return exchange(mine); };
+    const JobExchange exchange_among_all = [this, &identity](std::span<const std::byte> mine) {
+        Result<std::vector<Bytes>> all = exchange(mine);
+        // Only this rank may know of it, and the others wait for its step. Where the job or a rank ends, all know.
+        if (!all.is_ok() && all.status().code() != ErrorCode::aborted &&
+            all.status().code() != ErrorCode::not_initialized) {
+            end_job(identity, all.status().message());
+        }
+        return all;
+    };
     if (!identity.member_of(job_.group.rank)) {
         return SetUpPlane::follow(exchange_among_all, identity);
     }
@@ -230,25 +250,32 @@ Status ProcessSets::join(const SetIdentity& identity, std::shared_ptr<ProcessSet
     Result<std::shared_ptr<Joined>> joined = make(identity, plane);
     Status status = joined.status();
     if (status.is_ok()) {
-        status = plane.barrier();  // who speaks to another host finds it listening
+        status = plane.barrier();  // from here on nobody gives up
     }
     if (!status.is_ok()) {
         plane.give_up(status);
-        return status;
+        return {status.code(), fmt::format("{} could not be set up: {}", identity.describe(), status.message())};
     }
     set = std::shared_ptr<ProcessSet>(joined.value(), joined.value()->set.get());
     job_.engine.add(set, joined.value()->arena);
-    return plane.finish();
+    status = plane.finish();
+    if (!status.is_ok()) {
+        job_.engine.remove(*set, status);
+    }
+    return status;
 }
 
 Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity& identity, SetUpPlane& plane) const {
-    Result<collectives::LocalGroup> group = collectives::find_local_group(plane, job_.config.hostname);
-    RUEDA_RETURN_IF_FAILED(group.status());
-    Result<RankGroup> ranks = set_up_group(job_.config, plane, std::move(group).value(), ResidentRoom::no);
+    std::vector<collectives::RankFacts> facts;  // as they were when the job began: who shared a host then still does
+    for (const int rank : identity.ranks) {
+        facts.push_back(job_.group.facts[static_cast<std::size_t>(rank)]);
+    }
+    collectives::LocalGroup group = collectives::group_by_host(plane.rank(), std::move(facts));
+    group.job_ranks = identity.ranks;
+    Result<RankGroup> ranks = set_up_group(job_.config, plane, std::move(group), ResidentRoom::no);
     RUEDA_RETURN_IF_FAILED(ranks.status());
     auto joined = std::make_shared<Joined>();
     joined->group = std::move(ranks.value().group);
-    joined->group.job_ranks = identity.ranks;
     joined->arena = std::move(ranks.value().attached.arena);
     std::vector<std::uint32_t> members;  // by member of the set on this host: which member of the job's arena
     for (const int member : joined->group.members) {

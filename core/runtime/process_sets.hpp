@@ -66,6 +66,7 @@ private:
     struct Joined;
 
     [[nodiscard]] Result<std::vector<collectives::Bytes>> exchange(std::span<const std::byte> mine);
+    void end_job(const SetIdentity& identity, const std::string& why) const;
     [[nodiscard]] Status agree(std::span<const std::byte> mine, const char* function);
     [[nodiscard]] Status check_ranks(const SetIdentity& identity) const;
     [[nodiscard]] Status join(const SetIdentity& identity, std::shared_ptr<ProcessSet>& set);

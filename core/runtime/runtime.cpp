@@ -253,10 +253,11 @@ void Runtime::shutdown() {
         return;
     }
     shut_down_ = true;
-    const std::lock_guard no_new_sets(process_sets_.changing());
     base::RankBlock& block = control().ranks[arena_->rank()];
     block.state.store(static_cast<std::uint32_t>(base::RankState::shutting_down), std::memory_order_release);
+    // Before the lock: who is adding or removing a set waits for other ranks, and hears of the end by this.
     engine_.announce_shutdown(*world_);
+    const std::lock_guard no_new_sets(process_sets_.changing());
     for (const std::shared_ptr<ProcessSet>& set : process_sets_.joined()) {
         engine_.announce_shutdown(*set);
     }

@@ -30,22 +30,29 @@ int busyness(Turn turn) {
 SetList::SetList(const base::Config& config, std::shared_ptr<ProcessSet> world,
                  std::shared_ptr<collectives::Arena> arena)
     : config_(config), world_(std::move(world)) {
-    add(world_, std::move(arena));
+    Entry entry = prepare(world_, std::move(arena));
+    add(entry);
 }
 
-void SetList::add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) {
+SetList::Entry SetList::prepare(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) const {
     Attended attended;
     attended.stall_monitor = std::make_unique<StallMonitor>(config_, arena, set->memory());
     attended.batch_watch = std::make_unique<BatchWatch>(config_, arena->blocks(), set->memory(), arena->rank());
     attended.set = std::move(set);
     attended.arena = std::move(arena);
-    const std::lock_guard lock(mutex_);
-    sets_.push_back(std::move(attended));
+    Entry entry;
+    entry.push_back(std::move(attended));
+    return entry;
 }
 
-void SetList::remove(const ProcessSet& set) {
+void SetList::add(Entry& entry) noexcept {
     const std::lock_guard lock(mutex_);
-    std::erase_if(sets_, [&set](const Attended& attended) { return attended.set.get() == &set; });
+    sets_.splice(sets_.end(), entry);
+}
+
+void SetList::remove(const ProcessSet& set) noexcept {
+    const std::lock_guard lock(mutex_);
+    sets_.remove_if([&set](const Attended& attended) { return attended.set.get() == &set; });
 }
 
 Turn SetList::step(bool urgent, bool asks_others) {
@@ -65,14 +72,16 @@ bool SetList::any(Has&& has) const {
 bool SetList::has_work() const {
     return any([](const ProcessSet& set) { return set.has_work(); });
 }
-bool SetList::has_unread() const {
-    return any([](const ProcessSet& set) { return set.has_unread(); });
-}
 bool SetList::has_deferred() const {
     return any([](const ProcessSet& set) { return set.has_deferred(); });
 }
 bool SetList::has_to_poll() const {
     return any([](const ProcessSet& set) { return set.has_to_poll(); });
+}
+
+bool SetList::anybody_has_unread() const {
+    const std::lock_guard lock(mutex_);
+    return any([](const ProcessSet& set) { return set.has_unread(); });
 }
 
 bool SetList::anybody_has_to_poll() const {

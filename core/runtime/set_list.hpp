@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,13 +25,25 @@ class SetList {
 public:
     SetList(const base::Config& config, std::shared_ptr<ProcessSet> world, std::shared_ptr<collectives::Arena> arena);
 
-    void add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena);
-    void remove(const ProcessSet& set);
+private:
+    struct Attended {
+        std::shared_ptr<ProcessSet> set;
+        std::shared_ptr<collectives::Arena> arena;
+        std::unique_ptr<StallMonitor> stall_monitor;
+        std::unique_ptr<BatchWatch> batch_watch;
+        Turn last = Turn::idle;
+    };
+
+public:
+    /// Everything about a further set that needs memory. Any thread.
+    using Entry = std::list<Attended>;
+    [[nodiscard]] Entry prepare(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) const;
+    void add(Entry& entry) noexcept;
+    void remove(const ProcessSet& set) noexcept;
 
     /// Of each set what ProcessSet::step() does; returns what the busiest of them found.
     Turn step(bool urgent, bool asks_others);
     [[nodiscard]] bool has_work() const;
-    [[nodiscard]] bool has_unread() const;
     [[nodiscard]] bool has_deferred() const;
     [[nodiscard]] bool has_to_poll() const;
     /// Until when the first of the open batches that were held back in the last step may grow; none was.
@@ -43,6 +56,7 @@ public:
     /// All members of all sets have shut down.
     [[nodiscard]] bool are_closed() const;
     [[nodiscard]] bool anybody_has_to_poll() const;
+    [[nodiscard]] bool anybody_has_unread() const;
     /// And no other host needs this rank any more.
     [[nodiscard]] bool have_left() const;
     /// What stands still, to be said by the background thread.
@@ -53,20 +67,13 @@ public:
     [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);
 
 private:
-    struct Attended {
-        std::shared_ptr<ProcessSet> set;
-        std::shared_ptr<collectives::Arena> arena;
-        std::unique_ptr<StallMonitor> stall_monitor;
-        std::unique_ptr<BatchWatch> batch_watch;
-        Turn last = Turn::idle;
-    };
     template <class Has>
     [[nodiscard]] bool any(Has&& has) const;
 
     base::Config config_;
     const std::shared_ptr<ProcessSet> world_;
     mutable std::mutex mutex_;
-    std::vector<Attended> sets_;
+    std::list<Attended> sets_;
 };
 
 }  // namespace rueda::core

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "collectives/wire.hpp"
 
 namespace rueda::core {
 
@@ -19,6 +20,8 @@ enum class Word : std::uint8_t {
     finish = 2,   ///< nothing follows
     give_up = 3,  ///< followed by the number of an error code and a text
 };
+
+constexpr std::size_t kMostReasonBytes = 4096;
 
 Bytes said(Word word, std::span<const std::byte> bytes) {
     Bytes all{static_cast<std::byte>(word)};
@@ -34,8 +37,11 @@ Status reason_of(int rank, std::span<const std::byte> bytes) {
         return failure(ErrorCode::internal, "rank {} gave up with an error that no Rueda has, {}", rank, code);
     }
     const auto text = bytes.subspan(1);
-    return failure(static_cast<ErrorCode>(code), "rank {}: {}", rank,
-                   std::string_view(reinterpret_cast<const char*>(text.data()), text.size()));
+    const std::string words =
+        collectives::printable({reinterpret_cast<const char*>(text.data()), text.size()}, kMostReasonBytes);
+    // What the members have agreed on says already whose failure it is.
+    return words.starts_with("rank ") ? Status(static_cast<ErrorCode>(code), words)
+                                      : failure(static_cast<ErrorCode>(code), "rank {}: {}", rank, words);
 }
 
 struct Step {

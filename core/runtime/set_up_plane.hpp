@@ -28,6 +28,7 @@ public:
 
     [[nodiscard]] int rank() const override { return rank_; }
     [[nodiscard]] int size() const override { return static_cast<int>(identity_.ranks.size()); }
+    [[nodiscard]] int job_rank(int rank) const override { return identity_.ranks[static_cast<std::size_t>(rank)]; }
     [[nodiscard]] std::string description() const override { return identity_.describe(); }
     Result<std::vector<collectives::Bytes>> allgather(std::span<const std::byte> mine) override;
     Result<collectives::Bytes> broadcast(std::span<const std::byte> mine, int root) override;

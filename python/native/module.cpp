@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // The module rueda._native: librueda's C interface for Python. What users call is Python, in python/rueda.
+#include <vector>
+
 #include "python/native/errors.hpp"
 #include "python/native/handle.hpp"
 #include "python/native/in_flight.hpp"
@@ -58,6 +60,64 @@ PyObject* busy_begin(PyObject* /*module*/, PyObject* what) {
 
 PyObject* busy_end(PyObject* /*module*/, PyObject* /*unused*/) { return none_or_error(rueda_busy_end()); }
 
+/// From a list of int: the number of the new set. Blocks until all ranks have called it.
+PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
+    std::vector<std::int32_t> ranks;
+    for (Py_ssize_t i = 0, count = PyList_Size(given); i < count; ++i) {
+        ranks.push_back(static_cast<std::int32_t>(PyLong_AsLong(PyList_GetItem(given, i))));
+    }
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    int status = RUEDA_OK;
+    std::int32_t number = 0;
+    {
+        const WithoutGil released;
+        status = rueda_process_set_add(ranks.data(), ranks.size(), &number);
+    }
+    if (status != RUEDA_OK) {
+        raise_last(status);
+        return nullptr;
+    }
+    return PyLong_FromLong(number);
+}
+
+PyObject* process_set_remove(PyObject* /*module*/, PyObject* given) {
+    const auto number = static_cast<std::int32_t>(PyLong_AsLong(given));
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    int status = RUEDA_OK;
+    {
+        const WithoutGil released;
+        status = rueda_process_set_remove(number);
+    }
+    return none_or_error(status);
+}
+
+/// From the number of a set: the ranks of it.
+PyObject* process_set_ranks(PyObject* /*module*/, PyObject* given) {
+    const auto number = static_cast<std::int32_t>(PyLong_AsLong(given));
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    std::size_t count = 0;
+    int status = rueda_process_set_ranks(number, nullptr, 0, &count);
+    std::vector<std::int32_t> ranks(count);
+    if (status == RUEDA_OK) {
+        status = rueda_process_set_ranks(number, ranks.data(), ranks.size(), &count);
+    }
+    if (status != RUEDA_OK) {
+        raise_last(status);
+        return nullptr;
+    }
+    PyObject* const list = PyList_New(static_cast<Py_ssize_t>(ranks.size()));
+    for (std::size_t i = 0; list != nullptr && i < ranks.size(); ++i) {
+        PyList_SetItem(list, static_cast<Py_ssize_t>(i), PyLong_FromLong(ranks[i]));
+    }
+    return list;
+}
+
 bool add_type(PyObject* module, const char* name, PyObject* type) {
     // A reference goes to the module, where all goes well.
     return type != nullptr && PyModule_AddObject(module, name, type) == 0;
@@ -104,6 +164,9 @@ PyMethodDef functions[] = {
      "Example::\n\n    machines = rueda.cross_size()  # for local rank 0\n"},
     {"allocate", allocate, METH_O, nullptr},
     {"view_of_dlpack", view_of_dlpack, METH_O, nullptr},
+    {"process_set_add", process_set_add, METH_O, nullptr},
+    {"process_set_remove", process_set_remove, METH_O, nullptr},
+    {"process_set_ranks", process_set_ranks, METH_O, nullptr},
     {"busy_begin", busy_begin, METH_O, nullptr},
     {"busy_end", busy_end, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};

@@ -17,7 +17,7 @@ using Operation = std::unique_ptr<InFlight>;
 /// The arguments of a call, all positional; the package's Python functions give all of them.
 using Arguments = PyObject* const*;
 
-/// Name and options of a call.
+/// Name and options of a call, whose last argument is the number of the process set.
 struct Call {
     const char* name = nullptr;
     rueda_options options = RUEDA_OPTIONS_INIT;
@@ -34,6 +34,10 @@ struct Call {
         }
         name = text_of_name(given);
         return name != nullptr;
+    }
+    [[nodiscard]] bool read_set(PyObject* given) {
+        options.process_set = static_cast<std::int32_t>(PyLong_AsLong(given));
+        return PyErr_Occurred() == nullptr;
     }
     /// From (op, prescale_factor, postscale_factor).
     [[nodiscard]] bool read_reduction(Arguments given) {
@@ -92,11 +96,12 @@ PyObject* finish_call(Operation operation, bool blocking, int status, rueda_hand
     return nullptr;
 }
 
-/// (input, output, name, op, prescale_factor, postscale_factor, result)
+/// (input, output, name, op, prescale_factor, postscale_factor, result, process_set)
 template <bool blocking>
 PyObject* allreduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("allreduce", count, 7) || !call.read_name(given[2]) || !call.read_reduction(given + 3)) {
+    if (!has_arguments("allreduce", count, 8) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
+        !call.read_reduction(given + 3)) {
         return nullptr;
     }
     Operation operation = new_operation(given[2], given[6], /*makes_result=*/false);
@@ -133,11 +138,12 @@ bool borrow_all(InFlight& operation, PyObject* inputs, PyObject* outputs, std::v
     return true;
 }
 
-/// (inputs, outputs, name, op, prescale_factor, postscale_factor, result)
+/// (inputs, outputs, name, op, prescale_factor, postscale_factor, result, process_set)
 template <bool blocking>
 PyObject* grouped_allreduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("grouped_allreduce", count, 7) || !call.read_name(given[2]) || !call.read_reduction(given + 3)) {
+    if (!has_arguments("grouped_allreduce", count, 8) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
+        !call.read_reduction(given + 3)) {
         return nullptr;
     }
     Operation operation = new_operation(given[2], given[6], /*makes_result=*/false);
@@ -152,11 +158,11 @@ PyObject* grouped_allreduce(PyObject* /*module*/, Arguments given, Py_ssize_t co
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
-/// (input, output, root_rank, name, result)
+/// (input, output, root_rank, name, result, process_set)
 template <bool blocking>
 PyObject* broadcast(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("broadcast", count, 5) || !call.read_name(given[3])) {
+    if (!has_arguments("broadcast", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5])) {
         return nullptr;
     }
     const long root = PyLong_AsLong(given[2]);
@@ -171,11 +177,11 @@ PyObject* broadcast(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
-/// (input, output or None, name, result): without an output, what `result` makes of Rueda's.
+/// (input, output or None, name, result, process_set): without an output, what `result` makes of Rueda's.
 template <bool blocking>
 PyObject* allgather(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("allgather", count, 4) || !call.read_name(given[2])) {
+    if (!has_arguments("allgather", count, 5) || !call.read_name(given[2]) || !call.read_set(given[4])) {
         return nullptr;
     }
     const bool makes_result = given[1] == Py_None;
@@ -192,11 +198,12 @@ PyObject* allgather(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
-/// (input, output or None, name, op, prescale_factor, postscale_factor, result)
+/// (input, output or None, name, op, prescale_factor, postscale_factor, result, process_set)
 template <bool blocking>
 PyObject* reducescatter(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("reducescatter", count, 7) || !call.read_name(given[2]) || !call.read_reduction(given + 3)) {
+    if (!has_arguments("reducescatter", count, 8) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
+        !call.read_reduction(given + 3)) {
         return nullptr;
     }
     const bool makes_result = given[1] == Py_None;
@@ -224,12 +231,13 @@ bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
     return static_cast<bool>(list);
 }
 
-/// (input, output or None, splits or None, name, result): `result` is called in both cases, for the received splits.
+/// (input, output or None, splits or None, name, result, process_set): `result` is called in both cases, for the
+/// received splits.
 template <bool blocking>
 PyObject* alltoall(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::vector<std::int64_t> splits;
-    if (!has_arguments("alltoall", count, 5) || !call.read_name(given[3]) ||
+    if (!has_arguments("alltoall", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5]) ||
         (given[2] != Py_None && !read_splits(given[2], splits))) {
         return nullptr;
     }

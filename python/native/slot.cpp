@@ -20,17 +20,27 @@ PyTypeObject* slot_type = nullptr;
 TensorSlot& of(PyObject* object) { return *reinterpret_cast<TensorSlot*>(object); }
 
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
-    static const char* names[] = {"name", nullptr};
+    static const char* names[] = {"name", "process_set", nullptr};
     PyObject* name = nullptr;
-    if (PyArg_ParseTupleAndKeywords(arguments, keywords, "U:TensorSlot", const_cast<char**>(names), &name) == 0) {
+    PyObject* process_set = nullptr;
+    if (PyArg_ParseTupleAndKeywords(arguments, keywords, "U|O:TensorSlot", const_cast<char**>(names), &name,
+                                    &process_set) == 0) {
         return nullptr;
+    }
+    long number = 0;
+    if (process_set != nullptr) {
+        const Ref id = Ref::taken(PyObject_GetAttrString(process_set, "process_set_id"));
+        number = id ? PyLong_AsLong(id.borrow()) : -1;
+        if (PyErr_Occurred() != nullptr) {
+            return nullptr;
+        }
     }
     const char* const text = text_of_name(name);
     if (text == nullptr) {
         return nullptr;
     }
     rueda_slot* slot = nullptr;
-    if (const int status = rueda_slot_create(text, &slot); status != RUEDA_OK) {
+    if (const int status = rueda_slot_create_in(text, static_cast<std::int32_t>(number), &slot); status != RUEDA_OK) {
         raise_last(status);
         return nullptr;
     }
@@ -71,6 +81,7 @@ PyObject* make_slot_type() {
         {Py_tp_str, reinterpret_cast<void*>(&as_text)},
         {Py_tp_doc,
          const_cast<char*>("A name whose look-up is kept: give it in place of a name that is used at every step.\n\n"
+                           "For operations of one process set.\n\n"
                            "Example::\n\n"
                            "    slot = rueda.TensorSlot('loss')\n"
                            "    for loss in losses:\n"

@@ -57,6 +57,7 @@ from rueda._lifecycle import (
 from rueda._memory import empty
 from rueda._native import Handle, TensorSlot, TensorView
 from rueda._objects import allgather_object, broadcast_object, broadcast_parameters
+from rueda._process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from rueda._tensors import adapt as _adapt
 from rueda.errors import (
     BY_CODE as _ERRORS_BY_CODE,
@@ -94,6 +95,7 @@ __all__ = [
     "Min",
     "Mismatch",
     "NotInitialized",
+    "ProcessSet",
     "Product",
     "ReduceOp",
     "ResourceExhausted",
@@ -103,6 +105,7 @@ __all__ = [
     "TensorView",
     "Timeout",
     "Unsupported",
+    "add_process_set",
     "allgather",
     "allgather_async",
     "allgather_object",
@@ -124,6 +127,7 @@ __all__ = [
     "cross_rank",
     "cross_size",
     "empty",
+    "global_process_set",
     "grouped_allreduce",
     "grouped_allreduce_",
     "grouped_allreduce_async",
@@ -136,6 +140,7 @@ __all__ = [
     "rank",
     "reducescatter",
     "reducescatter_async",
+    "remove_process_set",
     "shutdown",
     "size",
 ]

@@ -5,7 +5,7 @@
 Of all of them: a tensor is a NumPy array, or anything with the buffer protocol or DLPack that lies in the CPU's memory;
 its dtype is one of ``rueda.DType``. ``name`` matches the ranks' calls: each rank may start its names in any order, and
 one operation of a name may be pending on a rank. Without a name, calls match by their order. A ``TensorSlot`` in place
-of a name saves its look-up.
+of a name saves its look-up. ``process_set`` says which ranks do it together; all, unless said otherwise.
 
 The blocking forms let other threads run, and Python's signal handlers. The ``_async`` forms return a Handle at once:
 Rueda uses the tensors until the operation has completed, so leave them alone until then. Threads: any.
@@ -17,11 +17,12 @@ is wrong; DuplicateName; NotInitialized; Mismatch, where the ranks disagree, on 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from rueda import _native
 from rueda._native import Handle, TensorSlot
+from rueda._process_sets import ProcessSet, global_process_set
 from rueda._tensors import Tensor, array_of, with_output, with_received_splits
 from rueda.types import Average, Max, ReduceOp
 
@@ -41,6 +42,7 @@ def allreduce(
     *,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
 ) -> Array:
     """Element i of the result is the reduction, in the order of the ranks, of element i of every rank's tensor.
 
@@ -59,7 +61,9 @@ def allreduce(
         mean_loss = rueda.allreduce(loss, "loss")
     """
     tensor, output = with_output(tensor)
-    return _native.allreduce(tensor, output, name, op, prescale_factor, postscale_factor, output)
+    return _native.allreduce(
+        tensor, output, name, op, prescale_factor, postscale_factor, output, process_set.process_set_id
+    )
 
 
 def allreduce_async(
@@ -69,6 +73,7 @@ def allreduce_async(
     *,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
 ) -> Handle[Array]:
     """allreduce() that returns at once.
 
@@ -78,7 +83,9 @@ def allreduce_async(
         mean_loss = handle.result()
     """
     tensor, output = with_output(tensor)
-    return _native.allreduce_async(tensor, output, name, op, prescale_factor, postscale_factor, output)
+    return _native.allreduce_async(
+        tensor, output, name, op, prescale_factor, postscale_factor, output, process_set.process_set_id
+    )
 
 
 def allreduce_(
@@ -88,6 +95,7 @@ def allreduce_(
     *,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
 ) -> T:
     """allreduce() in place: the fastest form. The tensor has to be contiguous and writable.
 
@@ -98,7 +106,9 @@ def allreduce_(
 
         rueda.allreduce_(gradient, "layer1.weight")
     """
-    return _native.allreduce(tensor, tensor, name, op, prescale_factor, postscale_factor, tensor)
+    return _native.allreduce(
+        tensor, tensor, name, op, prescale_factor, postscale_factor, tensor, process_set.process_set_id
+    )
 
 
 def allreduce_async_(
@@ -108,6 +118,7 @@ def allreduce_async_(
     *,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
 ) -> Handle[T]:
     """allreduce_() that returns at once.
 
@@ -117,11 +128,19 @@ def allreduce_async_(
         for handle in handles:
             handle.wait()
     """
-    return _native.allreduce_async(tensor, tensor, name, op, prescale_factor, postscale_factor, tensor)
+    return _native.allreduce_async(
+        tensor, tensor, name, op, prescale_factor, postscale_factor, tensor, process_set.process_set_id
+    )
 
 
-# Groups without a name get one of so many, in turn: names that come again keep their place in the negotiation.
-_group_names = itertools.cycle(f"rueda.group.{number}" for number in range(64))
+# Groups without a name get one of so many, in turn: names that come again keep their place in the negotiation. Each set
+# counts by itself, as its members need not be in the same other sets.
+_group_counts: dict[int, Iterator[int]] = {}
+
+
+def _next_group_name(process_set: ProcessSet) -> str:
+    counts = _group_counts.setdefault(process_set.process_set_id, itertools.cycle(range(64)))
+    return f"rueda.group.{next(counts)}"
 
 
 def _outputs(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[Array]]:
@@ -136,6 +155,7 @@ def grouped_allreduce(
     *,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
 ) -> list[Array]:
     """An allreduce of each of the tensors, with one name; either all are started or none.
 
@@ -152,8 +172,10 @@ def grouped_allreduce(
         weight, bias = rueda.grouped_allreduce([weight, bias], "layer1")
     """
     inputs, outputs = _outputs(tensors)
-    name = name or next(_group_names)
-    return _native.grouped_allreduce(inputs, outputs, name, op, prescale_factor, postscale_factor, outputs)
+    name = name or _next_group_name(process_set)
+    return _native.grouped_allreduce(
+        inputs, outputs, name, op, prescale_factor, postscale_factor, outputs, process_set.process_set_id
+    )
 
 
 def grouped_allreduce_async(
@@ -163,6 +185,7 @@ def grouped_allreduce_async(
     *,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
 ) -> Handle[list[Array]]:
     """grouped_allreduce() that returns at once, one handle for all.
 
@@ -171,8 +194,10 @@ def grouped_allreduce_async(
         weight, bias = rueda.grouped_allreduce_async([weight, bias], "layer1").result()
     """
     inputs, outputs = _outputs(tensors)
-    name = name or next(_group_names)
-    return _native.grouped_allreduce_async(inputs, outputs, name, op, prescale_factor, postscale_factor, outputs)
+    name = name or _next_group_name(process_set)
+    return _native.grouped_allreduce_async(
+        inputs, outputs, name, op, prescale_factor, postscale_factor, outputs, process_set.process_set_id
+    )
 
 
 def grouped_allreduce_(
@@ -182,6 +207,7 @@ def grouped_allreduce_(
     *,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
 ) -> list[T]:
     """grouped_allreduce() in place. Returns the tensors.
 
@@ -190,8 +216,10 @@ def grouped_allreduce_(
         rueda.grouped_allreduce_([weight, bias], "layer1")
     """
     own = list(tensors)
-    name = name or next(_group_names)
-    return _native.grouped_allreduce(own, own, name, op, prescale_factor, postscale_factor, own)
+    name = name or _next_group_name(process_set)
+    return _native.grouped_allreduce(
+        own, own, name, op, prescale_factor, postscale_factor, own, process_set.process_set_id
+    )
 
 
 def grouped_allreduce_async_(
@@ -201,6 +229,7 @@ def grouped_allreduce_async_(
     *,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
 ) -> Handle[list[T]]:
     """grouped_allreduce_() that returns at once.
 
@@ -209,11 +238,15 @@ def grouped_allreduce_async_(
         rueda.grouped_allreduce_async_([weight, bias], "layer1").wait()
     """
     own = list(tensors)
-    name = name or next(_group_names)
-    return _native.grouped_allreduce_async(own, own, name, op, prescale_factor, postscale_factor, own)
+    name = name or _next_group_name(process_set)
+    return _native.grouped_allreduce_async(
+        own, own, name, op, prescale_factor, postscale_factor, own, process_set.process_set_id
+    )
 
 
-def broadcast(tensor: Tensor, root_rank: int = 0, name: Name = None) -> Array:
+def broadcast(
+    tensor: Tensor, root_rank: int = 0, name: Name = None, *, process_set: ProcessSet = global_process_set
+) -> Array:
     """The root's tensor, on every rank.
 
     Args:
@@ -228,10 +261,12 @@ def broadcast(tensor: Tensor, root_rank: int = 0, name: Name = None) -> Array:
         weights = rueda.broadcast(weights, root_rank=0, name="weights")
     """
     tensor, output = with_output(tensor)
-    return _native.broadcast(tensor, output, root_rank, name, output)
+    return _native.broadcast(tensor, output, root_rank, name, output, process_set.process_set_id)
 
 
-def broadcast_async(tensor: Tensor, root_rank: int = 0, name: Name = None) -> Handle[Array]:
+def broadcast_async(
+    tensor: Tensor, root_rank: int = 0, name: Name = None, *, process_set: ProcessSet = global_process_set
+) -> Handle[Array]:
     """broadcast() that returns at once.
 
     Example::
@@ -239,10 +274,10 @@ def broadcast_async(tensor: Tensor, root_rank: int = 0, name: Name = None) -> Ha
         weights = rueda.broadcast_async(weights, 0, "weights").result()
     """
     tensor, output = with_output(tensor)
-    return _native.broadcast_async(tensor, output, root_rank, name, output)
+    return _native.broadcast_async(tensor, output, root_rank, name, output, process_set.process_set_id)
 
 
-def broadcast_(tensor: T, root_rank: int = 0, name: Name = None) -> T:
+def broadcast_(tensor: T, root_rank: int = 0, name: Name = None, *, process_set: ProcessSet = global_process_set) -> T:
     """broadcast() in place. The tensor has to be contiguous and writable, on the root as well.
 
     Returns:
@@ -252,24 +287,30 @@ def broadcast_(tensor: T, root_rank: int = 0, name: Name = None) -> T:
 
         rueda.broadcast_(weights, root_rank=0, name="weights")
     """
-    return _native.broadcast(tensor, tensor, root_rank, name, tensor)
+    return _native.broadcast(tensor, tensor, root_rank, name, tensor, process_set.process_set_id)
 
 
-def broadcast_async_(tensor: T, root_rank: int = 0, name: Name = None) -> Handle[T]:
+def broadcast_async_(
+    tensor: T, root_rank: int = 0, name: Name = None, *, process_set: ProcessSet = global_process_set
+) -> Handle[T]:
     """broadcast_() that returns at once.
 
     Example::
 
         rueda.broadcast_async_(weights, 0, "weights").wait()
     """
-    return _native.broadcast_async(tensor, tensor, root_rank, name, tensor)
+    return _native.broadcast_async(tensor, tensor, root_rank, name, tensor, process_set.process_set_id)
 
 
 @overload
-def allgather(tensor: Tensor, name: Name = None, *, out: None = None) -> Array: ...
+def allgather(
+    tensor: Tensor, name: Name = None, *, out: None = None, process_set: ProcessSet = global_process_set
+) -> Array: ...
 @overload
-def allgather(tensor: Tensor, name: Name = None, *, out: T) -> T: ...
-def allgather(tensor: Tensor, name: Name = None, *, out: Any = None) -> Any:
+def allgather(tensor: Tensor, name: Name = None, *, out: T, process_set: ProcessSet = global_process_set) -> T: ...
+def allgather(
+    tensor: Tensor, name: Name = None, *, out: Any = None, process_set: ProcessSet = global_process_set
+) -> Any:
     """The ranks' tensors, one after the other along the first dimension.
 
     Args:
@@ -284,21 +325,27 @@ def allgather(tensor: Tensor, name: Name = None, *, out: Any = None) -> Any:
 
         everyones = rueda.allgather(predictions, "predictions")
     """
-    return _native.allgather(tensor, out, name, array_of if out is None else out)
+    return _native.allgather(tensor, out, name, array_of if out is None else out, process_set.process_set_id)
 
 
 @overload
-def allgather_async(tensor: Tensor, name: Name = None, *, out: None = None) -> Handle[Array]: ...
+def allgather_async(
+    tensor: Tensor, name: Name = None, *, out: None = None, process_set: ProcessSet = global_process_set
+) -> Handle[Array]: ...
 @overload
-def allgather_async(tensor: Tensor, name: Name = None, *, out: T) -> Handle[T]: ...
-def allgather_async(tensor: Tensor, name: Name = None, *, out: Any = None) -> Handle[Any]:
+def allgather_async(
+    tensor: Tensor, name: Name = None, *, out: T, process_set: ProcessSet = global_process_set
+) -> Handle[T]: ...
+def allgather_async(
+    tensor: Tensor, name: Name = None, *, out: Any = None, process_set: ProcessSet = global_process_set
+) -> Handle[Any]:
     """allgather() that returns at once.
 
     Example::
 
         everyones = rueda.allgather_async(predictions, "predictions").result()
     """
-    return _native.allgather_async(tensor, out, name, array_of if out is None else out)
+    return _native.allgather_async(tensor, out, name, array_of if out is None else out, process_set.process_set_id)
 
 
 @overload
@@ -310,6 +357,7 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     out: None = None,
+    process_set: ProcessSet = global_process_set,
 ) -> Array: ...
 @overload
 def reducescatter(
@@ -320,6 +368,7 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     out: T,
+    process_set: ProcessSet = global_process_set,
 ) -> T: ...
 def reducescatter(
     tensor: Tensor,
@@ -329,6 +378,7 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     out: Any = None,
+    process_set: ProcessSet = global_process_set,
 ) -> Any:
     """The reduction of an allreduce, divided along the first dimension: every rank gets its rows.
 
@@ -346,7 +396,9 @@ def reducescatter(
         mine = rueda.reducescatter(gradient, "gradient", rueda.Sum)
     """
     result = array_of if out is None else out
-    return _native.reducescatter(tensor, out, name, op, prescale_factor, postscale_factor, result)
+    return _native.reducescatter(
+        tensor, out, name, op, prescale_factor, postscale_factor, result, process_set.process_set_id
+    )
 
 
 @overload
@@ -358,6 +410,7 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     out: None = None,
+    process_set: ProcessSet = global_process_set,
 ) -> Handle[Array]: ...
 @overload
 def reducescatter_async(
@@ -368,6 +421,7 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     out: T,
+    process_set: ProcessSet = global_process_set,
 ) -> Handle[T]: ...
 def reducescatter_async(
     tensor: Tensor,
@@ -377,6 +431,7 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     out: Any = None,
+    process_set: ProcessSet = global_process_set,
 ) -> Handle[Any]:
     """reducescatter() that returns at once.
 
@@ -385,17 +440,36 @@ def reducescatter_async(
         mine = rueda.reducescatter_async(gradient, "gradient").result()
     """
     result = array_of if out is None else out
-    return _native.reducescatter_async(tensor, out, name, op, prescale_factor, postscale_factor, result)
+    return _native.reducescatter_async(
+        tensor, out, name, op, prescale_factor, postscale_factor, result, process_set.process_set_id
+    )
 
 
 @overload
 def alltoall(
-    tensor: Tensor, splits: Sequence[int] | None = None, name: Name = None, *, out: None = None
+    tensor: Tensor,
+    splits: Sequence[int] | None = None,
+    name: Name = None,
+    *,
+    out: None = None,
+    process_set: ProcessSet = global_process_set,
 ) -> tuple[Array, Array]: ...
 @overload
-def alltoall(tensor: Tensor, splits: Sequence[int] | None = None, name: Name = None, *, out: T) -> tuple[T, Array]: ...
 def alltoall(
-    tensor: Tensor, splits: Sequence[int] | None = None, name: Name = None, *, out: Any = None
+    tensor: Tensor,
+    splits: Sequence[int] | None = None,
+    name: Name = None,
+    *,
+    out: T,
+    process_set: ProcessSet = global_process_set,
+) -> tuple[T, Array]: ...
+def alltoall(
+    tensor: Tensor,
+    splits: Sequence[int] | None = None,
+    name: Name = None,
+    *,
+    out: Any = None,
+    process_set: ProcessSet = global_process_set,
 ) -> tuple[Any, Array]:
     """Every rank has some rows for each rank.
 
@@ -412,19 +486,34 @@ def alltoall(
 
         received, counts = rueda.alltoall(rows, splits=[2, 0, 1], name="rows")
     """
-    return _native.alltoall(tensor, out, splits, name, with_received_splits(out))
+    return _native.alltoall(tensor, out, splits, name, with_received_splits(out), process_set.process_set_id)
 
 
 @overload
 def alltoall_async(
-    tensor: Tensor, splits: Sequence[int] | None = None, name: Name = None, *, out: None = None
+    tensor: Tensor,
+    splits: Sequence[int] | None = None,
+    name: Name = None,
+    *,
+    out: None = None,
+    process_set: ProcessSet = global_process_set,
 ) -> Handle[tuple[Array, Array]]: ...
 @overload
 def alltoall_async(
-    tensor: Tensor, splits: Sequence[int] | None = None, name: Name = None, *, out: T
+    tensor: Tensor,
+    splits: Sequence[int] | None = None,
+    name: Name = None,
+    *,
+    out: T,
+    process_set: ProcessSet = global_process_set,
 ) -> Handle[tuple[T, Array]]: ...
 def alltoall_async(
-    tensor: Tensor, splits: Sequence[int] | None = None, name: Name = None, *, out: Any = None
+    tensor: Tensor,
+    splits: Sequence[int] | None = None,
+    name: Name = None,
+    *,
+    out: Any = None,
+    process_set: ProcessSet = global_process_set,
 ) -> Handle[Any]:
     """alltoall() that returns at once.
 
@@ -432,10 +521,10 @@ def alltoall_async(
 
         received, counts = rueda.alltoall_async(rows, name="rows").result()
     """
-    return _native.alltoall_async(tensor, out, splits, name, with_received_splits(out))
+    return _native.alltoall_async(tensor, out, splits, name, with_received_splits(out), process_set.process_set_id)
 
 
-def barrier(name: Name = None) -> None:
+def barrier(name: Name = None, *, process_set: ProcessSet = global_process_set) -> None:
     """Returns when every rank has called it.
 
     Example::
@@ -444,10 +533,10 @@ def barrier(name: Name = None) -> None:
     """
     # An operation of one byte, since that of the C interface knows neither names nor Python's signals.
     nothing = bytearray(1)
-    _native.allreduce(nothing, nothing, name, Max, 1.0, 1.0, None)
+    _native.allreduce(nothing, nothing, name, Max, 1.0, 1.0, None, process_set.process_set_id)
 
 
-def barrier_async(name: Name = None) -> Handle[None]:
+def barrier_async(name: Name = None, *, process_set: ProcessSet = global_process_set) -> Handle[None]:
     """Completes when every rank has called it.
 
     Example::
@@ -456,4 +545,4 @@ def barrier_async(name: Name = None) -> Handle[None]:
         await handle
     """
     nothing = bytearray(1)
-    return _native.allreduce_async(nothing, nothing, name, Max, 1.0, 1.0, None)
+    return _native.allreduce_async(nothing, nothing, name, Max, 1.0, 1.0, None, process_set.process_set_id)

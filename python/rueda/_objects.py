@@ -10,13 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from rueda import _collectives, _native
+from rueda._process_sets import ProcessSet, global_process_set
 from rueda._tensors import Tensor, has_buffer, numpy
 from rueda.errors import InvalidArgument, Mismatch
 
 T = TypeVar("T")
 
 
-def broadcast_object(obj: T, root_rank: int = 0, name: str | None = None) -> T:
+def broadcast_object(
+    obj: T, root_rank: int = 0, name: str | None = None, *, process_set: ProcessSet = global_process_set
+) -> T:
     """The root's Python object, on every rank. What the other ranks give is ignored.
 
     It travels as a pickle: the ranks of a job trust each other, and an object of a class needs that class everywhere.
@@ -33,15 +36,15 @@ def broadcast_object(obj: T, root_rank: int = 0, name: str | None = None) -> T:
     is_root = _native.rank() == root_rank
     pickled = np.frombuffer(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL) if is_root else b"", np.uint8)
     length = np.array([pickled.size], np.int64)
-    _collectives.broadcast_(length, root_rank, name and f"{name}.length")
+    _collectives.broadcast_(length, root_rank, name and f"{name}.length", process_set=process_set)
     if is_root:
-        _collectives.broadcast(pickled, root_rank, name)
+        _collectives.broadcast(pickled, root_rank, name, process_set=process_set)
         return obj
-    received = _collectives.broadcast_(np.empty(int(length[0]), np.uint8), root_rank, name)
+    received = _collectives.broadcast_(np.empty(int(length[0]), np.uint8), root_rank, name, process_set=process_set)
     return pickle.load(io.BytesIO(received))  # type: ignore[no-any-return]
 
 
-def allgather_object(obj: T, name: str | None = None) -> list[T]:
+def allgather_object(obj: T, name: str | None = None, *, process_set: ProcessSet = global_process_set) -> list[T]:
     """Every rank's Python object, in the order of the ranks; this rank's as a copy. They travel as pickles.
 
     Example::
@@ -50,8 +53,10 @@ def allgather_object(obj: T, name: str | None = None) -> list[T]:
     """
     np = numpy()
     pickled = np.frombuffer(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), np.uint8)
-    lengths = _collectives.allgather(np.array([pickled.size], np.int64), name and f"{name}.lengths")
-    everything = _collectives.allgather(pickled, name)
+    lengths = _collectives.allgather(
+        np.array([pickled.size], np.int64), name and f"{name}.lengths", process_set=process_set
+    )
+    everything = _collectives.allgather(pickled, name, process_set=process_set)
     ends = np.cumsum(lengths)
     return [pickle.loads(everything[end - length : end].tobytes()) for end, length in zip(ends, lengths, strict=True)]
 

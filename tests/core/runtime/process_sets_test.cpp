@@ -92,7 +92,7 @@ TEST_CASE("what cannot be a set is refused on all ranks alike, and the next one 
         RUEDA_RANK_EQUAL(refused({1, 0, 1}, ErrorCode::invalid_argument),
                          std::string("add_process_set names rank 1 twice"));
         RUEDA_RANK_EQUAL(refused({2, 1, 0}, ErrorCode::invalid_argument),
-                         std::string("add_process_set: ranks 0-2 are process set 0 already"));
+                         std::string("add_process_set: process set 0 has the same ranks already (ranks 0-2)"));
         RUEDA_RANK_EQUAL(refused(world.rank() == 2 ? std::vector{0} : std::vector{0, 1}, ErrorCode::mismatch),
                          std::string("the ranks ask for different changes of the process sets: rank 2: "
                                      "add_process_set([0]); ranks 0, 1: add_process_set([0, 1])"));
@@ -197,7 +197,7 @@ TEST_CASE("removing a set fails what is pending in it, and nothing else", "[thre
         }
         expect_ok(world.runtime().process_sets().remove(1), "remove");
         if (pending != nullptr) {
-            RUEDA_RANK_EQUAL(expect_failure(pending->wait(), ErrorCode::invalid_argument, "pending at the removal")
+            RUEDA_RANK_EQUAL(expect_failure(pending->wait(), ErrorCode::aborted, "pending at the removal")
                                  .find("tensor 'never': process set 1 (ranks 0, 2)"),
                              std::size_t{0});
         }
@@ -250,13 +250,54 @@ TEST_CASE("resident tensors of the job are reduced in place in a set", "[threads
     });
 }
 
+TEST_CASE("sets come and go while another thread of the rank works", "[threads]") {
+    check(2, [](RankContext&, RuntimeClient& world) {
+        std::thread worker([&] {
+            for (int step = 0; step < 300; ++step) {
+                RUEDA_RANK_EQUAL(sum(world, "work", step), 2.0 * step);
+            }
+        });
+        for (int round = 0; round < 20; ++round) {
+            const auto set = add(world, {round % 2});
+            if (set != nullptr) {
+                RUEDA_RANK_EQUAL(sum(*set, "own", round), static_cast<double>(round));
+            }
+            expect_ok(world.runtime().process_sets().remove(round + 1), "remove");
+        }
+        worker.join();
+    });
+}
+
+TEST_CASE("a shutdown ends a set-up that waits for another rank, and is not held up by it", "[threads]") {
+    check(2, [](RankContext& context, RuntimeClient& world) {
+        if (world.rank() == 0) {
+            std::thread adding([&] {
+                const Status status = world.runtime().process_sets().add(std::array{0}).status();
+                RUEDA_RANK_CHECK(!status.is_ok());
+            });
+            context.wait_for_phase(1, "waiting");
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that it has begun
+            expect_ok(world.shutdown(), "shutdown");
+            adding.join();
+        } else {
+            double value = 0;
+            const Tensor tensor{&value, DType::float64, {1}};
+            const auto pending = expect_value(world.start_allreduce("never", tensor, tensor, {}), "start");
+            context.phase("waiting");
+            RUEDA_RANK_EQUAL(expect_failure(pending->wait(), ErrorCode::aborted, "never"),
+                             std::string("tensor 'never': rank 0 has shut down, so nothing can be done together any "
+                                         "more"));
+        }
+    });
+}
+
 TEST_CASE("a rank that shuts down fails what its sets have pending", "[threads]") {
     check(3, [](RankContext&, RuntimeClient& world) {
         const auto set = add(world, {0, 1});
         if (world.rank() == 0) {
             double value = 1;
             const Tensor tensor{&value, DType::float64, {1}};
-            RUEDA_RANK_EQUAL(expect_failure(set->allreduce("x", tensor, tensor, {}), ErrorCode::invalid_argument, "x"),
+            RUEDA_RANK_EQUAL(expect_failure(set->allreduce("x", tensor, tensor, {}), ErrorCode::aborted, "x"),
                              std::string("tensor 'x': process set 1 (ranks 0, 1): rank 1 has removed it, or has shut "
                                          "down"));
         }
