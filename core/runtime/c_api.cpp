@@ -283,6 +283,12 @@ struct Call {
         }
         return options->slot != nullptr ? check_slot() : rueda::core::check_name(name);
     }
+    /// Lets `make` fill in the request from the process set and the options; after a begin() that went well.
+    template <class Make>
+    Status fill(Request& request, Make&& make) const {
+        RUEDA_ASSERT(set != nullptr && options != nullptr);
+        return make(*set, *options, request);
+    }
     [[nodiscard]] bool is_unnamed(const char* name) const {
         return options->slot == nullptr && (name == nullptr || *name == '\0');
     }
@@ -315,7 +321,7 @@ Status start(const char* name, const rueda_options* given, rueda_handle** handle
     Call call;
     Request request;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_RETURN_IF_FAILED(make(*call.set, *call.options, request));
+    RUEDA_RETURN_IF_FAILED(call.fill(request, make));
     auto started = std::make_unique<rueda_handle>(call.runtime, 1);
     if (rueda::core::TensorEntry* const known = call.entry()) {
         RUEDA_RETURN_IF_FAILED(call.runtime->start(*call.set, *known, request, *started));
@@ -332,7 +338,7 @@ Status run(const char* name, const rueda_options* given, Make&& make) {
     Call call;
     Request request;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_RETURN_IF_FAILED(make(*call.set, *call.options, request));
+    RUEDA_RETURN_IF_FAILED(call.fill(request, make));
     Completion completion;
     return call.run(name, request, completion);
 }
@@ -343,7 +349,7 @@ Status run_for_result(const char* name, const rueda_options* given, rueda_handle
     Call call;
     Request request;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_RETURN_IF_FAILED(make(*call.set, *call.options, request));
+    RUEDA_RETURN_IF_FAILED(call.fill(request, make));
     auto made = std::make_unique<rueda_handle>(call.runtime, 1);
     Status status = call.run(name, request, *made);
     if (!made->done()) {
@@ -401,7 +407,7 @@ Status start_group(const char* name, std::size_t count, const rueda_tensor* in, 
                    const rueda_options* given, rueda_handle** handle) {
     Call call;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_ASSERT(call.options != nullptr);  // begin() has set it
+    RUEDA_ASSERT(call.set != nullptr && call.options != nullptr);  // begin() has set them
     if (name == nullptr || *name == '\0' || call.options->slot != nullptr) {
         return {ErrorCode::invalid_argument, "a group needs a name (and no slot): its members are named after it"};
     }

@@ -30,10 +30,11 @@ struct Ends {
         launcher.reset(ends[0]);
         rank.reset(ends[1]);
     }
-    void say(const std::string& bytes) const {
-        REQUIRE(::send(launcher.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-                static_cast<ssize_t>(bytes.size()));
+    /// Whether all of it went off; without an assertion, for threads of a test.
+    [[nodiscard]] bool send(const std::string& bytes) const {
+        return ::send(launcher.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
     }
+    void say(const std::string& bytes) const { REQUIRE(send(bytes)); }
     void say(Kind kind, int about, const std::string& text) const { say(base::encode({kind, about, text})); }
     [[nodiscard]] std::string hear() const {
         std::array<char, 4096> buffer{};
@@ -134,12 +135,15 @@ TEST_CASE("a word that is on its way is waited for, and one that does not come i
     const auto waited = std::chrono::steady_clock::now() - begin;
     CHECK(waited >= LauncherLine::kMoment);
     CHECK(waited < std::chrono::seconds(2));
+    bool sent = false;
     std::thread launcher([&] {
-        ends.say(Kind::ended_well, 1, "rank 1 ended");
-        ends.say(Kind::failed, 2, "rank 2 was killed");
+        sent = ends.send(base::encode({Kind::ended_well, 1, "rank 1 ended"})) &&
+               ends.send(base::encode({Kind::failed, 2, "rank 2 was killed"}));
     });
-    CHECK(line.word_about(2) == "rank 2 was killed");
+    const std::optional<std::string> word = line.word_about(2);
     launcher.join();
+    CHECK(sent);
+    CHECK(word == "rank 2 was killed");
     CHECK(line.word_of_failure() == "rank 2 was killed");
     CHECK(line.word_about(1) == "rank 1 ended");
 }
