@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Results do not depend on anything but the inputs, the number of ranks and their NUMA nodes: not on batches, chunks,
-// residency, order or timing (DESIGN: fixed order of reduction).
+// Results do not depend on anything but the inputs, the number of ranks and where they are (hosts, NUMA nodes): not on
+// batches, chunks, residency, order, timing, nor on whether somebody waits in the call (DESIGN: fixed order of
+// reduction).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <set>
 #include <thread>
@@ -18,6 +20,11 @@ namespace rueda::tests {
 namespace {
 
 constexpr int kTensors = 30;
+constexpr int kLargeTensor = 17;  ///< one that goes through many chunks, and between hosts in parts of each host's
+
+std::size_t length_of(int tensor) {
+    return tensor == kLargeTensor ? 60'001 : 1 + static_cast<std::size_t>(tensor * 7919 % 3000);
+}
 
 struct Circumstances {
     std::uint32_t seed = 0;
@@ -42,6 +49,7 @@ Circumstances random_circumstances(std::uint32_t seed) {
     c.config.fusion_threshold_bytes = one_of({0, 1000, 30'000, base::kMiB});
     c.config.hold_seconds = static_cast<double>(one_of({0, 50, 1000})) * 1e-6;
     c.config.chunk_bytes = one_of({64, 256, 1024, 8192});
+    c.config.network_chunk_bytes = one_of({0, 4096, 16'384, 100'000});
     c.config.cells_per_rank = static_cast<std::uint32_t>(one_of({2, 3, 4, 8}));
     c.config.spin_seconds = static_cast<double>(one_of({0, 5})) * 1e-6;
     return c;
@@ -49,8 +57,7 @@ Circumstances random_circumstances(std::uint32_t seed) {
 
 std::vector<float> inputs_of(int rank, int tensor) {
     std::mt19937 random(static_cast<unsigned>(tensor * 100 + rank));
-    std::vector<float> values(1 + random() % 3000);  // overwritten below: the same length on all ranks
-    values.resize(1 + static_cast<std::size_t>(tensor * 7919 % 3000));
+    std::vector<float> values(length_of(tensor));
     std::uniform_real_distribution<float> mantissa(-1, 1);
     for (float& value : values) {
         value = std::ldexp(mantissa(random), static_cast<int>(random() % 24) - 12);  // sums depend on their order
@@ -96,41 +103,70 @@ Kind kind_of(int tensor) {
                              : Kind{DType::bfloat16, ReduceOp::average};
 }
 
-void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances& circumstances, int nodes) {
-    std::mt19937 random(circumstances.seed * 64 + static_cast<unsigned>(client.rank()));
-    std::vector<int> order(kTensors);
-    for (int i = 0; i < kTensors; ++i) {
-        order[static_cast<std::size_t>(i)] = i;
+std::unique_ptr<Buffer> buffer_of(RuntimeClient& client, int tensor, bool resident) {
+    const std::vector<float> inputs = inputs_of(client.rank(), tensor);
+    const DType dtype = kind_of(tensor).dtype;
+    const std::size_t bytes = size_of(dtype);
+    auto buffer =
+        std::make_unique<Buffer>(client, dtype, std::vector{static_cast<std::int64_t>(inputs.size())}, resident);
+    auto* memory = static_cast<std::byte*>(buffer->tensor().data);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {  // the upper half of a float is a bfloat16
+        std::memcpy(memory + i * bytes, reinterpret_cast<const std::byte*>(&inputs[i]) + 4 - bytes, bytes);
     }
+    return buffer;
+}
+
+void rest_a_little(std::mt19937& random) {
+    if (random() % 4 == 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+    }
+}
+
+/// Starts all tensors in an order of this rank's own, and waits for them.
+std::vector<std::unique_ptr<Buffer>> reduce_in_background(RuntimeClient& client, std::mt19937& random) {
+    std::vector<int> order(kTensors);
+    std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random);
     std::vector<std::unique_ptr<Buffer>> buffers(kTensors);
     std::vector<PendingPointer> pending;
     for (const int tensor : order) {
-        const std::vector<float> inputs = inputs_of(client.rank(), tensor);
-        const auto [dtype, op] = kind_of(tensor);
         auto& buffer = buffers[static_cast<std::size_t>(tensor)];
-        buffer = std::make_unique<Buffer>(client, dtype, std::vector{static_cast<std::int64_t>(inputs.size())},
-                                          random() % 2 == 0);
-        auto* memory = static_cast<std::byte*>(buffer->tensor().data);
-        for (std::size_t i = 0; i < inputs.size(); ++i) {  // the upper half of a float is a bfloat16
-            const std::size_t bytes = size_of(dtype);
-            std::memcpy(memory + i * bytes, reinterpret_cast<const std::byte*>(&inputs[i]) + 4 - bytes, bytes);
-        }
-        if (random() % 4 == 0) {
-            std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
-        }
+        buffer = buffer_of(client, tensor, random() % 2 == 0);
+        rest_a_little(random);
         pending.push_back(expect_value(
-            client.start_allreduce(std::to_string(tensor), buffer->tensor(), buffer->tensor(), {op}), "a tensor"));
+            client.start_allreduce(std::to_string(tensor), buffer->tensor(), buffer->tensor(), {kind_of(tensor).op}),
+            "a tensor"));
     }
     for (const auto& one : pending) {
         expect_ok(one->wait(), "a tensor");
     }
+    return buffers;
+}
+
+/// Some of them again, one at a time, the caller waiting in the call.
+void compare_with_foreground(RuntimeClient& client, std::mt19937& random,
+                             const std::vector<std::unique_ptr<Buffer>>& background) {
+    for (int tensor = 0; tensor < kTensors; tensor += 4) {
+        const std::unique_ptr<Buffer> buffer = buffer_of(client, tensor, random() % 2 == 0);
+        rest_a_little(random);
+        expect_ok(client.allreduce(std::to_string(tensor), buffer->tensor(), buffer->tensor(), {kind_of(tensor).op}),
+                  "a tensor");
+        RUEDA_RANK_CHECK(std::memcmp(background[static_cast<std::size_t>(tensor)]->tensor().data, buffer->tensor().data,
+                                     buffer->tensor().bytes()) == 0);
+    }
+}
+
+/// `parts`: how many equal parts of the ranks, one after the other, are combined first; 0: not known here.
+void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances& circumstances, int parts) {
+    std::mt19937 random(circumstances.seed * 64 + static_cast<unsigned>(client.rank()));
+    const std::vector<std::unique_ptr<Buffer>> buffers = reduce_in_background(client, random);
+    compare_with_foreground(client, random, buffers);
     std::uint64_t all = 0xCBF29CE484222325;
     for (int tensor = 0; tensor < kTensors; ++tensor) {
         const Buffer& buffer = *buffers[static_cast<std::size_t>(tensor)];
         buffer.check_margin("a tensor");
-        if (kind_of(tensor).op == ReduceOp::sum) {
-            const std::vector<float> expected = sum_of(client.size(), nodes, tensor);
+        if (parts != 0 && kind_of(tensor).op == ReduceOp::sum) {
+            const std::vector<float> expected = sum_of(client.size(), parts, tensor);
             RUEDA_RANK_CHECK(std::memcmp(expected.data(), buffer.tensor().data, buffer.tensor().bytes()) == 0);
         }
         all = digest(buffer.tensor().data, buffer.tensor().bytes(), all);
@@ -138,21 +174,29 @@ void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances
     context.report("digest", all);
 }
 
-void check_bits(RanksAs as) {
-    const int size = GENERATE(1, 2, 3, 5);
-    const int nodes = GENERATE(1, 2);
-    if (nodes > 1 && size < 3) {
-        return;  // nobody to combine with first
-    }
+struct Place {
+    int size = 1;
+    int nodes = 1;
+    Layout layout;  ///< of hosts; "": one
+
+    /// Parts of the ranks that are combined first. Three partial sums of hosts have no one order: it is that of the
+    /// exchange, which the size of the tensor decides.
+    [[nodiscard]] int parts() const { return layout.empty() ? nodes : layout == "ab" || layout == "aabb" ? 2 : 0; }
+};
+
+void check_bits(RanksAs as, const Place& place) {
     std::set<std::string> digests;
     for (std::uint32_t seed = 0; seed < 8; ++seed) {
         Circumstances circumstances = seed == 0 ? Circumstances{} : random_circumstances(seed);
-        set_nodes(circumstances.config, nodes);
+        set_nodes(circumstances.config, place.nodes);
         const RanksResult result = run_clients(
-            size, circumstances.config,
-            [&](RankContext& context, RuntimeClient& client) { reduce_all(context, client, circumstances, nodes); },
-            {.as = as});
-        INFO(size << " ranks, " << nodes << " nodes, seed " << seed << "\n" << result.text());
+            place.size, circumstances.config,
+            [&](RankContext& context, RuntimeClient& client) {
+                reduce_all(context, client, circumstances, place.parts());
+            },
+            {.as = as}, place.layout);
+        INFO(place.size << " ranks, " << place.nodes << " nodes, hosts " << place.layout << ", seed " << seed << "\n"
+                        << result.text());
         REQUIRE(result.passed());
         for (const RankOutcome& rank : result.ranks) {
             digests.insert(rank.value("digest"));
@@ -161,9 +205,26 @@ void check_bits(RanksAs as) {
     CHECK(digests.size() == 1);
 }
 
-TEST_CASE("the same bits under all circumstances, as threads", "[threads]") { check_bits(RanksAs::threads); }
+void check_bits_on_one_host(RanksAs as) {
+    const int size = GENERATE(1, 2, 3, 5);
+    const int nodes = GENERATE(1, 2);
+    if (nodes == 1 || size >= 3) {  // of fewer, nobody is combined first
+        check_bits(as, {.size = size, .nodes = nodes, .layout = {}});
+    }
+}
 
-TEST_CASE("the same bits under all circumstances, as processes", "[processes]") { check_bits(RanksAs::processes); }
+TEST_CASE("the same bits under all circumstances, as threads", "[threads]") {
+    check_bits_on_one_host(RanksAs::threads);
+}
+
+TEST_CASE("the same bits under all circumstances, as processes", "[processes]") {
+    check_bits_on_one_host(RanksAs::processes);
+}
+
+TEST_CASE("the same bits under all circumstances, on several hosts", "[threads]") {
+    const Layout layout = GENERATE("ab", "aabb", "abb", "abcc");
+    check_bits(RanksAs::threads, {.size = static_cast<int>(layout.size()), .nodes = 1, .layout = layout});
+}
 
 }  // namespace
 }  // namespace rueda::tests
