@@ -35,6 +35,14 @@ std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t 
                         : fmt::format("rank {} on {} (pid {})", rank, host, pid);
 }
 
+bool process_has_ended(const base::RankBlock& block) {
+    const std::int32_t pid = block.pid.load(std::memory_order_acquire);
+    const std::uint64_t start = block.process_start.load(std::memory_order_acquire);
+    // Without a usable /proc on either side the number may mean somebody else here.
+    const bool is_known = pid != getpid() && start != 0 && process_start_time(getpid()) != 0;
+    return is_known && process_has_ended(pid, start);
+}
+
 Liveness::Liveness(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, std::string host)
     : control_(control),
       members_(std::min<std::uint32_t>(members, base::kMaxLocalRanks)),
@@ -96,6 +104,18 @@ std::optional<Liveness::Death> Liveness::check() {
         index, control_.ranks[index].global_rank.load(std::memory_order_relaxed),
         fmt::format("{} died: {}", describe(index), last_words.empty() ? kNoExitRecord : std::string_view(last_words)),
         last_words};
+}
+
+std::vector<std::string> Liveness::ended() const {
+    std::vector<std::string> names;
+    for (std::uint32_t index = 0; index < members_; ++index) {
+        const base::RankBlock& block = control_.ranks[index];
+        const auto state = static_cast<base::RankState>(block.state.load(std::memory_order_acquire));
+        if (state != base::RankState::left && process_has_ended(block)) {
+            names.push_back(describe(index));
+        }
+    }
+    return names;
 }
 
 void Liveness::look_at_descriptors() {

@@ -25,13 +25,17 @@ inline constexpr std::string_view kNoExitRecord =
 /// "rank 3 (pid 4711)", "rank 3 on b (pid 4711)"
 [[nodiscard]] std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t pid);
 
+/// The process of a rank has ended, as far as /proc tells: not where the number may mean somebody else here, nor of a
+/// rank that is a thread of this process. Any thread, once the rank has written who it is.
+[[nodiscard]] bool process_has_ended(const base::RankBlock& block);
+
 /// Notices that another rank of the host has died: by a pidfd per process, or by /proc where the system gives none.
 /// Stopped is not dead, and a rank that has left may end. Ranks that are threads of this process are not watched.
 ///
 /// How a rank ended is known to its parent only (launcher_line.hpp); what it could still say itself stands in its last
 /// words.
 ///
-/// Threads: watch() and check() by one thread, the background thread; is_dead() and notes() by any, after watch().
+/// Threads: watch() and check() by one thread, the background thread; the others by any, after watch().
 class Liveness {
 public:
     struct Death {
@@ -59,6 +63,10 @@ public:
     [[nodiscard]] bool is_dead(std::uint32_t member) const {
         return (dead_.load(std::memory_order_acquire) >> member & 1) != 0;
     }
+
+    /// Members that have ended before they left, "rank 1 (pid 4711)": as /proc knows them now, whether check() has come
+    /// to them or not. For who is about to say what the job ended of.
+    [[nodiscard]] std::vector<std::string> ended() const;
 
     /// What the user should know, one line each: ranks whose death cannot be noticed.
     [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }

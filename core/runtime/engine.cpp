@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/runtime/engine.hpp"
 
+#include <fmt/ranges.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -11,7 +12,6 @@
 
 #include "base/clock.hpp"
 #include "base/floating_point.hpp"
-#include "core/diagnostics/process_status.hpp"
 
 namespace rueda::core {
 namespace {
@@ -131,9 +131,7 @@ void Engine::end_pending(const Status& reason) {
 // --------------------------------------------------------------------------------------------------------------
 
 void Engine::explain_failures_of(ProcessSet& set) {
-    if (launcher_ != nullptr) {
-        set.explain_failures_with([this](const Status& failure) { return explain(failure); });
-    }
+    set.explain_failures_with([this](const Status& failure) { return explain(failure); });
 }
 
 void Engine::add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) {
@@ -285,11 +283,7 @@ bool Engine::may_write(std::uint32_t member) const {
         state == base::RankState::dead) {
         return false;
     }
-    const std::int32_t pid = other.pid.load(std::memory_order_acquire);
-    const std::uint64_t start = other.process_start.load(std::memory_order_acquire);
-    // Without a usable /proc on either side the number may mean somebody else here.
-    const bool is_known = start != 0 && process_start_time(getpid()) != 0;
-    return pid == getpid() || !is_known || !process_has_ended(pid, start);
+    return !process_has_ended(other);
 }
 
 /// Turns the crank until `done`, a deadline, or for ever. The crank is held.
@@ -629,10 +623,17 @@ std::string Engine::cause_of(const Liveness::Death& death) const {
     return death.last_words.empty() ? *word : *word + ": " + death.last_words;
 }
 
-/// A connection that breaks is most often a rank that has ended: the launcher says which, and how.
+/// A connection that breaks is most often a rank that has ended: the launcher says which, and how. Without its word:
+/// what another host has seen may itself come of a death here (MPI ends a process whose connection to the dead one
+/// broke), and may be here before this host's own look, so both are named.
 Status Engine::explain(const Status& failure) const {
-    const std::optional<std::string> word = launcher_->word_of_failure();
-    return word ? Status(ErrorCode::aborted, *word) : failure;
+    if (const std::optional<std::string> word = launcher_ != nullptr ? launcher_->word_of_failure() : std::nullopt) {
+        return {ErrorCode::aborted, *word};
+    }
+    const std::vector<std::string> ended = liveness_.ended();
+    return ended.empty()
+               ? failure
+               : Status(failure.code(), fmt::format("{}; here {} died", failure.message(), fmt::join(ended, " and ")));
 }
 
 }  // namespace rueda::core

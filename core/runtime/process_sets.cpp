@@ -11,6 +11,7 @@
 #include "collectives/set_transport.hpp"
 #include "collectives/wire.hpp"
 #include "core/operations/requests.hpp"
+#include "core/runtime/set_changes.hpp"
 #include "core/runtime/set_up_group.hpp"
 
 namespace rueda::core {
@@ -21,47 +22,6 @@ namespace {
 
 /// Of the operation of the world that everything here is exchanged by.
 constexpr const char* kExchangeName = "rueda.process_sets";
-
-enum class Change : std::uint8_t { add = 1, remove = 2 };
-
-Bytes wish(Change change, std::span<const int> numbers) {
-    collectives::WireWriter writer;
-    writer.number(static_cast<std::uint8_t>(change));
-    for (const int number : numbers) {
-        writer.number(std::int32_t{number});
-    }
-    return std::move(writer).take();
-}
-
-/// "add_process_set([0, 2])": what a rank has asked for, from its bytes.
-std::string describe_wish(std::span<const std::byte> bytes) {
-    collectives::WireReader reader(bytes);
-    const auto change = static_cast<Change>(reader.number<std::uint8_t>());
-    std::vector<std::int32_t> numbers;
-    while (reader.intact() && !reader.complete()) {
-        numbers.push_back(reader.number<std::int32_t>());
-    }
-    if (!reader.intact() || (change != Change::add && change != Change::remove)) {
-        return "something that no Rueda asks for";
-    }
-    return change == Change::add ? fmt::format("add_process_set([{}])", fmt::join(numbers, ", "))
-                                 : fmt::format("remove_process_set({})", fmt::join(numbers, ", "));
-}
-
-/// The bytes of each rank, from what an allgather of them, each with its length before it, has joined.
-Result<std::vector<Bytes>> split(std::span<const std::byte> joined, int ranks) {
-    collectives::WireReader reader(joined);
-    std::vector<Bytes> all;
-    for (int rank = 0; rank < ranks; ++rank) {
-        const auto bytes = reader.take(reader.number<std::uint32_t>());
-        all.emplace_back(bytes.begin(), bytes.end());
-    }
-    if (!reader.complete()) {
-        return failure(ErrorCode::internal, "the ranks exchanged {} bytes about process sets that no Rueda writes",
-                       joined.size());
-    }
-    return all;
-}
 
 }  // namespace
 
@@ -79,7 +39,7 @@ Result<std::int32_t> ProcessSets::add(std::span<const int> ranks) {
     const std::lock_guard changing(changing_);
     SetIdentity identity{next_id_, {ranks.begin(), ranks.end()}};
     std::sort(identity.ranks.begin(), identity.ranks.end());
-    RUEDA_RETURN_IF_FAILED(agree(wish(Change::add, identity.ranks), "add_process_set"));
+    RUEDA_RETURN_IF_FAILED(agree(encode(SetChange::add, identity.ranks), "add_process_set"));
     RUEDA_RETURN_IF_FAILED(check_ranks(identity));
     ++next_id_;
     std::shared_ptr<ProcessSet> set;
@@ -96,7 +56,7 @@ Result<std::int32_t> ProcessSets::add(std::span<const int> ranks) {
 
 Status ProcessSets::remove(std::int32_t id) {
     const std::lock_guard changing(changing_);
-    RUEDA_RETURN_IF_FAILED(agree(wish(Change::remove, std::span(&id, 1)), "remove_process_set"));
+    RUEDA_RETURN_IF_FAILED(agree(encode(SetChange::remove, std::span(&id, 1)), "remove_process_set"));
     if (id == 0) {
         return {ErrorCode::invalid_argument, "process set 0 is the world, which cannot be removed"};
     }
@@ -176,7 +136,8 @@ Result<std::vector<Bytes>> ProcessSets::exchange(std::span<const std::byte> mine
     RUEDA_RETURN_IF_FAILED(job_.engine.run(
         job_.world, [&](Urgency urgency) { return job_.world.submit(kExchangeName, request, completion, urgency); },
         completion));
-    return split({completion.output.get(), static_cast<std::size_t>(completion.output_shape.front())}, job_.group.size);
+    return split_by_rank({completion.output.get(), static_cast<std::size_t>(completion.output_shape.front())},
+                         job_.group.size);
 }
 
 void ProcessSets::end_job(const SetIdentity& identity, const std::string& why) const {
@@ -199,7 +160,7 @@ Status ProcessSets::agree(std::span<const std::byte> mine, const char* function)
     }
     std::string who;
     for (const auto& [bytes, ranks] : ranks_of) {
-        who += fmt::format("{}{}: {}", who.empty() ? "" : "; ", base::format_ranks(ranks), describe_wish(bytes));
+        who += fmt::format("{}{}: {}", who.empty() ? "" : "; ", base::format_ranks(ranks), describe_set_change(bytes));
     }
     return failure(ErrorCode::mismatch, "the ranks ask for different changes of the process sets: {}", who);
 }

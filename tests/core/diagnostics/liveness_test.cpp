@@ -65,6 +65,22 @@ private:
     rlimit before_{};
 };
 
+TEST_CASE("who has ended before he left is known before anybody looks") {
+    Job job;
+    Liveness liveness(job.control(), 3, 0);
+    REQUIRE(liveness.watch().is_ok());
+    CHECK(liveness.ended().empty());
+    job.child(1).stop();
+    CHECK(liveness.ended().empty());
+    job.child(2).kill_without_reaping();
+    CHECK(liveness.ended() == std::vector<std::string>{job.name(2)});
+    CHECK(liveness.check());
+    job.set_state(2, RankState::dead);  // as the engine does then
+    CHECK(liveness.ended() == std::vector<std::string>{job.name(2)});
+    job.set_state(2, RankState::left);
+    CHECK(liveness.ended().empty());
+}
+
 TEST_CASE("nobody is dead while all live, stopped ones included") {
     Job job;
     Liveness liveness(job.control(), 3, 0);

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// What ranks tell each other about process sets. The input is what the allgathers of the job bring, one after the
+// other; whatever it is, members and those who follow come to an end, and what a working rank says comes out as it went
+// in.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "core/runtime/set_changes.hpp"
+#include "core/runtime/set_up_plane.hpp"
+
+namespace {
+
+using namespace rueda;
+using namespace rueda::core;
+using collectives::Bytes;
+
+constexpr int kRanks = 4;
+const SetIdentity kSet{3, {0, 2, 3}};
+
+void expect(bool holds) {
+    if (!holds) {
+        std::abort();
+    }
+}
+
+Bytes joined(const std::vector<Bytes>& all) {
+    Bytes bytes;
+    for (const Bytes& one : all) {
+        const auto length = static_cast<std::uint32_t>(one.size());
+        const auto raw = std::as_bytes(std::span(&length, 1));
+        bytes.insert(bytes.end(), raw.begin(), raw.end());
+        bytes.insert(bytes.end(), one.begin(), one.end());
+    }
+    return bytes;
+}
+
+/// The job as one rank sees it: each exchange takes the next bytes of the input; it fails where they are no exchange.
+class Job {
+public:
+    explicit Job(std::span<const std::byte> input) : rest_(input) {}
+
+    Result<std::vector<Bytes>> exchange() {
+        if (rest_.empty()) {
+            return failure(ErrorCode::aborted, "the input is used up");
+        }
+        const std::size_t length = std::min<std::size_t>(static_cast<std::size_t>(rest_[0]), rest_.size() - 1);
+        const auto bytes = rest_.subspan(1, length);
+        rest_ = rest_.subspan(1 + length);
+        Result<std::vector<Bytes>> all = split_by_rank(bytes, kRanks);
+        if (all.is_ok()) {
+            expect(all.value().size() == kRanks && joined(all.value()) == Bytes(bytes.begin(), bytes.end()));
+        }
+        return all;
+    }
+
+private:
+    std::span<const std::byte> rest_;
+};
+
+void be_a_member(std::span<const std::byte> input) {
+    Job job(input);
+    const JobExchange exchange = [&](std::span<const std::byte> /*mine*/) { return job.exchange(); };
+    SetUpPlane plane(exchange, kSet, 2);
+    const Result<std::vector<Bytes>> all = plane.allgather({});
+    if (!all.is_ok()) {
+        return plane.give_up(all.status());  // has no effect any more
+    }
+    expect(all.value().size() == kSet.ranks.size());
+    if (const Result<Bytes> one = plane.broadcast({}, 1); one.is_ok()) {
+        static_cast<void>(plane.finish());
+    }
+}
+
+void follow(std::span<const std::byte> input) {
+    Job job(input);
+    const JobExchange exchange = [&](std::span<const std::byte> mine) {
+        expect(mine.empty());
+        return job.exchange();
+    };
+    static_cast<void>(SetUpPlane::follow(exchange, kSet));
+}
+
+void read_changes(std::span<const std::byte> input) {
+    expect(!describe_set_change(input).empty());
+    std::vector<int> numbers(input.size() / sizeof(int));
+    std::memcpy(numbers.data(), input.data(), numbers.size() * sizeof(int));
+    for (const SetChange change : {SetChange::add, SetChange::remove}) {
+        const std::string text = describe_set_change(encode(change, numbers));
+        expect(text.starts_with(change == SetChange::add ? "add_process_set([" : "remove_process_set("));
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const auto input = std::as_bytes(std::span(data, size));
+    be_a_member(input);
+    follow(input);
+    if (size > 0) {
+        read_changes(input);
+    }
+    return 0;
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// soak_rank [seconds [threads [seed]]]: random operations on all ranks of the job that it is started in.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rueda/rueda.hpp"
+#include "tests/soak/draws.hpp"
+#include "tests/soak/footprint.hpp"
+#include "tests/soak/operation.hpp"
+
+namespace rueda::tests {
+namespace {
+
+constexpr int kOperations = 60;     ///< of a thread in a round
+constexpr std::size_t kWindow = 8;  ///< operations of a thread that are under way
+constexpr std::size_t kSets = 3;    ///< beside the world
+constexpr int kNames = 40;          ///< of a thread; each is used with other metadata again and again
+
+struct Plan {
+    double seconds = 3;
+    int threads = 3;
+    std::uint32_t seed = 1;
+};
+
+/// At once: what is under way still owns its tensors.
+[[noreturn]] void fail(const char* what) {
+    fmt::print(stderr, "soak_rank: rank {}: {}\n", rank(), what);
+    std::fflush(stderr);
+    std::_Exit(1);
+}
+
+Members members_of(ProcessSet set) {
+    Members members{.set = set, .ranks = set.ranks(), .position = -1};
+    const auto found = std::find(members.ranks.begin(), members.ranks.end(), rank());
+    if (found != members.ranks.end()) {
+        members.position = static_cast<int>(found - members.ranks.begin());
+    }
+    return members;
+}
+
+/// One thread of a rank in one round. Its operations are drawn alike on all ranks; how long it dawdles is not.
+class Worker {
+public:
+    Worker(std::uint32_t seed, int thread, const std::vector<Members>& sets)
+        : common_(seed * 64 + static_cast<std::uint32_t>(thread)),
+          own_(seed * 4096 + static_cast<std::uint32_t>(thread * 64 + rank())),
+          thread_(thread),
+          sets_(sets) {}
+
+    void run() noexcept {
+        try {
+            for (int i = 0; i < kOperations; ++i) {
+                next(i);
+            }
+            finish_down_to(0);
+        } catch (const std::exception& error) {
+            fail(error.what());
+        }
+    }
+
+private:
+    void next(int number) {
+        const Draw draw = draw_operation(common_, sets_.size());
+        const std::string name = fmt::format("t{}.{}", thread_, (number + (draw.salt % 2 == 0 ? 0 : 17)) % kNames);
+        const Members& members = sets_[draw.set];
+        finish_down_to(draw.salt % 4 == 0 || number % kNames == 0 ? 0 : kWindow);  // alike on all ranks
+        if (members.position < 0) {
+            return;
+        }
+        finish_named(name, draw.set);
+        dawdle();
+        under_way_.push_back(
+            {name, draw.set, std::make_unique<RunningOperation>(draw, members, name, own_() % 2 == 0)});
+    }
+    /// A name may be pending once, in each set.
+    void finish_named(const std::string& name, std::size_t set) {
+        while (std::any_of(under_way_.begin(), under_way_.end(),
+                           [&](const UnderWay& one) { return one.name == name && one.set == set; })) {
+            finish_first();
+        }
+    }
+    void finish_down_to(std::size_t most) {
+        while (under_way_.size() > most) {
+            finish_first();
+        }
+    }
+    void finish_first() {
+        under_way_.front().operation->finish();
+        under_way_.pop_front();
+    }
+    void dawdle() {
+        if (own_() % 16 == 0) {
+            std::this_thread::sleep_for(std::chrono::microseconds(own_() % 500));
+        }
+    }
+
+    struct UnderWay {
+        std::string name;
+        std::size_t set;
+        std::unique_ptr<RunningOperation> operation;
+    };
+    std::mt19937 common_;
+    std::mt19937 own_;
+    int thread_;
+    const std::vector<Members>& sets_;
+    std::deque<UnderWay> under_way_;
+};
+
+/// Sets come, all threads work in them and in the world, sets go.
+void run_round(std::uint32_t seed, int threads) {
+    std::mt19937 random(seed);
+    std::vector<Members> sets = {members_of(world())};
+    for (const std::vector<std::int32_t>& ranks : draw_sets(random, size(), kSets)) {
+        sets.push_back(members_of(add_process_set(ranks)));
+    }
+    std::vector<std::unique_ptr<Worker>> workers;
+    std::vector<std::thread> running;
+    for (int thread = 0; thread < threads; ++thread) {
+        workers.push_back(std::make_unique<Worker>(seed, thread, sets));
+        running.emplace_back([worker = workers.back().get()] { worker->run(); });
+    }
+    for (std::thread& thread : running) {
+        thread.join();
+    }
+    for (std::size_t i = 1; i < sets.size(); ++i) {
+        remove_process_set(sets[i].set);
+    }
+}
+
+/// Rank 0's clock decides for all.
+bool goes_on(std::chrono::steady_clock::time_point end) {
+    std::vector<std::uint8_t> more = {static_cast<std::uint8_t>(std::chrono::steady_clock::now() < end)};
+    broadcast("soak.goes_on", more, 0);
+    return more[0] != 0;
+}
+
+/// Nothing may grow from the first third of the rounds to the last; the least of several, as threads allocate at will.
+class Growth {
+public:
+    void add(const Footprint& footprint) { all_.push_back(footprint); }
+    [[nodiscard]] std::string verdict() const {
+        if (all_.size() < kFewest) {
+            return {};
+        }
+        const Footprint early = least(all_.size() / 3, all_.size() * 2 / 3);
+        const Footprint late = least(all_.size() * 2 / 3, all_.size());
+        const bool grown = late.private_bytes > early.private_bytes + kSlack ||
+                           late.shared_bytes > early.shared_bytes + kSlack || late.threads > early.threads ||
+                           late.files > early.files;
+        return grown ? fmt::format("it has grown from {} to {}", early.text(), late.text()) : std::string();
+    }
+
+private:
+    static constexpr std::size_t kFewest = 30;
+    static constexpr std::uint64_t kSlack = 2 << 20;
+
+    [[nodiscard]] Footprint least(std::size_t begin, std::size_t end) const {
+        Footprint least = all_[begin];
+        for (std::size_t i = begin; i < end; ++i) {
+            least.private_bytes = std::min(least.private_bytes, all_[i].private_bytes);
+            least.shared_bytes = std::min(least.shared_bytes, all_[i].shared_bytes);
+            least.threads = std::min(least.threads, all_[i].threads);
+            least.files = std::min(least.files, all_[i].files);
+        }
+        return least;
+    }
+    std::vector<Footprint> all_;
+};
+
+void soak(const Plan& plan) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                            std::chrono::duration<double>(plan.seconds));
+    Growth growth;
+    std::uint32_t round = 0;
+    do {
+        run_round(plan.seed + round++, plan.threads);
+        growth.add(Footprint::now());
+    } while (goes_on(end));
+    fmt::print("rank {}: {} rounds from seed {} with {} threads; {}\n", rank(), round, plan.seed, plan.threads,
+               Footprint::now().text());
+    if (const std::string verdict = growth.verdict(); !verdict.empty()) {
+        throw std::runtime_error(verdict);
+    }
+}
+
+double number(const char* text, double least, double most, const char* what) {
+    char* end = nullptr;
+    const double value = std::strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= least && value <= most)) {
+        throw std::invalid_argument(fmt::format("{} is '{}'; expected {} to {}", what, text, least, most));
+    }
+    return value;
+}
+
+Plan plan_from(int argc, char** argv) {
+    Plan plan;
+    plan.seconds = argc > 1 ? number(argv[1], 0, 1e6, "seconds") : plan.seconds;
+    plan.threads = argc > 2 ? static_cast<int>(number(argv[2], 1, 32, "threads")) : plan.threads;
+    plan.seed = argc > 3 ? static_cast<std::uint32_t>(number(argv[3], 0, 4e9, "seed")) : plan.seed;
+    return plan;
+}
+
+}  // namespace
+}  // namespace rueda::tests
+
+int main(int argc, char** argv) {
+    try {
+        const rueda::tests::Plan plan = rueda::tests::plan_from(argc, argv);
+        rueda::init();
+        rueda::tests::soak(plan);
+        rueda::shutdown();
+        return 0;
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "soak_rank: {}\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rueda/rueda.hpp"
+#include "tests/soak/draws.hpp"
+
+namespace rueda::tests {
+
+/// The members that do an operation, and which of them this rank is.
+struct Members {
+    ProcessSet set;
+    std::vector<std::int32_t> ranks;  ///< of the job, ascending
+    int position = -1;                ///< of this rank; -1: no member
+};
+
+/// An operation under way, its memory, and what it has to give.
+class RunningOperation {
+public:
+    /// Starts it, or does it where the draw is one that blocks.
+    RunningOperation(const Draw& draw, const Members& members, const std::string& name, bool resident);
+
+    /// Waits, and throws std::runtime_error with the name where the result is not what the inputs give.
+    void finish();
+
+private:
+    using Bytes = std::vector<std::byte>;
+    struct FreeResident {
+        void operator()(void* memory) const { rueda_deallocate(memory); }
+    };
+    /// A tensor of this rank: private memory, or resident.
+    struct Tensor {
+        std::unique_ptr<void, FreeResident> resident;
+        std::unique_ptr<Bytes> own;
+        std::size_t bytes = 0;
+        Shape shape;
+
+        [[nodiscard]] void* data() const { return resident != nullptr ? resident.get() : own->data(); }
+    };
+
+    [[nodiscard]] Tensor make(const Shape& shape, bool resident) const;
+    [[nodiscard]] Tensor input(std::int64_t rows, bool resident) const;
+    [[nodiscard]] TensorView view(const Tensor& tensor) const { return {tensor.data(), draw_.dtype, tensor.shape}; }
+    [[nodiscard]] int value(int member, std::int64_t index) const;
+    [[nodiscard]] int reduced(std::int64_t index) const;
+    [[nodiscard]] int members() const { return static_cast<int>(members_.ranks.size()); }
+    [[nodiscard]] int root() const;
+
+    void start(bool resident);
+    void start_allreduce(bool resident);
+    void start_group(bool resident);
+    void start_mismatch();
+    void start_alltoall();
+    [[nodiscard]] std::vector<std::int64_t> splits_of(int member) const;
+
+    [[nodiscard]] std::vector<int> expected(std::size_t tensor) const;
+    [[nodiscard]] std::vector<int> expected_rows_of_all() const;
+    [[nodiscard]] std::vector<int> expected_from_alltoall() const;
+    [[nodiscard]] std::vector<int> expected_share() const;
+    void compare(const void* data, std::int64_t elements, const std::vector<int>& right) const;
+    [[noreturn]] void wrong(const std::string& what) const;
+
+    Draw draw_;
+    const Members& members_;
+    std::string name_;
+    std::vector<Tensor> tensors_;
+    Handle handle_;
+};
+
+}  // namespace rueda::tests
