@@ -10,8 +10,7 @@ namespace rueda::collectives {
 
 /// The messages of a process set: over the job's transport, by ranks of the set, on ports of its own.
 ///
-/// What is still posted when the set goes stays with the job's transport, whose end takes it back: its memory is kept
-/// for good.
+/// Whoever has receives posted when the set goes takes them back (cancel()).
 /// Threads: as the job's transport.
 class SetTransport final : public Transport {
 public:
@@ -26,6 +25,7 @@ public:
         return job_.receive(job_rank(rank), {port.channel, set_}, room);
     }
     Result<std::optional<std::size_t>> test(Ticket ticket) override { return job_.test(ticket); }
+    Result<bool> cancel(Ticket ticket) override { return job_.cancel(ticket); }
     Status progress() override { return job_.progress(); }
     void abandon() override { job_.abandon(); }
 

@@ -78,6 +78,14 @@ public:
         under_way_.erase(found);
         return std::optional(bytes);
     }
+    Result<bool> cancel(Ticket ticket) override {
+        RUEDA_RETURN_IF_FAILED(check_open());
+        const auto found = under_way_.find(ticket);
+        RUEDA_ASSERT(found != under_way_.end());
+        std::erase(waiting_[{found->second.rank, found->second.port}], ticket);
+        under_way_.erase(found);
+        return true;
+    }
     void abandon() override { abandoned_ = true; }
     void cut(int rank) { network_->cut(rank); }
 

@@ -48,6 +48,10 @@ public:
     [[nodiscard]] virtual Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) = 0;
     /// The bytes of the message once it has left or is there; the ticket is used up then. Empty: still under way.
     [[nodiscard]] virtual Result<std::optional<std::size_t>> test(Ticket ticket) = 0;
+    /// Takes a receive back, for the end of a process set: no later receive is started for its port. True: its room is
+    /// the caller's again. False: a message is being written into it, so the room must stay until the job ends. What is
+    /// sent to it later is nobody's. The ticket is used up.
+    [[nodiscard]] virtual Result<bool> cancel(Ticket ticket) = 0;
     /// A message that has left, for us, may still lie in MPI, which moves it only while it is called (a connection that
     /// is being made, a full socket): to be called now and then by who has sent something and asks for nothing.
     [[nodiscard]] virtual Status progress() { return {}; }

@@ -156,6 +156,9 @@ public:
         if (message.complete && MPI_Get_count(&status, MPI_BYTE, &count) == MPI_SUCCESS && count > 0) {
             message.bytes = static_cast<std::size_t>(count);
         }
+        if (int cancelled = 0; message.complete && MPI_Test_cancelled(&status, &cancelled) == MPI_SUCCESS) {
+            message.cancelled = cancelled != 0;
+        }
         return checked(message.truncated ? MPI_SUCCESS : code, "MPI_Test", message);
     }
     Result<std::optional<MpiEnvelope>> probe(MPI_Comm communicator) override {

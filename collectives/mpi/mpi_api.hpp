@@ -25,6 +25,7 @@ namespace rueda::collectives {
 struct MpiMessage {
     bool complete = false;   ///< it has left, is there, or was cancelled; the request is gone
     bool truncated = false;  ///< it was longer than the room
+    bool cancelled = false;  ///< a receive that was taken back before a message came
     std::size_t bytes = 0;   ///< of what was received; where truncated, of the message if MPI knows
 };
 

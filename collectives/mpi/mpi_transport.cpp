@@ -47,12 +47,31 @@ Result<Transport::Ticket> MpiTransport::receive(int rank, Port port, std::span<s
 
 Result<std::optional<std::size_t>> MpiTransport::test(Ticket ticket) {
     RUEDA_RETURN_IF_FAILED(failed_);
-    const auto place = static_cast<std::uint32_t>(ticket);
-    RUEDA_ASSERT(place < places_.size() && !places_[place].is_free &&
-                 ticket == ticket_of(place, places_[place].generation));
+    const std::uint32_t place = place_of(ticket);
     const UnderWay& message = places_[place];
     RUEDA_RETURN_IF_FAILED(check_open(message.is_send ? "a message to" : "a message from", message.rank, 0));
     return ask(place);
+}
+
+Result<bool> MpiTransport::cancel(Ticket ticket) {
+    RUEDA_RETURN_IF_FAILED(failed_);
+    const std::uint32_t place = place_of(ticket);
+    RUEDA_ASSERT(!places_[place].is_send);
+    RUEDA_RETURN_IF_FAILED(check_open("a message from", places_[place].rank, 0));
+    if (Status status = mpi_->cancel(places_[place].request); !status.is_ok()) {
+        return sticky(std::move(status));
+    }
+    // An affair of this process alone: done at once, unless a message is coming already.
+    const auto received = ask(place);
+    RUEDA_RETURN_IF_FAILED(received.status());
+    return received.value().has_value();
+}
+
+std::uint32_t MpiTransport::place_of(Ticket ticket) const {
+    const auto place = static_cast<std::uint32_t>(ticket);
+    RUEDA_ASSERT(place < places_.size() && !places_[place].is_free &&
+                 ticket == ticket_of(place, places_[place].generation));
+    return place;
 }
 
 Status MpiTransport::progress() {
@@ -167,7 +186,7 @@ Result<std::optional<std::size_t>> MpiTransport::ask(std::uint32_t place) {
     if (done.is_send) {
         return std::optional(done.bytes);
     }
-    ++received_;
+    received_ += answer.value().cancelled ? 0U : 1U;
     if (answer.value().truncated) {
         return sticky(truncated(done, answer.value().bytes));
     }

@@ -36,6 +36,7 @@ public:
     Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override;
     Status progress() override;
     Result<std::optional<std::size_t>> test(Ticket ticket) override;
+    Result<bool> cancel(Ticket ticket) override;
     void abandon() override;
 
     // For the control plane.
@@ -63,6 +64,7 @@ private:
 
     [[nodiscard]] Status check_open(const char* what, int rank, std::size_t bytes) const;
     [[nodiscard]] Result<Ticket> keep(Result<MPI_Request> started, bool is_send, int rank, std::size_t bytes);
+    [[nodiscard]] std::uint32_t place_of(Ticket ticket) const;
     [[nodiscard]] Result<std::optional<std::size_t>> ask(std::uint32_t place);
     [[nodiscard]] Status truncated(const UnderWay& receive, std::size_t bytes) const;
     [[nodiscard]] Status sticky(Status status);

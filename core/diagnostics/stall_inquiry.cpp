@@ -272,6 +272,23 @@ Result<std::optional<StallMonitor::Finding>> StallInquiry::turn(std::int64_t now
 
 void StallInquiry::abandon() { collectives::keep_for_good(links_); }
 
+Status StallInquiry::leave() {
+    bool in_use = false;
+    for (Link& link : *links_) {
+        if (const auto receiving = std::exchange(link.receiving, std::nullopt)) {
+            const Result<bool> cancelled = transport_.cancel(*receiving);
+            RUEDA_RETURN_IF_FAILED(cancelled.status());
+            in_use = in_use || !cancelled.value();
+        }
+        RUEDA_RETURN_IF_FAILED(send(link));
+        in_use = in_use || link.sending;
+    }
+    if (in_use) {
+        collectives::keep_for_good(links_);
+    }
+    return {};
+}
+
 Status StallInquiry::receive(Link& link, std::int64_t now_ns, const Source& source) {
     for (;;) {
         if (!link.receiving) {

@@ -148,6 +148,7 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
             // Who waits for what was pending would wait for ever.
             control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it removed a process set");
         }
+        set.take_back_receives();
         sets_.world().look_after_messages_of(set);
         sets_.remove(set);
     });

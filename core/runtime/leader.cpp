@@ -56,13 +56,12 @@ void add_claim(std::vector<Claim>& claims, const Metadata& metadata, std::int32_
 
 Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
                std::shared_ptr<collectives::Arena> arena, const NegotiationMemory<Atomics>& memory,
-               Registrar<Atomics>& registrar, std::mutex& enqueue_mutex, Transport& transport, bool receives_stay)
+               Registrar<Atomics>& registrar, std::mutex& enqueue_mutex, Transport& transport)
     : group_(group),
       memory_(memory),
       registrar_(registrar),
       enqueue_mutex_(enqueue_mutex),
       transport_(transport),
-      receives_stay_(receives_stay),
       node_(node_options(config, group)),
       timeout_ns_(static_cast<std::int64_t>(config.host_timeout_seconds * 1e9)),
       heartbeat_ns_(std::min<std::int64_t>(timeout_ns_ / 6, 500'000'000)),
@@ -91,8 +90,9 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
 }
 
 Leader::~Leader() {
-    // After an orderly end of the job the control plane has taken the receives back. A set may end before the job.
-    if (started_ && !ended_ && (!closed_ || receives_stay_)) {
+    // After an orderly end of the job the control plane has taken the receives back, and that of a set before has
+    // itself.
+    if (started_ && !ended_ && !closed_) {
         collectives::keep_for_good(neighbours_);
         inquiry_->abandon();
     }
@@ -321,6 +321,28 @@ void Leader::end(const Status& reason) {
         inquiry_->abandon();
     }
     transport_.abandon();
+}
+
+Status Leader::take_back_receives() {
+    if (!started_ || ended_) {
+        return {};
+    }
+    ended_ = true;
+    bool in_use = false;
+    for (Neighbour& neighbour : *neighbours_) {
+        const Result<bool> cancelled = transport_.cancel(neighbour.receiving);
+        RUEDA_RETURN_IF_FAILED(cancelled.status());
+        in_use = in_use || !cancelled.value() || neighbour.sending;
+        if (neighbour.deputy) {
+            const Result<bool> unheard = transport_.cancel(neighbour.hearing_deputy);
+            RUEDA_RETURN_IF_FAILED(unheard.status());
+            in_use = in_use || !unheard.value();
+        }
+    }
+    if (in_use) {
+        collectives::keep_for_good(neighbours_);
+    }
+    return inquiry_->leave();
 }
 
 // ---- what stands still ----------------------------------------------------------------------------------------------

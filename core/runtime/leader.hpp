@@ -31,10 +31,9 @@ class Leader final : private Superior {
 public:
     using Atomics = base::StdAtomics;
 
-    /// `receives_stay`: the set may end before the job, and what it still receives stays posted.
     Leader(const base::Config& config, const collectives::LocalGroup& group, std::shared_ptr<collectives::Arena> arena,
            const NegotiationMemory<Atomics>& memory, Registrar<Atomics>& registrar, std::mutex& enqueue_mutex,
-           collectives::Transport& transport, bool receives_stay);
+           collectives::Transport& transport);
     ~Leader() override;
     Leader(const Leader&) = delete;
     Leader& operator=(const Leader&) = delete;
@@ -55,6 +54,9 @@ public:
 
     /// Tells the neighbours that the job has ended, and why, if it can be done in a moment; then leaves the transport.
     void end(const Status& reason);
+
+    /// After has_left(), of a set that ends before the job: takes back what it still receives. A failure ends the job.
+    Status take_back_receives();
 
     /// What stands still among the hosts, as the root finds it: to be said by the background thread. Any thread.
     [[nodiscard]] std::optional<StallMonitor::Finding> take_finding();
@@ -123,7 +125,6 @@ private:
     Registrar<Atomics>& registrar_;
     std::mutex& enqueue_mutex_;
     collectives::Transport& transport_;
-    bool receives_stay_;
     TreeNode node_;
     std::int64_t timeout_ns_;
     std::int64_t heartbeat_ns_;

@@ -103,7 +103,7 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
         arena_, nodes, others->group, others->transport, others->options);
     if (others->group.is_leader()) {
         leader_ = std::make_unique<Leader>(config, others->group, arena_, memory_, registrar_, enqueue_mutex_,
-                                           others->transport, /*receives_stay=*/!identity_.is_world());
+                                           others->transport);
     }
 }
 
@@ -724,6 +724,15 @@ Turn ProcessSet::turn_task() {
         raise_network_failure(hierarchical_communicator_->failed());
     }
     return result == StepResult::polling ? Turn::polling : Turn::waiting;
+}
+
+void ProcessSet::take_back_receives() {
+    if (leader_ == nullptr || arena_->blocks().abort().raised()) {
+        return;
+    }
+    if (const Status taken = leader_->take_back_receives(); !taken.is_ok()) {
+        raise_network_failure(taken);
+    }
 }
 
 void ProcessSet::leave_other_hosts(const Status& reason) {

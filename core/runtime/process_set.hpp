@@ -138,6 +138,8 @@ public:
     /// What a set that goes has sent may still lie in MPI: this one looks after it from now on, as long as that one
     /// would have.
     void look_after_messages_of(const ProcessSet& other);
+    /// Of a set that goes before the job does, after has_left(). With the crank.
+    void take_back_receives();
     /// After an abort, before fail_all(): tells other hosts, and sends and receives nothing from then on.
     void leave_other_hosts(const Status& reason);
     /// Ends everything pending with `reason`; submit() refuses with it from now on.

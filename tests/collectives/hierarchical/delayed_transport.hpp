@@ -35,6 +35,10 @@ public:
         }
         return result;
     }
+    Result<bool> cancel(Ticket ticket) override {
+        left_.erase(ticket);
+        return inner_->cancel(ticket);
+    }
     void abandon() override { inner_->abandon(); }
 
     [[nodiscard]] Transport& inner() { return *inner_; }

@@ -143,6 +143,28 @@ TEST_CASE("after an abort, and after MPI_Finalize, MPI is left alone", "[unit]")
     CHECK(pair.b.mpi->diary.empty());
 }
 
+TEST_CASE("a receive is taken back, and what is sent to it later comes before the end", "[unit]") {
+    const Pair pair;
+    Bytes room(10);
+    const auto receive = pair.b.transport().receive(0, Channel::control, room).value();
+    CHECK(pair.b.transport().cancel(receive).value());
+    CHECK(pair.b.mpi->requests() == 0);
+    static_cast<void>(pair.a.transport().send(1, Channel::control, pattern(7, 1)).value());
+    pair.b.mpi->expected = 1;
+    pair.b.plane->close(false);
+    CHECK(room == Bytes(10));
+    CHECK(pair.b.mpi->requests() == 0);
+}
+
+TEST_CASE("a receive that a message is coming into cannot be taken back", "[unit]") {
+    const Pair pair;
+    Bytes room(10);
+    const auto receive = pair.b.transport().receive(0, Channel::control, room).value();
+    pair.b.mpi->is_coming = true;
+    CHECK_FALSE(pair.b.transport().cancel(receive).value());
+    CHECK(pair.b.mpi->requests() == 1);
+}
+
 TEST_CASE("what is still posted at the end is cancelled before the communicator goes", "[unit]") {
     const Pair pair;
     Bytes rooms(20);

@@ -121,6 +121,7 @@ public:
         auto& queue = (*mail)[{mine.rank, own_rank, mine.tag}];
         if (mine.is_send || mine.is_cancelled) {
             result.complete = delivers || mine.is_cancelled;
+            result.cancelled = mine.is_cancelled;
         } else if (!queue.empty() && is_first(*found)) {
             result.complete = true;
             result.truncated = queue.front().size() > mine.room.size();
@@ -149,9 +150,10 @@ public:
     Status cancel(MPI_Request& request) override {
         diary += "cancel ";
         REQUIRE(under_way_.count(number_of(request)) == 1);
-        under_way_.at(number_of(request)).is_cancelled = true;
+        under_way_.at(number_of(request)).is_cancelled = !is_coming;
         return {};
     }
+    bool is_coming = false;  ///< what is cancelled: too late
     [[nodiscard]] std::size_t requests() const { return under_way_.size(); }
 
     /// The program calls MPI_Finalize itself.
