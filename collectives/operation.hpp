@@ -15,12 +15,14 @@ enum class Operation : std::uint8_t {
     join = 4,  ///< has its place in the protocol; the operation comes later
     alltoall = 5,
     reducescatter = 6,
+    group = 7,  ///< announces how many members a group has: it moves nothing, and comes with them
 };
+inline constexpr Operation kLastOperation = Operation::group;
 
 /// Whose input is announced by its first dimension, which may differ between ranks or steps, and the size of a row.
 [[nodiscard]] constexpr bool is_by_rows(Operation operation) noexcept {
     return operation == Operation::allgather || operation == Operation::alltoall ||
-           operation == Operation::reducescatter;
+           operation == Operation::reducescatter || operation == Operation::group;
 }
 
 [[nodiscard]] constexpr const char* name_of(Operation operation) noexcept {
@@ -39,6 +41,8 @@ enum class Operation : std::uint8_t {
             return "alltoall";
         case Operation::reducescatter:
             return "reducescatter";
+        case Operation::group:
+            return "group";
     }
     return "unknown operation";
 }

@@ -48,6 +48,7 @@ Task& HierarchicalCommunicator::start(const Batch& batch) {
         case Operation::allgather:
         case Operation::barrier:
         case Operation::join:
+        case Operation::group:
             break;
     }
     RUEDA_ASSERT(batch.operation == Operation::broadcast || batch.operation == Operation::allgather);

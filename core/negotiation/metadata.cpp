@@ -97,9 +97,8 @@ std::uint64_t bytes_of(const Metadata& metadata) {
 }
 
 bool is_plausible(const Metadata& metadata) {
-    if (metadata.operation > static_cast<std::uint8_t>(collectives::Operation::reducescatter) ||
-        metadata.dtype >= kDTypeCount || metadata.reduce_op > static_cast<std::uint8_t>(ReduceOp::product) ||
-        metadata.ndim > RUEDA_MAX_DIMENSIONS) {
+    if (metadata.operation > static_cast<std::uint8_t>(collectives::kLastOperation) || metadata.dtype >= kDTypeCount ||
+        metadata.reduce_op > static_cast<std::uint8_t>(ReduceOp::product) || metadata.ndim > RUEDA_MAX_DIMENSIONS) {
         return false;
     }
     for (int i = 0; i < metadata.ndim; ++i) {

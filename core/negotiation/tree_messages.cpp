@@ -397,7 +397,7 @@ private:
         if (decision.kind == DecisionKind::call) {
             decision.operation = in_.number<std::uint8_t>();
             decision.bytes = in_.number<std::uint64_t>();
-            expect(decision.operation <= static_cast<std::uint8_t>(collectives::Operation::reducescatter),
+            expect(decision.operation <= static_cast<std::uint8_t>(collectives::kLastOperation),
                    "the operation {} is called", decision.operation);
             const bool by_rows = is_by_rows(static_cast<collectives::Operation>(decision.operation));
             expect(decision.rows.size() == (by_rows ? ranks_ : 0),

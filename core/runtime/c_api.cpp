@@ -18,6 +18,7 @@
 #include "base/environment.hpp"
 #include "collectives/select_control_plane.hpp"
 #include "core/diagnostics/launcher_line.hpp"
+#include "core/operations/groups.hpp"
 #include "core/operations/requests.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/termination.hpp"
@@ -403,33 +404,41 @@ Status check_completed(const rueda_handle* handle) {
     return handle->status();
 }
 
-Status start_group(const char* name, std::size_t count, const rueda_tensor* in, const rueda_tensor* out,
-                   const rueda_options* given, rueda_handle** handle) {
+/// Starts `count` operations with one handle: what `make` fills in for each.
+template <class Make>
+Status start_group(const char* name, std::size_t count, const rueda_options* given, rueda_handle** handle,
+                   Make&& make) {
     Call call;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
     RUEDA_ASSERT(call.set != nullptr && call.options != nullptr);  // begin() has set them
     if (name == nullptr || *name == '\0' || call.options->slot != nullptr) {
         return {ErrorCode::invalid_argument, "a group needs a name (and no slot): its members are named after it"};
     }
-    if (count == 0 || count > 1'000'000) {
-        return rueda::failure(ErrorCode::invalid_argument, "group '{}' has {} tensors; expected 1 to 1000000", name,
-                              count);
+    if (count == 0 || count > rueda::core::kMostGroupMembers) {
+        return rueda::failure(ErrorCode::invalid_argument, "group '{}' has {} tensors; expected 1 to {}", name, count,
+                              rueda::core::kMostGroupMembers);
     }
+    RUEDA_RETURN_IF_FAILED(rueda::core::check_name(rueda::core::name_of_count(name).c_str()));
     std::vector<std::string> names;
     std::vector<Request> requests;
     for (std::size_t i = 0; i < count; ++i) {
-        names.push_back(fmt::format("{}_{}of{}", name, i + 1, count));
+        names.push_back(rueda::core::name_of_member(name, i, count));
         RUEDA_RETURN_IF_FAILED(rueda::core::check_name(names.back().c_str()));
-        const Status made = rueda::core::make_allreduce(in[i], out[i], *call.options, requests.emplace_back());
+        requests.emplace_back().member = static_cast<std::uint32_t>(i);
+        const Status made = make(i, *call.set, *call.options, requests.back());
         if (!made.is_ok()) {
             return {made.code(), fmt::format("'{}': {}", names.back(), made.message())};
         }
     }
     auto started = std::make_unique<rueda_handle>(call.runtime, static_cast<std::uint32_t>(count));
-    RUEDA_RETURN_IF_FAILED(call.runtime->start_group(*call.set, names, requests, *started));
+    started->make_room(count);
+    RUEDA_RETURN_IF_FAILED(call.runtime->start_group(*call.set, name, names, requests, *started));
     *handle = started.release();
     return {};
 }
+
+/// How the blocking forms of groups go on after their start.
+int wait_for_group(int started, rueda_handle* handle) { return started != RUEDA_OK ? started : rueda_wait(handle, -1); }
 
 }  // namespace
 
@@ -605,17 +614,68 @@ int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor
 
 int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                   const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] { return start_group(name, count, in, out, options, handle); });
+    return guarded([&] {
+        return start_group(name, count, options, handle,
+                           [&](std::size_t i, ProcessSet& /*set*/, const rueda_options& o, Request& request) {
+                               return rueda::core::make_allreduce(in[i], out[i], o, request);
+                           });
+    });
 }
 
 int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                             const rueda_options* options) {
     rueda_handle* handle = nullptr;
-    const int status = rueda_grouped_allreduce_async(name, count, in, out, options, &handle);
+    const int status = wait_for_group(rueda_grouped_allreduce_async(name, count, in, out, options, &handle), handle);
+    rueda_handle_release(handle);
+    return status;
+}
+
+int rueda_grouped_allgather_async(const char* name, size_t count, const rueda_tensor* in, const rueda_options* options,
+                                  rueda_handle** handle) {
+    return guarded([&] {
+        return start_group(name, count, options, handle,
+                           [&](std::size_t i, ProcessSet& /*set*/, const rueda_options& o, Request& request) {
+                               return rueda::core::make_allgather(in[i], nullptr, o, request);
+                           });
+    });
+}
+
+int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* in, const rueda_options* options,
+                            rueda_handle** handle) {
+    rueda_handle* started = nullptr;
+    const int status = wait_for_group(rueda_grouped_allgather_async(name, count, in, options, &started), started);
+    if (status != RUEDA_OK) {
+        rueda_handle_release(started);
+        return status;
+    }
+    *handle = started;
+    return RUEDA_OK;
+}
+
+int rueda_grouped_reducescatter_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
+                                      const rueda_options* options, rueda_handle** handle) {
+    return guarded([&] {
+        return start_group(name, count, options, handle,
+                           [&](std::size_t i, ProcessSet& set, const rueda_options& o, Request& request) {
+                               return rueda::core::make_reducescatter(in[i], out != nullptr ? &out[i] : nullptr,
+                                                                      set.set_rank(), set.set_size(), o, request);
+                           });
+    });
+}
+
+int rueda_grouped_reducescatter(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
+                                const rueda_options* options) {
+    rueda_handle* handle = nullptr;
+    const int status = guarded([&]() -> Status {
+        return out != nullptr ? Status()
+                              : Status(ErrorCode::invalid_argument,
+                                       "the outputs of rueda_grouped_reducescatter are NULL, and there is no handle to "
+                                       "hold them: give their memory, or call rueda_grouped_reducescatter_async");
+    });
     if (status != RUEDA_OK) {
         return status;
     }
-    const int ended = rueda_wait(handle, -1);
+    const int ended = wait_for_group(rueda_grouped_reducescatter_async(name, count, in, out, options, &handle), handle);
     rueda_handle_release(handle);
     return ended;
 }
@@ -771,16 +831,24 @@ int rueda_poll(rueda_handle* handle, int* completed) {
 }
 
 int rueda_handle_output(rueda_handle* handle, rueda_tensor* output) {
+    return rueda_handle_output_of(handle, 0, output);
+}
+
+int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output) {
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_completed(handle));
-        if (handle->output == nullptr) {
+        if (index >= handle->outputs()) {
+            return rueda::failure(ErrorCode::invalid_argument, "this handle has no output {}; expected 0 to {}", index,
+                                  handle->outputs() - 1);
+        }
+        const Completion::Output& found = handle->output(static_cast<std::uint32_t>(index));
+        if (found.memory == nullptr) {
             return {ErrorCode::invalid_argument,
                     "this operation has no output of its own; an allgather, an alltoall and a reducescatter have one "
                     "where no output was given"};
         }
-        *output = {handle->output.get(), handle->output_shape.data(),
-                   static_cast<std::int32_t>(handle->output_shape.size()),
-                   static_cast<std::int32_t>(handle->output_dtype)};
+        *output = {found.memory.get(), found.shape.data(), static_cast<std::int32_t>(found.shape.size()),
+                   static_cast<std::int32_t>(found.dtype)};
         return {};
     });
 }

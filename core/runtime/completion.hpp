@@ -46,22 +46,34 @@ public:
             on_done(*this);
         }
     }
+    /// By the engine, before it completes a member: as many more have to complete.
+    void add_members(std::uint32_t members) { remaining_.fetch_add(members, std::memory_order_relaxed); }
     [[nodiscard]] bool done() const { return remaining_.load(std::memory_order_seq_cst) == 0; }
 
     /// Of a done operation.
     [[nodiscard]] const Status& status() const { return status_; }
 
-    // The result of an operation that makes its own (an allgather, an alltoall or a reducescatter without output), by
-    // the engine before it completes the operation.
     struct Free {
         void operator()(std::byte* memory) const { std::free(memory); }
     };
-    std::unique_ptr<std::byte, Free> output;
-    std::vector<std::int64_t> output_shape;
-    DType output_dtype = DType::uint8;
+    /// The result of an operation that makes its own: an allgather, an alltoall or a reducescatter without output.
+    struct Output {
+        std::unique_ptr<std::byte, Free> memory;
+        std::vector<std::int64_t> shape;
+        DType dtype = DType::uint8;
+    };
+    /// Room for the outputs of a group of so many; before it is started.
+    void make_room(std::size_t members) { other_outputs_.resize(members - 1); }
+    /// Of a member, from 0; written by the engine before it completes the member.
+    [[nodiscard]] Output& output(std::uint32_t member = 0) {
+        return member == 0 ? output_ : other_outputs_[member - 1];
+    }
+    [[nodiscard]] std::size_t outputs() const { return other_outputs_.size() + 1; }
     std::vector<std::int64_t> received_splits;  ///< alltoall: rows that came from each member
 
 private:
+    Output output_;
+    std::vector<Output> other_outputs_;
     std::atomic<std::uint32_t> remaining_;
     std::atomic<bool> failed_{false};
     OnDone on_done_;

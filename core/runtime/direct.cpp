@@ -159,7 +159,8 @@ Status ProcessSet::combine_direct(TensorEntry& entry) {
         case Operation::alltoall:
             return exchange_direct(entry);
         case Operation::barrier:
-        case Operation::join:  // without elements
+        case Operation::join:
+        case Operation::group:  // without elements
             break;
     }
     return failure(ErrorCode::internal, "'{}' was announced directly", entry.name);

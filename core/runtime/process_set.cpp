@@ -109,16 +109,6 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
 
 // ---- announcing -----------------------------------------------------------------------------------------------------
 
-/// What submits may need memory for comes before anything is pending, so that a failure leaves nothing behind.
-template <class Submit>
-Status ProcessSet::all_or_nothing(Submit&& submit) const {
-    try {
-        return submit();
-    } catch (const std::bad_alloc&) {
-        return no_memory_to_start_;
-    }
-}
-
 Status ProcessSet::submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
@@ -179,34 +169,6 @@ Status ProcessSet::duplicate(const TensorEntry& entry) const {
         ErrorCode::duplicate_name,
         "tensor '{}': an operation with this name is still pending on this rank; wait for it, or use another name",
         entry.name);
-}
-
-Status ProcessSet::submit_group(std::span<const std::string> names, std::span<const Request> requests,
-                                Completion& completion, Urgency urgency) {
-    const std::lock_guard lock(enqueue_mutex_);
-    Status status = all_or_nothing([&]() -> Status {
-        RUEDA_RETURN_IF_FAILED(check_open(names.empty() ? std::string_view() : names.front()));
-        for (const std::string& name : names) {
-            if (table_.entry(name).pending.load(std::memory_order_acquire)) {
-                return failure(
-                    ErrorCode::duplicate_name,
-                    "tensor '{}' of a group: an operation with this name is still pending on this rank; nothing of the "
-                    "group was started",
-                    name);
-            }
-        }
-        return {};
-    });
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        TensorEntry* entry = table_.find(names[i]);
-        if (status.is_ok()) {
-            entry->ask_for(requests[i]);
-            start(*entry, completion, urgency);
-        } else if (entry != nullptr) {
-            table_.forget_if_unused(*entry);
-        }
-    }
-    return status;
 }
 
 TensorEntry& ProcessSet::pin(std::string_view name) {
@@ -908,7 +870,13 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
     wake_others();
     task_end_ = end;
     const auto operation = static_cast<Operation>(batch_entries_.front()->request.metadata.operation);
-    if (operation == Operation::barrier) {
+    if (operation == Operation::barrier || operation == Operation::group) {
+        if (operation == Operation::group) {
+            if (Status settled = settle_group(*batch_entries_.front()); !settled.is_ok()) {
+                raise(settled.code(), settled.message());
+                return Turn::idle;
+            }
+        }
         finish_batch();
         return Turn::advanced;
     }
@@ -1100,6 +1068,8 @@ Status ProcessSet::prepare_output(TensorEntry& entry, std::uint32_t slot) {
             return extent_.is_led() ? Status() : prepare_alltoall(entry, slot);  // start_splits()
         case Operation::reducescatter:
             return prepare_reducescatter(entry);
+        case Operation::group:
+            return {};
         default:
             return prepare_allgather(entry);
     }
@@ -1231,11 +1201,11 @@ Result<std::byte*> ProcessSet::allocate_output(TensorEntry& entry, std::int64_t 
         return failure(ErrorCode::resource_exhausted, "tensor '{}': no memory for a result of {}", entry.name,
                        base::format_bytes(bytes));
     }
-    Completion& completion = *entry.completion;
-    completion.output.reset(memory);
-    completion.output_shape.assign(metadata.shape, metadata.shape + metadata.ndim);
-    completion.output_shape.front() = rows;
-    completion.output_dtype = static_cast<DType>(metadata.dtype);
+    Completion::Output& output = entry.completion->output(entry.request.member);
+    output.memory.reset(memory);
+    output.shape.assign(metadata.shape, metadata.shape + metadata.ndim);
+    output.shape.front() = rows;
+    output.dtype = static_cast<DType>(metadata.dtype);
     return memory;
 }
 

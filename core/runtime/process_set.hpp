@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -96,9 +97,9 @@ public:
     /// last operation on this entry. `entry` null: by name, which is not empty.
     Status submit_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
                             const rueda_options& options, Completion& completion, Urgency urgency);
-    /// All or none.
-    Status submit_group(std::span<const std::string> names, std::span<const Request> requests, Completion& completion,
-                        Urgency urgency);
+    /// All or none. `names`: at least one, as name_of_member() makes them of `group`.
+    Status submit_group(std::string_view group, std::span<const std::string> names, std::span<const Request> requests,
+                        Completion& completion, Urgency urgency);
 
     /// Keeps an entry for a TensorSlot.
     TensorEntry& pin(std::string_view name);
@@ -175,9 +176,17 @@ private:
     }
     [[nodiscard]] int own_job_rank() const { return identity_.ranks[set_rank_]; }
     [[nodiscard]] Status check_open(std::string_view name) const;
+    [[nodiscard]] Status check_group(const std::string& count_name, std::span<const std::string> names);
     [[nodiscard]] Status shut_down_here() const;
+    /// What submits may need memory for comes before anything is pending, so that a failure leaves nothing behind.
     template <class Submit>
-    Status all_or_nothing(Submit&& submit) const;
+    Status all_or_nothing(Submit&& submit) const {
+        try {
+            return submit();
+        } catch (const std::bad_alloc&) {
+            return no_memory_to_start_;
+        }
+    }
     // From begin_pending() on nothing may throw: the others are about to see the announcement.
     void start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept;
     void begin_pending(TensorEntry& entry, Completion& completion) noexcept;
@@ -255,6 +264,8 @@ private:
     Turn start_splits(TensorEntry& entry);
     Status take_splits(TensorEntry& entry);
     Status read_rows(std::uint32_t attachment);
+    Status settle_group(TensorEntry& entry);
+    void stand_in(std::string_view group, std::int64_t count, const TensorEntry& entry);
     Result<std::int64_t> read_splits(TensorEntry& entry, std::uint32_t slot, std::span<const collectives::Location> of,
                                      std::vector<std::int64_t>& splits) const;
     Status set_output(Result<std::byte*> output);

@@ -136,8 +136,8 @@ Result<std::vector<Bytes>> ProcessSets::exchange(std::span<const std::byte> mine
     RUEDA_RETURN_IF_FAILED(job_.engine.run(
         job_.world, [&](Urgency urgency) { return job_.world.submit(kExchangeName, request, completion, urgency); },
         completion));
-    return split_by_rank({completion.output.get(), static_cast<std::size_t>(completion.output_shape.front())},
-                         job_.group.size);
+    const Completion::Output& all = completion.output();
+    return split_by_rank({all.memory.get(), static_cast<std::size_t>(all.shape.front())}, job_.group.size);
 }
 
 void ProcessSets::end_job(const SetIdentity& identity, const std::string& why) const {

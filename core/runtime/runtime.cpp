@@ -205,9 +205,9 @@ Status Runtime::run_allreduce(ProcessSet& set, TensorEntry* entry, std::string_v
         completion);
 }
 
-Status Runtime::start_group(ProcessSet& set, std::span<const std::string> names, std::span<const Request> requests,
-                            Completion& completion) {
-    RUEDA_RETURN_IF_FAILED(set.submit_group(names, requests, completion, Urgency::background));
+Status Runtime::start_group(ProcessSet& set, std::string_view group, std::span<const std::string> names,
+                            std::span<const Request> requests, Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(set.submit_group(group, names, requests, completion, Urgency::background));
     engine_.attend();
     return {};
 }

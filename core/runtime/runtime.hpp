@@ -47,8 +47,9 @@ public:
     /// Starts an operation of a set of this Runtime; `completion` must live until it is done. `name` empty: unnamed.
     Status start(ProcessSet& set, std::string_view name, const Request& request, Completion& completion);
     Status start(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion);
-    Status start_group(ProcessSet& set, std::span<const std::string> names, std::span<const Request> requests,
-                       Completion& completion);
+    /// ProcessSet::submit_group.
+    Status start_group(ProcessSet& set, std::string_view group, std::span<const std::string> names,
+                       std::span<const Request> requests, Completion& completion);
     /// `entry` null: by name, which is not empty. ProcessSet::submit_allreduce.
     Status start_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
                            const rueda_tensor& out, const rueda_options& options, Completion& completion);

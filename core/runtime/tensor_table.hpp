@@ -26,6 +26,7 @@ struct Request {
     std::vector<std::int64_t> splits;  ///< alltoall: how many of them are for each member
     /// Allgather, alltoall: rows of the output that the caller gave; none: Rueda makes it.
     std::optional<std::int64_t> output_rows;
+    std::uint32_t member = 0;  ///< of a group: which of its outputs is this one's
 
     /// Of `count` elements: the tensor, or one row.
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(static_cast<DType>(metadata.dtype)); }

@@ -12,9 +12,15 @@ int main() {
     rueda::grouped_allreduce("layer1", layer, {.op = rueda::ReduceOp::sum});
     const rueda::Handle handle = rueda::grouped_allreduce_async("layer1", layer);  // one handle for all of them
     handle.wait();
-
     const auto size = static_cast<float>(rueda::size());
-    const bool right = weight[999] == size && bias[9] == 2.0F * size;
+    bool right = weight[999] == size && bias[9] == 2.0F * size;
+
+    const rueda::Handle all = rueda::grouped_allgather("all of layer1", layer);
+    right = right && all.output(1).shape().extents()[0] == 10 * rueda::size();  // every rank's bias
+
+    const rueda::Handle mine = rueda::grouped_reducescatter("my part of layer1", layer);
+    right = right && static_cast<const float*>(mine.output(0).data())[0] == size;  // the average of equal weights
+
     rueda::shutdown();
     return right ? 0 : 1;
 }

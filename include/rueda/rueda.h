@@ -168,12 +168,33 @@ RUEDA_API int rueda_allreduce_async(const char* name, const rueda_tensor* in, co
 RUEDA_API int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                               const rueda_options* options);
 
-/** `count` allreduces with one handle, named `<name>_<i>of<count>`; either all are started or none. */
+/*
+ * Groups: `count` operations with one handle, named `<name>_<i>of<count>`, i from 1. Either all are started or none.
+ * The handle's error is that of the first member that failed. RUEDA_MISMATCH, on all ranks, where the ranks have
+ * different numbers of members; one group of a name may be pending on a rank.
+ */
+
+/** An allreduce of each. `in` and `out` are `count` tensors. */
 RUEDA_API int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_tensor* in,
                                             const rueda_tensor* out, const rueda_options* options,
                                             rueda_handle** handle);
 RUEDA_API int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                       const rueda_options* options);
+
+/** An allgather of each. The results belong to the handle: rueda_handle_output_of. */
+RUEDA_API int rueda_grouped_allgather_async(const char* name, size_t count, const rueda_tensor* in,
+                                            const rueda_options* options, rueda_handle** handle);
+/** Blocks. `handle` is written only where all went well, and must be released. */
+RUEDA_API int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* in,
+                                      const rueda_options* options, rueda_handle** handle);
+
+/** A reducescatter of each. With `out` NULL the results belong to the handle: rueda_handle_output_of. */
+RUEDA_API int rueda_grouped_reducescatter_async(const char* name, size_t count, const rueda_tensor* in,
+                                                const rueda_tensor* out, const rueda_options* options,
+                                                rueda_handle** handle);
+/** `out` must not be NULL here. */
+RUEDA_API int rueda_grouped_reducescatter(const char* name, size_t count, const rueda_tensor* in,
+                                          const rueda_tensor* out, const rueda_options* options);
 
 /** `out` on every rank becomes `in` of rank `root`. `in` is read on the root only, but its shape and dtype everywhere.
  */
@@ -241,6 +262,8 @@ RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
 /** The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter without an
  * output. Data and shape are valid until the handle is released. */
 RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
+/** The same of a group's member `index`, from 0. */
+RUEDA_API int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output);
 /** Of a completed alltoall: how many rows came from each rank. Valid until the handle is released. */
 RUEDA_API int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);
 /** Gives the handle back. A pending operation goes on, and still owns its input and output. NULL is allowed. */

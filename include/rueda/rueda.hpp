@@ -217,6 +217,15 @@ inline rueda_options c_options(const TensorName& name, const AllreduceOptions& o
 inline rueda_options c_options(const TensorName& name, const Options& options) {
     return {sizeof(rueda_options), 1.0, 1.0, name.c_slot(), RUEDA_AVERAGE, options.process_set.id};
 }
+/// They point to the shapes in `tensors`.
+inline std::vector<rueda_tensor> c_tensors(std::span<const TensorView> tensors) {
+    std::vector<rueda_tensor> all;
+    all.reserve(tensors.size());
+    for (const TensorView& tensor : tensors) {
+        all.push_back(tensor.c_tensor());
+    }
+    return all;
+}
 }  // namespace detail
 
 /// The caller's end of an operation under way. Letting go of it neither waits nor cancels: the operation still owns its
@@ -256,9 +265,11 @@ public:
     }
     /// The result of a completed operation that makes its own: an allgather, an alltoall or a reducescatter without an
     /// output. Valid while this handle lives.
-    [[nodiscard]] TensorView output() const {
+    [[nodiscard]] TensorView output() const { return output(0); }
+    /// Of a group: the result of its member `index`, from 0.
+    [[nodiscard]] TensorView output(std::size_t index) const {
         rueda_tensor tensor{};
-        detail::check(rueda_handle_output(handle_, &tensor));
+        detail::check(rueda_handle_output_of(handle_, index, &tensor));
         return {tensor.data, static_cast<DType>(tensor.dtype),
                 Shape(std::span(tensor.shape, static_cast<std::size_t>(tensor.ndim)))};
     }
@@ -307,11 +318,7 @@ inline void allreduce(const TensorName& name, const TensorView& tensor, const Al
 [[nodiscard]] inline Handle grouped_allreduce_async(const std::string& name, std::span<const TensorView> tensors,
                                                     const AllreduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
-    std::vector<rueda_tensor> c_tensors;
-    c_tensors.reserve(tensors.size());
-    for (const TensorView& tensor : tensors) {
-        c_tensors.push_back(tensor.c_tensor());
-    }
+    const std::vector<rueda_tensor> c_tensors = detail::c_tensors(tensors);
     rueda_handle* handle = nullptr;
     detail::check(
         rueda_grouped_allreduce_async(name.c_str(), c_tensors.size(), c_tensors.data(), c_tensors.data(), &c, &handle));
@@ -408,6 +415,43 @@ inline void reducescatter(const TensorName& name, const TensorView& in, const Te
 [[nodiscard]] inline Handle reducescatter(const TensorName& name, const TensorView& in,
                                           const ReducescatterOptions& options = {}) {
     Handle handle = reducescatter_async(name, in, options);
+    handle.wait();
+    return handle;
+}
+
+/// Starts one allgather per tensor, with one handle; either all are started or none. The results are
+/// Handle::output(index).
+[[nodiscard]] inline Handle grouped_allgather_async(const std::string& name, std::span<const TensorView> tensors,
+                                                    const Options& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const std::vector<rueda_tensor> c_tensors = detail::c_tensors(tensors);
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_grouped_allgather_async(name.c_str(), c_tensors.size(), c_tensors.data(), &c, &handle));
+    return Handle(handle);
+}
+/// Blocking; the results are output(index) of the handle that comes back.
+[[nodiscard]] inline Handle grouped_allgather(const std::string& name, std::span<const TensorView> tensors,
+                                              const Options& options = {}) {
+    Handle handle = grouped_allgather_async(name, tensors, options);
+    handle.wait();
+    return handle;
+}
+
+/// Starts one reducescatter per tensor, with one handle; either all are started or none. The results are
+/// Handle::output(index).
+[[nodiscard]] inline Handle grouped_reducescatter_async(const std::string& name, std::span<const TensorView> tensors,
+                                                        const ReducescatterOptions& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const std::vector<rueda_tensor> c_tensors = detail::c_tensors(tensors);
+    rueda_handle* handle = nullptr;
+    detail::check(
+        rueda_grouped_reducescatter_async(name.c_str(), c_tensors.size(), c_tensors.data(), nullptr, &c, &handle));
+    return Handle(handle);
+}
+/// Blocking; the results are output(index) of the handle that comes back.
+[[nodiscard]] inline Handle grouped_reducescatter(const std::string& name, std::span<const TensorView> tensors,
+                                                  const ReducescatterOptions& options = {}) {
+    Handle handle = grouped_reducescatter_async(name, tensors, options);
     handle.wait();
     return handle;
 }

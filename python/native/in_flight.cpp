@@ -109,9 +109,9 @@ PyObject* InFlight::conclude() {
 }
 
 /// (memory, shape, dtype) of an output that belongs to the operation; three times None where the caller gave its own.
-PyObject* InFlight::arguments_of_output() {
+PyObject* InFlight::arguments_of_output(std::size_t index) {
     rueda_tensor tensor{};
-    if (rueda_handle_output(handle.get(), &tensor) != RUEDA_OK) {
+    if (rueda_handle_output_of(handle.get(), index, &tensor) != RUEDA_OK) {
         return Py_BuildValue("(OOO)", Py_None, Py_None, Py_None);
     }
     const Ref shape = tuple_of(tensor.shape, static_cast<std::size_t>(tensor.ndim));
@@ -119,8 +119,23 @@ PyObject* InFlight::arguments_of_output() {
     return memory ? Py_BuildValue("(OOi)", memory.borrow(), shape.borrow(), static_cast<int>(tensor.dtype)) : nullptr;
 }
 
+PyObject* InFlight::call_finish_of_group() {
+    const Ref outputs = Ref::taken(PyList_New(static_cast<Py_ssize_t>(group_outputs)));
+    for (std::size_t i = 0; outputs && i < group_outputs; ++i) {
+        PyObject* const member = arguments_of_output(i);
+        if (member == nullptr || PyList_SetItem(outputs.borrow(), static_cast<Py_ssize_t>(i), member) != 0) {
+            return nullptr;
+        }
+    }
+    return outputs ? PyObject_CallFunctionObjArgs(result.borrow(), outputs.borrow(), static_cast<void*>(nullptr))
+                   : nullptr;
+}
+
 PyObject* InFlight::call_finish() {
-    const Ref made = Ref::taken(arguments_of_output());
+    if (group_outputs > 0) {
+        return call_finish_of_group();
+    }
+    const Ref made = Ref::taken(arguments_of_output(0));
     if (!made) {
         return nullptr;
     }

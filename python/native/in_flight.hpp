@@ -18,9 +18,11 @@ struct InFlight {
     BorrowedTensor output;              // not borrowed where it is the input
     std::vector<BorrowedTensor> group;  // inputs, then the outputs that are other tensors
     Ref name;                           // str, TensorSlot (which must live as long) or None
-    /// The result: this object, or what it returns when called with (memory, shape, dtype, received splits).
+    /// The result: this object, or what it returns when called with (memory, shape, dtype, received splits); of a
+    /// group, with a list of (memory, shape, dtype).
     Ref result;
     bool makes_result = false;
+    std::size_t group_outputs = 0;  // of a group that makes its results: how many
     SharedHandle handle;
 
     /// What wait() returns besides a status: a signal's handler raised an exception, which is set.
@@ -42,7 +44,8 @@ struct InFlight {
 
 private:
     [[nodiscard]] PyObject* call_finish();
-    [[nodiscard]] PyObject* arguments_of_output();
+    [[nodiscard]] PyObject* call_finish_of_group();
+    [[nodiscard]] PyObject* arguments_of_output(std::size_t index);
 };
 
 /// Lets go of an operation: at once where it has ended, else as soon as it is seen to have, by a later call of this or

@@ -158,6 +158,59 @@ PyObject* grouped_allreduce(PyObject* /*module*/, Arguments given, Py_ssize_t co
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
+/// Borrows every tensor of the list, and says which tensors they are. False with an error set.
+bool borrow_inputs(InFlight& operation, PyObject* inputs, std::vector<rueda_tensor>& in) {
+    const auto count = static_cast<std::size_t>(PyList_Size(inputs));
+    if (PyErr_Occurred() != nullptr) {
+        return false;
+    }
+    operation.group = std::vector<BorrowedTensor>(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!operation.group[i].borrow(PyList_GetItem(inputs, static_cast<Py_ssize_t>(i)), /*writable=*/false)) {
+            return false;
+        }
+        in.push_back(operation.group[i].tensor());
+    }
+    operation.group_outputs = count;
+    return true;
+}
+
+/// (inputs, name, result, process_set): `result` makes what is returned of Rueda's outputs.
+template <bool blocking>
+PyObject* grouped_allgather(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    if (!has_arguments("grouped_allgather", count, 4) || !call.read_name(given[1]) || !call.read_set(given[3])) {
+        return nullptr;
+    }
+    Operation operation = new_operation(given[1], given[2], /*makes_result=*/true);
+    std::vector<rueda_tensor> in;
+    if (!borrow_inputs(*operation, given[0], in)) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const int status = rueda_grouped_allgather_async(call.name, in.size(), in.data(), &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
+/// (inputs, name, op, prescale_factor, postscale_factor, result, process_set)
+template <bool blocking>
+PyObject* grouped_reducescatter(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    if (!has_arguments("grouped_reducescatter", count, 7) || !call.read_name(given[1]) || !call.read_set(given[6]) ||
+        !call.read_reduction(given + 2)) {
+        return nullptr;
+    }
+    Operation operation = new_operation(given[1], given[5], /*makes_result=*/true);
+    std::vector<rueda_tensor> in;
+    if (!borrow_inputs(*operation, given[0], in)) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const int status =
+        rueda_grouped_reducescatter_async(call.name, in.size(), in.data(), nullptr, &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
 /// (input, output, root_rank, name, result, process_set)
 template <bool blocking>
 PyObject* broadcast(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
@@ -269,6 +322,10 @@ PyMethodDef* operation_functions() {
                                       entry("allreduce_async", &allreduce<false>),
                                       entry("grouped_allreduce", &grouped_allreduce<true>),
                                       entry("grouped_allreduce_async", &grouped_allreduce<false>),
+                                      entry("grouped_allgather", &grouped_allgather<true>),
+                                      entry("grouped_allgather_async", &grouped_allgather<false>),
+                                      entry("grouped_reducescatter", &grouped_reducescatter<true>),
+                                      entry("grouped_reducescatter_async", &grouped_reducescatter<false>),
                                       entry("broadcast", &broadcast<true>),
                                       entry("broadcast_async", &broadcast<false>),
                                       entry("allgather", &allgather<true>),

@@ -34,10 +34,14 @@ from rueda._collectives import (
     broadcast_,
     broadcast_async,
     broadcast_async_,
+    grouped_allgather,
+    grouped_allgather_async,
     grouped_allreduce,
     grouped_allreduce_,
     grouped_allreduce_async,
     grouped_allreduce_async_,
+    grouped_reducescatter,
+    grouped_reducescatter_async,
     reducescatter,
     reducescatter_async,
 )
@@ -58,6 +62,7 @@ from rueda._memory import empty
 from rueda._native import Handle, TensorSlot, TensorView
 from rueda._objects import allgather_object, broadcast_object, broadcast_parameters
 from rueda._process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from rueda._sparse import sparse_allreduce, sparse_allreduce_async
 from rueda._tensors import adapt as _adapt
 from rueda.errors import (
     BY_CODE as _ERRORS_BY_CODE,
@@ -128,10 +133,14 @@ __all__ = [
     "cross_size",
     "empty",
     "global_process_set",
+    "grouped_allgather",
+    "grouped_allgather_async",
     "grouped_allreduce",
     "grouped_allreduce_",
     "grouped_allreduce_async",
     "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
     "init",
     "is_homogeneous",
     "is_initialized",
@@ -143,4 +152,6 @@ __all__ = [
     "remove_process_set",
     "shutdown",
     "size",
+    "sparse_allreduce",
+    "sparse_allreduce_async",
 ]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 from rueda import _native
 from rueda._native import Handle, TensorSlot
 from rueda._process_sets import ProcessSet, global_process_set
-from rueda._tensors import Tensor, array_of, with_output, with_received_splits
+from rueda._tensors import Tensor, array_of, arrays_of, with_output, with_received_splits
 from rueda.types import Average, Max, ReduceOp
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def allreduce_async_(
     )
 
 
-# Groups without a name get one of so many, in turn: names that come again keep their place in the negotiation. Each set
+# Groups without a name, of whatever operation, get one of so many, in turn: names that come again keep their place in the negotiation. Each set
 # counts by itself, as its members need not be in the same other sets.
 _group_counts: dict[int, Iterator[int]] = {}
 
@@ -241,6 +241,89 @@ def grouped_allreduce_async_(
     name = name or _next_group_name(process_set)
     return _native.grouped_allreduce_async(
         own, own, name, op, prescale_factor, postscale_factor, own, process_set.process_set_id
+    )
+
+
+def grouped_allgather(
+    tensors: Iterable[Tensor], name: str | None = None, *, process_set: ProcessSet = global_process_set
+) -> list[Array]:
+    """An allgather of each of the tensors, with one name; either all are started or none.
+
+    Args:
+        tensors: as many on every rank, at least one; each as of allgather(), and dtypes may differ within the group.
+        name: the members are called ``<name>_<i>of<count>``, from 1.
+
+    Returns:
+        A new array for each, over memory of Rueda.
+
+    Example::
+
+        predictions, labels = rueda.grouped_allgather([predictions, labels], "batch")
+    """
+    name = name or _next_group_name(process_set)
+    return _native.grouped_allgather(list(tensors), name, arrays_of, process_set.process_set_id)
+
+
+def grouped_allgather_async(
+    tensors: Iterable[Tensor], name: str | None = None, *, process_set: ProcessSet = global_process_set
+) -> Handle[list[Array]]:
+    """grouped_allgather() that returns at once, one handle for all.
+
+    Example::
+
+        predictions, labels = rueda.grouped_allgather_async([predictions, labels], "batch").result()
+    """
+    name = name or _next_group_name(process_set)
+    return _native.grouped_allgather_async(list(tensors), name, arrays_of, process_set.process_set_id)
+
+
+def grouped_reducescatter(
+    tensors: Iterable[Tensor],
+    name: str | None = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> list[Array]:
+    """A reducescatter of each of the tensors, with one name; either all are started or none.
+
+    Args:
+        tensors: as many on every rank, at least one; each as of reducescatter(), and dtypes may differ within the group.
+        name: the members are called ``<name>_<i>of<count>``, from 1.
+        op, prescale_factor, postscale_factor: as of allreduce(), for all of them.
+
+    Returns:
+        A new array for each, over memory of Rueda: this rank's rows.
+
+    Example::
+
+        weight, bias = rueda.grouped_reducescatter([weight, bias], "layer1")
+    """
+    name = name or _next_group_name(process_set)
+    return _native.grouped_reducescatter(
+        list(tensors), name, op, prescale_factor, postscale_factor, arrays_of, process_set.process_set_id
+    )
+
+
+def grouped_reducescatter_async(
+    tensors: Iterable[Tensor],
+    name: str | None = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle[list[Array]]:
+    """grouped_reducescatter() that returns at once, one handle for all.
+
+    Example::
+
+        weight, bias = rueda.grouped_reducescatter_async([weight, bias], "layer1").result()
+    """
+    name = name or _next_group_name(process_set)
+    return _native.grouped_reducescatter_async(
+        list(tensors), name, op, prescale_factor, postscale_factor, arrays_of, process_set.process_set_id
     )
 
 

@@ -81,6 +81,7 @@ class TensorView:
 
 # What makes a result of Rueda's memory: (memory, shape, dtype, received splits), as far as the operation has them.
 Finish = Callable[[Memory | None, tuple[int, ...] | None, int | None, tuple[int, ...] | None], T]
+FinishGroup = Callable[[list[tuple[Memory, tuple[int, ...], int]]], T]
 Name = str | TensorSlot | None
 
 def set_hooks(
@@ -116,6 +117,18 @@ def grouped_allreduce(
 ) -> T: ...
 def grouped_allreduce_async(
     inputs: list[Any], outputs: list[Any], name: Name, op: int, pre: float, post: float, result: T, process_set: int, /
+) -> Handle[T]: ...
+
+# Of a group, `result` is called with (memory, shape, dtype) of each member.
+def grouped_allgather(inputs: list[Any], name: Name, result: FinishGroup[T], process_set: int, /) -> T: ...
+def grouped_allgather_async(
+    inputs: list[Any], name: Name, result: FinishGroup[T], process_set: int, /
+) -> Handle[T]: ...
+def grouped_reducescatter(
+    inputs: list[Any], name: Name, op: int, pre: float, post: float, result: FinishGroup[T], process_set: int, /
+) -> T: ...
+def grouped_reducescatter_async(
+    inputs: list[Any], name: Name, op: int, pre: float, post: float, result: FinishGroup[T], process_set: int, /
 ) -> Handle[T]: ...
 def broadcast(input: Any, output: Any, root_rank: int, name: Name, result: T, process_set: int, /) -> T: ...
 def broadcast_async(

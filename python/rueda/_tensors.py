@@ -144,6 +144,11 @@ def array_of(
     return array_over(memory, shape, numpy_dtype(dtype))
 
 
+def arrays_of(outputs: list[tuple[Memory, tuple[int, ...], int]]) -> list[Array]:
+    """A group's own outputs."""
+    return [array_of(*output) for output in outputs]
+
+
 def array_over(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Rueda's memory, as an array of that shape."""
     np = numpy()

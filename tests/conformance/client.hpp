@@ -51,7 +51,9 @@ public:
     Status wait() { return wait(-1); }
     virtual bool ready() = 0;
     /// Of a done operation that makes its own; valid while this lives.
-    virtual Tensor output() = 0;
+    Tensor output() { return output(0); }
+    /// Of a group's member.
+    virtual Tensor output(std::size_t index) = 0;
     /// Of a done alltoall.
     virtual std::vector<std::int64_t> received_splits() = 0;
 };
@@ -76,6 +78,11 @@ public:
     /// In place; members are named <name>_<i>of<count>.
     virtual Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                                const Reduce& reduce) = 0;
+    virtual Result<PendingPointer> start_grouped_allgather(const std::string& name,
+                                                           const std::vector<Tensor>& tensors) = 0;
+    virtual Result<PendingPointer> start_grouped_reducescatter(const std::string& name,
+                                                               const std::vector<Tensor>& tensors,
+                                                               const Reduce& reduce) = 0;
     virtual Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
     // `out` null: the output is the operation's.
     virtual Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in, const Tensor* out) = 0;

@@ -35,8 +35,8 @@ public:
         });
     }
     bool ready() override { return handle_.ready(); }
-    Tensor output() override {
-        const TensorView view = handle_.output();
+    Tensor output(std::size_t index) override {
+        const TensorView view = handle_.output(index);
         return {view.data(), view.dtype(), {view.shape().extents().begin(), view.shape().extents().end()}};
     }
     std::vector<std::int64_t> received_splits() override {
@@ -57,6 +57,14 @@ Result<PendingPointer> started(F&& start) {
 
 TensorView view_of(const Tensor& tensor) { return {tensor.data, tensor.dtype, Shape(std::span(tensor.shape))}; }
 
+std::vector<TensorView> views_of(const std::vector<Tensor>& tensors) {
+    std::vector<TensorView> views;
+    for (const Tensor& tensor : tensors) {
+        views.push_back(view_of(tensor));
+    }
+    return views;
+}
+
 }  // namespace
 
 PublicClient::PublicClient(ProcessSet set) : set_(set), rank_(set.rank()), size_(set.size()) {}
@@ -72,11 +80,18 @@ Result<PendingPointer> PublicClient::start_allreduce(const std::string& name, co
 
 Result<PendingPointer> PublicClient::start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                                  const Reduce& reduce) {
-    std::vector<TensorView> views;
-    for (const Tensor& tensor : tensors) {
-        views.push_back(view_of(tensor));
-    }
-    return started([&] { return grouped_allreduce_async(name, views, options_of(reduce)); });
+    return started([&] { return grouped_allreduce_async(name, views_of(tensors), options_of(reduce)); });
+}
+
+Result<PendingPointer> PublicClient::start_grouped_allgather(const std::string& name,
+                                                             const std::vector<Tensor>& tensors) {
+    return started([&] { return grouped_allgather_async(name, views_of(tensors), options()); });
+}
+
+Result<PendingPointer> PublicClient::start_grouped_reducescatter(const std::string& name,
+                                                                 const std::vector<Tensor>& tensors,
+                                                                 const Reduce& reduce) {
+    return started([&] { return grouped_reducescatter_async(name, views_of(tensors), options_of(reduce)); });
 }
 
 Result<PendingPointer> PublicClient::start_broadcast(const std::string& name, const Tensor& tensor, int root) {

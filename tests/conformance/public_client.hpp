@@ -20,6 +20,10 @@ public:
                                            const Reduce& reduce) override;
     Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                        const Reduce& reduce) override;
+    Result<PendingPointer> start_grouped_allgather(const std::string& name,
+                                                   const std::vector<Tensor>& tensors) override;
+    Result<PendingPointer> start_grouped_reducescatter(const std::string& name, const std::vector<Tensor>& tensors,
+                                                       const Reduce& reduce) override;
     Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) override;
     using Client::start_allgather;
     using Client::start_alltoall;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/operations/groups.hpp"
 #include "core/operations/requests.hpp"
 
 namespace rueda::tests {
@@ -22,7 +23,10 @@ public:
     }
     Status wait(double timeout_seconds) override { return runtime_.wait(completion_, timeout_seconds); }
     bool ready() override { return runtime_.poll(completion_); }
-    Tensor output() override { return {completion_.output.get(), completion_.output_dtype, completion_.output_shape}; }
+    Tensor output(std::size_t index) override {
+        const Completion::Output& output = completion_.output(static_cast<std::uint32_t>(index));
+        return {output.memory.get(), output.dtype, output.shape};
+    }
     std::vector<std::int64_t> received_splits() override { return completion_.received_splits; }
     /// Of an operation that was refused at once.
     void never_started() {
@@ -135,21 +139,45 @@ Result<PendingPointer> RuntimeClient::start_allreduce(const std::string& name, c
     return start(name, request);
 }
 
-Result<PendingPointer> RuntimeClient::start_group(const std::string& name, const std::vector<Tensor>& tensors,
-                                                  const Reduce& reduce) {
+template <class Make>
+Result<PendingPointer> RuntimeClient::start_members(const std::string& name, const std::vector<Tensor>& tensors,
+                                                    Make&& make) {
     std::vector<std::string> names;
     std::vector<Request> requests(tensors.size());
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-        names.push_back(fmt::format("{}_{}of{}", name, i + 1, tensors.size()));
-        const rueda_tensor tensor = c_tensor(tensors[i]);
-        RUEDA_RETURN_IF_FAILED(core::make_allreduce(tensor, tensor, c_options(reduce), requests[i]));
+        names.push_back(core::name_of_member(name, i, tensors.size()));
+        requests[i].member = static_cast<std::uint32_t>(i);
+        RUEDA_RETURN_IF_FAILED(make(c_tensor(tensors[i]), requests[i]));
     }
     auto pending = std::make_unique<RuntimePending>(*runtime_, static_cast<std::uint32_t>(tensors.size()));
-    if (Status status = runtime_->start_group(*set_, names, requests, pending->completion()); !status.is_ok()) {
+    pending->completion().make_room(tensors.size());
+    if (Status status = runtime_->start_group(*set_, name, names, requests, pending->completion()); !status.is_ok()) {
         pending->never_started();
         return status;
     }
     return PendingPointer(std::move(pending));
+}
+
+Result<PendingPointer> RuntimeClient::start_group(const std::string& name, const std::vector<Tensor>& tensors,
+                                                  const Reduce& reduce) {
+    return start_members(name, tensors, [&](const rueda_tensor& tensor, Request& request) {
+        return core::make_allreduce(tensor, tensor, c_options(reduce), request);
+    });
+}
+
+Result<PendingPointer> RuntimeClient::start_grouped_allgather(const std::string& name,
+                                                              const std::vector<Tensor>& tensors) {
+    return start_members(name, tensors, [&](const rueda_tensor& tensor, Request& request) {
+        return core::make_allgather(tensor, nullptr, default_options(), request);
+    });
+}
+
+Result<PendingPointer> RuntimeClient::start_grouped_reducescatter(const std::string& name,
+                                                                  const std::vector<Tensor>& tensors,
+                                                                  const Reduce& reduce) {
+    return start_members(name, tensors, [&](const rueda_tensor& tensor, Request& request) {
+        return core::make_reducescatter(tensor, nullptr, rank(), size(), c_options(reduce), request);
+    });
 }
 
 Result<PendingPointer> RuntimeClient::start_broadcast(const std::string& name, const Tensor& tensor, int root) {

@@ -30,6 +30,10 @@ public:
                                            const Reduce& reduce) override;
     Result<PendingPointer> start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                        const Reduce& reduce) override;
+    Result<PendingPointer> start_grouped_allgather(const std::string& name,
+                                                   const std::vector<Tensor>& tensors) override;
+    Result<PendingPointer> start_grouped_reducescatter(const std::string& name, const std::vector<Tensor>& tensors,
+                                                       const Reduce& reduce) override;
     Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) override;
     using Client::start_allgather;
     using Client::start_alltoall;
@@ -56,6 +60,8 @@ private:
     RuntimeClient(std::shared_ptr<core::Runtime> runtime, std::shared_ptr<core::ProcessSet> set)
         : runtime_(std::move(runtime)), set_(std::move(set)) {}
     Status make_broadcast(const rueda_tensor& tensor, int root, core::Request& request) const;
+    template <class Make>
+    Result<PendingPointer> start_members(const std::string& name, const std::vector<Tensor>& tensors, Make&& make);
     Result<PendingPointer> start(const std::string& name, const core::Request& request);
     Result<PendingPointer> run(const std::string& name, const core::Request& request);
 

@@ -75,6 +75,15 @@ class BetweenRanks(unittest.TestCase):
             rueda.allreduce_(np.ones(3, ["float32", "float64"][rueda.rank()]), "dtypes")
         self.assertTrue(works())
 
+    def test_numbers_of_members(self):
+        for grouped in (rueda.grouped_allreduce, rueda.grouped_allgather, rueda.grouped_reducescatter):
+            with self.assertRaisesRegex(
+                rueda.Mismatch,
+                "group 'group': the ranks disagree about the number of its members: rank 0: 1; rank 1: 2",
+            ):
+                grouped([np.ones(2)] * (rueda.rank() + 1), "group")
+            self.assertEqual(len(grouped([np.ones(2)] * 2, "group")), 2)
+
     def test_roots(self):
         handle = rueda.broadcast_async(np.ones(3), rueda.rank(), "roots")
         for _ in range(2):

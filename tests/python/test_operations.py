@@ -121,6 +121,101 @@ class Allreduce(unittest.TestCase):
             np.testing.assert_array_equal(tensor, expected)
 
 
+class OtherGroups(unittest.TestCase):
+    def test_grouped_allgather(self):
+        def group(rank):
+            return [values(rank, (rank % 2 + 1, 3), "float32"), values(rank, (rank, 2), "int64"), np.ones(1, np.int8)]
+
+        right = [np.concatenate(members) for members in zip(*(group(r) for r in ranks()), strict=True)]
+        for name in ("gathered", None):
+            for results in (
+                rueda.grouped_allgather(group(rueda.rank()), name),
+                rueda.grouped_allgather_async(iter(group(rueda.rank())), name).result(),
+            ):
+                for result, expected in zip(results, right, strict=True):
+                    np.testing.assert_array_equal(result, expected, strict=True)
+
+    def test_grouped_reducescatter(self):
+        def group(rank):
+            return [values(rank, (5, 3), "float32"), values(rank, (rueda.size(), 2), "int64")]
+
+        sums = [np.sum(members, axis=0) for members in zip(*(group(r) for r in ranks()), strict=True)]
+        right = [np.array_split(total, rueda.size())[rueda.rank()] for total in sums]
+        for results in (
+            rueda.grouped_reducescatter(group(rueda.rank()), "scattered", rueda.Sum),
+            rueda.grouped_reducescatter_async(group(rueda.rank()), op=rueda.Sum).result(),
+        ):
+            for result, expected in zip(results, right, strict=True):
+                np.testing.assert_array_equal(result, expected)
+        (scaled,) = rueda.grouped_reducescatter([np.ones(rueda.size())], "one", rueda.Sum, postscale_factor=3)
+        np.testing.assert_array_equal(scaled, [3 * rueda.size()])
+
+
+def sparse(rank: int, dims: int) -> tuple[np.ndarray, np.ndarray]:
+    """Some places of a tensor of shape (11, 4, 2) that a rank has, some of them twice, and what is there."""
+    random = np.random.default_rng(100 + rank)
+    count = 5 * rank  # rank 0 has none
+    places = np.stack([random.integers(0, extent, count) for extent in (11, 4)[:dims]], axis=1)
+    return places, random.integers(-9, 9, (count, *(4, 2)[dims - 1 :])).astype(np.float64)
+
+
+class SparseAllreduce(unittest.TestCase):
+    def check(self, results, dims, divisor):
+        indices, sums = results
+        dense = np.zeros((11, 4, 2))
+        there = set()
+        for rank in ranks():
+            for place, value in zip(*sparse(rank, dims), strict=True):
+                dense[tuple(place)] += value
+                there.add(tuple(place.tolist()))
+        self.assertEqual([tuple(place) for place in indices.reshape(-1, dims).tolist()], sorted(there))
+        for place, value in zip(indices.reshape(-1, dims), sums, strict=True):
+            np.testing.assert_array_equal(value, dense[tuple(place)] / divisor)
+
+    def test_sums_and_averages(self):
+        for dims in (1, 2):
+            places, elements = sparse(rueda.rank(), dims)
+            places = places[:, 0] if dims == 1 else places
+            result = rueda.sparse_allreduce(places, elements, (11, 4, 2), "sparse", rueda.Sum)
+            self.assertEqual(result[0].ndim, dims)
+            self.check(result, dims, 1)
+            self.check(rueda.sparse_allreduce(places, elements, (11, 4, 2)), dims, rueda.size())
+            self.check(rueda.sparse_allreduce_async(places, elements, (11, 4, 2)).result(), dims, rueda.size())
+
+    def test_dtypes(self):
+        for dtype in ("int32", "uint8", "float16", "float32"):
+            value = np.array([-7 if dtype == "int32" else 7, 1], dtype)
+            indices, total = rueda.sparse_allreduce([2, 2], value, [3], f"sparse {dtype}")
+            self.assertEqual((indices.dtype, indices.tolist(), total.dtype), (np.int64, [2], np.dtype(dtype)))
+            self.assertEqual(total.tolist(), [-6 if dtype == "int32" else 8])
+        # One rounding at the end: 2048 + 1 + 1 … in float16 would stay where it is.
+        _, total = rueda.sparse_allreduce(np.zeros(3, int), np.array([2048, 1, 1], np.float16), (1,), op=rueda.Sum)
+        self.assertEqual(total[0], np.float16(2050 * rueda.size()))
+
+    def test_integers_truncate_toward_zero(self):
+        mine = [-3] if rueda.rank() == 0 else [0]
+        _, average = rueda.sparse_allreduce([0], np.array(mine), (1,), "truncated")
+        self.assertEqual(average[0], int(-3 / rueda.size()))
+
+    def test_nothing_anywhere(self):
+        indices, total = rueda.sparse_allreduce([], np.zeros((0, 3)), (5, 3), "nothing")
+        self.assertEqual((indices.shape, total.shape), ((0,), (0, 3)))
+
+    def test_what_is_refused(self):
+        for indices, elements, shape, text in (
+            ([5], np.zeros((1, 2)), (5, 2), r"the index 5 lies outside of the shape \(5, 2\); expected 0 to 4"),
+            ([-1], np.zeros((1, 2)), (5, 2), "the index -1 lies outside"),
+            ([0], np.zeros((1, 3)), (5, 2), r"the shape \(1, 3\); expected \(1, 2\)"),
+            ([0, 1], np.zeros((1, 2)), (5, 2), r"expected \(2, 2\), for 2 places"),
+            ([0.5], np.zeros((1, 2)), (5, 2), "expected whole numbers"),
+            (np.zeros((1, 3), int), np.zeros(1), (5, 2), "places along 3 dimensions"),
+        ):
+            with self.subTest(text=text), self.assertRaisesRegex(rueda.InvalidArgument, text):
+                rueda.sparse_allreduce(indices, elements, shape)
+        with self.assertRaisesRegex(rueda.InvalidArgument, "expected rueda.Sum or rueda.Average"):
+            rueda.sparse_allreduce([0], np.zeros(1), (1,), op=rueda.Max)
+
+
 class DlpackOnly:
     """Has DLPack and no buffer, as PyTorch's tensors do."""
 

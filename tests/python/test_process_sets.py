@@ -53,11 +53,18 @@ class Sets(unittest.TestCase):
         np.testing.assert_array_equal(rueda.allreduce_async(self.mine, op=rueda.Sum, **keywords).result(), total)
         for grouped in rueda.grouped_allreduce([self.mine, self.mine], op=rueda.Sum, **keywords):
             np.testing.assert_array_equal(grouped, total)
+        for gathered in rueda.grouped_allgather([self.mine, self.mine], **keywords):
+            np.testing.assert_array_equal(gathered, np.concatenate(self.inputs))
+        rows, sums = rueda.sparse_allreduce(np.arange(6), self.mine, (6, 2), **keywords)
+        np.testing.assert_array_equal(rows, np.arange(6))
+        np.testing.assert_array_equal(sums, total / len(self.ranks))
         np.testing.assert_array_equal(rueda.broadcast(self.mine, self.ranks[-1], **keywords), self.inputs[-1])
         np.testing.assert_array_equal(rueda.allgather(self.mine, **keywords), np.concatenate(self.inputs))
         splits = [len(rows) for rows in np.array_split(total, len(self.ranks))]
         shares = np.split(total, np.cumsum(splits)[:-1])
         np.testing.assert_array_equal(rueda.reducescatter(self.mine, op=rueda.Sum, **keywords), shares[self.set.rank()])
+        for scattered in rueda.grouped_reducescatter([self.mine] * 2, op=rueda.Sum, **keywords):
+            np.testing.assert_array_equal(scattered, shares[self.set.rank()])
         received, counts = rueda.alltoall(self.mine, splits, **keywords)
         begin, end = np.cumsum([0, *splits])[self.set.rank() : self.set.rank() + 2]
         np.testing.assert_array_equal(received, np.concatenate([rows[begin:end] for rows in self.inputs]))
