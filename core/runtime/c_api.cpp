@@ -437,8 +437,8 @@ Status start_group(const char* name, std::size_t count, const rueda_options* giv
     return {};
 }
 
-/// How the blocking forms of groups go on after their start.
-int wait_for_group(int started, rueda_handle* handle) { return started != RUEDA_OK ? started : rueda_wait(handle, -1); }
+/// How the blocking forms of groups go on after their start, which writes `handle`.
+int wait_for_group(int started, rueda_handle* const& handle) { return started != RUEDA_OK ? started : rueda_wait(handle, -1); }
 
 }  // namespace
 
