@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include <Eigen/Core>
-#include <rueda/rueda.hpp>
-#include <vector>
+#include <rueda/eigen.hpp>
 
 int main() {
     rueda::init();
-    std::vector<float, rueda::Allocator<float>> memory(static_cast<std::size_t>(300 * 200));
-    Eigen::Map<Eigen::MatrixXf, Eigen::Aligned64> weights(memory.data(), 300, 200);
-    weights.setConstant(static_cast<float>(rueda::rank() + 1));
-    rueda::allreduce("weights", memory, {.op = rueda::ReduceOp::max});
+    // In resident memory: a map that owns what it maps.
+    rueda::ResidentMatrix<Eigen::MatrixXf> weights(300, 200);
+    weights->setConstant(static_cast<float>(rueda::rank() + 1));
+    rueda::allreduce("weights", weights.tensor(), {.op = rueda::ReduceOp::max});
+    bool right = (weights->array() == static_cast<float>(rueda::size())).all();
 
-    const bool right = (weights.array() == static_cast<float>(rueda::size())).all();
+    // Any dense matrix; and what comes back as a matrix. The rows of a row-major one are what allgather puts together.
+    using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    const RowMajor mine = RowMajor::Constant(2, 3, rueda::rank());
+    const rueda::Handle handle = rueda::allgather("embeddings", rueda::tensor_of(mine));
+    const auto everyones = rueda::matrix_of<double>(handle.output());  // valid while the handle lives
+    right = right && everyones.rows() == 2 * rueda::size() && everyones(everyones.rows() - 1, 2) == rueda::size() - 1;
+
     rueda::shutdown();
     return right ? 0 : 1;
 }

@@ -34,6 +34,15 @@ inline int number(int (*function)(int*)) {
     check(function(&value));
     return value;
 }
+/// Eigen's blocks and maps with strides look like containers of their elements, and are not.
+template <class C>
+bool is_contiguous(const C& values) {
+    if constexpr (requires { values.innerStride() + values.outerStride() + values.innerSize() + values.outerSize(); }) {
+        return values.size() == 0 || ((values.innerSize() == 1 || values.innerStride() == 1) &&
+                                      (values.outerSize() == 1 || values.outerStride() == values.innerSize()));
+    }
+    return true;
+}
 }  // namespace detail
 
 /// Joins the other processes of the job; collective. Alone (no launcher), the job is this process.
@@ -97,6 +106,7 @@ public:
         : TensorView(const_cast<std::remove_const_t<T>*>(values.data()), dtype_of<T>,
                      Shape{static_cast<std::int64_t>(values.size())}) {}
     /// An Eigen vector or map, or any other contiguous container with data() and size(): a vector of its elements.
+    /// Throws InvalidArgument for an Eigen object with strides. Matrices as such: rueda/eigen.hpp.
     template <class C>
     requires requires(C& c) {
         c.data();
@@ -104,7 +114,12 @@ public:
         dtype_of<std::remove_reference_t<decltype(*c.data())>>;
     }
     TensorView(C& values)  // NOLINT(google-explicit-constructor): as above
-        : TensorView(std::span(values.data(), static_cast<std::size_t>(values.size()))) {}
+        : TensorView(std::span(values.data(), static_cast<std::size_t>(values.size()))) {
+        if (!detail::is_contiguous(values)) {
+            throw InvalidArgument("an Eigen object of " + std::to_string(values.size()) +
+                                  " elements is not dense in memory; copy it into a matrix of its own");
+        }
+    }
 
     [[nodiscard]] void* data() const noexcept { return data_; }
     [[nodiscard]] DType dtype() const noexcept { return dtype_; }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # headers_alone.sh gcc|clang INCLUDE-FOLDER: each public header compiles by itself and twice in a row, .h as C99 and as
-# C++20, .hpp as C++20, with strict warnings as errors.
+# C++20, .hpp as C++20, with strict warnings as errors. Those to other libraries where the library is there.
 set -euo pipefail
 case $1 in
     gcc) cc=gcc cxx=g++ ;;
@@ -23,7 +23,18 @@ compile() { # compiler language standard header
     checked=$((checked + 1))
 }
 
+eigen=$(pkg-config --cflags eigen3 2>/dev/null) || eigen=
+read -r -a elsewhere <<<"${eigen//-I/-isystem }"
+has() { # header: the library that it is for is there
+    printf '#include <%s>\n' "$1" | "$cxx" -x c++ -std=c++20 -fsyntax-only ${elsewhere[@]+"${elsewhere[@]}"} - 2>/dev/null
+}
+has Eigen/Core || { echo "rueda/eigen.hpp: no Eigen here, skipped" && no_eigen=yes; }
+has oneapi/dnnl/dnnl.hpp || { echo "rueda/onednn.hpp: no oneDNN here, skipped" && no_onednn=yes; }
+strict+=(${elsewhere[@]+"${elsewhere[@]}"})
+
 while IFS= read -r header; do
+    [[ $header != rueda/eigen.hpp || -z ${no_eigen-} ]] || continue
+    [[ $header != rueda/onednn.hpp || -z ${no_onednn-} ]] || continue
     [[ $header != *.h ]] || compile "$cc" c c99 "$header"
     compile "$cxx" c++ c++20 "$header"
 done < <(find rueda -name '*.h' -o -name '*.hpp' | sort)

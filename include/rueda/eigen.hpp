@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Eigen's matrices as Rueda's tensors, and back. Needs Eigen 3.3 or newer; link Eigen3::Eigen.
+#pragma once
+
+#include <Eigen/Core>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "rueda/rueda.hpp"
+
+namespace rueda {
+
+/// A matrix, vector or map as a tensor of its memory, which it does not copy: a vector has the shape [size], a
+/// row-major matrix [rows, columns], a column-major one, Eigen's default, [columns, rows]: what operations take apart
+/// along the first dimension are its columns. Throws InvalidArgument for what is not dense in memory (a block of a
+/// larger matrix, a map with strides): copy that into a matrix first.
+///
+///     Eigen::MatrixXf weights(300, 200);
+///     rueda::allreduce("weights", rueda::tensor_of(weights));
+template <class Derived>
+[[nodiscard]] TensorView tensor_of(const Eigen::DenseBase<Derived>& matrix) {
+    static_assert((Derived::Flags & Eigen::DirectAccessBit) != 0,
+                  "an expression has no memory: assign it to a matrix or an array first");
+    const Derived& dense = matrix.derived();
+    if (!detail::is_contiguous(dense)) {
+        throw InvalidArgument("the Eigen object of " + std::to_string(dense.rows()) + " x " +
+                              std::to_string(dense.cols()) + " elements has strides " +
+                              std::to_string(dense.innerStride()) + " and " + std::to_string(dense.outerStride()) +
+                              ", so it is not dense in memory; copy it into a matrix of its own");
+    }
+    using Scalar = typename Derived::Scalar;
+    auto* const data = const_cast<Scalar*>(dense.data());
+    if constexpr (Derived::IsVectorAtCompileTime != 0) {
+        return {data, dtype_of<Scalar>, Shape{static_cast<std::int64_t>(dense.size())}};
+    } else {
+        return {data, dtype_of<Scalar>,
+                Shape{static_cast<std::int64_t>(dense.outerSize()), static_cast<std::int64_t>(dense.innerSize())}};
+    }
+}
+
+/// The tensor's memory as a row-major matrix: its first dimension are the rows, all others together the columns; a
+/// scalar is 1 x 1. Throws InvalidArgument where its elements are no `Scalar`. Valid as long as the memory is: for the
+/// output of a handle, as long as the handle.
+///
+///     const rueda::Handle all = rueda::allgather("embeddings", rueda::tensor_of(mine));
+///     const auto embeddings = rueda::matrix_of<float>(all.output());
+template <class Scalar>
+[[nodiscard]] Eigen::Map<Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>> matrix_of(
+    const TensorView& tensor) {
+    if (tensor.dtype() != dtype_of<Scalar>) {
+        throw InvalidArgument(std::string("the tensor's elements are ") + name_of(tensor.dtype()) +
+                              ", and the matrix's would be " + name_of(dtype_of<Scalar>));
+    }
+    const auto extents = tensor.shape().extents();
+    Eigen::Index columns = 1;
+    for (std::size_t i = 1; i < extents.size(); ++i) {
+        columns *= static_cast<Eigen::Index>(extents[i]);
+    }
+    return {static_cast<Scalar*>(tensor.data()), extents.empty() ? 1 : static_cast<Eigen::Index>(extents[0]), columns};
+}
+
+/// A matrix in resident memory, which the ranks of a host reduce in place: a map that owns what it maps. Zeroed,
+/// aligned to 64 bytes. Movable; made and used between init() and exit, also after shutdown().
+///
+///     rueda::ResidentMatrix<Eigen::MatrixXf> gradient(300, 200);
+///     *gradient = slope * activations.transpose();
+///     rueda::allreduce("gradient", gradient.tensor());
+template <class Plain>
+class ResidentMatrix {
+public:
+    using Map = Eigen::Map<Plain, Eigen::Aligned64>;
+
+    ResidentMatrix(Eigen::Index rows, Eigen::Index columns)
+        : memory_(static_cast<typename Plain::Scalar*>(rueda::allocate(bytes(rows, columns)))),
+          map_(std::make_unique<Map>(memory_.get(), rows, columns)) {}
+
+    [[nodiscard]] Map& operator*() const noexcept { return *map_; }
+    [[nodiscard]] Map* operator->() const noexcept { return map_.get(); }
+    [[nodiscard]] TensorView tensor() const { return tensor_of(*map_); }
+
+private:
+    struct Free {
+        void operator()(typename Plain::Scalar* memory) const noexcept { rueda_deallocate(memory); }
+    };
+    static std::size_t bytes(Eigen::Index rows, Eigen::Index columns) {
+        if (rows < 0 || columns < 0) {
+            throw InvalidArgument("a matrix of " + std::to_string(rows) + " x " + std::to_string(columns) +
+                                  " elements; both must not be negative");
+        }
+        return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns) * sizeof(typename Plain::Scalar);
+    }
+
+    std::unique_ptr<typename Plain::Scalar, Free> memory_;
+    std::unique_ptr<Map> map_;  // on the heap: a map that is assigned to copies elements
+};
+
+}  // namespace rueda

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <array>
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "rueda/rueda.hpp"
+
+namespace rueda {
+namespace {
+
+/// What Eigen's objects have, of any strides.
+struct Strided {
+    std::vector<float> memory = std::vector<float>(100);
+    std::int64_t inner_size = 3;
+    std::int64_t outer_size = 4;
+    std::int64_t inner_stride = 1;
+    std::int64_t outer_stride = 3;
+
+    [[nodiscard]] float* data() { return memory.data(); }
+    [[nodiscard]] std::int64_t size() const { return inner_size * outer_size; }
+    [[nodiscard]] std::int64_t innerSize() const { return inner_size; }      // NOLINT(readability-identifier-naming)
+    [[nodiscard]] std::int64_t outerSize() const { return outer_size; }      // NOLINT(readability-identifier-naming)
+    [[nodiscard]] std::int64_t innerStride() const { return inner_stride; }  // NOLINT(readability-identifier-naming)
+    [[nodiscard]] std::int64_t outerStride() const { return outer_stride; }  // NOLINT(readability-identifier-naming)
+};
+
+TEST_CASE("containers are vectors of their elements") {
+    std::vector<float> vector(5);
+    std::array<std::int64_t, 3> array{};
+    CHECK(TensorView(vector).shape().elements() == 5);
+    CHECK(TensorView(vector).dtype() == DType::float32);
+    CHECK(TensorView(array).shape().ndim() == 1);
+    CHECK(TensorView(array).data() == array.data());
+}
+
+TEST_CASE("an object with strides is a tensor only where its elements lie side by side") {
+    Strided dense;
+    CHECK(TensorView(dense).shape().elements() == 12);
+    Strided block{.outer_stride = 10};
+    CHECK_THROWS_AS(TensorView(block), InvalidArgument);
+    Strided every_other{.inner_stride = 2, .outer_stride = 6};
+    CHECK_THROWS_AS(TensorView(every_other), InvalidArgument);
+    Strided column{.outer_size = 1, .outer_stride = 10};
+    CHECK(TensorView(column).shape().elements() == 3);
+    Strided row{.inner_size = 1, .outer_stride = 10};
+    CHECK_THROWS_AS(TensorView(row), InvalidArgument);
+    Strided nothing{.inner_size = 0, .outer_stride = 10};
+    CHECK(TensorView(nothing).shape().elements() == 0);
+}
+
+}  // namespace
+}  // namespace rueda

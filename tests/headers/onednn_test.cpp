@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "rueda/onednn.hpp"
+
+#include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
+
+namespace rueda {
+namespace {
+
+using Tag = dnnl::memory::format_tag;
+using Type = dnnl::memory::data_type;
+
+dnnl::memory memory_of(const dnnl::memory::dims& extents, Type type, Tag tag) {
+    return {dnnl::memory::desc(extents, type, tag), dnnl::engine(dnnl::engine::kind::cpu, 0)};
+}
+
+TEST_CASE("plain memory of oneDNN is a tensor of its dimensions") {
+    const dnnl::memory weights = memory_of({8, 3, 5, 5}, Type::f32, Tag::oihw);
+    const TensorView tensor = tensor_of(weights);
+    CHECK(tensor.data() == weights.get_data_handle());
+    CHECK(tensor.dtype() == DType::float32);
+    CHECK(std::vector<std::int64_t>(tensor.shape().extents().begin(), tensor.shape().extents().end()) ==
+          std::vector<std::int64_t>{8, 3, 5, 5});
+    CHECK(tensor_of(memory_of({7}, Type::f32, Tag::a)).shape().elements() == 7);
+}
+
+TEST_CASE("every data type that Rueda has") {
+    for (const auto& [theirs, ours] : {std::pair(Type::f32, DType::float32), std::pair(Type::f16, DType::float16),
+                                       std::pair(Type::bf16, DType::bfloat16), std::pair(Type::s32, DType::int32),
+                                       std::pair(Type::s8, DType::int8), std::pair(Type::u8, DType::uint8)}) {
+        CHECK(tensor_of(memory_of({2, 3}, theirs, Tag::ab)).dtype() == ours);
+    }
+    CHECK_THROWS_AS(detail::dtype_of_onednn(Type::undef), Unsupported);
+}
+
+TEST_CASE("layouts that other ranks may not have are refused") {
+    CHECK_THROWS_AS(tensor_of(memory_of({2, 8, 4, 4}, Type::f32, Tag::nhwc)), InvalidArgument);
+    CHECK_THROWS_AS(tensor_of(memory_of({2, 8, 4, 4}, Type::f32, Tag::nChw8c)), InvalidArgument);
+    CHECK_THROWS_WITH(tensor_of(memory_of({2, 3, 4, 4}, Type::f32, Tag::nChw8c)), Catch::Contains("reorder"));
+    // One after the other all the same, as there is one channel.
+    CHECK(tensor_of(memory_of({2, 1, 4, 4}, Type::f32, Tag::nhwc)).shape().elements() == 32);
+}
+
+}  // namespace
+}  // namespace rueda
