@@ -61,6 +61,20 @@ struct Plain {
     }
 };
 
+/// Every byte but 0 is true. As 0 and 1 from the start: so min is and, max is or, and results are 0 and 1.
+struct Boolean {
+    using Lane = std::uint8_t;
+    using Memory = std::uint8_t;
+    template <class D>
+    static HWY_INLINE hn::Vec<D> load(D d, const std::byte* memory) {
+        return hn::Min(load_lanes(d, memory), hn::Set(d, Lane{1}));
+    }
+    template <class D>
+    static HWY_INLINE hn::Vec<D> to_memory(D /*d*/, hn::Vec<D> v) {
+        return v;
+    }
+};
+
 /// The upper half of a float32. Sums stay in float32 until the end.
 struct BFloat16 {
     using Lane = float;

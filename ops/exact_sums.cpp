@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/assert.hpp"
 #include "ops/integers-inl.hpp"
 
 namespace rueda::ops {
@@ -26,8 +25,8 @@ void to_words_of(double prescale, const std::byte* elements, std::byte* words, s
         }
         std::int64_t parts[kWords<T>];
         if constexpr (kWords<T> == 2) {
-            parts[0] = value >> kHalf;
-            parts[1] = value - (parts[0] << kHalf);
+            parts[0] = static_cast<std::int64_t>(value >> kHalf);  // of a signed type with the sign
+            parts[1] = static_cast<std::int64_t>(static_cast<std::uint32_t>(value));
         } else {
             parts[0] = +value;  // of a small type as int: its sign goes along
         }
@@ -50,36 +49,13 @@ void average_words_of(const Reduction& reduction, const std::byte* words, std::b
     }
 }
 
-/// Calls f with a value of the integer type.
-template <class F>
-void with_integer(DType dtype, F&& f) {
-    switch (dtype) {
-        case DType::uint8:
-            return f(std::uint8_t{});
-        case DType::int8:
-            return f(std::int8_t{});
-        case DType::int32:
-            return f(std::int32_t{});
-        case DType::int64:
-            return f(std::int64_t{});
-        case DType::float16:
-        case DType::bfloat16:
-        case DType::float32:
-        case DType::float64:
-            break;
-    }
-    constexpr bool kIsIntegerDType = false;
-    RUEDA_ASSERT(kIsIntegerDType);
-}
-
 }  // namespace
 
 bool needs_words(const Reduction& reduction) {
-    return reduction.op == ReduceOp::average && (reduction.dtype == DType::uint8 || reduction.dtype == DType::int8 ||
-                                                 reduction.dtype == DType::int32 || reduction.dtype == DType::int64);
+    return reduction.op == ReduceOp::average && is_integer(reduction.dtype);
 }
 
-std::size_t words_of(DType dtype) { return dtype == DType::int64 ? 2 : 1; }
+std::size_t words_of(DType dtype) { return size_of(dtype) == sizeof(std::int64_t) ? 2 : 1; }
 
 void to_words(const Reduction& reduction, const std::byte* elements, std::byte* words, std::size_t count) {
     with_integer(reduction.dtype, [&]<class T>(T) { to_words_of<T>(reduction.prescale, elements, words, count); });

@@ -10,8 +10,8 @@ namespace rueda::ops {
 
 /// The average of integers divides the exact sum. Where that is made in several places, the sums between them have no
 /// room in the dtype: they travel as *words*, of int64, which are added like any tensor (in any order), each by itself.
-/// An element of 8 or 32 bits is one word; one of 64 bits is two, its upper half with the sign and its lower one: so
-/// 2^31 of them can be added.
+/// An element of up to 32 bits is one word; one of 64 bits is two, its upper half (with the sign, if it has one) and
+/// its lower one: so 2^31 of them can be added.
 [[nodiscard]] bool needs_words(const Reduction& reduction);
 
 /// Of one element: 1 or 2.

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/assert.hpp"
+#include "ops/integers-inl.hpp"
 
 namespace rueda::ops {
 namespace {
@@ -17,14 +18,10 @@ static_assert(kScratchBytes / kMostInGroups >= kLine);
 
 bool is_linear(ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::average; }
 
-bool is_float(DType dtype) {
-    return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
-}
-
 }  // namespace
 
 std::optional<Levels> levels_of(const Reduction& reduction) {
-    if (reduction.op == ReduceOp::average && !is_float(reduction.dtype)) {
+    if (reduction.op == ReduceOp::average && is_integer(reduction.dtype)) {
         return std::nullopt;
     }
     Levels levels{reduction, reduction};

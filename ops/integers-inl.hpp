@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "base/assert.hpp"
 #include "ops/reduce.hpp"
 
 namespace rueda::ops {
@@ -16,7 +17,7 @@ __extension__ using Int128 = __int128;
 
 /// The sum of as many sources as there can be processes (2^22 on Linux) fits.
 template <class T>
-using Wide = std::conditional_t<sizeof(T) == 1, std::int32_t, std::conditional_t<sizeof(T) == 4, std::int64_t, Int128>>;
+using Wide = std::conditional_t<sizeof(T) == 1, std::int32_t, std::conditional_t<sizeof(T) <= 4, std::int64_t, Int128>>;
 
 /// `value` without its fraction, or the nearest value of T where it has none like it; 0 for NaN.
 template <class T>
@@ -39,7 +40,7 @@ T quotient(Wide<T> sum, int divisor) {
     if constexpr (sizeof(T) == 8) {
         const auto narrow = static_cast<std::int64_t>(sum);
         if (narrow == sum) {
-            return narrow / divisor;
+            return static_cast<T>(narrow / divisor);
         }
     }
     return static_cast<T>(sum / divisor);
@@ -51,6 +52,58 @@ T average_of(Wide<T> sum, const Reduction& reduction) {
     return reduction.postscale == 1.0
                ? quotient<T>(sum, reduction.divisor)
                : truncated<T>(static_cast<double>(sum) * reduction.postscale / reduction.divisor);
+}
+
+constexpr bool is_integer(DType dtype) {
+    switch (dtype) {
+        case DType::uint8:
+        case DType::int8:
+        case DType::int16:
+        case DType::uint16:
+        case DType::int32:
+        case DType::uint32:
+        case DType::int64:
+        case DType::uint64:
+            return true;
+        case DType::boolean:
+        case DType::float16:
+        case DType::bfloat16:
+        case DType::float32:
+        case DType::float64:
+            break;
+    }
+    return false;
+}
+
+/// Calls f with a value of the integer type.
+template <class F>
+void with_integer(DType dtype, F&& f) {
+    switch (dtype) {
+        case DType::uint8:
+            return f(std::uint8_t{});
+        case DType::int8:
+            return f(std::int8_t{});
+        case DType::int16:
+            return f(std::int16_t{});
+        case DType::uint16:
+            return f(std::uint16_t{});
+        case DType::int32:
+            return f(std::int32_t{});
+        case DType::uint32:
+            return f(std::uint32_t{});
+        case DType::int64:
+            return f(std::int64_t{});
+        case DType::uint64:
+            return f(std::uint64_t{});
+        case DType::boolean:
+        case DType::float16:
+        case DType::bfloat16:
+        case DType::float32:
+        case DType::float64:
+            break;
+    }
+    constexpr bool kIsIntegerDType = false;
+    RUEDA_ASSERT(kIsIntegerDType);
 }
 
 }  // namespace rueda::ops

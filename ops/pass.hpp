@@ -21,7 +21,7 @@ struct Pass {
 /// Integers with an average, with scale factors or with a product: what reduce_simd() does not do.
 void reduce_exact(const Reduction& reduction, const Pass& pass);
 
-/// Floating-point types with any operation and any factors; integers with sum, min and max and no factors.
+/// Floating-point types with any operation and any factors; integers with sum, min and max and no factors; bool.
 void reduce_simd(const Reduction& reduction, const Pass& pass);
 
 }  // namespace rueda::ops

@@ -3,14 +3,11 @@
 #include "ops/reduce.hpp"
 
 #include "base/assert.hpp"
+#include "ops/integers-inl.hpp"
 #include "ops/pass.hpp"
 
 namespace rueda::ops {
 namespace {
-
-bool is_integer(DType dtype) {
-    return dtype == DType::uint8 || dtype == DType::int8 || dtype == DType::int32 || dtype == DType::int64;
-}
 
 bool needs_exact_integers(const Reduction& reduction) {
     return is_integer(reduction.dtype) && (reduction.op == ReduceOp::average || reduction.op == ReduceOp::product ||
@@ -24,6 +21,7 @@ void reduce(const Reduction& reduction, std::span<const std::byte* const> source
     RUEDA_ASSERT(!sources.empty() && !destinations.empty());
     RUEDA_ASSERT(reduction.op != ReduceOp::adasum);
     RUEDA_ASSERT(reduction.op != ReduceOp::average || reduction.divisor > 0);
+    RUEDA_ASSERT(is_defined(reduction));
     if (count == 0) {
         return;
     }

@@ -26,6 +26,8 @@ namespace rueda::ops {
 ///   (of an average: sum * postscale / divisor, truncated once). Truncation gives the nearest limit for what is out of
 ///   the type's range, and 0 for NaN. Factors, averages and products are not vectorised, and stored by ordinary stores
 ///   always.
+/// - bool: every byte but 0 is true, and results are 0 and 1. min and product are and, max is or. There is no sum, no
+///   average and no factor: who asks for them is refused before (core/operations/requests).
 struct Reduction {
     DType dtype = DType::float32;
     ReduceOp op = ReduceOp::sum;
@@ -34,6 +36,12 @@ struct Reduction {
     int divisor = 1;  ///< number of contributing ranks; read for ReduceOp::average only
 };
 
+/// Whether the dtype has that operation and these factors; false for some of bool only.
+[[nodiscard]] constexpr bool is_defined(const Reduction& reduction) {
+    return reduction.dtype != DType::boolean || (reduction.op != ReduceOp::sum && reduction.op != ReduceOp::average &&
+                                                 reduction.prescale == 1.0 && reduction.postscale == 1.0);
+}
+
 /// How the destinations are written. Streaming pays for more bytes than the caches hold in destinations that are not
 /// sources as well: those are in the cache already.
 enum class Store {
@@ -41,7 +49,7 @@ enum class Store {
     streaming,  ///< non-temporal stores where the CPU has them; ended by an sfence before returning
 };
 
-/// Reduces `count` elements. At least one source and one destination.
+/// Reduces `count` elements. At least one source and one destination, and a reduction that is_defined().
 ///
 /// A destination may be identical to a source (in place) but may not overlap one in any other way; destinations do not
 /// overlap each other. Pointers need no alignment beyond that of a byte. Never reads or writes outside [0, count).

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "base/assert.hpp"
 #include "ops/integers-inl.hpp"
 #include "ops/pass.hpp"
 
@@ -109,23 +108,7 @@ private:
 }  // namespace
 
 void reduce_exact(const Reduction& reduction, const Pass& pass) {
-    switch (reduction.dtype) {
-        case DType::uint8:
-            return ExactPass<std::uint8_t>(reduction, pass).run();
-        case DType::int8:
-            return ExactPass<std::int8_t>(reduction, pass).run();
-        case DType::int32:
-            return ExactPass<std::int32_t>(reduction, pass).run();
-        case DType::int64:
-            return ExactPass<std::int64_t>(reduction, pass).run();
-        case DType::float16:
-        case DType::bfloat16:
-        case DType::float32:
-        case DType::float64:
-            break;
-    }
-    constexpr bool kIsIntegerDType = false;
-    RUEDA_ASSERT(kIsIntegerDType);
+    with_integer(reduction.dtype, [&]<class T>(T) { ExactPass<T>(reduction, pass).run(); });
 }
 
 }  // namespace rueda::ops

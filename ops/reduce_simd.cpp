@@ -270,16 +270,34 @@ void run_integer(ReduceOp op, const Pass& pass) {
     RUEDA_ASSERT(!kIsLeftToReduceExact);
 }
 
+void run_boolean(ReduceOp op, const Pass& pass) {
+    if (op == ReduceOp::max) {
+        run_general<Boolean, Max, Scaling::none>(pass, 1.0, 1.0);
+    } else {
+        run_general<Boolean, Min, Scaling::none>(pass, 1.0, 1.0);  // min, and product: of 0 and 1 the same
+    }
+}
+
 void run_kernel(const Reduction& reduction, const Pass& pass) {
     switch (reduction.dtype) {
         case DType::uint8:
             return run_integer<std::uint8_t>(reduction.op, pass);
         case DType::int8:
             return run_integer<std::int8_t>(reduction.op, pass);
+        case DType::int16:
+            return run_integer<std::int16_t>(reduction.op, pass);
+        case DType::uint16:
+            return run_integer<std::uint16_t>(reduction.op, pass);
         case DType::int32:
             return run_integer<std::int32_t>(reduction.op, pass);
+        case DType::uint32:
+            return run_integer<std::uint32_t>(reduction.op, pass);
         case DType::int64:
             return run_integer<std::int64_t>(reduction.op, pass);
+        case DType::uint64:
+            return run_integer<std::uint64_t>(reduction.op, pass);
+        case DType::boolean:
+            return run_boolean(reduction.op, pass);
         case DType::float16:
             return run_float<Float16>(reduction, pass);
         case DType::bfloat16:

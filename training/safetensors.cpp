@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "training/safetensors.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -10,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace rueda::training {
 namespace {
@@ -22,15 +25,26 @@ struct DTypeName {
     DType dtype;
     std::string_view name;
 };
-constexpr std::array kDTypeNames = {DTypeName{DType::float64, "F64"}, DTypeName{DType::int64, "I64"},
-                                    DTypeName{DType::float32, "F32"}, DTypeName{DType::int32, "I32"},
-                                    DTypeName{DType::float16, "F16"}, DTypeName{DType::bfloat16, "BF16"},
-                                    DTypeName{DType::uint8, "U8"},    DTypeName{DType::int8, "I8"}};
+constexpr std::array kDTypeNames = {
+    DTypeName{DType::float64, "F64"},   DTypeName{DType::float32, "F32"}, DTypeName{DType::float16, "F16"},
+    DTypeName{DType::bfloat16, "BF16"}, DTypeName{DType::int64, "I64"},   DTypeName{DType::int32, "I32"},
+    DTypeName{DType::int16, "I16"},     DTypeName{DType::int8, "I8"},     DTypeName{DType::uint64, "U64"},
+    DTypeName{DType::uint32, "U32"},    DTypeName{DType::uint16, "U16"},  DTypeName{DType::uint8, "U8"},
+    DTypeName{DType::boolean, "BOOL"}};
+static_assert(kDTypeNames.size() == kDTypeCount);
 
 std::string_view stored_name(DType dtype) {
     const auto found = std::find_if(kDTypeNames.begin(), kDTypeNames.end(),
                                     [dtype](const DTypeName& entry) { return entry.dtype == dtype; });
     return found == kDTypeNames.end() ? std::string_view() : found->name;
+}
+
+std::string all_stored_names() {
+    std::vector<std::string_view> names;
+    for (const DTypeName& entry : kDTypeNames) {
+        names.push_back(entry.name);
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::optional<DType> stored_dtype(std::string_view name) {
@@ -134,8 +148,7 @@ Result<StoredTensor> parse_tensor(const std::string& key, const Json& json, std:
     const std::optional<DType> dtype =
         json["dtype"].is_string() ? stored_dtype(json["dtype"].get_ref<const std::string&>()) : std::nullopt;
     if (!dtype) {
-        return refuse("tensor {} has the dtype {}; F64, F32, F16, BF16, I64, I32, I8 and U8 are supported", name,
-                      excerpt(json["dtype"]));
+        return refuse("tensor {} has the dtype {}; supported are {}", name, excerpt(json["dtype"]), all_stored_names());
     }
     const Result<Shape> shape = parse_shape(name, json["shape"]);
     RUEDA_RETURN_IF_FAILED(shape.status());

@@ -141,13 +141,15 @@ void register_all() {
         register_reduce(fmt::format("reduce/{0}to{0}/float32/sum", n), {sum, n, n, Store::cached, 0}, 4 * kKiB,
                         64 * kMiB);
     }
-    for (const DType dtype :
-         {DType::uint8, DType::int8, DType::int32, DType::int64, DType::float16, DType::bfloat16, DType::float64}) {
+    for (const DType dtype : {DType::uint8, DType::int8, DType::int16, DType::uint16, DType::int32, DType::uint32,
+                              DType::int64, DType::uint64, DType::float16, DType::bfloat16, DType::float64}) {
         for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::max}) {
             register_reduce(fmt::format("reduce/2to2/{}/{}", name_of(dtype), name_of(op)),
                             {{.dtype = dtype, .op = op, .divisor = 2}, 2, 2, Store::cached, 0}, 32 * kKiB, 32 * kKiB);
         }
     }
+    register_reduce("reduce/2to2/bool/max", {{.dtype = DType::boolean, .op = ReduceOp::max}, 2, 2, Store::cached, 0},
+                    32 * kKiB, 32 * kKiB);
     // The latency path: what a call costs.
     for (const std::size_t n : {2u, 8u}) {
         register_reduce(fmt::format("latency/{0}to1/float32/average", n), {average, n, 1, Store::cached, 0}, 4, 256);

@@ -52,10 +52,11 @@ std::vector<Case> cases_of(const Options& options) {
                                     {Operation::allreduce, Operation::broadcast, Operation::allgather,
                                      Operation::reducescatter, Operation::alltoall},
                                     "operation");
-                c.dtype = named(dtype,
-                                {DType::uint8, DType::int8, DType::int32, DType::int64, DType::float16, DType::bfloat16,
-                                 DType::float32, DType::float64},
-                                "dtype");
+                c.dtype = named(
+                    dtype,  // all that have a sum, which is what is measured
+                    {DType::uint8, DType::int8, DType::int16, DType::uint16, DType::int32, DType::uint32, DType::int64,
+                     DType::uint64, DType::float16, DType::bfloat16, DType::float32, DType::float64},
+                    "dtype");
                 const auto bytes = rueda::base::parse_bytes(size);
                 if (!bytes || *bytes == 0 || *bytes % size_of(c.dtype) != 0) {
                     throw rueda::InvalidArgument(fmt::format(
@@ -183,7 +184,8 @@ int main(int argc, char** argv) {
     app.add_option("--operations", options.operations, "allreduce, broadcast, allgather, reducescatter, alltoall")
         ->capture_default_str();
     app.add_option("--sizes", options.sizes, "bytes of one rank's input: 4 64K 1M")->capture_default_str();
-    app.add_option("--dtypes", options.dtypes, "uint8 … float64")->capture_default_str();
+    app.add_option("--dtypes", options.dtypes, "uint8 … uint64, int8 … int64, float16 … float64")
+        ->capture_default_str();
     app.add_option("--seconds", options.plan.seconds_per_case, "time for each case")
         ->capture_default_str()
         ->check(CLI::Range(0.01, 3600.0));

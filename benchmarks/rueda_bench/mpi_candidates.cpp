@@ -29,14 +29,23 @@ MPI_Datatype type_of(DType dtype) {
             return MPI_UINT8_T;
         case DType::int8:
             return MPI_INT8_T;
+        case DType::int16:
+            return MPI_INT16_T;
+        case DType::uint16:
+            return MPI_UINT16_T;
         case DType::int32:
             return MPI_INT32_T;
+        case DType::uint32:
+            return MPI_UINT32_T;
         case DType::int64:
             return MPI_INT64_T;
+        case DType::uint64:
+            return MPI_UINT64_T;
         case DType::float32:
             return MPI_FLOAT;
         case DType::float64:
             return MPI_DOUBLE;
+        case DType::boolean:
         case DType::float16:
         case DType::bfloat16:
             break;

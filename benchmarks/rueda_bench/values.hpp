@@ -45,13 +45,19 @@ private:
     }
     static void encode(DType dtype, int value, std::byte* to) {
         switch (dtype) {
+            case DType::boolean:
             case DType::uint8:
             case DType::int8:
                 return put(to, static_cast<std::uint8_t>(value));
+            case DType::int16:
+            case DType::uint16:
+                return put(to, static_cast<std::uint16_t>(value));
             case DType::int32:
-                return put(to, static_cast<std::int32_t>(value));
+            case DType::uint32:
+                return put(to, static_cast<std::uint32_t>(value));
             case DType::int64:
-                return put(to, static_cast<std::int64_t>(value));
+            case DType::uint64:
+                return put(to, static_cast<std::uint64_t>(value));
             case DType::float32:
                 return put(to, static_cast<float>(value));
             case DType::float64:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "ops/reduce.hpp"
 
 namespace rueda::core {
 namespace {
@@ -77,6 +78,16 @@ std::string differing_values(const Field& field, std::span<const MetadataOfRanks
     return text;
 }
 
+/// Other operations have no reduction, whatever stands in its fields.
+bool is_reduction_defined(const Metadata& metadata) {
+    const auto operation = static_cast<collectives::Operation>(metadata.operation);
+    return (operation != collectives::Operation::allreduce && operation != collectives::Operation::reducescatter) ||
+           ops::is_defined({.dtype = static_cast<DType>(metadata.dtype),
+                            .op = static_cast<ReduceOp>(metadata.reduce_op),
+                            .prescale = metadata.prescale,
+                            .postscale = metadata.postscale});
+}
+
 }  // namespace
 
 bool agree(const Metadata& a, const Metadata& b) {
@@ -98,7 +109,8 @@ std::uint64_t bytes_of(const Metadata& metadata) {
 
 bool is_plausible(const Metadata& metadata) {
     if (metadata.operation > static_cast<std::uint8_t>(collectives::kLastOperation) || metadata.dtype >= kDTypeCount ||
-        metadata.reduce_op > static_cast<std::uint8_t>(ReduceOp::product) || metadata.ndim > RUEDA_MAX_DIMENSIONS) {
+        metadata.reduce_op > static_cast<std::uint8_t>(ReduceOp::product) || metadata.ndim > RUEDA_MAX_DIMENSIONS ||
+        !is_reduction_defined(metadata)) {
         return false;
     }
     for (int i = 0; i < metadata.ndim; ++i) {

@@ -43,7 +43,8 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
 /// Bytes of the tensor; where the first dimension is any, of one row.
 [[nodiscard]] std::uint64_t bytes_of(const Metadata& metadata);
 
-/// False for bytes that no working rank writes: unknown enumerators, too many dimensions, negative extents.
+/// False for bytes that no working rank writes: unknown enumerators, too many dimensions, negative extents, a reduction
+/// that the dtype does not have.
 [[nodiscard]] bool is_plausible(const Metadata& metadata);
 
 /// The error for all members: what differs, and which ranks have which value.

@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/rows.hpp"
+#include "ops/reduce.hpp"
 
 namespace rueda::core {
 namespace {
@@ -129,6 +130,28 @@ Status take_reduction(const rueda_options& options, Metadata& metadata) {
     return {};
 }
 
+/// Whether the tensor's dtype has the reduction: bool has no sum, no average and no factors. Which of and and or a sum
+/// should be is the caller's to say.
+Status check_reduction_of(const Metadata& metadata) {
+    const ops::Reduction reduction{.dtype = static_cast<DType>(metadata.dtype),
+                                   .op = static_cast<ReduceOp>(metadata.reduce_op),
+                                   .prescale = metadata.prescale,
+                                   .postscale = metadata.postscale};
+    if (ops::is_defined(reduction)) {
+        return {};
+    }
+    if (reduction.op == ReduceOp::sum || reduction.op == ReduceOp::average) {
+        return failure(ErrorCode::unsupported,
+                       "there is no {} of {}; use max for or (true where any rank has true), min for and (true where "
+                       "every rank has), or an integer dtype to count",
+                       name_of(reduction.op), name_of(reduction.dtype));
+    }
+    return failure(ErrorCode::unsupported,
+                   "{} has no scale factors, and this {} has the prescale factor {} and the postscale factor {}; leave "
+                   "both at 1, or use another dtype",
+                   name_of(reduction.dtype), name_of(reduction.op), reduction.prescale, reduction.postscale);
+}
+
 /// The input of an operation that takes it apart, or puts it together, by rows. `does` says so in the error.
 Status make_of_rows(Operation operation, const char* does, const rueda_tensor& in, const rueda_options& options,
                     Request& request) {
@@ -241,7 +264,8 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
 
 Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
-    return make_same_shape(Operation::allreduce, in, out, options, /*reads_input=*/true, request);
+    RUEDA_RETURN_IF_FAILED(make_same_shape(Operation::allreduce, in, out, options, /*reads_input=*/true, request));
+    return check_reduction_of(request.metadata);
 }
 
 bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
@@ -291,6 +315,7 @@ Status make_reducescatter(const rueda_tensor& in, const rueda_tensor* out, int r
     RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
     RUEDA_RETURN_IF_FAILED(
         make_of_rows(Operation::reducescatter, "a reducescatter splits tensors along their", in, options, request));
+    RUEDA_RETURN_IF_FAILED(check_reduction_of(request.metadata));
     return out != nullptr ? take_output_of_rows(in, *out, rank, size, request) : Status();
 }
 
@@ -362,6 +387,14 @@ Status effective_options(const rueda_options* given, rueda_options& completed, c
     }
     std::memcpy(&completed, given, std::min(given->struct_size, sizeof(completed)));
     return {};
+}
+
+Status naming_unsupported(std::string_view name, Status made) {
+    if (made.code() != ErrorCode::unsupported) {
+        return made;
+    }
+    return name.empty() ? failure(made.code(), "an unnamed tensor: {}", made.message())
+                        : failure(made.code(), "tensor '{}': {}", name, made.message());
 }
 
 Status check_name(const char* name) {

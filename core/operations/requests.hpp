@@ -42,6 +42,10 @@ namespace rueda::core {
                                          std::int64_t rows_before);
 [[nodiscard]] Status make_barrier(const rueda_options& options, Request& request);
 
+/// What one of the functions above returned, for the caller: where an operation does not exist for a tensor, with the
+/// tensor's name; empty for one that has none.
+[[nodiscard]] Status naming_unsupported(std::string_view name, Status made);
+
 /// The options that hold: those given, the defaults for none, and for an older caller's shorter struct what it has,
 /// completed in `completed`. InvalidArgument for a size that no version had.
 [[nodiscard]] Status effective_options(const rueda_options* given, rueda_options& completed,

@@ -286,9 +286,12 @@ struct Call {
     }
     /// Lets `make` fill in the request from the process set and the options; after a begin() that went well.
     template <class Make>
-    Status fill(Request& request, Make&& make) const {
+    Status fill(const char* name, Request& request, Make&& make) const {
         RUEDA_ASSERT(set != nullptr && options != nullptr);
-        return make(*set, *options, request);
+        if (Status made = make(*set, *options, request); !made.is_ok()) [[unlikely]] {
+            return rueda::core::naming_unsupported(tensor_name(name), std::move(made));
+        }
+        return {};
     }
     [[nodiscard]] bool is_unnamed(const char* name) const {
         return options->slot == nullptr && (name == nullptr || *name == '\0');
@@ -306,6 +309,9 @@ struct Call {
     }
 
 private:
+    [[nodiscard]] std::string_view tensor_name(const char* name) const {
+        return options->slot != nullptr ? std::string_view(options->slot->name) : name != nullptr ? name : "";
+    }
     [[nodiscard]] Status check_slot() const {
         return options->slot->process_set == options->process_set
                    ? Status()
@@ -322,7 +328,7 @@ Status start(const char* name, const rueda_options* given, rueda_handle** handle
     Call call;
     Request request;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_RETURN_IF_FAILED(call.fill(request, make));
+    RUEDA_RETURN_IF_FAILED(call.fill(name, request, make));
     auto started = std::make_unique<rueda_handle>(call.runtime, 1);
     if (rueda::core::TensorEntry* const known = call.entry()) {
         RUEDA_RETURN_IF_FAILED(call.runtime->start(*call.set, *known, request, *started));
@@ -339,7 +345,7 @@ Status run(const char* name, const rueda_options* given, Make&& make) {
     Call call;
     Request request;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_RETURN_IF_FAILED(call.fill(request, make));
+    RUEDA_RETURN_IF_FAILED(call.fill(name, request, make));
     Completion completion;
     return call.run(name, request, completion);
 }
@@ -350,7 +356,7 @@ Status run_for_result(const char* name, const rueda_options* given, rueda_handle
     Call call;
     Request request;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    RUEDA_RETURN_IF_FAILED(call.fill(request, make));
+    RUEDA_RETURN_IF_FAILED(call.fill(name, request, make));
     auto made = std::make_unique<rueda_handle>(call.runtime, 1);
     Status status = call.run(name, request, *made);
     if (!made->done()) {

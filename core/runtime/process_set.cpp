@@ -155,7 +155,7 @@ Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, c
             Request request;
             if (Status made = make_allreduce(in, out, options, request); !made.is_ok()) {
                 table_.forget_if_unused(entry);
-                return made;
+                return naming_unsupported(known != nullptr ? std::string_view(known->name) : name, std::move(made));
             }
             entry.ask_for(request);
         }

@@ -11,7 +11,8 @@
 
 namespace rueda {
 
-/// Element types that Rueda moves and reduces. The numbers are part of the C ABI (rueda.h).
+/// Element types that Rueda moves and reduces. The numbers are part of the C ABI (rueda.h), in the order in which the
+/// types came.
 enum class DType : std::int32_t {
     uint8 = 0,
     int8 = 1,
@@ -21,10 +22,15 @@ enum class DType : std::int32_t {
     bfloat16 = 5,
     float32 = 6,
     float64 = 7,
+    boolean = 8,  ///< bytes, of which 0 is false; "bool" in texts. Reduced by min, max and product; results are 0 and 1
+    int16 = 9,
+    uint16 = 10,
+    uint32 = 11,
+    uint64 = 12,
 };
 
 /// Number of element types; values of DType are 0 … kDTypeCount − 1.
-inline constexpr std::int32_t kDTypeCount = 8;
+inline constexpr std::int32_t kDTypeCount = 13;
 
 /// How the values of several ranks become one. The numbers are those of Horovod's Python constants.
 enum class ReduceOp : std::int32_t {
@@ -39,16 +45,21 @@ enum class ReduceOp : std::int32_t {
 /// Bytes of one element.
 [[nodiscard]] constexpr std::size_t size_of(DType dtype) noexcept {
     switch (dtype) {
+        case DType::boolean:
         case DType::uint8:
         case DType::int8:
             return 1;
+        case DType::int16:
+        case DType::uint16:
         case DType::float16:
         case DType::bfloat16:
             return 2;
         case DType::int32:
+        case DType::uint32:
         case DType::float32:
             return 4;
         case DType::int64:
+        case DType::uint64:
         case DType::float64:
             return 8;
     }
@@ -74,6 +85,16 @@ enum class ReduceOp : std::int32_t {
             return "float32";
         case DType::float64:
             return "float64";
+        case DType::boolean:
+            return "bool";
+        case DType::int16:
+            return "int16";
+        case DType::uint16:
+            return "uint16";
+        case DType::uint32:
+            return "uint32";
+        case DType::uint64:
+            return "uint64";
     }
     return "unknown dtype";
 }
@@ -104,17 +125,18 @@ requires(std::is_arithmetic_v<T>) [[nodiscard]] consteval DType dtype_for() {
         return DType::float32;
     } else if constexpr (std::is_same_v<T, double>) {
         return DType::float64;
-    } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-        if constexpr (sizeof(T) == 1) {
-            return std::is_signed_v<T> ? DType::int8 : DType::uint8;
-        } else if constexpr (sizeof(T) == 4 && std::is_signed_v<T>) {
-            return DType::int32;
-        } else {
-            static_assert(sizeof(T) == 8 && std::is_signed_v<T>, "Rueda has no dtype for this integer type");
-            return DType::int64;
-        }
+    } else if constexpr (std::is_same_v<T, bool>) {
+        static_assert(sizeof(bool) == 1);
+        return DType::boolean;
+    } else if constexpr (std::is_integral_v<T> && sizeof(T) == 1) {
+        return std::is_signed_v<T> ? DType::int8 : DType::uint8;
+    } else if constexpr (std::is_integral_v<T> && sizeof(T) == 2) {
+        return std::is_signed_v<T> ? DType::int16 : DType::uint16;
+    } else if constexpr (std::is_integral_v<T> && sizeof(T) == 4) {
+        return std::is_signed_v<T> ? DType::int32 : DType::uint32;
     } else {
-        static_assert(std::is_same_v<T, float>, "Rueda has no dtype for this type");
+        static_assert(std::is_integral_v<T> && sizeof(T) == 8, "Rueda has no dtype for this type");
+        return std::is_signed_v<T> ? DType::int64 : DType::uint64;
     }
 }
 template <class T>

@@ -23,13 +23,23 @@ int dtype_of(const char* format, Py_ssize_t itemsize) {
         return -1;
     }
     switch (*format) {
+        case '?':
+            return RUEDA_BOOL;
         case 'B':
             return RUEDA_UINT8;
         case 'b':
             return RUEDA_INT8;
+        case 'H':
+            return RUEDA_UINT16;
+        case 'h':
+            return RUEDA_INT16;
+        case 'I':
+        case 'L':
+        case 'Q':  // long is eight bytes in native formats, four in standard ones
+            return itemsize == 8 ? RUEDA_UINT64 : itemsize == 4 ? RUEDA_UINT32 : -1;
         case 'i':
         case 'l':
-        case 'q':  // long is eight bytes in native formats, four in standard ones
+        case 'q':
             return itemsize == 8 ? RUEDA_INT64 : itemsize == 4 ? RUEDA_INT32 : -1;
         case 'e':
             return RUEDA_FLOAT16;

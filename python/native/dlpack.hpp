@@ -20,6 +20,7 @@ inline constexpr int kInteger = 0;
 inline constexpr int kUnsigned = 1;
 inline constexpr int kFloat = 2;
 inline constexpr int kBfloat = 4;
+inline constexpr int kBool = 6;
 
 inline constexpr std::uint64_t kReadOnly = 1;  // of VersionedManaged::flags
 

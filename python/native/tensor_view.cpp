@@ -3,12 +3,15 @@
 #include "python/native/tensor_view.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 
 #include "python/native/dlpack.hpp"
 
 namespace rueda::python {
 namespace {
+
+constexpr int kLastDType = RUEDA_UINT64;
 
 PyTypeObject* view_type = nullptr;
 
@@ -45,7 +48,7 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
         return nullptr;
     }
     if (bytes_of(dtype) == 0) {
-        PyErr_Format(PyExc_ValueError, "dtype %d is none of rueda.DType, which are 0 to %d", dtype, RUEDA_FLOAT64);
+        PyErr_Format(PyExc_ValueError, "dtype %d is none of rueda.DType, which are 0 to %d", dtype, kLastDType);
         return nullptr;
     }
     const Py_ssize_t ndim = PyTuple_Size(shape);
@@ -94,10 +97,20 @@ int dtype_of(const dlpack::DataType& type) {
         return -1;
     }
     switch (type.code << 8 | type.bits) {
+        case dlpack::kBool << 8 | 8:
+            return RUEDA_BOOL;
         case dlpack::kUnsigned << 8 | 8:
             return RUEDA_UINT8;
+        case dlpack::kUnsigned << 8 | 16:
+            return RUEDA_UINT16;
+        case dlpack::kUnsigned << 8 | 32:
+            return RUEDA_UINT32;
+        case dlpack::kUnsigned << 8 | 64:
+            return RUEDA_UINT64;
         case dlpack::kInteger << 8 | 8:
             return RUEDA_INT8;
+        case dlpack::kInteger << 8 | 16:
+            return RUEDA_INT16;
         case dlpack::kInteger << 8 | 32:
             return RUEDA_INT32;
         case dlpack::kInteger << 8 | 64:
@@ -141,10 +154,11 @@ PyObject* view_of(const dlpack::Tensor& tensor, bool writable, PyObject* capsule
     }
     const int dtype = dtype_of(tensor.dtype);
     if (dtype < 0) {
-        PyErr_Format(PyExc_TypeError,
-                     "the tensor has the DLPack dtype (code %d, %d bits, %d lanes); Rueda takes uint8, int8, int32, "
-                     "int64, float16, bfloat16, float32 and float64",
-                     tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes);
+        PyErr_Format(
+            PyExc_TypeError,
+            "the tensor has the DLPack dtype (code %d, %d bits, %d lanes); Rueda takes bool, integers of 8 to 64 "
+            "bits, float16, bfloat16, float32 and float64",
+            tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes);
         return nullptr;
     }
     if (!is_dense(tensor)) {
@@ -163,8 +177,9 @@ PyObject* view_of(const dlpack::Tensor& tensor, bool writable, PyObject* capsule
 }  // namespace
 
 std::size_t bytes_of(int dtype) {
-    constexpr std::size_t kBytes[] = {1, 1, 4, 8, 2, 2, 4, 8};
-    return dtype >= 0 && dtype <= RUEDA_FLOAT64 ? kBytes[dtype] : 0;
+    constexpr std::size_t kBytes[] = {1, 1, 4, 8, 2, 2, 4, 8, 1, 2, 2, 4, 8};  // by number
+    static_assert(std::size(kBytes) == kLastDType + 1);
+    return dtype >= 0 && dtype <= kLastDType ? kBytes[dtype] : 0;
 }
 
 bool is_tensor_view(PyObject* object) { return Py_TYPE(object) == view_type; }

@@ -49,7 +49,7 @@ def allreduce(
     Args:
         tensor: of the same shape and dtype on every rank; only read. One that is not contiguous is copied first.
         op: Average, Sum, Min, Max or Product. Averages of integers truncate toward zero; 16-bit floats are accumulated
-            in float32.
+            in float32. Of bool, Max is or, Min and Product are and; the others are Unsupported.
         prescale_factor: every rank's tensor is multiplied by it first; at no cost.
         postscale_factor: the result is multiplied by it last; at no cost.
 

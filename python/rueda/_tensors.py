@@ -83,8 +83,7 @@ def _view_of_array(array: Any, writable: bool) -> TensorView:
     name = array.dtype.name
     if name not in DType.__members__ or not array.dtype.isnative:
         shown = name if array.dtype.isnative else f"{name} of another byte order"
-        hint = "; give array.view(numpy.uint8), with Min or Max" if name == "bool" else ""
-        raise TypeError(f"the array's dtype is {shown}; Rueda takes {_SUPPORTED}{hint}")
+        raise TypeError(f"the array's dtype is {shown}; Rueda takes {_SUPPORTED}")
     if writable and not array.flags.writeable:
         raise InvalidArgument(
             f"the array of shape {array.shape} is read-only and cannot be an output; give one that can be written"

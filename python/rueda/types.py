@@ -29,6 +29,11 @@ class DType(enum.IntEnum):
     bfloat16 = 5
     float32 = 6
     float64 = 7
+    bool = 8
+    int16 = 9
+    uint16 = 10
+    uint32 = 11
+    uint64 = 12
 
 
 Average = ReduceOp.Average

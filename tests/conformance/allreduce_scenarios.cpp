@@ -16,14 +16,6 @@ namespace {
 
 constexpr std::array kOps = {ReduceOp::average, ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
-std::vector<DType> all_dtypes() {
-    std::vector<DType> all;
-    for (std::int32_t number = 0; number < kDTypeCount; ++number) {
-        all.push_back(static_cast<DType>(number));
-    }
-    return all;
-}
-
 /// One allreduce with its memory, from the start to the check.
 class Trial {
 public:
@@ -96,7 +88,7 @@ void matrix(Client& client) {
             std::vector<std::unique_ptr<Trial>> trials;
             ++salt;
             for (const ReduceOp op : kOps) {
-                for (const DType dtype : all_dtypes()) {
+                for (const DType dtype : dtypes_of_round(op, salt)) {
                     for (const std::size_t elements : sizes_of(dtype)) {
                         const std::string name =
                             fmt::format("matrix.{}.{}.{}", rueda::name_of(op), rueda::name_of(dtype), elements);
@@ -152,10 +144,12 @@ void scaled(Client& client) {
                                      Reduce{ReduceOp::average, 1.0, 0.5}, Reduce{ReduceOp::max, 0.5, 2.0},
                                      Reduce{ReduceOp::min, 1.0, 2.0}};
     int salt = 0;
+    int round = 0;
     for (const Residency residency : kResidencies) {
         std::vector<std::unique_ptr<Trial>> trials;
+        ++round;  // from 1: bool, which has no factors, is the turn of 0
         for (const Reduce& reduce : kFactors) {
-            for (const DType dtype : all_dtypes()) {
+            for (const DType dtype : dtypes_of_round(reduce.op, round)) {
                 for (const std::size_t elements : {5U, 300U}) {
                     const std::string name =
                         fmt::format("scaled.{}.{}.{}", trials.size(), rueda::name_of(dtype), elements);
@@ -193,6 +187,39 @@ void integer_averages(Client& client) {
     RUEDA_RANK_EQUAL(average_of<std::int32_t>(client, "int.int32", [](int) { return 2147483647; }), 2147483647);
     constexpr std::int64_t kLargest = 9223372036854775807;
     RUEDA_RANK_EQUAL(average_of<std::int64_t>(client, "int.int64", [](int) { return kLargest; }), kLargest);
+    RUEDA_RANK_EQUAL(average_of<std::int64_t>(client, "int.lowest", [](int) { return -kLargest - 1; }), -kLargest - 1);
+    RUEDA_RANK_EQUAL(average_of<std::int16_t>(client, "int.int16", [](int) { return -32768; }), -32768);
+    RUEDA_RANK_EQUAL(average_of<std::uint16_t>(client, "int.uint16", [](int) { return 65535; }), 65535);
+    RUEDA_RANK_EQUAL(average_of<std::uint32_t>(client, "int.uint32", [](int) { return 4294967295U; }), 4294967295U);
+    constexpr std::uint64_t kTop = 18446744073709551615U;
+    RUEDA_RANK_EQUAL(average_of<std::uint64_t>(client, "int.uint64", [](int) { return kTop; }), kTop);
+    RUEDA_RANK_EQUAL(
+        average_of<std::uint64_t>(client, "int.one less", [](int rank) { return rank == 0 ? kTop : kTop - 1; }),
+        size == 1 ? kTop : kTop - 1);
+}
+
+/// Bytes of which only 0 is false, so that every way there is has to make 0 and 1 of them.
+void booleans(Client& client) {
+    constexpr std::array<std::uint8_t, 5> kTrue = {1, 2, 128, 255, 77};
+    const auto byte_of = [&](int rank, std::size_t i, ReduceOp op) {
+        const bool truth = input_value(DType::boolean, op, rank, i, 3) != 0;
+        return truth ? kTrue[(i + static_cast<std::size_t>(rank)) % kTrue.size()] : std::uint8_t{0};
+    };
+    for (const Residency residency : kResidencies) {
+        for (const ReduceOp op : {ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+            for (const std::int64_t elements : {1, 80, 81, 1000, 20000}) {
+                const std::string what = fmt::format("bool.{}.{}", rueda::name_of(op), elements);
+                const Buffer buffer(client, DType::boolean, {elements}, is_resident(residency, client.rank(), 0));
+                auto* const bytes = static_cast<std::uint8_t*>(buffer.tensor().data);
+                for (std::size_t i = 0; i < buffer.tensor().elements(); ++i) {
+                    bytes[i] = byte_of(client.rank(), i, op);
+                }
+                expect_ok(client.allreduce(what, buffer.tensor(), buffer.tensor(), {op}), what);
+                check_allreduce(buffer.tensor(), {op}, client.size(), 3, what);
+                buffer.check_margin(what);
+            }
+        }
+    }
 }
 
 void grouped(Client& client) {
@@ -243,6 +270,7 @@ constexpr std::array kScenarios = {
     Scenario{"allreduce: a mebibyte", large},
     Scenario{"allreduce: factors", scaled},
     Scenario{"allreduce: averages of integers", integer_averages},
+    Scenario{"allreduce: bool", booleans},
     Scenario{"allreduce: groups", grouped},
 };
 

@@ -357,6 +357,13 @@ void refused_arguments(Client& client) {
     refused({nullptr, DType::float32, {4}}, tensor, {}, ErrorCode::invalid_argument);
     refused({values.data(), DType::float32, {-1}}, tensor, {}, ErrorCode::invalid_argument);
     refused(tensor, tensor, {ReduceOp::adasum}, ErrorCode::unsupported);
+    const Tensor truths{values.data(), DType::boolean, {4}};
+    for (const Reduce& reduce : {Reduce{ReduceOp::sum}, Reduce{ReduceOp::average}, Reduce{ReduceOp::max, 0.5},
+                                 Reduce{ReduceOp::min, 1.0, 2.0}}) {
+        refused(truths, truths, reduce, ErrorCode::unsupported);
+        expect_failure(client.start_reducescatter("refused", truths, nullptr, reduce).status(), ErrorCode::unsupported,
+                       "a reducescatter of bool");
+    }
     expect_failure(client.start_broadcast("refused", tensor, client.size()).status(), ErrorCode::invalid_argument,
                    "a root that is no rank");
     expect_failure(client.start_broadcast("refused", tensor, -1).status(), ErrorCode::invalid_argument,

@@ -3,6 +3,7 @@
 #include "tests/conformance/values.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "tests/support/ranks.hpp"
@@ -15,8 +16,13 @@ constexpr std::byte kPattern{0xC3};
 /// Values repeat after so many elements. A prime: neither a line nor a chunk can be taken for another one.
 constexpr std::size_t kPeriod = 61;
 
-bool is_float(DType dtype) { return dtype >= DType::float16; }
-bool has_sign(DType dtype) { return dtype != DType::uint8; }
+bool is_float(DType dtype) {
+    return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
+}
+bool has_sign(DType dtype) {
+    return is_float(dtype) || dtype == DType::int8 || dtype == DType::int16 || dtype == DType::int32 ||
+           dtype == DType::int64;
+}
 
 template <class T>
 T read(const Tensor& tensor, std::size_t index) {
@@ -64,10 +70,16 @@ std::int64_t wrapped(std::int64_t value, DType dtype) {
             return static_cast<std::uint8_t>(value);
         case DType::int8:
             return static_cast<std::int8_t>(value);
+        case DType::int16:
+            return static_cast<std::int16_t>(value);
+        case DType::uint16:
+            return static_cast<std::uint16_t>(value);
         case DType::int32:
             return static_cast<std::int32_t>(value);
+        case DType::uint32:
+            return static_cast<std::uint32_t>(value);
         default:
-            return value;
+            return value;  // of uint64 none is negative here
     }
 }
 
@@ -139,6 +151,9 @@ std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t element
     const auto mixed = static_cast<std::int64_t>(
         (index * 2654435761U + static_cast<std::size_t>(rank) * 40503U + static_cast<std::size_t>(salt) * 97U) >> 3U &
         0xFFFF);
+    if (dtype == DType::boolean) {  // and and or of eight ranks give both results
+        return op == ReduceOp::max ? (mixed % 8 == 0 ? 1 : 0) : (mixed % 8 == 0 ? 0 : 1);
+    }
     if (op == ReduceOp::product) {
         return mixed % 3 == 0 ? 2 : has_sign(dtype) && mixed % 3 == 1 ? -1 : 1;
     }
@@ -151,10 +166,20 @@ double element(const Tensor& tensor, std::size_t index) {
             return read<std::uint8_t>(tensor, index);
         case DType::int8:
             return read<std::int8_t>(tensor, index);
+        case DType::boolean:
+            return read<std::uint8_t>(tensor, index);
+        case DType::int16:
+            return read<std::int16_t>(tensor, index);
+        case DType::uint16:
+            return read<std::uint16_t>(tensor, index);
         case DType::int32:
             return read<std::int32_t>(tensor, index);
+        case DType::uint32:
+            return read<std::uint32_t>(tensor, index);
         case DType::int64:
             return static_cast<double>(read<std::int64_t>(tensor, index));
+        case DType::uint64:
+            return static_cast<double>(read<std::uint64_t>(tensor, index));
         case DType::float16:
             return value_of_half(read<std::uint16_t>(tensor, index));
         case DType::bfloat16:
@@ -167,15 +192,33 @@ double element(const Tensor& tensor, std::size_t index) {
     throw RankCheckFailed("a tensor of unknown dtype");
 }
 
+std::vector<DType> dtypes_of_round(ReduceOp op, int round) {
+    std::vector<DType> dtypes = {DType::uint8,   DType::int8,     DType::int32,   DType::int64,
+                                 DType::float16, DType::bfloat16, DType::float32, DType::float64};
+    constexpr std::array kInTurn = {DType::boolean, DType::int16, DType::uint16, DType::uint32, DType::uint64};
+    const DType next = kInTurn[static_cast<std::size_t>(round) % kInTurn.size()];
+    if (next != DType::boolean || (op != ReduceOp::sum && op != ReduceOp::average)) {
+        dtypes.push_back(next);
+    }
+    return dtypes;
+}
+
 void set_element(const Tensor& tensor, std::size_t index, std::int64_t value) {
     switch (tensor.dtype) {
         case DType::uint8:
             return write(tensor, index, static_cast<std::uint8_t>(value));
         case DType::int8:
             return write(tensor, index, static_cast<std::int8_t>(value));
+        case DType::boolean:
+            return write(tensor, index, static_cast<std::uint8_t>(value));
+        case DType::int16:
+        case DType::uint16:
+            return write(tensor, index, static_cast<std::uint16_t>(value));
         case DType::int32:
-            return write(tensor, index, static_cast<std::int32_t>(value));
+        case DType::uint32:
+            return write(tensor, index, static_cast<std::uint32_t>(value));
         case DType::int64:
+        case DType::uint64:
             return write(tensor, index, value);
         case DType::float16:
             return write(tensor, index, half_of(value));

@@ -24,8 +24,12 @@ struct Among {
     explicit Among(const Client& client) : ranks(client.size()), several_hosts(client.local_size() < client.size()) {}
 };
 
+/// The dtypes that a round of many small trials goes through: eight always, and of the others one after the other, so
+/// that rounds stay short. Only those that have the operation.
+[[nodiscard]] std::vector<DType> dtypes_of_round(ReduceOp op, int round);
+
 /// Whole numbers that every dtype holds exactly, and whose sums and products over eight ranks do too (as far as the
-/// dtype reaches): −4 … 4, or 0 … 4 where there is no sign; of products the values are ±1 and 2.
+/// dtype reaches): −4 … 4, or 0 … 4 where there is no sign; of products the values are ±1 and 2. Of bool, 0 and 1.
 [[nodiscard]] std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t index, int salt);
 
 /// Element `index` of a tensor, as a number. 16-bit floats are taken apart by hand.

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <vector>
@@ -17,9 +18,23 @@
 
 namespace rueda::ops::test {
 
-inline constexpr DType kDTypes[] = {DType::uint8,   DType::int8,     DType::int32,   DType::int64,
-                                    DType::float16, DType::bfloat16, DType::float32, DType::float64};
+inline constexpr DType kIntegers[] = {DType::uint8, DType::int8,   DType::int16, DType::uint16,
+                                      DType::int32, DType::uint32, DType::int64, DType::uint64};
+inline constexpr DType kDTypes[] = {DType::uint8,    DType::int8,    DType::int16,  DType::uint16,  DType::int32,
+                                    DType::uint32,   DType::int64,   DType::uint64, DType::boolean, DType::float16,
+                                    DType::bfloat16, DType::float32, DType::float64};
+static_assert(std::size(kDTypes) == kDTypeCount);
 inline constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+
+inline bool is_integer(DType dtype) {
+    return std::find(std::begin(kIntegers), std::end(kIntegers), dtype) != std::end(kIntegers);
+}
+
+/// The operations that the dtype has.
+inline std::vector<ReduceOp> ops_of(DType dtype) {
+    return dtype == DType::boolean ? std::vector{ReduceOp::min, ReduceOp::max, ReduceOp::product}
+                                   : std::vector(std::begin(kOps), std::end(kOps));
+}
 
 /// Memory that begins `shift` bytes past an address aligned to 64 and ends where its allocation ends, so that
 /// AddressSanitizer sees a byte too far; with a margin of canaries on both sides where asked for.
@@ -55,12 +70,14 @@ private:
 };
 
 /// Half of the elements are any bits at all (NaNs, infinities, subnormals, extremes), half are moderate numbers, whose
-/// sums and products stay finite and show every rounding.
+/// sums and products stay finite and show every rounding. Of bool, half are false and the others any byte.
 inline Bytes random_elements(DType dtype, std::size_t count, std::mt19937_64& random) {
     Bytes bytes(count * size_of(dtype));
     for (std::size_t i = 0; i < count; ++i) {
         std::uint64_t bits = random();
-        if ((random() & 1) != 0) {
+        if (dtype == DType::boolean) {
+            bits = (random() & 1) != 0 ? bits : 0;
+        } else if ((random() & 1) != 0) {
             const double value = std::ldexp(static_cast<double>(static_cast<std::int64_t>(bits)), -62);
             if (dtype == DType::float64) {
                 std::memcpy(&bits, &value, sizeof(value));

@@ -39,7 +39,7 @@ Bytes average(const Reduction& reduction, const std::vector<Bytes>& sources, std
 
 TEST_CASE("an average of integers in words is the one of the exact sum") {
     std::mt19937_64 random(3);
-    for (const DType dtype : {DType::uint8, DType::int8, DType::int32, DType::int64}) {
+    for (const DType dtype : kIntegers) {
         for (const std::size_t members : {1U, 2U, 3U, 7U, 300U}) {
             for (const double factor : {1.0, 0.3, -1.7, 1e30}) {
                 const Reduction reduction{.dtype = dtype,
@@ -58,22 +58,22 @@ TEST_CASE("an average of integers in words is the one of the exact sum") {
     }
 }
 
-TEST_CASE("limits of int64 in words") {
+TEST_CASE("limits of int64 and uint64 in words") {
     const std::vector<std::int64_t> limits{
         INT64_MIN, INT64_MAX, -1, 0, 1, -(std::int64_t{1} << 32), (std::int64_t{1} << 32) - 1};
     Bytes source(limits.size() * sizeof(std::int64_t));
     std::memcpy(source.data(), limits.data(), source.size());
     const std::vector<Bytes> sources(5, source);
-    const Reduction reduction{.dtype = DType::int64, .op = ReduceOp::average, .divisor = 5};
-    CHECK(average(reduction, sources, limits.size()) == source);  // of five equal ones
+    for (const DType dtype : {DType::int64, DType::uint64}) {  // the same bytes
+        const Reduction reduction{.dtype = dtype, .op = ReduceOp::average, .divisor = 5};
+        CHECK(average(reduction, sources, limits.size()) == source);  // of five equal ones
+    }
 }
 
 TEST_CASE("only averages of integers need words") {
     for (const DType dtype : kDTypes) {
         for (const ReduceOp op : kOps) {
-            const bool integer =
-                dtype == DType::uint8 || dtype == DType::int8 || dtype == DType::int32 || dtype == DType::int64;
-            CHECK(needs_words({.dtype = dtype, .op = op}) == (integer && op == ReduceOp::average));
+            CHECK(needs_words({.dtype = dtype, .op = op}) == (is_integer(dtype) && op == ReduceOp::average));
         }
     }
 }

@@ -99,7 +99,7 @@ TEST_CASE("reduce gives the reference's bits on every target, for every dtype, o
                                     {1, 0, true, Store::streaming},  {2, 8, false, Store::streaming},
                                     {2, 3, false, Store::streaming}, {4, 2, false, Store::streaming}};
     for (const DType dtype : kDTypes) {
-        for (const ReduceOp op : kOps) {
+        for (const ReduceOp op : ops_of(dtype)) {
             for (std::size_t n = 1; n <= 8; ++n) {
                 for (const std::size_t count : {0u, 1u, 3u, 17u, 64u, 1000u, 4099u}) {
                     const Reduction r{.dtype = dtype, .op = op, .divisor = static_cast<int>(n)};
@@ -121,7 +121,7 @@ TEST_CASE("scale factors are applied before and after, in the element's arithmet
     const double factors[][2] = {{0.375, 1.0},  {1.0, 1.7},   {-2.5, 0.3},      {0.1, 10.0},
                                  {1e30, 1e-30}, {0.0, -1.25}, {INFINITY, -3.0}, {1.0 + 1e-12, 1.0}};
     for (const DType dtype : kDTypes) {
-        for (const ReduceOp op : kOps) {
+        for (const ReduceOp op : dtype == DType::boolean ? std::vector<ReduceOp>() : ops_of(dtype)) {
             for (const auto& [prescale, postscale] : factors) {
                 for (const std::size_t n : {1u, 2u, 5u}) {
                     for (const std::size_t count : {1u, 17u, 1000u}) {
@@ -144,7 +144,7 @@ TEST_CASE("the bits do not show where the range was cut") {
     std::mt19937_64 random(6);
     constexpr std::size_t kCount = 3001;
     for (const DType dtype : kDTypes) {
-        for (const ReduceOp op : kOps) {
+        for (const ReduceOp op : ops_of(dtype)) {
             for (const std::size_t n : {2u, 3u}) {
                 const Reduction r{dtype, op, 1.0, op == ReduceOp::average ? 0.7 : 1.0, static_cast<int>(n)};
                 const std::vector<Bytes> sources = random_sources(dtype, n, kCount, random);
@@ -177,8 +177,11 @@ TEST_CASE("the bits do not show where the range was cut") {
 TEST_CASE("many sources and many destinations") {
     std::mt19937_64 random(7);
     for (const DType dtype : kDTypes) {
-        for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
+        for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::max}) {
             const Reduction r{.dtype = dtype, .op = op, .divisor = 300};
+            if (!is_defined(r)) {
+                continue;
+            }
             const std::vector<Bytes> sources = random_sources(dtype, 300, 700, random);
             const Bytes want = expected(r, sources, 700);
             CHECK(run_and_compare(r, sources, 700, want, {9, 5, true, Store::cached}) == "");

@@ -77,6 +77,17 @@ T integer_result(const Reduction& r, const std::vector<Bytes>& sources, std::siz
     return r.postscale == 1.0 ? wrapped : static_cast<T>(cut<T>(static_cast<double>(wrapped) * r.postscale));
 }
 
+// True and false ------------------------------------------------------------------------------------------------------
+
+/// By counting how many sources are true.
+std::uint8_t boolean_result(const Reduction& r, const std::vector<Bytes>& sources, std::size_t i) {
+    std::size_t trues = 0;
+    for (const Bytes& source : sources) {
+        trues += source[i] != std::byte{0} ? 1U : 0U;
+    }
+    return (r.op == ReduceOp::max ? trues > 0 : trues == sources.size()) ? 1 : 0;
+}
+
 // Floating point ------------------------------------------------------------------------------------------------------
 
 /// Twice the digits of T and two more: rounding an exact sum or product first to this and then to T is the same as
@@ -172,11 +183,26 @@ Bytes expected(const Reduction& r, const std::vector<Bytes>& sources, std::size_
             case DType::int8:
                 append(result, integer_result<std::int8_t>(r, sources, i));
                 break;
+            case DType::int16:
+                append(result, integer_result<std::int16_t>(r, sources, i));
+                break;
+            case DType::uint16:
+                append(result, integer_result<std::uint16_t>(r, sources, i));
+                break;
             case DType::int32:
                 append(result, integer_result<std::int32_t>(r, sources, i));
                 break;
+            case DType::uint32:
+                append(result, integer_result<std::uint32_t>(r, sources, i));
+                break;
             case DType::int64:
                 append(result, integer_result<std::int64_t>(r, sources, i));
+                break;
+            case DType::uint64:
+                append(result, integer_result<std::uint64_t>(r, sources, i));
+                break;
+            case DType::boolean:
+                append(result, boolean_result(r, sources, i));
                 break;
             case DType::float16:
             case DType::bfloat16: {
@@ -207,7 +233,7 @@ Bytes expected_in_groups(const Reduction& r, const std::vector<Bytes>& sources, 
                          std::size_t count) {
     if (r.dtype != DType::float16 && r.dtype != DType::bfloat16 && r.dtype != DType::float32 &&
         r.dtype != DType::float64) {
-        return expected(r, sources, count);  // integers: the same in any order
+        return expected(r, sources, count);  // integers and bool: the same in any order
     }
     const bool adds = r.op == ReduceOp::sum || r.op == ReduceOp::average;
     const bool small = r.dtype == DType::float16 && adds;

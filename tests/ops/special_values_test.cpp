@@ -85,6 +85,77 @@ TEST_CASE("integer scale factors multiply in double and truncate twice") {
     CHECK(reduced<std::uint8_t>(negative, {9, 7}) == 0);
 }
 
+TEST_CASE("integers of 16 bits and unsigned ones: sums wrap, averages are exact, factors end at the limits") {
+    const auto sum = [](DType dtype) { return Reduction{.dtype = dtype, .op = ReduceOp::sum}; };
+    const auto mean = [](DType dtype, int divisor) {
+        return Reduction{.dtype = dtype, .op = ReduceOp::average, .divisor = divisor};
+    };
+    const auto scaled = [](DType dtype, double before, double after) {
+        return Reduction{.dtype = dtype, .op = ReduceOp::sum, .prescale = before, .postscale = after};
+    };
+    CHECK(reduced<std::int16_t>(sum(DType::int16), {32767, 1}) == -32768);
+    CHECK(reduced<std::uint16_t>(sum(DType::uint16), {65535, 3}) == 2);
+    CHECK(reduced<std::uint32_t>(sum(DType::uint32), {4294967295U, 6U}) == 5U);
+    CHECK(reduced<std::int16_t>(mean(DType::int16, 2), {-32768, -32767}) == -32767);
+    CHECK(reduced<std::uint16_t>(mean(DType::uint16, 3), {65535, 65535, 65534}) == 65534);
+    CHECK(reduced<std::uint32_t>(mean(DType::uint32, 2), {4294967295U, 4294967294U}) == 4294967294U);
+
+    constexpr std::uint64_t kTop = std::numeric_limits<std::uint64_t>::max();
+    constexpr std::uint64_t kHalf = std::uint64_t{1} << 63;
+    CHECK(reduced<std::uint64_t>(sum(DType::uint64), {kTop, 2}) == 1);
+    CHECK(reduced<std::uint64_t>(mean(DType::uint64, 3), {kTop, kTop, kTop}) == kTop);
+    CHECK(reduced<std::uint64_t>(mean(DType::uint64, 2), {kHalf, kHalf + 3}) == kHalf + 1);
+    CHECK(reduced<std::uint64_t>(mean(DType::uint64, 2), {kTop, 0}) == kHalf - 1);
+    constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
+    CHECK(reduced<std::int64_t>(mean(DType::int64, 3), {kLowest, kLowest, kLowest}) == kLowest);
+    CHECK(reduced<std::int64_t>(mean(DType::int64, 2), {kLowest, kLowest + 1}) == kLowest + 1);  // toward zero
+
+    CHECK(reduced<std::uint64_t>(scaled(DType::uint64, 2.0, 1.0), {kHalf, 0}) == kTop);
+    CHECK(reduced<std::uint64_t>(scaled(DType::uint64, 1.0, 0.5), {kHalf, kHalf / 2}) == kHalf / 4 * 3);
+    CHECK(reduced<std::uint64_t>(scaled(DType::uint64, -1.0, 1.0), {5, 7}) == 0);
+    CHECK(reduced<std::uint32_t>(scaled(DType::uint32, 1e9, 1.0), {5, 0}) == 4294967295U);
+    CHECK(reduced<std::int16_t>(scaled(DType::int16, 1.0, -1.0), {-32768, 0}) == 32767);
+    CHECK(reduced<std::uint16_t>(scaled(DType::uint16, 0.5, 3.0), {7, 5}) == (3 + 2) * 3);
+    CHECK(reduced<std::uint16_t>(scaled(DType::uint16, NAN, 1.0), {7, 5}) == 0);
+
+    // As unsigned numbers: the highest bit is no sign.
+    CHECK(reduced<std::uint16_t>({.dtype = DType::uint16, .op = ReduceOp::max}, {0x8000, 0x7FFF}) == 0x8000);
+    CHECK(reduced<std::uint32_t>({.dtype = DType::uint32, .op = ReduceOp::min}, {0x80000000U, 1U}) == 1U);
+    CHECK(reduced<std::uint64_t>({.dtype = DType::uint64, .op = ReduceOp::max}, {kHalf, 1}) == kHalf);
+    CHECK(reduced<std::uint64_t>({.dtype = DType::uint64, .op = ReduceOp::min}, {kTop, kHalf}) == kHalf);
+    CHECK(reduced<std::uint16_t>({.dtype = DType::uint16, .op = ReduceOp::product}, {65535, 65535}) == 1);
+}
+
+TEST_CASE("bool: every byte but 0 is true, and results are 0 and 1, of one source as well") {
+    const Reduction all{.dtype = DType::boolean, .op = ReduceOp::min};
+    const Reduction any{.dtype = DType::boolean, .op = ReduceOp::max};
+    const Reduction times{.dtype = DType::boolean, .op = ReduceOp::product};
+    for_each_target([&](std::int64_t /*target*/) {
+        INFO(simd_target());
+        for (int byte = 0; byte < 256; ++byte) {
+            const auto value = static_cast<std::uint8_t>(byte);
+            const int truth = byte != 0 ? 1 : 0;
+            for (const Reduction& r : {all, any, times}) {
+                REQUIRE(reduced<std::uint8_t>(r, {value}) == truth);
+                REQUIRE(reduced<std::uint8_t>(r, {value, value}) == truth);
+            }
+            REQUIRE(reduced<std::uint8_t>(any, {0, value, 0}) == truth);
+            REQUIRE(reduced<std::uint8_t>(all, {128, value, 255}) == truth);
+            REQUIRE(reduced<std::uint8_t>(times, {2, value, 128}) == truth);  // 2 * 128 wraps to 0
+        }
+    });
+}
+
+TEST_CASE("bool has no sum, no average and no factors") {
+    for (const ReduceOp op : kOps) {
+        const bool adds = op == ReduceOp::sum || op == ReduceOp::average;
+        CHECK(is_defined({.dtype = DType::boolean, .op = op}) == !adds);
+        CHECK_FALSE(is_defined({.dtype = DType::boolean, .op = op, .prescale = 0.5}));
+        CHECK_FALSE(is_defined({.dtype = DType::boolean, .op = op, .postscale = NAN}));
+        CHECK(is_defined({.dtype = DType::uint8, .op = op, .prescale = 0.5, .postscale = 2.0}));
+    }
+}
+
 TEST_CASE("zeros, infinities and NaNs on every target") {
     const Reduction sum{.op = ReduceOp::sum};
     const Reduction min{.op = ReduceOp::min};

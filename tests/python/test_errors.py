@@ -108,13 +108,12 @@ class OnOneRank(unittest.TestCase):
 
     def test_dtypes(self):
         for tensor, word in (
-            (np.zeros(2, bool), "bool"),
-            (np.zeros(2, np.uint16), "uint16"),
             (np.zeros(2, complex), "complex128"),
+            (np.zeros(2, "U3"), "str96"),
             (np.zeros(2, ">f4"), "byte order"),
             (np.zeros(2, object), "object"),
             (np.zeros(2, "datetime64[s]"), "datetime64"),
-            (memoryview(bytearray(4)).cast("H"), "'H'"),
+            (memoryview(bytearray(4)).cast("c"), "'c'"),
         ):
             with self.subTest(word=word), self.assertRaisesRegex(TypeError, word):
                 rueda.allreduce_(tensor)

@@ -13,8 +13,13 @@ try:
 except ImportError:
     ml_dtypes = None
 
-DTYPES = ["uint8", "int8", "int32", "int64", "float16", "float32", "float64"]
+INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
+DTYPES = [*INTEGERS, "bool", "float16", "float32", "float64"]
 REDUCTIONS = {rueda.Sum: np.sum, rueda.Min: np.min, rueda.Max: np.max, rueda.Product: np.prod}
+
+
+def reductions_of(dtype: str) -> dict:
+    return {op: function for op, function in REDUCTIONS.items() if dtype != "bool" or op != rueda.Sum}
 
 
 def setUpModule():
@@ -30,9 +35,9 @@ def ranks() -> range:
 
 
 def values(rank: int, shape, dtype) -> np.ndarray:
-    """What that rank has: small whole numbers, whose sums and products are exact in every dtype."""
+    """What that rank has: small whole numbers, whose sums and products are exact in every dtype; of bool, both."""
     count = int(np.prod(shape))
-    return ((np.arange(count) + rank) % 3 + 1).reshape(shape).astype(dtype)
+    return ((np.arange(count) + rank) % 3 + (dtype != "bool")).reshape(shape).astype(dtype)
 
 
 class WhoIsWho(unittest.TestCase):
@@ -47,7 +52,7 @@ class WhoIsWho(unittest.TestCase):
 class Allreduce(unittest.TestCase):
     def test_every_reduction_of_every_dtype(self):
         for dtype in DTYPES:
-            for op, expected in REDUCTIONS.items():
+            for op, expected in reductions_of(dtype).items():
                 with self.subTest(dtype=dtype, op=op.name):
                     mine = values(rueda.rank(), (4, 5), dtype)
                     result = rueda.allreduce(mine, f"{dtype}.{op.name}", op)
@@ -59,6 +64,52 @@ class Allreduce(unittest.TestCase):
     def test_average_is_the_default(self):
         result = rueda.allreduce(np.full(3, float(rueda.rank())), "mean")
         np.testing.assert_array_equal(result, np.full(3, np.mean(ranks())))
+
+    def test_averages_of_integers_divide_the_exact_sum_and_truncate_toward_zero(self):
+        for dtype in INTEGERS:
+            limits = np.iinfo(dtype)
+            for name, of in {
+                "top": lambda rank, limits=limits: limits.max - rank,
+                "bottom": lambda rank, limits=limits: limits.min + rank,
+                "small": lambda rank, limits=limits: (-1 if limits.min else 1) * (rank > 0),
+            }.items():
+                with self.subTest(dtype=dtype, of=name):
+                    total = sum(of(rank) for rank in ranks())
+                    right = total // rueda.size() if total >= 0 else -(-total // rueda.size())
+                    result = rueda.allreduce(np.full(3, of(rueda.rank()), dtype), f"{dtype}.{name}")
+                    self.assertEqual((result.dtype.name, result.tolist()), (dtype, [right] * 3))
+
+    def test_factors_of_integers_truncate_and_end_at_the_limits(self):
+        for dtype in INTEGERS:
+            with self.subTest(dtype=dtype):
+                half = rueda.allreduce(np.full(3, 7, dtype), f"{dtype}.half", rueda.Sum, prescale_factor=0.5)
+                self.assertEqual(half.tolist(), [3 * rueda.size()] * 3)
+                large = rueda.allreduce(np.full(3, 7, dtype), f"{dtype}.large", rueda.Max, postscale_factor=1e300)
+                self.assertEqual(large.tolist(), [np.iinfo(dtype).max] * 3)
+
+    def test_sums_averages_and_factors_of_bool_are_refused(self):
+        mask = np.array([True, False])
+        for arguments, word in (
+            ({}, "tensor 'mask': there is no average of bool; use max"),
+            ({"op": rueda.Sum}, "tensor 'mask': there is no sum of bool; use max"),
+            ({"op": rueda.Max, "prescale_factor": 0.5}, "tensor 'mask': bool has no scale factors"),
+        ):
+            for call in (rueda.allreduce, rueda.reducescatter, rueda.allreduce_async):
+                with self.subTest(word=word), self.assertRaisesRegex(rueda.Unsupported, word):
+                    call(mask, "mask", **arguments)
+        with self.assertRaisesRegex(rueda.Unsupported, "an unnamed tensor: there is no sum of bool"):
+            rueda.allreduce_(mask, None, rueda.Sum)
+        with self.assertRaisesRegex(rueda.Unsupported, "'masks_2of2'.* there is no sum of bool"):
+            rueda.grouped_allreduce([np.ones(2), mask], "masks", rueda.Sum)
+        with self.assertRaisesRegex(rueda.Unsupported, "tensor 'slot of a mask': there is no average"):
+            rueda.allreduce(mask, rueda.TensorSlot("slot of a mask"))
+        self.assertEqual(rueda.allreduce(mask, "mask", rueda.Max).tolist(), [True, False])
+
+    def test_bytes_of_bool_that_are_not_0_or_1(self):
+        raw = np.array([0, 1, 2, 255 * (rueda.rank() == 0)], np.uint8)
+        for op, right in ((rueda.Min, [0, 1, 1, int(rueda.size() == 1)]), (rueda.Max, [0, 1, 1, 1])):
+            result = rueda.allreduce(raw.view(bool), f"raw.{op.name}", op)
+            self.assertEqual(result.view(np.uint8).tolist(), right)
 
     def test_in_place(self):
         mine = values(rueda.rank(), (7,), "float32")
@@ -91,6 +142,14 @@ class Allreduce(unittest.TestCase):
         numbers = array.array("d", [rueda.rank(), 1.0])
         self.assertIs(rueda.allreduce_(numbers, "array", rueda.Sum), numbers)
         self.assertEqual(list(numbers), [sum(ranks()), rueda.size()])
+        for kind in "bBhHiIlLqQ":
+            with self.subTest(kind=kind):
+                numbers = array.array(kind, [rueda.rank(), 1])
+                rueda.allreduce_(numbers, f"array of {kind}", rueda.Sum)
+                self.assertEqual(list(numbers), [sum(ranks()), rueda.size()])
+        truths = memoryview(bytearray([rueda.rank() == 0, 0])).cast("?")
+        rueda.allreduce_(truths, "truths", rueda.Max)
+        self.assertEqual(truths.tolist(), [True, False])
         raw = bytearray([rueda.rank() + 1])
         rueda.allreduce_(memoryview(raw), "bytes", rueda.Max)
         self.assertEqual(raw[0], rueda.size())
@@ -232,23 +291,32 @@ class DlpackOnly:
         return self._memory.__dlpack_device__()
 
 
+def gives_dlpack(dtype: str) -> bool:
+    """Whether this NumPy does: an old one refuses bool."""
+    try:
+        np.zeros(1, dtype).__dlpack__()
+    except BufferError:
+        return False
+    return True
+
+
 class OtherTensors(unittest.TestCase):
     def test_dlpack(self):
         for with_versions in (False, True):
-            for dtype in DTYPES:
+            for dtype in filter(gives_dlpack, DTYPES):
                 with self.subTest(dtype=dtype, versions=with_versions):
                     memory = values(rueda.rank(), (2, 3), dtype)
                     tensor = DlpackOnly(memory, with_versions)
-                    right = sum(values(r, (2, 3), dtype) for r in ranks()).astype(dtype)
-                    np.testing.assert_array_equal(rueda.allreduce(tensor, "dlpack", rueda.Sum), right)
-                    self.assertIs(rueda.allreduce_(tensor, "dlpack", rueda.Sum), tensor)
+                    right = np.prod([values(r, (2, 3), dtype) for r in ranks()], axis=0).astype(dtype)
+                    np.testing.assert_array_equal(rueda.allreduce(tensor, "dlpack", rueda.Product), right)
+                    self.assertIs(rueda.allreduce_(tensor, "dlpack", rueda.Product), tensor)
                     np.testing.assert_array_equal(memory, right)
 
     def test_dlpack_that_is_not_dense_or_not_ours(self):
         with self.assertRaisesRegex(ValueError, "one after the other"):
             rueda.allreduce_(DlpackOnly(np.zeros((4, 4))[:, 1], True))
         with self.assertRaisesRegex(TypeError, "DLPack dtype"):
-            rueda.allreduce_(DlpackOnly(np.zeros(4, np.uint16), True))
+            rueda.allreduce_(DlpackOnly(np.zeros(4, np.complex64), True))
 
     @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
     def test_bfloat16(self):

@@ -11,7 +11,8 @@ import rueda
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-DTYPES = ["uint8", "int8", "int32", "int64", "float16", "float32", "float64"]
+INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
+DTYPES = [*INTEGERS, "bool", "float16", "float32", "float64"]
 REDUCTIONS = {rueda.Sum: np.sum, rueda.Min: np.min, rueda.Max: np.max, rueda.Product: np.prod}
 
 shapes = st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple)
@@ -41,7 +42,8 @@ def ranks() -> range:
 
 
 def drawn(seed: int, rank: int, shape, dtype) -> np.ndarray:
-    return np.random.default_rng([seed, rank]).integers(1, 3, shape).astype(dtype)
+    first = 0 if dtype == "bool" else 1
+    return np.random.default_rng([seed, rank]).integers(first, first + 2, shape).astype(dtype)
 
 
 def rows_of(seed: int, rank: int, shape) -> int:
@@ -63,6 +65,7 @@ def operations(draw):
 def begin(operation, name: str):
     """Starts it; gives the handle, and what its result has to be."""
     kind, dtype, shape, op, seed, resident = operation
+    op = rueda.Max if dtype == "bool" and op == rueda.Sum else op
     me = rueda.rank()
     if kind == "allgather":
         everyones = [drawn(seed, r, (rows_of(seed, r, shape), *shape[1:]), dtype) for r in ranks()]
@@ -111,6 +114,23 @@ class Properties(unittest.TestCase):
 
     def test_random_batches_in_any_order(self):
         self.check()
+
+    @same_everywhere
+    @given(st.sampled_from(INTEGERS), st.integers(1, 40), seeds)
+    def check_averages(self, dtype, count, seed):
+        limits = np.iinfo(dtype)
+        everyones = [
+            np.random.default_rng([seed, rank]).integers(limits.min, limits.max, count, dtype, endpoint=True)
+            for rank in ranks()
+        ]
+        sums = [sum(int(numbers[i]) for numbers in everyones) for i in range(count)]
+        right = [abs(total) // rueda.size() * (1 if total > 0 else -1) for total in sums]
+        self.assertEqual(rueda.allreduce(everyones[rueda.rank()], "averages").tolist(), right)
+        wrapped = [(total - limits.min) % (1 << limits.bits) + limits.min for total in sums]
+        self.assertEqual(rueda.allreduce(everyones[rueda.rank()], "sums", rueda.Sum).tolist(), wrapped)
+
+    def test_averages_of_integers_are_exact_and_sums_wrap(self):
+        self.check_averages()
 
 
 if __name__ == "__main__":

@@ -34,7 +34,8 @@ TEST_CASE("a header with every dtype is read", "[training]") {
     CHECK(header.value().tensors[2].info.shape.ndim() == 0);
     CHECK(header.value().tensors[3].info.shape.elements() == 0);
     CHECK(parse_header("{}", 0).is_ok());
-    for (const char* const dtype : {"U8", "I8", "F16", "BF16", "I32", "F32", "I64", "F64"}) {
+    for (const char* const dtype :
+         {"BOOL", "U8", "I8", "U16", "I16", "F16", "BF16", "U32", "I32", "F32", "U64", "I64", "F64"}) {
         CHECK(parse_header(one_tensor(dtype, "[0]", "[0,0]"), 0).is_ok());
     }
 }
@@ -45,7 +46,8 @@ TEST_CASE("a damaged header is refused with what was found and what was expected
     CHECK_THAT(refusal(" {}", 0), Contains("must be a JSON object"));
     CHECK_THAT(refusal(R"({"w":3})"), Contains(R"("w")") && Contains("dtype, shape and data_offsets"));
     CHECK_THAT(refusal(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":1}})"), Contains("nothing else"));
-    CHECK_THAT(refusal(one_tensor("F31", "[2]", "[0,8]")), Contains("F31") && Contains("F64, F32"));
+    CHECK_THAT(refusal(one_tensor("F31", "[2]", "[0,8]")),
+               Contains("F31") && Contains("F64, F32") && Contains("U64, U32, U16, U8, BOOL"));
     CHECK_THAT(refusal(one_tensor("F32", "[-2]", "[0,8]")), Contains("[-2]"));
     CHECK_THAT(refusal(one_tensor("F32", "[2.0]", "[0,8]")), Contains("[2.0]"));
     CHECK_THAT(refusal(one_tensor("F32", "\"2\"", "[0,8]")), Contains("list of whole numbers"));

@@ -10,7 +10,9 @@ import unittest
 
 import safetensors_reader
 
-SIZES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I8": 1, "U8": 1}
+SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "BOOL": 1} | {
+    f"{sign}{8 * size}": size for sign in "IU" for size in (8, 4, 2, 1)
+}
 SHAPES = [[], [1], [3], [2, 0, 5], [2, 3, 4]]
 
 

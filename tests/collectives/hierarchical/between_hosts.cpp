@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "tests/ops/buffers.hpp"
+
 namespace rueda::tests {
 namespace {
 
@@ -78,9 +80,8 @@ Bytes ring(const Factors& factors, const std::vector<Bytes>& hosts, std::size_t 
 
 Bytes expected_between_hosts(const ops::Reduction& reduction, const std::vector<std::vector<Bytes>>& inputs,
                              std::size_t count, HostOrder order) {
-    const bool is_integer = reduction.dtype == DType::uint8 || reduction.dtype == DType::int8 ||
-                            reduction.dtype == DType::int32 || reduction.dtype == DType::int64;
-    if (is_integer && reduction.op == ReduceOp::average) {  // of the exact sum, in whatever order
+    if (ops::test::is_integer(reduction.dtype) &&
+        reduction.op == ReduceOp::average) {  // of the exact sum, in whatever order
         std::vector<Bytes> all;
         for (const std::vector<Bytes>& host : inputs) {
             all.insert(all.end(), host.begin(), host.end());

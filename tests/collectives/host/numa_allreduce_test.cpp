@@ -7,6 +7,7 @@
 
 #include "collectives/host/numa_allreduce_task.hpp"
 #include "tests/collectives/host/hand_made_batches.hpp"
+#include "tests/ops/buffers.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -43,14 +44,18 @@ std::vector<BatchPlan> batches_of_all_kinds() {
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::product}) {
         BatchPlan batch;
         for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16, DType::float64, DType::int32,
-                                  DType::uint8, DType::int64}) {
-            const bool integer = dtype == DType::int32 || dtype == DType::uint8 || dtype == DType::int64;
-            if (op == ReduceOp::average && integer) {
-                continue;  // they would take the whole batch the other way: below
+                                  DType::uint8, DType::int64, DType::uint16, DType::uint64, DType::boolean}) {
+            const bool integer = ops::test::is_integer(dtype);
+            if ((op == ReduceOp::average && integer) || !ops::is_defined({.dtype = dtype, .op = op})) {
+                continue;  // averages of integers would take the whole batch the other way: below
             }
+            const bool is_float = !integer && dtype != DType::boolean;
             batch.tensors.push_back({.dtype = dtype, .op = op, .count = 9000 / size_of(dtype) + 13});
-            batch.tensors.push_back(
-                {.dtype = dtype, .op = op, .count = 301, .prescale = integer ? 1.0 : 0.75, .postscale = 1.5});
+            batch.tensors.push_back({.dtype = dtype,
+                                     .op = op,
+                                     .count = 301,
+                                     .prescale = is_float ? 0.75 : 1.0,
+                                     .postscale = dtype == DType::boolean ? 1.0 : 1.5});
             batch.tensors.push_back({.dtype = dtype, .op = op, .count = 100, .travels = true});
         }
         batch.tensors.push_back({.count = 0});

@@ -60,7 +60,7 @@ TEST_CASE("bytes that no working rank writes are told apart") {
     CHECK(is_plausible(allreduce_of({3, 4})));
     CHECK(is_plausible(allreduce_of({Metadata::kAnyExtent, 4})));
     const std::vector<std::function<void(Metadata&)>> broken = {
-        [](Metadata& m) { m.operation = 7; }, [](Metadata& m) { m.dtype = 8; },
+        [](Metadata& m) { m.operation = 7; }, [](Metadata& m) { m.dtype = 13; },
         [](Metadata& m) { m.reduce_op = 6; }, [](Metadata& m) { m.ndim = RUEDA_MAX_DIMENSIONS + 1; },
         [](Metadata& m) { m.shape[0] = -2; }, [](Metadata& m) { m.shape[1] = -1; },
     };
@@ -68,6 +68,29 @@ TEST_CASE("bytes that no working rank writes are told apart") {
         Metadata metadata = allreduce_of({3, 4});
         breaks(metadata);
         CHECK_FALSE(is_plausible(metadata));
+    }
+}
+
+TEST_CASE("of bool, only reductions that there are can be meant; what has no reduction has any") {
+    const auto of = [](ReduceOp op, double prescale = 1.0, double postscale = 1.0) {
+        Metadata metadata = allreduce_of({3, 4}, DType::boolean);
+        metadata.reduce_op = static_cast<std::uint8_t>(op);
+        metadata.prescale = prescale;
+        metadata.postscale = postscale;
+        return metadata;
+    };
+    for (const ReduceOp op : {ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+        CHECK(is_plausible(of(op)));
+        CHECK_FALSE(is_plausible(of(op, 0.5)));
+        CHECK_FALSE(is_plausible(of(op, 1.0, 2.0)));
+    }
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
+        Metadata metadata = of(op);
+        CHECK_FALSE(is_plausible(metadata));
+        metadata.operation = static_cast<std::uint8_t>(collectives::Operation::reducescatter);
+        CHECK_FALSE(is_plausible(metadata));
+        metadata.operation = static_cast<std::uint8_t>(collectives::Operation::broadcast);
+        CHECK(is_plausible(metadata));
     }
 }
 

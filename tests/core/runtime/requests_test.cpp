@@ -26,5 +26,48 @@ TEST_CASE("a broadcast without an input is refused on the root, and nowhere else
     }
 }
 
+Status refusal_of_bool(std::int32_t op, double prescale, double postscale) {
+    std::array<bool, 4> values{};
+    const std::int64_t extent = 4;
+    const rueda_tensor tensor{values.data(), &extent, 1, RUEDA_BOOL};
+    rueda_options options = RUEDA_OPTIONS_INIT;
+    options.reduce_op = op;
+    options.prescale = prescale;
+    options.postscale = postscale;
+    Request request;
+    Status made = make_allreduce(tensor, tensor, options, request);
+    Request rows;
+    const Status scattered = make_reducescatter(tensor, nullptr, 0, 2, options, rows);
+    CHECK(scattered.message() == made.message());
+    return made;
+}
+
+TEST_CASE("sums, averages and factors of bool are refused with what to use instead", "[threads]") {
+    for (const std::int32_t op : {RUEDA_MIN, RUEDA_MAX, RUEDA_PRODUCT}) {
+        CHECK(refusal_of_bool(op, 1.0, 1.0).is_ok());
+    }
+    const Status sum = refusal_of_bool(RUEDA_SUM, 1.0, 1.0);
+    CHECK(sum.code() == ErrorCode::unsupported);
+    CHECK(sum.message() ==
+          "there is no sum of bool; use max for or (true where any rank has true), min for and (true where every rank "
+          "has), or an integer dtype to count");
+    CHECK(refusal_of_bool(RUEDA_AVERAGE, 1.0, 1.0).message().starts_with("there is no average of bool; use max"));
+    const Status scaled = refusal_of_bool(RUEDA_MAX, 0.5, 1.0);
+    CHECK(scaled.code() == ErrorCode::unsupported);
+    CHECK(scaled.message() ==
+          "bool has no scale factors, and this max has the prescale factor 0.5 and the postscale factor 1; leave both "
+          "at 1, or use another dtype");
+    CHECK(refusal_of_bool(RUEDA_MIN, 1.0, 2.0).code() == ErrorCode::unsupported);
+}
+
+TEST_CASE("what does not exist for a tensor is refused with its name", "[threads]") {
+    const Status sum = refusal_of_bool(RUEDA_SUM, 1.0, 1.0);
+    CHECK(naming_unsupported("mask", sum).message() == "tensor 'mask': " + sum.message());
+    CHECK(naming_unsupported("mask", sum).code() == ErrorCode::unsupported);
+    CHECK(naming_unsupported("", sum).message() == "an unnamed tensor: " + sum.message());
+    const Status other(ErrorCode::invalid_argument, "something else");
+    CHECK(naming_unsupported("mask", other).message() == "something else");
+}
+
 }  // namespace
 }  // namespace rueda::core
