@@ -17,7 +17,7 @@ struct Location {
     std::byte* input = nullptr;          ///< null: private memory of that member
     std::byte* output = nullptr;         ///< likewise
     const std::byte* payload = nullptr;  ///< the whole input, where it travelled with the announcement
-    std::int64_t first_dimension = 0;    ///< allgather, alltoall, reducescatter: rows of that member's input
+    std::int64_t first_dimension = 0;    ///< operations by rows: rows of that member's input
 };
 
 /// One tensor's part of a batch: this rank's own memory, and what is to be done with it.
@@ -26,11 +26,11 @@ struct Segment {
     ReduceOp reduce_op = ReduceOp::sum;
     double prescale = 1.0;
     double postscale = 1.0;
-    std::uint32_t root = 0;            ///< broadcast: index in the set, over all hosts
-    std::uint64_t count = 0;           ///< elements; of an allgather, alltoall or reducescatter: of one row
+    std::uint32_t root = 0;            ///< broadcast, gather, reduce: index in the set, over all hosts
+    std::uint64_t count = 0;           ///< elements; of an operation by rows: of one row
     const std::byte* input = nullptr;  ///< broadcast: read on the root only
-    /// Allgather: room for the rows of all members; alltoall: for all for me. Of these, null: this rank takes part for
-    /// the others' sake, and keeps nothing.
+    /// Allgather: room for the rows of all members; alltoall: for all for me. Of these, and where nothing is for this
+    /// rank, null: it takes part for the others' sake, and keeps nothing.
     std::byte* output = nullptr;
 
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(dtype); }
@@ -48,8 +48,9 @@ struct Batch {
     Operation operation = Operation::allreduce;
     std::span<const Segment> segments;
     std::span<const Location> locations;  ///< segment by segment, member of this host by member
-    /// alltoall: how many rows each member has for each, by the first; every member's sum is its first dimension. Of a
-    /// set on several hosts: how many rows this rank has for each member, then how many each has for it.
+    /// alltoall, gather, scatter: how many rows each member has for each, by the first; every member's sum is its first
+    /// dimension. Of a set on several hosts: how many rows this rank has for each member, then how many each has for
+    /// it.
     std::span<const std::int64_t> splits;
     /// Sets on several hosts, operations by rows: first dimensions by member, over all hosts.
     std::span<const std::int64_t> rows = {};

@@ -16,13 +16,30 @@ enum class Operation : std::uint8_t {
     alltoall = 5,
     reducescatter = 6,
     group = 7,  ///< announces how many members a group has: it moves nothing, and comes with them
+    gather = 8,
+    scatter = 9,
+    reduce = 10,
 };
-inline constexpr Operation kLastOperation = Operation::group;
+inline constexpr Operation kLastOperation = Operation::reduce;
 
-/// Whose input is announced by its first dimension, which may differ between ranks or steps, and the size of a row.
+/// Whose input's first dimension may differ between ranks and steps.
+[[nodiscard]] constexpr bool may_differ_in_rows(Operation operation) noexcept {
+    return operation == Operation::allgather || operation == Operation::alltoall || operation == Operation::group ||
+           operation == Operation::gather || operation == Operation::scatter;
+}
+
+/// Whose input is announced by its first dimension and the size of a row.
 [[nodiscard]] constexpr bool is_by_rows(Operation operation) noexcept {
-    return operation == Operation::allgather || operation == Operation::alltoall ||
-           operation == Operation::reducescatter || operation == Operation::group;
+    return may_differ_in_rows(operation) || operation == Operation::reducescatter;
+}
+
+/// Whose input is announced with how many of its rows are for each member.
+[[nodiscard]] constexpr bool has_splits(Operation operation) noexcept {
+    return operation == Operation::alltoall || operation == Operation::scatter;
+}
+
+[[nodiscard]] constexpr bool is_reduction(Operation operation) noexcept {
+    return operation == Operation::allreduce || operation == Operation::reducescatter || operation == Operation::reduce;
 }
 
 [[nodiscard]] constexpr const char* name_of(Operation operation) noexcept {
@@ -43,6 +60,12 @@ inline constexpr Operation kLastOperation = Operation::group;
             return "reducescatter";
         case Operation::group:
             return "group";
+        case Operation::gather:
+            return "gather";
+        case Operation::scatter:
+            return "scatter";
+        case Operation::reduce:
+            return "reduce";
     }
     return "unknown operation";
 }

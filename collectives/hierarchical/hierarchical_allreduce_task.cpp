@@ -109,7 +109,13 @@ const std::byte* HierarchicalAllreduceTask::resident_input(std::uint32_t segment
     return reductions_[segment].in_words ? nullptr : location(segment, member).input;
 }
 
-/// Rows of a reducescatter everybody fetches for itself.
+/// Of a reduce, the root only.
+bool HierarchicalAllreduceTask::wants_result(std::uint32_t segment, std::uint32_t member) const {
+    const std::uint32_t root = batch_.segments[segment].root;
+    return batch_.operation != Operation::reduce || (set_.hosts.is_here(root) && set_.hosts.local_of(root) == member);
+}
+
+/// Rows of a reducescatter, and what is for the root of a reduce, everybody fetches for itself.
 bool HierarchicalAllreduceTask::writes_directly(std::uint32_t segment, std::uint32_t member) const {
     return batch_.operation == Operation::allreduce && !reductions_[segment].in_words &&
            location(segment, member).output != nullptr;
@@ -267,6 +273,9 @@ void HierarchicalAllreduceTask::deliver() {
             const std::byte* const result = results + (at - range.begin);
             bool somebody_fetches = false;
             for (std::uint32_t member = 0; member < set_.members; ++member) {
+                if (!wants_result(segment, member)) {
+                    continue;
+                }
                 if (member == set_.rank) {
                     write_output(segment, offset, result, bytes);
                 } else if (writes_directly(segment, member)) {
@@ -323,8 +332,8 @@ void HierarchicalAllreduceTask::fetch() {
 /// What of a segment this rank's output has room for.
 Range HierarchicalAllreduceTask::kept(std::uint32_t segment) const {
     const std::uint64_t row = batch_.segments[segment].count * carried_bytes(reduction(segment));
-    if (batch_.operation == Operation::allreduce) {
-        return {0, row};
+    if (batch_.operation != Operation::reducescatter) {
+        return {0, wants_result(segment, set_.rank) ? row : 0};
     }
     const Rows rows = rows_of_member(batch_.rows[0], set_.hosts.my_rank(), set_.hosts.size());
     return {static_cast<std::uint64_t>(rows.begin) * row, static_cast<std::uint64_t>(rows.begin + rows.count) * row};

@@ -74,6 +74,7 @@ private:
     }
     /// Offsets and bytes are those of the way, here and below. Null: not in the arena.
     [[nodiscard]] const std::byte* resident_input(std::uint32_t segment, std::uint32_t member) const;
+    [[nodiscard]] bool wants_result(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool writes_directly(std::uint32_t segment, std::uint32_t member) const;
     void load_input(std::uint32_t segment, std::uint64_t offset, std::byte* place, std::uint64_t bytes) const;
     void write_output(std::uint32_t segment, std::uint64_t offset, const std::byte* result, std::uint64_t bytes) const;

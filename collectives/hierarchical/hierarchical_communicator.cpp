@@ -39,9 +39,12 @@ Task& HierarchicalCommunicator::start(const Batch& batch) {
     switch (batch.operation) {
         case Operation::allreduce:
         case Operation::reducescatter:
+        case Operation::reduce:
             impl_->allreduce.begin(batch);
             return impl_->allreduce;
         case Operation::alltoall:
+        case Operation::gather:
+        case Operation::scatter:
             impl_->alltoall.begin(batch);
             return impl_->alltoall;
         case Operation::broadcast:

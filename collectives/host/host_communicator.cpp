@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/host/host_communicator.hpp"
 
-#include "base/assert.hpp"
-
 namespace rueda::collectives {
 
 Task& HostCommunicator::start(const Batch& batch) {
@@ -15,11 +13,10 @@ Task& HostCommunicator::start(const Batch& batch) {
         allreduce_.begin(batch);
         return allreduce_;
     }
-    if (batch.operation == Operation::reducescatter || batch.operation == Operation::alltoall) {
+    if (batch.operation != Operation::broadcast && batch.operation != Operation::allgather) {
         scatter_.begin(batch);
         return scatter_;
     }
-    RUEDA_ASSERT(batch.operation == Operation::broadcast || batch.operation == Operation::allgather);
     exchange_.begin(batch);
     return exchange_;
 }

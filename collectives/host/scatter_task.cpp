@@ -20,11 +20,11 @@ constexpr std::uint64_t kSmallestPiece = 16 * 1024;
 
 void ScatterTask::begin(const Batch& batch) {
     batch_ = batch;
-    const std::uint64_t longest = batch.operation == Operation::reducescatter ? plan_reducescatter() : plan_alltoall();
+    const std::uint64_t longest = plan();
     piece_bytes_ = chunk_bytes_of(longest, kSmallestPiece, largest_piece_bytes());
     chunk_count_ = (longest + piece_bytes_ - 1) / piece_bytes_;
     std::uint64_t output_bytes = from_[set_.rank].bytes();
-    if (batch.operation == Operation::alltoall) {
+    if (!is_reduction(batch.operation)) {
         output_bytes = 0;
         for (std::uint32_t member = 0; member < set_.members; ++member) {
             output_bytes += from_[member].bytes();
@@ -49,16 +49,37 @@ void ScatterTask::begin(const Batch& batch) {
     taken_chunks_ = 0;
 }
 
-/// For every member a piece in each cell but its own. The arena's cells have room for an element of each
-/// (core/runtime/arena_setup.cpp).
+std::uint64_t ScatterTask::plan() {
+    switch (batch_.operation) {
+        case Operation::reduce:
+            return plan_reduce();
+        case Operation::reducescatter:
+            return plan_reducescatter();
+        default:
+            return plan_alltoall();
+    }
+}
+
+/// For every member a piece in each cell but its own; where all is the root's, one.
+std::uint32_t ScatterTask::pieces_in_cell() const { return all_is_for_root() ? 1 : std::max(set_.members - 1, 1U); }
+
+/// The arena's cells have room for an element of each member (core/runtime/arena_setup.cpp).
 std::uint64_t ScatterTask::largest_piece_bytes() const {
-    const std::uint64_t bytes = set_.arena->plan().cell_bytes / std::max(set_.members - 1, 1U);
+    const std::uint64_t bytes = set_.arena->plan().cell_bytes / pieces_in_cell();
     const std::uint64_t unit = bytes < base::kCacheLine ? kLargestElement : base::kCacheLine;
     RUEDA_ASSERT(bytes >= kLargestElement);
     return bytes / unit * unit;
 }
 
-/// Gives the bytes of the longest part of all, the same on every member.
+/// Gives the bytes of the longest part of all, the same on every member; so do the two below.
+std::uint64_t ScatterTask::plan_reduce() {
+    const Segment& segment = batch_.segments[0];
+    std::fill_n(to_.begin(), set_.members, Range{});
+    to_[segment.root] = {0, segment.bytes()};
+    std::fill_n(from_.begin(), set_.members, to_[set_.rank]);
+    return segment.bytes();
+}
+
 std::uint64_t ScatterTask::plan_reducescatter() {
     const std::uint64_t row_bytes = batch_.segments[0].bytes();
     const std::int64_t rows = batch_.locations[set_.rank].first_dimension;
@@ -103,7 +124,7 @@ bool ScatterTask::is_staged(std::uint32_t member) const {
 }
 
 std::byte* ScatterTask::in_cell(std::uint32_t from, std::uint32_t to, std::uint64_t index) const {
-    const std::uint32_t place = (to + set_.members - from - 1) % set_.members;
+    const std::uint32_t place = (to + set_.members - from - 1) % set_.members % pieces_in_cell();
     return set_.exchanged_cell(from, set_.chunks + index) + place * piece_bytes_;
 }
 
@@ -158,7 +179,7 @@ bool ScatterTask::may_take() const {
 }
 
 void ScatterTask::take(std::uint64_t index) {
-    if (batch_.operation == Operation::reducescatter) {
+    if (is_reduction(batch_.operation)) {
         reduce(index);
     } else {
         copy(index);

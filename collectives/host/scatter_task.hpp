@@ -15,7 +15,8 @@ namespace rueda::collectives {
 
 /// Reducescatter and alltoall: every member's input has a part for each member, and nobody needs another one's. Of a
 /// reducescatter a member combines the parts that are its own into its output; of an alltoall it copies them there one
-/// after the other. One segment per batch.
+/// after the other. A scatter is an alltoall in which only the root has rows; of a gather and a reduce all parts are
+/// the root's. One segment per batch.
 ///
 /// An input that travelled with the announcement or lies in the arena is read in place; of a private one, the parts for
 /// the others go through its rank's cells. A chunk is a piece of equal length of every part, so that all members have
@@ -31,11 +32,17 @@ public:
 private:
     using Parts = std::array<Range, base::kMaxLocalRanks>;
 
+    [[nodiscard]] std::uint64_t plan();
+    [[nodiscard]] std::uint64_t plan_reduce();
     [[nodiscard]] std::uint64_t plan_reducescatter();
     [[nodiscard]] std::uint64_t plan_alltoall();
+    [[nodiscard]] std::uint32_t pieces_in_cell() const;
     [[nodiscard]] std::uint64_t largest_piece_bytes() const;
     /// The piece of a part that belongs to chunk `index`.
     [[nodiscard]] Range piece(Range part, std::uint64_t index) const;
+    [[nodiscard]] bool all_is_for_root() const {
+        return batch_.operation == Operation::gather || batch_.operation == Operation::reduce;
+    }
     [[nodiscard]] bool is_staged(std::uint32_t member) const;
     /// Where the piece that `from` has for `to` lies in a cell of `from`.
     [[nodiscard]] std::byte* in_cell(std::uint32_t from, std::uint32_t to, std::uint64_t index) const;

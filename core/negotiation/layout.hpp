@@ -95,7 +95,7 @@ struct alignas(base::kCacheLine) Place {
     std::uint32_t payload_bytes = 0;
     std::uint64_t input = 0;           ///< arena offset, if resident
     std::uint64_t output = 0;          ///< arena offset, if resident
-    std::int64_t first_dimension = 0;  ///< of the input of an allgather, alltoall or reducescatter
+    std::int64_t first_dimension = 0;  ///< of the input of an operation by rows
     std::array<std::byte, kInlineBytes> payload{};
     Metadata metadata;
     std::uint64_t signature = 0;  ///< of `metadata`; unnamed operations
@@ -263,7 +263,7 @@ struct alignas(base::kCacheLine) MailboxRecord {
     std::uint64_t answered_before = 0;
     char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
-    std::int64_t splits[base::kMaxLocalRanks] = {};  ///< of an alltoall: one per member
+    std::int64_t splits[base::kMaxLocalRanks] = {};  ///< of an alltoall or a scatter: one per member
 };
 
 /// A name that no slot was left for, while some members know that and others are still to be told. Beside it, in
@@ -352,8 +352,8 @@ public:
         }
         return memory_ + offsets_.payloads + place_index(slot, rank, generation) * extent_.payload_bytes;
     }
-    /// Beside the place, for alltoalls only, and under its rules: written by its rank before the arrival, read by all
-    /// after the call, two by parity. One number per member.
+    /// Beside the place, for alltoalls and scatters only, and under its rules: written by its rank before the arrival,
+    /// read by all after the call, two by parity. One number per member.
     [[nodiscard]] std::int64_t* splits(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return at<std::int64_t>(offsets_.splits,
                                 place_index(slot, rank, generation) * splits_row_bytes(extent_) / sizeof(std::int64_t));

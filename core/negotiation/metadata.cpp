@@ -81,7 +81,8 @@ std::string differing_values(const Field& field, std::span<const MetadataOfRanks
 /// Other operations have no reduction, whatever stands in its fields.
 bool is_reduction_defined(const Metadata& metadata) {
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
-    return (operation != collectives::Operation::allreduce && operation != collectives::Operation::reducescatter) ||
+    using enum collectives::Operation;
+    return (operation != allreduce && operation != reducescatter && operation != reduce) ||
            ops::is_defined({.dtype = static_cast<DType>(metadata.dtype),
                             .op = static_cast<ReduceOp>(metadata.reduce_op),
                             .prescale = metadata.prescale,

@@ -206,7 +206,7 @@ private:
         std::uint64_t name_hash;
         std::array<char, RUEDA_MAX_NAME + 1> text;
         PlaceContent place;
-        std::array<std::int64_t, base::kMaxLocalRanks> splits;  // of an alltoall
+        std::array<std::int64_t, base::kMaxLocalRanks> splits;  // of an alltoall or a scatter
 
         explicit Request(const Record& record)
             : kind(static_cast<RequestKind>(copy_once(record.kind))),
@@ -223,12 +223,12 @@ private:
                 std::memcpy(text.data(), record.name, name_bytes);
             }
             place = record.place.content();
-            if (is_alltoall()) {
+            if (has_splits()) {
                 std::memcpy(splits.data(), record.splits, sizeof(record.splits));
             }
         }
-        [[nodiscard]] bool is_alltoall() const {
-            return place.metadata.operation == static_cast<std::uint8_t>(collectives::Operation::alltoall);
+        [[nodiscard]] bool has_splits() const {
+            return collectives::has_splits(static_cast<collectives::Operation>(place.metadata.operation));
         }
         /// Of a plausible announcement.
         [[nodiscard]] std::string_view name() const { return {text.data(), name_bytes}; }
@@ -350,7 +350,7 @@ private:
         }
         page.arrived |= bit;
         memory_.place(slot, member, 0).write(request.place);
-        if (request.is_alltoall() && !memory_.extent().is_led()) {  // which has no such table
+        if (request.has_splits() && !memory_.extent().is_led()) {  // which has no such table
             std::copy_n(request.splits.begin(), memory_.extent().members, memory_.splits(slot, member, 0));
         }
         if (std::popcount(page.arrived) == static_cast<int>(memory_.extent().members)) {

@@ -152,6 +152,20 @@ Status check_reduction_of(const Metadata& metadata) {
                    name_of(reduction.dtype), name_of(reduction.op), reduction.prescale, reduction.postscale);
 }
 
+/// `root`: a rank of the job; in the metadata it is one of the set.
+Status take_root(int root, std::span<const int> ranks, const rueda_options& options, Metadata& metadata) {
+    const auto found = std::lower_bound(ranks.begin(), ranks.end(), root);
+    if (found == ranks.end() || *found != root) {
+        return options.process_set == 0
+                   ? failure(ErrorCode::invalid_argument, "the root rank is {}; expected 0 to {}", root, ranks.back())
+                   : failure(ErrorCode::invalid_argument,
+                             "the root rank is {}, which is not in process set {}; expected one of {}", root,
+                             options.process_set, fmt::join(ranks, ", "));
+    }
+    metadata.root = static_cast<std::int32_t>(found - ranks.begin());
+    return {};
+}
+
 /// The input of an operation that takes it apart, or puts it together, by rows. `does` says so in the error.
 Status make_of_rows(Operation operation, const char* does, const rueda_tensor& in, const rueda_options& options,
                     Request& request) {
@@ -260,6 +274,33 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
     return {};
 }
 
+/// `splits` null: the same number of rows for every rank.
+Status take_splits_or_even(const std::int64_t* splits, std::size_t split_count, int size, Request& request) {
+    const std::int64_t rows = request.first_dimension;
+    if (splits != nullptr) {
+        return take_splits({splits, split_count}, size, rows, request);
+    }
+    if (rows % size != 0) {
+        return failure(ErrorCode::invalid_argument,
+                       "the first dimension of the input is {}, which {} ranks cannot share evenly: give splits, the "
+                       "number of rows for each rank",
+                       rows, size);
+    }
+    request.splits.assign(static_cast<std::size_t>(size), rows / size);
+    return {};
+}
+
+/// An output of rows that must not be the input's memory.
+Status take_other_output(Operation operation, const rueda_tensor& in, const rueda_tensor& out, Request& request) {
+    RUEDA_RETURN_IF_FAILED(take_output_of_all(in, out, request));
+    if (input_overlaps_output(request)) {
+        return failure(ErrorCode::invalid_argument,
+                       "input and output overlap; of {} {} they must not: give other memory for the output",
+                       operation == Operation::alltoall ? "an" : "a", name_of(operation));
+    }
+    return {};
+}
+
 }  // namespace
 
 Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options, Request& request) {
@@ -289,18 +330,60 @@ bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_
 
 Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, std::span<const int> ranks, int rank,
                       const rueda_options& options, Request& request) {
-    const auto found = std::lower_bound(ranks.begin(), ranks.end(), root);
-    if (found == ranks.end() || *found != root) {
-        return options.process_set == 0
-                   ? failure(ErrorCode::invalid_argument, "the root rank is {}; expected 0 to {}", root, ranks.back())
-                   : failure(ErrorCode::invalid_argument,
-                             "the root rank is {}, which is not in process set {}; expected one of {}", root,
-                             options.process_set, fmt::join(ranks, ", "));
-    }
-    request.metadata.root = static_cast<std::int32_t>(found - ranks.begin());
+    RUEDA_RETURN_IF_FAILED(take_root(root, ranks, options, request.metadata));
     // The input counts on the root only, and may be missing elsewhere.
     const bool reads_input = rank == request.metadata.root || in.data != nullptr;
     return make_same_shape(Operation::broadcast, in, out, options, reads_input, request);
+}
+
+Status make_reduce(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
+                   const rueda_options& options, Request& request) {
+    RUEDA_RETURN_IF_FAILED(take_root(root, ranks, options, request.metadata));
+    RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
+    const bool is_root = rank == request.metadata.root;
+    if (is_root && out == nullptr) {
+        return failure(ErrorCode::invalid_argument,
+                       "the output of a reduce is NULL on its root, rank {}: give its memory there", root);
+    }
+    RUEDA_RETURN_IF_FAILED(
+        make_same_shape(Operation::reduce, in, is_root ? *out : in, options, /*reads_input=*/true, request));
+    request.output = is_root ? request.output : nullptr;
+    return check_reduction_of(request.metadata);
+}
+
+Status make_gather(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
+                   const rueda_options& options, Request& request) {
+    RUEDA_RETURN_IF_FAILED(take_root(root, ranks, options, request.metadata));
+    RUEDA_RETURN_IF_FAILED(make_of_rows(Operation::gather, "a gather joins tensors along their", in, options, request));
+    request.metadata.shape[0] = Metadata::kAnyExtent;
+    const bool takes_output = rank == request.metadata.root && out != nullptr;
+    return takes_output ? take_other_output(Operation::gather, in, *out, request) : Status();
+}
+
+Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
+                    const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
+                    const rueda_options& options, Request& request) {
+    RUEDA_RETURN_IF_FAILED(take_root(root, ranks, options, request.metadata));
+    const auto size = static_cast<int>(ranks.size());
+    // Of the others' inputs only the rows' dtype and shape count.
+    std::vector<std::int64_t> shape(in.shape, in.shape + (in.shape != nullptr ? std::max(in.ndim, 0) : 0));
+    rueda_tensor rows = in;
+    if (rank != request.metadata.root && !shape.empty()) {
+        shape.front() = 0;
+        rows.shape = shape.data();
+        rows.data = nullptr;
+    }
+    RUEDA_RETURN_IF_FAILED(
+        make_of_rows(Operation::scatter, "a scatter splits tensors along their", rows, options, request));
+    request.metadata.shape[0] = Metadata::kAnyExtent;
+    if (out != nullptr) {
+        RUEDA_RETURN_IF_FAILED(take_other_output(Operation::scatter, rows, *out, request));
+    }
+    if (rank != request.metadata.root) {
+        request.splits.assign(ranks.size(), 0);
+        return {};
+    }
+    return take_splits_or_even(splits, split_count, size, request);
 }
 
 Status make_allgather(const rueda_tensor& in, const rueda_tensor* out, const rueda_options& options, Request& request) {
@@ -325,24 +408,9 @@ Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::si
         make_of_rows(Operation::alltoall, "an alltoall splits tensors along their", in, options, request));
     request.metadata.shape[0] = Metadata::kAnyExtent;
     if (out != nullptr) {
-        RUEDA_RETURN_IF_FAILED(take_output_of_all(in, *out, request));
-        if (input_overlaps_output(request)) {
-            return failure(ErrorCode::invalid_argument,
-                           "input and output overlap; of an alltoall they must not: give other memory for the output");
-        }
+        RUEDA_RETURN_IF_FAILED(take_other_output(Operation::alltoall, in, *out, request));
     }
-    const std::int64_t rows = request.first_dimension;
-    if (splits != nullptr) {
-        return take_splits({splits, split_count}, size, rows, request);
-    }
-    if (rows % size != 0) {
-        return failure(ErrorCode::invalid_argument,
-                       "the first dimension of the input is {}, which {} ranks cannot share evenly: give splits, the "
-                       "number of rows for each rank",
-                       rows, size);
-    }
-    request.splits.assign(static_cast<std::size_t>(size), rows / size);
-    return {};
+    return take_splits_or_even(splits, split_count, size, request);
 }
 
 Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows, std::int64_t rows_before) {

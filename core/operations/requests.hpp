@@ -27,6 +27,16 @@ namespace rueda::core {
 [[nodiscard]] Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root,
                                     std::span<const int> ranks, int rank, const rueda_options& options,
                                     Request& request);
+/// `root` as of a broadcast. `out` is looked at on the root only, and must not be null there.
+[[nodiscard]] Status make_reduce(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks,
+                                 int rank, const rueda_options& options, Request& request);
+/// Likewise; `out` null: Rueda makes the output.
+[[nodiscard]] Status make_gather(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks,
+                                 int rank, const rueda_options& options, Request& request);
+/// `in` is read on the root only, and `splits` too; both as of an alltoall.
+[[nodiscard]] Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
+                                  const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
+                                  const rueda_options& options, Request& request);
 // `out` null: Rueda makes the output. Of an allgather and an alltoall, only the others' announcements show whether a
 // given one has the right number of rows.
 [[nodiscard]] Status make_allgather(const rueda_tensor& in, const rueda_tensor* out, const rueda_options& options,
@@ -36,8 +46,8 @@ namespace rueda::core {
 /// `splits` null: the same number of rows for every rank.
 [[nodiscard]] Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                                    const rueda_tensor* out, int size, const rueda_options& options, Request& request);
-/// Of an allgather or an alltoall whose output the caller gave: does it fit what all ranks announced? `rows_before`: of
-/// an allgather, rows of the result before those of this rank.
+/// Of an operation by rows whose output the caller gave, and whose rows may differ between ranks: does it fit what all
+/// ranks announced? `rows_before`: of an allgather, rows of the result before those of this rank.
 [[nodiscard]] Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows,
                                          std::int64_t rows_before);
 [[nodiscard]] Status make_barrier(const rueda_options& options, Request& request);

@@ -371,6 +371,26 @@ Status run_for_result(const char* name, const rueda_options* given, rueda_handle
     return {};
 }
 
+/// The same; `handle` may be null, where nobody asks for the result.
+template <class Make>
+Status run_for_some_result(const char* name, const rueda_options* given, rueda_handle** handle, Make&& make) {
+    rueda_handle* made = nullptr;
+    RUEDA_RETURN_IF_FAILED(run_for_result(name, given, &made, make));
+    if (handle != nullptr) {
+        *handle = made;
+    } else {
+        made->drop();
+    }
+    return {};
+}
+
+Status no_place_for_result(const char* function) {
+    return rueda::failure(ErrorCode::invalid_argument,
+                          "the output and the handle of {} are both NULL, and there is a result on this rank: give one "
+                          "of them",
+                          function);
+}
+
 /// Asks `read` about a set of the job, and which rank of it this is.
 template <class Read>
 int of_set(std::int32_t id, Read&& read) {
@@ -803,6 +823,71 @@ int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_te
     });
 }
 
+int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                       const rueda_options* options, rueda_handle** handle) {
+    return guarded([&] {
+        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            return rueda::core::make_gather(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
+        });
+    });
+}
+
+int rueda_gather(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                 const rueda_options* options, rueda_handle** handle) {
+    return guarded([&] {
+        return run_for_some_result(
+            name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) -> Status {
+                RUEDA_RETURN_IF_FAILED(
+                    rueda::core::make_gather(*in, out, root, set.identity().ranks, set.set_rank(), o, request));
+                const bool has_result = set.set_rank() == request.metadata.root;
+                return has_result && out == nullptr && handle == nullptr ? no_place_for_result("rueda_gather")
+                                                                         : Status();
+            });
+    });
+}
+
+int rueda_scatter_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
+                        const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle) {
+    return guarded([&] {
+        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            return rueda::core::make_scatter(*in, splits, split_count, out, root, set.identity().ranks, set.set_rank(),
+                                             o, request);
+        });
+    });
+}
+
+int rueda_scatter(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
+                  const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle) {
+    return guarded([&]() -> Status {
+        if (out == nullptr && handle == nullptr) {
+            return no_place_for_result("rueda_scatter");
+        }
+        return run_for_some_result(
+            name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+                return rueda::core::make_scatter(*in, splits, split_count, out, root, set.identity().ranks,
+                                                 set.set_rank(), o, request);
+            });
+    });
+}
+
+int rueda_reduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                       const rueda_options* options, rueda_handle** handle) {
+    return guarded([&] {
+        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            return rueda::core::make_reduce(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
+        });
+    });
+}
+
+int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                 const rueda_options* options) {
+    return guarded([&] {
+        return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            return rueda::core::make_reduce(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
+        });
+    });
+}
+
 int rueda_barrier(const rueda_options* options) {
     return guarded([&] {
         return run("", options, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
@@ -850,8 +935,8 @@ int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* out
         const Completion::Output& found = handle->output(static_cast<std::uint32_t>(index));
         if (found.memory == nullptr) {
             return {ErrorCode::invalid_argument,
-                    "this operation has no output of its own; an allgather, an alltoall and a reducescatter have one "
-                    "where no output was given"};
+                    "this operation has no output of its own; an allgather, an alltoall, a reducescatter, a scatter, "
+                    "and a gather on its root have one where no output was given"};
         }
         *output = {found.memory.get(), found.shape.data(), static_cast<std::int32_t>(found.shape.size()),
                    static_cast<std::int32_t>(found.dtype)};
@@ -863,7 +948,8 @@ int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, s
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_completed(handle));
         if (handle->received_splits.empty()) {
-            return {ErrorCode::invalid_argument, "this operation received no splits; only an alltoall does"};
+            return {ErrorCode::invalid_argument,
+                    "this operation received no splits; only an alltoall does, and a gather on its root"};
         }
         *splits = handle->received_splits.data();
         *count = handle->received_splits.size();

@@ -69,7 +69,7 @@ public:
         return member == 0 ? output_ : other_outputs_[member - 1];
     }
     [[nodiscard]] std::size_t outputs() const { return other_outputs_.size() + 1; }
-    std::vector<std::int64_t> received_splits;  ///< alltoall: rows that came from each member
+    std::vector<std::int64_t> received_splits;  ///< alltoall, gather: rows that came from each member
 
 private:
     Output output_;

@@ -80,9 +80,9 @@ bool ProcessSet::finish_at_once(int looks) {
 /// lie, and with how many rows they have where ranks may have different ones.
 bool ProcessSet::others_may_go_direct(const TensorEntry& entry) const {
     const auto operation = static_cast<Operation>(entry.agreed.operation);
-    const bool any_size = operation == Operation::allgather || operation == Operation::alltoall;
     return extent_.members <= kInlineMembers && !extent_.is_led() && operation != Operation::barrier &&
-           (any_size || memory_.payload(entry.slot, rank_, entry.generation, bytes_of(entry.agreed)) != nullptr);
+           (collectives::may_differ_in_rows(operation) ||
+            memory_.payload(entry.slot, rank_, entry.generation, bytes_of(entry.agreed)) != nullptr);
 }
 
 /// After this rank has announced what it counts: members that announced the same directly have to count theirs.
@@ -151,12 +151,15 @@ Status ProcessSet::combine_direct(TensorEntry& entry) {
     switch (static_cast<Operation>(entry.request.metadata.operation)) {
         case Operation::allreduce:
         case Operation::broadcast:
+        case Operation::reduce:
             return reduce_or_copy_direct(entry);
         case Operation::allgather:
+        case Operation::gather:
             return gather_direct(entry);
         case Operation::reducescatter:
             return scatter_direct(entry);
         case Operation::alltoall:
+        case Operation::scatter:
             return exchange_direct(entry);
         case Operation::barrier:
         case Operation::join:
@@ -178,8 +181,12 @@ void ProcessSet::note_use(const TensorEntry& entry) {
 Status ProcessSet::reduce_or_copy_direct(const TensorEntry& entry) {
     const Request& request = entry.request;
     const std::uint64_t bytes = request.bytes();
-    const bool reduces = static_cast<Operation>(request.metadata.operation) == Operation::allreduce;
+    const auto operation = static_cast<Operation>(request.metadata.operation);
+    const bool reduces = operation != Operation::broadcast;
     const auto root = static_cast<std::uint32_t>(request.metadata.root);
+    if (operation == Operation::reduce && rank_ != root) {
+        return {};
+    }
     Payloads payloads;
     payloads[rank_] = request.input;  // what travelled is the same, and its lines stay with who reads them
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
@@ -225,7 +232,9 @@ Status ProcessSet::gather_direct(TensorEntry& entry) {
     Locations of;
     RUEDA_RETURN_IF_FAILED(locate_payloads(entry, of));
     const auto rows = rows_of(of);
-    Result<std::byte*> output = output_of_gathered(entry, std::span(rows).first(extent_.members));
+    const std::span<const std::int64_t> of_all = std::span(rows).first(extent_.members);
+    const bool to_root = static_cast<Operation>(request.metadata.operation) == Operation::gather;
+    Result<std::byte*> output = to_root ? output_on_root(entry, of_all) : output_of_gathered(entry, of_all);
     RUEDA_RETURN_IF_FAILED(output.status());
     std::byte* next = output.value();
     for (std::uint32_t member = 0; member < extent_.members && next != nullptr; ++member) {
@@ -264,6 +273,7 @@ Status ProcessSet::exchange_direct(TensorEntry& entry) {
     RUEDA_RETURN_IF_FAILED(locate_payloads(entry, of));
     const Result<std::int64_t> rows = read_splits(entry, entry.slot, std::span(of).first(members), direct_splits_);
     RUEDA_RETURN_IF_FAILED(rows.status());
+    RUEDA_RETURN_IF_FAILED(check_source(entry));
     Result<std::byte*> output = output_of_all(entry, rows.value(), 0);
     RUEDA_RETURN_IF_FAILED(output.status());
     std::byte* next = output.value();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Groups (docs/design/0005-groups-and-roots.md): operations that are started together, and end together where ranks
+// Groups (docs/design/0006-groups-and-roots.md): operations that are started together, and end together where ranks
 // disagree about how many they are.
 #include "core/operations/groups.hpp"
 

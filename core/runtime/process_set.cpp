@@ -42,8 +42,8 @@ Status about(std::string_view name, const Status& reason) {
     }
 }
 
-/// Before the arrival, like the place. Other operations than alltoalls have none, and those of sets on several hosts go
-/// from rank to rank.
+/// Before the arrival, like the place. Other operations than alltoalls and scatters have none, and those of sets on
+/// several hosts go from rank to rank.
 void fill_splits(std::int64_t* splits, const Request& request, const NegotiationExtent& extent) {
     if (!request.splits.empty() && !extent.is_led()) [[unlikely]] {
         std::copy(request.splits.begin(), request.splits.end(), splits);
@@ -882,7 +882,7 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
     }
     if (hierarchical_communicator_ == nullptr) {
         task_ = &host_communicator_->start({operation, segments_, locations_, splits_});
-    } else if (operation == Operation::alltoall) {
+    } else if (collectives::has_splits(operation)) {
         return start_splits(*batch_entries_.front());
     } else {
         task_ = &hierarchical_communicator_->start({operation, segments_, locations_, splits_, rows_});
@@ -905,7 +905,8 @@ Status ProcessSet::read_rows(std::uint32_t attachment) {
     return {};
 }
 
-/// Of an alltoall on several hosts: every rank tells every other how many rows it gets, then the data follows.
+/// Of an alltoall or a scatter on several hosts: every rank tells every other how many rows it gets, then the data
+/// follows.
 Turn ProcessSet::start_splits(TensorEntry& entry) {
     splits_.assign(std::size_t{2} * set_size_, 0);
     const std::vector<std::int64_t>& to = entry.request.splits;
@@ -932,8 +933,26 @@ Status ProcessSet::take_splits(TensorEntry& entry) {
                            entry.name);
         }
     }
+    RUEDA_RETURN_IF_FAILED(check_source(entry));
     RUEDA_RETURN_IF_FAILED(set_output(output_of_all(entry, rows, 0)));
     task_ = &hierarchical_communicator_->start({Operation::alltoall, segments_, locations_, splits_, rows_});
+    return {};
+}
+
+/// Of a scatter: everything comes from the root. Who the rows came from is no part of its result.
+Status ProcessSet::check_source(TensorEntry& entry) const {
+    const Metadata& metadata = entry.request.metadata;
+    if (static_cast<Operation>(metadata.operation) != Operation::scatter) {
+        return {};
+    }
+    std::vector<std::int64_t>& received = entry.completion->received_splits;
+    for (std::size_t member = 0; member < received.size(); ++member) {
+        if (received[member] != 0 && member != static_cast<std::size_t>(metadata.root)) {
+            return failure(ErrorCode::internal, "tensor '{}': rank {} has rows for others, and is not the root",
+                           entry.name, identity_.ranks[member]);
+        }
+    }
+    received.clear();
     return {};
 }
 
@@ -1064,7 +1083,10 @@ Status ProcessSet::prepare_output(TensorEntry& entry, std::uint32_t slot) {
         rows_[set_rank_] = entry.request.first_dimension;  // whatever stands where others can write
     }
     switch (static_cast<Operation>(entry.request.metadata.operation)) {
+        case Operation::gather:
+            return prepare_gather(entry);
         case Operation::alltoall:
+        case Operation::scatter:
             return extent_.is_led() ? Status() : prepare_alltoall(entry, slot);  // start_splits()
         case Operation::reducescatter:
             return prepare_reducescatter(entry);
@@ -1104,7 +1126,35 @@ Result<std::byte*> ProcessSet::output_of_share(TensorEntry& entry) {
 Status ProcessSet::prepare_alltoall(TensorEntry& entry, std::uint32_t slot) {
     const Result<std::int64_t> rows = read_splits(entry, slot, locations_, splits_);
     RUEDA_RETURN_IF_FAILED(rows.status());
+    RUEDA_RETURN_IF_FAILED(check_source(entry));
     return set_output(output_of_all(entry, rows.value(), 0));
+}
+
+/// Everybody works out the splits: all rows are for the root.
+Status ProcessSet::prepare_gather(TensorEntry& entry) {
+    const auto root = static_cast<std::size_t>(entry.request.metadata.root);
+    if (!extent_.is_led()) {
+        splits_.assign(rows_.size() * rows_.size(), 0);
+        for (std::size_t member = 0; member < rows_.size(); ++member) {
+            splits_[member * rows_.size() + root] = rows_[member];
+        }
+    } else {
+        splits_.assign(2 * rows_.size(), 0);
+        splits_[root] = entry.request.first_dimension;
+        if (set_rank_ == root) {
+            std::copy(rows_.begin(), rows_.end(), splits_.begin() + static_cast<std::ptrdiff_t>(rows_.size()));
+        }
+    }
+    return set_output(output_on_root(entry, rows_));
+}
+
+/// Of a gather: room for the rows of all members; on other ranks null.
+Result<std::byte*> ProcessSet::output_on_root(TensorEntry& entry, std::span<const std::int64_t> rows_of) {
+    if (static_cast<std::int32_t>(set_rank_) != entry.request.metadata.root) {
+        return static_cast<std::byte*>(nullptr);
+    }
+    entry.completion->received_splits.assign(rows_of.begin(), rows_of.end());
+    return output_of_gathered(entry, rows_of);
 }
 
 /// What the members announced, copied once and checked: it comes from other processes. Gives the rows for this rank.
@@ -1144,7 +1194,7 @@ Result<std::int64_t> ProcessSet::read_splits(TensorEntry& entry, std::uint32_t s
 
 Status ProcessSet::prepare_allgather(TensorEntry& entry) { return set_output(output_of_gathered(entry, rows_)); }
 
-/// Of an allgather: room for the rows of all members.
+/// Of an allgather, and of a gather's root: room for the rows of all members.
 Result<std::byte*> ProcessSet::output_of_gathered(TensorEntry& entry, std::span<const std::int64_t> rows_of) {
     std::int64_t rows = 0;
     std::int64_t rows_before = 0;

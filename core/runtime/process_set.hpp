@@ -261,6 +261,9 @@ private:
     Status check_rows(const TensorEntry& entry, std::span<const std::int64_t> rows) const;
     Result<std::byte*> output_of_share(TensorEntry& entry);
     Status prepare_alltoall(TensorEntry& entry, std::uint32_t slot);
+    Status prepare_gather(TensorEntry& entry);
+    Result<std::byte*> output_on_root(TensorEntry& entry, std::span<const std::int64_t> rows_of);
+    Status check_source(TensorEntry& entry) const;
     Turn start_splits(TensorEntry& entry);
     Status take_splits(TensorEntry& entry);
     Status read_rows(std::uint32_t attachment);
@@ -342,9 +345,9 @@ private:
     std::int64_t hold_until_ns_ = 0;
     std::vector<collectives::Segment> segments_;
     std::vector<collectives::Location> locations_;
-    bool task_is_splits_ = false;              // of an alltoall on several hosts: its data comes after
+    bool task_is_splits_ = false;              // of an operation with splits on several hosts: its data comes after
     std::vector<std::int64_t> rows_;           // first dimensions of the operation by rows under way, by member
-    std::vector<std::int64_t> splits_;         // of the alltoall under way
+    std::vector<std::int64_t> splits_;         // of the alltoall, gather or scatter under way
     std::vector<std::int64_t> direct_splits_;  // of one that was announced directly
     std::vector<TensorEntry*> batch_entries_;
 };

@@ -21,10 +21,10 @@ struct Request {
     Metadata metadata;
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
-    std::uint64_t count = 0;           ///< elements; of an allgather, alltoall or reducescatter: of one row
+    std::uint64_t count = 0;           ///< elements; of an operation by rows: of one row
     std::int64_t first_dimension = 0;  ///< of these: rows of this rank's input
-    std::vector<std::int64_t> splits;  ///< alltoall: how many of them are for each member
-    /// Allgather, alltoall: rows of the output that the caller gave; none: Rueda makes it.
+    std::vector<std::int64_t> splits;  ///< alltoall, scatter: how many of them are for each member
+    /// Operations by rows but a reducescatter: rows of the output that the caller gave; none: Rueda makes it.
     std::optional<std::int64_t> output_rows;
     std::uint32_t member = 0;  ///< of a group: which of its outputs is this one's
 

@@ -93,7 +93,7 @@ typedef struct rueda_options {
     double prescale;     /**< each rank's input is multiplied by this first; likewise */
     double postscale;    /**< the result is multiplied by this last; likewise */
     rueda_slot* slot;    /**< where set, it stands for the name, and the `name` argument is ignored */
-    int32_t reduce_op;   /**< enum rueda_reduce_op; allreduce and reducescatter */
+    int32_t reduce_op;   /**< enum rueda_reduce_op; allreduce, reducescatter and reduce */
     int32_t process_set; /**< a number that rueda_process_set_add gave; 0 is the world */
 } rueda_options;
 
@@ -258,6 +258,40 @@ RUEDA_API int rueda_alltoall_into_async(const char* name, const rueda_tensor* in
 RUEDA_API int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                   const int64_t* splits, size_t split_count, const rueda_options* options);
 
+/*
+ * Operations with a root, which is named by its rank in the job and is a member of the set: RUEDA_INVALID_ARGUMENT at
+ * once where it is not. They are no barriers: a rank may be done before others have come.
+ */
+
+/** On the root, the ranks' tensors one after the other along the first dimension, which may differ between ranks and be
+ * 0; the others must agree. `out` is looked at on the root only: memory for all rows, which does not overlap `in`, or
+ * NULL, and the result belongs to the handle there: rueda_handle_output, and rueda_handle_received_splits in both
+ * cases. Another number of rows fails as that of rueda_allgather_into does. */
+RUEDA_API int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                                 const rueda_options* options, rueda_handle** handle);
+/** Blocks. `handle` is written only where all went well, and must be released. It may be NULL where `out` is given, and
+ * on ranks that are not the root. */
+RUEDA_API int rueda_gather(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                           const rueda_options* options, rueda_handle** handle);
+
+/** The first splits[0] rows of the root's `in` go to rank 0, the next splits[1] rows to rank 1, and so on; `splits` as
+ * of rueda_alltoall_async. On other ranks `in` says the dtype and the shape of a row only, its first dimension may be
+ * any, its data NULL, and `splits` is not looked at. `out` is memory for this rank's rows, which does not overlap `in`,
+ * or NULL, and the result, whose shape says how many rows there are, belongs to the handle: rueda_handle_output. */
+RUEDA_API int rueda_scatter_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
+                                  const rueda_tensor* out, int root, const rueda_options* options,
+                                  rueda_handle** handle);
+/** Blocks. `handle` is written only where all went well, and must be released. It may be NULL where `out` is given. */
+RUEDA_API int rueda_scatter(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
+                            const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle);
+
+/** `out` on the root becomes what rueda_allreduce would make of the ranks' `in`, bit for bit. It is not looked at on
+ * other ranks, and may be NULL there. */
+RUEDA_API int rueda_reduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                                 const rueda_options* options, rueda_handle** handle);
+RUEDA_API int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                           const rueda_options* options);
+
 /** Returns when every rank has called it. */
 RUEDA_API int rueda_barrier(const rueda_options* options);
 
@@ -266,12 +300,13 @@ RUEDA_API int rueda_barrier(const rueda_options* options);
 RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
 /** Writes 1 if the operation has completed (well or not), else 0. Does not block. */
 RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
-/** The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter without an
- * output. Data and shape are valid until the handle is released. */
+/** The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter, a scatter, and
+ * on its root a gather, without an output. Data and shape are valid until the handle is released. */
 RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
 /** The same of a group's member `index`, from 0. */
 RUEDA_API int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output);
-/** Of a completed alltoall: how many rows came from each rank. Valid until the handle is released. */
+/** Of a completed alltoall, and on its root of a gather: how many rows came from each rank. Valid until the handle is
+ * released. */
 RUEDA_API int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);
 /** Gives the handle back. A pending operation goes on, and still owns its input and output. NULL is allowed. */
 RUEDA_API void rueda_handle_release(rueda_handle* handle);

@@ -174,7 +174,7 @@ inline ProcessSet add_process_set(std::initializer_list<std::int32_t> ranks) {
 /// Collective; what is pending in the set fails.
 inline void remove_process_set(ProcessSet set) { detail::check(rueda_process_set_remove(set.id)); }
 
-/// Of an allreduce or a reducescatter.
+/// Of an allreduce, a reducescatter or a reduce.
 struct AllreduceOptions {
     ReduceOp op = ReduceOp::average;
     double prescale = 1.0;
@@ -278,8 +278,8 @@ public:
         }
         return completed != 0;
     }
-    /// The result of a completed operation that makes its own: an allgather, an alltoall or a reducescatter without an
-    /// output. Valid while this handle lives.
+    /// The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter, a scatter,
+    /// and on its root a gather, without an output. Valid while this handle lives.
     [[nodiscard]] TensorView output() const { return output(0); }
     /// Of a group: the result of its member `index`, from 0.
     [[nodiscard]] TensorView output(std::size_t index) const {
@@ -289,7 +289,8 @@ public:
                 Shape(std::span(tensor.shape, static_cast<std::size_t>(tensor.ndim)))};
     }
 
-    /// Of a completed alltoall: how many rows came from each rank. Valid while this handle lives.
+    /// Of a completed alltoall, and on its root of a gather: how many rows came from each rank. Valid while this handle
+    /// lives.
     [[nodiscard]] std::span<const std::int64_t> received_splits() const {
         const std::int64_t* splits = nullptr;
         std::size_t count = 0;
@@ -550,6 +551,141 @@ inline void alltoall_into(const TensorName& name, const TensorView& in, const Te
 inline void alltoall_into(const TensorName& name, const TensorView& in, const TensorView& out,
                           const Options& options = {}) {
     detail::run_alltoall_into(name, in, out, nullptr, 0, options);
+}
+
+// Operations with a root, a rank of the job. Of all of them: where an output is asked for, or a handle has one, other
+// ranks than the root have none, but of a scatter all have.
+
+namespace detail {
+/// Null for no output.
+class OptionalTensor {
+public:
+    explicit OptionalTensor(const TensorView* view)
+        : tensor_(view != nullptr ? view->c_tensor() : rueda_tensor{}), given_(view != nullptr) {}
+    [[nodiscard]] const rueda_tensor* get() const noexcept { return given_ ? &tensor_ : nullptr; }
+
+private:
+    rueda_tensor tensor_;
+    bool given_;
+};
+using Gather = int (*)(const char*, const rueda_tensor*, const rueda_tensor*, int, const rueda_options*,
+                       rueda_handle**);
+inline Handle call_gather(Gather function, const TensorName& name, const TensorView& in, const TensorView* out,
+                          int root, const Options& options) {
+    const rueda_options c = c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    const OptionalTensor c_out(out);
+    rueda_handle* handle = nullptr;
+    check(function(name.c_name(), &c_in, c_out.get(), root, &c, &handle));
+    return Handle(handle);
+}
+using Scatter = int (*)(const char*, const rueda_tensor*, const std::int64_t*, std::size_t, const rueda_tensor*, int,
+                        const rueda_options*, rueda_handle**);
+inline Handle call_scatter(Scatter function, const TensorName& name, const TensorView& in,
+                           std::optional<std::span<const std::int64_t>> splits, const TensorView* out, int root,
+                           const Options& options) {
+    const rueda_options c = c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    const OptionalTensor c_out(out);
+    rueda_handle* handle = nullptr;
+    check(function(name.c_name(), &c_in, splits ? c_splits(*splits) : nullptr, splits ? splits->size() : 0, c_out.get(),
+                   root, &c, &handle));
+    return Handle(handle);
+}
+}  // namespace detail
+
+/// Starts gathering the ranks' rows on the root. The result is Handle::output() there, and what came from each rank
+/// Handle::received_splits(). See rueda_gather_async.
+[[nodiscard]] inline Handle gather_async(const TensorName& name, const TensorView& in, int root,
+                                         const Options& options = {}) {
+    return detail::call_gather(rueda_gather_async, name, in, nullptr, root, options);
+}
+/// Blocking; the result is output() of the handle that comes back, on the root.
+[[nodiscard]] inline Handle gather(const TensorName& name, const TensorView& in, int root,
+                                   const Options& options = {}) {
+    return detail::call_gather(rueda_gather, name, in, nullptr, root, options);
+}
+/// Starts a gather into `out`, which is looked at on the root only and has room for all rows there.
+[[nodiscard]] inline Handle gather_into_async(const TensorName& name, const TensorView& in, const TensorView& out,
+                                              int root, const Options& options = {}) {
+    return detail::call_gather(rueda_gather_async, name, in, &out, root, options);
+}
+/// Blocking.
+inline void gather_into(const TensorName& name, const TensorView& in, const TensorView& out, int root,
+                        const Options& options = {}) {
+    static_cast<void>(detail::call_gather(rueda_gather, name, in, &out, root, options));
+}
+
+/// Starts a scatter of the root's rows, splits[0] of them to rank 0, and so on. On other ranks `in` says dtype and
+/// shape of a row only, and `splits` is not looked at. The result is Handle::output(). See rueda_scatter_async.
+[[nodiscard]] inline Handle scatter_async(const TensorName& name, const TensorView& in,
+                                          std::span<const std::int64_t> splits, int root, const Options& options = {}) {
+    return detail::call_scatter(rueda_scatter_async, name, in, splits, nullptr, root, options);
+}
+/// The same number of rows for every rank.
+[[nodiscard]] inline Handle scatter_async(const TensorName& name, const TensorView& in, int root,
+                                          const Options& options = {}) {
+    return detail::call_scatter(rueda_scatter_async, name, in, std::nullopt, nullptr, root, options);
+}
+/// Blocking; the result is output() of the handle that comes back.
+[[nodiscard]] inline Handle scatter(const TensorName& name, const TensorView& in, std::span<const std::int64_t> splits,
+                                    int root, const Options& options = {}) {
+    return detail::call_scatter(rueda_scatter, name, in, splits, nullptr, root, options);
+}
+[[nodiscard]] inline Handle scatter(const TensorName& name, const TensorView& in, int root,
+                                    const Options& options = {}) {
+    return detail::call_scatter(rueda_scatter, name, in, std::nullopt, nullptr, root, options);
+}
+/// Starts a scatter into `out`, which has room for this rank's rows.
+[[nodiscard]] inline Handle scatter_into_async(const TensorName& name, const TensorView& in, const TensorView& out,
+                                               std::span<const std::int64_t> splits, int root,
+                                               const Options& options = {}) {
+    return detail::call_scatter(rueda_scatter_async, name, in, splits, &out, root, options);
+}
+/// The same number of rows for every rank.
+[[nodiscard]] inline Handle scatter_into_async(const TensorName& name, const TensorView& in, const TensorView& out,
+                                               int root, const Options& options = {}) {
+    return detail::call_scatter(rueda_scatter_async, name, in, std::nullopt, &out, root, options);
+}
+/// Blocking.
+inline void scatter_into(const TensorName& name, const TensorView& in, const TensorView& out,
+                         std::span<const std::int64_t> splits, int root, const Options& options = {}) {
+    static_cast<void>(detail::call_scatter(rueda_scatter, name, in, splits, &out, root, options));
+}
+inline void scatter_into(const TensorName& name, const TensorView& in, const TensorView& out, int root,
+                         const Options& options = {}) {
+    static_cast<void>(detail::call_scatter(rueda_scatter, name, in, std::nullopt, &out, root, options));
+}
+
+using ReduceOptions = AllreduceOptions;
+
+/// Starts a reduce of `in` into `out` (which may be `in`) of the root; it is not looked at on other ranks.
+/// See rueda_reduce_async.
+[[nodiscard]] inline Handle reduce_async(const TensorName& name, const TensorView& in, const TensorView& out, int root,
+                                         const ReduceOptions& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    const rueda_tensor c_out = out.c_tensor();
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_reduce_async(name.c_name(), &c_in, &c_out, root, &c, &handle));
+    return Handle(handle);
+}
+/// In place: `tensor` of the root becomes the result, on other ranks it is only read.
+[[nodiscard]] inline Handle reduce_async(const TensorName& name, const TensorView& tensor, int root,
+                                         const ReduceOptions& options = {}) {
+    return reduce_async(name, tensor, tensor, root, options);
+}
+/// Blocking.
+inline void reduce(const TensorName& name, const TensorView& in, const TensorView& out, int root,
+                   const ReduceOptions& options = {}) {
+    const rueda_options c = detail::c_options(name, options);
+    const rueda_tensor c_in = in.c_tensor();
+    const rueda_tensor c_out = out.c_tensor();
+    detail::check(rueda_reduce(name.c_name(), &c_in, &c_out, root, &c));
+}
+/// In place, blocking.
+inline void reduce(const TensorName& name, const TensorView& tensor, int root, const ReduceOptions& options = {}) {
+    reduce(name, tensor, tensor, root, options);
 }
 
 /// Returns when every rank has called it.

@@ -284,6 +284,12 @@ bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
     return static_cast<bool>(list);
 }
 
+/// What was read of `given`, as the C interface takes it. An empty list is no NULL: it is one of the wrong length.
+const std::int64_t* rows_of(PyObject* given, const std::vector<std::int64_t>& splits) {
+    static constexpr std::int64_t kNone = 0;
+    return given == Py_None ? nullptr : splits.empty() ? &kNone : splits.data();
+}
+
 /// (input, output or None, splits or None, name, result, process_set): `result` is called in both cases, for the
 /// received splits.
 template <bool blocking>
@@ -300,13 +306,78 @@ PyObject* alltoall(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     }
     rueda_handle* handle = nullptr;
     const rueda_tensor& input = operation->input.tensor();
-    // An empty list is no NULL: it is one of the wrong length.
-    const std::int64_t none = 0;
-    const std::int64_t* const rows = given[2] == Py_None ? nullptr : splits.empty() ? &none : splits.data();
+    const std::int64_t* const rows = rows_of(given[2], splits);
     const int status = given[1] == Py_None
                            ? rueda_alltoall_async(call.name, &input, rows, splits.size(), &call.options, &handle)
                            : rueda_alltoall_into_async(call.name, &input, &output_of(*operation, given[0], given[1]),
                                                        rows, splits.size(), &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
+/// Of an operation that may go without one.
+const rueda_tensor* output_or_null(const InFlight& operation, PyObject* input, PyObject* output) {
+    return output == Py_None ? nullptr : &output_of(operation, input, output);
+}
+
+/// (input, output or None, root_rank, name, result, process_set): `result` is called on every rank; the root's has
+/// received splits.
+template <bool blocking>
+PyObject* gather(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    if (!has_arguments("gather", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5])) {
+        return nullptr;
+    }
+    const long root = PyLong_AsLong(given[2]);
+    Operation operation = new_operation(given[3], given[4], /*makes_result=*/true);
+    if (PyErr_Occurred() != nullptr || !borrow(*operation, given[0], given[1])) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const int status =
+        rueda_gather_async(call.name, &operation->input.tensor(), output_or_null(*operation, given[0], given[1]),
+                           static_cast<int>(root), &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
+/// (input, output or None, splits or None, root_rank, name, result, process_set): without an output, `result` is
+/// called.
+template <bool blocking>
+PyObject* scatter(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    std::vector<std::int64_t> splits;
+    if (!has_arguments("scatter", count, 7) || !call.read_name(given[4]) || !call.read_set(given[6]) ||
+        (given[2] != Py_None && !read_splits(given[2], splits))) {
+        return nullptr;
+    }
+    const long root = PyLong_AsLong(given[3]);
+    Operation operation = new_operation(given[4], given[5], /*makes_result=*/given[1] == Py_None);
+    if (PyErr_Occurred() != nullptr || !borrow(*operation, given[0], given[1])) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const int status = rueda_scatter_async(call.name, &operation->input.tensor(), rows_of(given[2], splits),
+                                           splits.size(), output_or_null(*operation, given[0], given[1]),
+                                           static_cast<int>(root), &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
+/// (input, output or None, root_rank, name, op, prescale_factor, postscale_factor, result, process_set)
+template <bool blocking>
+PyObject* reduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    if (!has_arguments("reduce", count, 9) || !call.read_name(given[3]) || !call.read_set(given[8]) ||
+        !call.read_reduction(given + 4)) {
+        return nullptr;
+    }
+    const long root = PyLong_AsLong(given[2]);
+    Operation operation = new_operation(given[3], given[7], /*makes_result=*/false);
+    if (PyErr_Occurred() != nullptr || !borrow(*operation, given[0], given[1])) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const int status =
+        rueda_reduce_async(call.name, &operation->input.tensor(), output_or_null(*operation, given[0], given[1]),
+                           static_cast<int>(root), &call.options, &handle);
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
@@ -334,6 +405,12 @@ PyMethodDef* operation_functions() {
                                       entry("reducescatter_async", &reducescatter<false>),
                                       entry("alltoall", &alltoall<true>),
                                       entry("alltoall_async", &alltoall<false>),
+                                      entry("gather", &gather<true>),
+                                      entry("gather_async", &gather<false>),
+                                      entry("scatter", &scatter<true>),
+                                      entry("scatter_async", &scatter<false>),
+                                      entry("reduce", &reduce<true>),
+                                      entry("reduce_async", &reduce<false>),
                                       {nullptr, nullptr, 0, nullptr}};
     return functions;
 }

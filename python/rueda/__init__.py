@@ -62,6 +62,7 @@ from rueda._memory import empty
 from rueda._native import Handle, TensorSlot, TensorView
 from rueda._objects import allgather_object, broadcast_object, broadcast_parameters
 from rueda._process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from rueda._roots import gather, gather_async, reduce, reduce_async, scatter, scatter_async
 from rueda._sparse import sparse_allreduce, sparse_allreduce_async
 from rueda._tensors import adapt as _adapt
 from rueda.errors import (
@@ -132,6 +133,8 @@ __all__ = [
     "cross_rank",
     "cross_size",
     "empty",
+    "gather",
+    "gather_async",
     "global_process_set",
     "grouped_allgather",
     "grouped_allgather_async",
@@ -147,9 +150,13 @@ __all__ = [
     "local_rank",
     "local_size",
     "rank",
+    "reduce",
+    "reduce_async",
     "reducescatter",
     "reducescatter_async",
     "remove_process_set",
+    "scatter",
+    "scatter_async",
     "shutdown",
     "size",
     "sparse_allreduce",

@@ -150,3 +150,51 @@ def alltoall(
 def alltoall_async(
     input: Any, output: Any, splits: Sequence[int] | None, name: Name, result: Finish[T], process_set: int, /
 ) -> Handle[T]: ...
+def gather(input: Any, output: Any, root_rank: int, name: Name, result: Finish[T], process_set: int, /) -> T: ...
+def gather_async(
+    input: Any, output: Any, root_rank: int, name: Name, result: Finish[T], process_set: int, /
+) -> Handle[T]: ...
+def scatter(
+    input: Any,
+    output: Any,
+    splits: Sequence[int] | None,
+    root_rank: int,
+    name: Name,
+    result: Any,
+    process_set: int,
+    /,
+) -> Any: ...
+def scatter_async(
+    input: Any,
+    output: Any,
+    splits: Sequence[int] | None,
+    root_rank: int,
+    name: Name,
+    result: Any,
+    process_set: int,
+    /,
+) -> Handle[Any]: ...
+def reduce(
+    input: Any,
+    output: Any,
+    root_rank: int,
+    name: Name,
+    op: int,
+    pre: float,
+    post: float,
+    result: T,
+    process_set: int,
+    /,
+) -> T: ...
+def reduce_async(
+    input: Any,
+    output: Any,
+    root_rank: int,
+    name: Name,
+    op: int,
+    pre: float,
+    post: float,
+    result: T,
+    process_set: int,
+    /,
+) -> Handle[T]: ...

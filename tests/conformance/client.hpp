@@ -90,6 +90,13 @@ public:
                                                        const Reduce& reduce) = 0;
     virtual Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
                                                   const Tensor* out) = 0;
+    // `root`: a rank of this client. `out` null: on other ranks, or the output is the operation's.
+    virtual Result<PendingPointer> start_gather(const std::string& name, const Tensor& in, const Tensor* out,
+                                                int root) = 0;
+    virtual Result<PendingPointer> start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
+                                                 const Tensor* out, int root) = 0;
+    virtual Result<PendingPointer> start_reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
+                                                const Reduce& reduce) = 0;
     Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in) {
         return start_allgather(name, in, nullptr);
     }
@@ -106,6 +113,11 @@ public:
     virtual Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) = 0;
     virtual Result<PendingPointer> alltoall(const std::string& name, const Tensor& in, const Splits& splits,
                                             const Tensor* out) = 0;
+    virtual Result<PendingPointer> gather(const std::string& name, const Tensor& in, const Tensor* out, int root) = 0;
+    virtual Result<PendingPointer> scatter(const std::string& name, const Tensor& in, const Splits& splits,
+                                           const Tensor* out, int root) = 0;
+    virtual Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
+                          const Reduce& reduce) = 0;
     virtual Status barrier() = 0;
 
     virtual Result<void*> allocate(std::size_t bytes) = 0;

@@ -100,13 +100,15 @@ TEST_CASE("conformance in a process set of several hosts beside the world", "[th
 }
 
 /// Layouts that the whole suite leaves out, as it takes too long.
-TEST_CASE("groups on one host and several", "[threads][hosts][groups]") {
+TEST_CASE("groups and roots on one host and several", "[threads][hosts][groups]") {
     const Layout layout = GENERATE("a", "aa", "aaaa", "aaaaaaaaa", "ab", "aaab", "abcd");
     const RanksResult result = run_clients(
         static_cast<int>(layout.size()), tiny_config(),
         [&](RankContext& context, RuntimeClient& client) {
             context.phase("groups");
             run_scenarios(client, group_scenarios());
+            context.phase("roots");
+            run_scenarios(client, root_scenarios());
         },
         {.as = RanksAs::threads, .deadline = std::chrono::seconds(100)}, layout);
     INFO(layout << "\n" << result.text());

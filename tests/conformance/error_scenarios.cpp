@@ -67,6 +67,24 @@ Start exchanges(DType dtype, std::int64_t rows, std::int64_t row) {
     };
 }
 
+Start gathers_to(int root, std::vector<std::int64_t> shape = {4}) {
+    return [=](Client& client, const std::string& name, std::byte* memory) {
+        return client.start_gather(name, {memory, DType::float32, shape}, nullptr, root);
+    };
+}
+/// No rows, so that every number of ranks shares them.
+Start scatters_from(int root, DType dtype = DType::float32) {
+    return [=](Client& client, const std::string& name, std::byte* memory) {
+        return client.start_scatter(name, {memory, dtype, {0, 3}}, std::nullopt, nullptr, root);
+    };
+}
+Start reduces_to(int root, std::vector<std::int64_t> shape = {4}, Reduce reduce = {}) {
+    return [=](Client& client, const std::string& name, std::byte* memory) {
+        const Tensor tensor{memory, DType::float32, shape};
+        return client.start_reduce(name, tensor, tensor, root, reduce);
+    };
+}
+
 std::vector<Disagreement> disagreements() {
     const Start usual = reduces(DType::float32, {4});
     return {
@@ -88,6 +106,16 @@ std::vector<Disagreement> disagreements() {
         {"the dtype", "float32", "float16", exchanges(DType::float32, 50, 3), exchanges(DType::float16, 4, 3)},
         {"the operation", "alltoall", "allgather", exchanges(DType::float32, 4, 3), gathers({4, 3})},
         {"the root rank", "0", "1", broadcasts_from(0), broadcasts_from(1)},
+        {"the root rank", "0", "1", gathers_to(0), gathers_to(1)},
+        {"the root rank", "1", "0", scatters_from(1), scatters_from(0)},
+        {"the root rank", "0", "1", reduces_to(0), reduces_to(1)},
+        {"the operation", "gather", "allgather", gathers_to(0), gathers({4})},
+        {"the operation", "alltoall", "scatter", exchanges(DType::float32, 4, 3), scatters_from(0)},
+        {"the operation", "allreduce", "reduce", usual, reduces_to(0)},
+        {"the dtype", "float32", "int8", scatters_from(0), scatters_from(0, DType::int8)},
+        {"the shape", "[any, 3]", "[any, 2]", gathers_to(0, {4, 3}), gathers_to(0, {4, 2})},
+        {"the shape", "[4]", "[5]", reduces_to(0), reduces_to(0, {5})},
+        {"the reduce operation", "sum", "min", reduces_to(0), reduces_to(0, {4}, {ReduceOp::min})},
         {"the prescale factor", "1", "0.5", usual, reduces(DType::float32, {4}, {ReduceOp::sum, 0.5})},
         {"the postscale factor", "1", "0.25", usual, reduces(DType::float32, {4}, {ReduceOp::sum, 1, 0.25})},
     };

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <exception>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "rueda/rueda.hpp"
@@ -31,11 +33,64 @@ void run_in_a_set() {
     rueda::barrier();
 }
 
+void expect(bool holds, const char* what) {
+    if (!holds) {
+        throw std::runtime_error(std::string(what) + ": " + rueda_last_error());
+    }
+}
+
+/// What the C interface has, and the C++ one does not let its callers do: no handle, no output.
+void use_c_interface() {
+    const int rank = rueda::rank();
+    const int size = rueda::size();
+    const std::int64_t one = 1;
+    std::int32_t mine = rank;
+    std::vector<std::int32_t> all(static_cast<std::size_t>(size), -1);
+    const std::int64_t of_all = size;
+    const rueda_tensor in{&mine, &one, 1, RUEDA_INT32};
+    const rueda_tensor out{all.data(), &of_all, 1, RUEDA_INT32};
+    rueda_options sum = RUEDA_OPTIONS_INIT;
+    sum.reduce_op = RUEDA_SUM;
+    const int root = size - 1;
+
+    expect(rueda_gather("c.gather", &in, rank == root ? &out : nullptr, root, nullptr, nullptr) == RUEDA_OK, "gather");
+    for (int other = 0; other < size && rank == root; ++other) {
+        expect(all[static_cast<std::size_t>(other)] == other, "gathered");
+    }
+    expect(rueda_gather("c.none", &in, nullptr, rank, nullptr, nullptr) == RUEDA_INVALID_ARGUMENT, "no place");
+    expect(rueda_scatter("c.none", &in, nullptr, 0, nullptr, rank, nullptr, nullptr) == RUEDA_INVALID_ARGUMENT, "none");
+    expect(rueda_reduce("c.none", &in, nullptr, rank, nullptr) == RUEDA_INVALID_ARGUMENT, "no output");
+
+    const rueda_tensor shape_only{nullptr, &of_all, 1, RUEDA_INT32};
+    rueda_tensor part{&mine, &one, 1, RUEDA_INT32};
+    expect(rueda_scatter("c.scatter", rank == root ? &out : &shape_only, nullptr, 0, &part, root, nullptr, nullptr) ==
+                   RUEDA_OK &&
+               mine == rank,
+           "scatter");
+    rueda_handle* handle = nullptr;
+    expect(rueda_scatter("c.scatter", rank == root ? &out : &shape_only, nullptr, 0, nullptr, root, nullptr, &handle) ==
+               RUEDA_OK,
+           "scatter with a handle");
+    rueda_tensor got{};
+    expect(rueda_handle_output(handle, &got) == RUEDA_OK && got.shape[0] == 1 &&
+               *static_cast<const std::int32_t*>(got.data) == rank,
+           "scattered");
+    expect(rueda_handle_output_of(handle, 1, &got) == RUEDA_INVALID_ARGUMENT, "an output that is not there");
+    rueda_handle_release(handle);
+
+    expect(rueda_reduce("c.reduce", &in, rank == root ? &part : nullptr, root, &sum) == RUEDA_OK, "reduce");
+    expect(mine == (rank == root ? size * (size - 1) / 2 : rank), "reduced");
+
+    expect(rueda_grouped_reducescatter("c.group", 1, &out, nullptr, &sum) == RUEDA_INVALID_ARGUMENT, "no outputs");
+    expect(rueda_grouped_reducescatter("c.group", 1, &out, &part, &sum) == RUEDA_OK, "grouped reducescatter");
+}
+
 }  // namespace
 
 int main() {
     try {
         rueda::init();
+        use_c_interface();
         rueda::tests::PublicClient client;
         rueda::tests::run_scenarios(client, rueda::tests::all_scenarios());
         rueda::shutdown();

@@ -163,6 +163,62 @@ Status PublicClient::reducescatter(const std::string& name, const Tensor& in, co
     return status_of([&] { rueda::reducescatter(name, view_of(in), view_of(out), options_of(reduce)); });
 }
 
+Result<PendingPointer> PublicClient::start_gather(const std::string& name, const Tensor& in, const Tensor* out,
+                                                  int root) {
+    return started([&] {
+        return out != nullptr ? gather_into_async(name, view_of(in), view_of(*out), root, options())
+                              : gather_async(name, view_of(in), root, options());
+    });
+}
+
+Result<PendingPointer> PublicClient::gather(const std::string& name, const Tensor& in, const Tensor* out, int root) {
+    return started([&] {
+        if (out == nullptr) {
+            return rueda::gather(name, view_of(in), root, options());
+        }
+        gather_into(name, view_of(in), view_of(*out), root, options());
+        return Handle();
+    });
+}
+
+Result<PendingPointer> PublicClient::start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
+                                                   const Tensor* out, int root) {
+    return started([&] {
+        if (out != nullptr) {
+            return splits.has_value() ? scatter_into_async(name, view_of(in), view_of(*out), *splits, root, options())
+                                      : scatter_into_async(name, view_of(in), view_of(*out), root, options());
+        }
+        return splits.has_value() ? scatter_async(name, view_of(in), *splits, root, options())
+                                  : scatter_async(name, view_of(in), root, options());
+    });
+}
+
+Result<PendingPointer> PublicClient::scatter(const std::string& name, const Tensor& in, const Splits& splits,
+                                             const Tensor* out, int root) {
+    return started([&] {
+        if (out == nullptr) {
+            return splits.has_value() ? rueda::scatter(name, view_of(in), *splits, root, options())
+                                      : rueda::scatter(name, view_of(in), root, options());
+        }
+        if (splits.has_value()) {
+            scatter_into(name, view_of(in), view_of(*out), *splits, root, options());
+        } else {
+            scatter_into(name, view_of(in), view_of(*out), root, options());
+        }
+        return Handle();
+    });
+}
+
+Result<PendingPointer> PublicClient::start_reduce(const std::string& name, const Tensor& in, const Tensor& out,
+                                                  int root, const Reduce& reduce) {
+    return started([&] { return reduce_async(name, view_of(in), view_of(out), root, options_of(reduce)); });
+}
+
+Status PublicClient::reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
+                            const Reduce& reduce) {
+    return status_of([&] { rueda::reduce(name, view_of(in), view_of(out), root, options_of(reduce)); });
+}
+
 Status PublicClient::barrier() {
     return status_of([&] { rueda::barrier(options()); });
 }

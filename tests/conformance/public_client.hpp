@@ -38,6 +38,17 @@ public:
     Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) override;
     Result<PendingPointer> alltoall(const std::string& name, const Tensor& in, const Splits& splits,
                                     const Tensor* out) override;
+    Result<PendingPointer> start_gather(const std::string& name, const Tensor& in, const Tensor* out,
+                                        int root) override;
+    Result<PendingPointer> start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
+                                         const Tensor* out, int root) override;
+    Result<PendingPointer> start_reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
+                                        const Reduce& reduce) override;
+    Result<PendingPointer> gather(const std::string& name, const Tensor& in, const Tensor* out, int root) override;
+    Result<PendingPointer> scatter(const std::string& name, const Tensor& in, const Splits& splits, const Tensor* out,
+                                   int root) override;
+    Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
+                  const Reduce& reduce) override;
     Status barrier() override;
     Result<void*> allocate(std::size_t bytes) override;
     Status deallocate(void* memory) override;

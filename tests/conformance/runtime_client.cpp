@@ -106,10 +106,41 @@ int RuntimeClient::local_size() const {
 
 /// `root` is a rank of the set, as in the scenarios.
 Status RuntimeClient::make_broadcast(const rueda_tensor& tensor, int root, Request& request) const {
-    const std::vector<int>& ranks = set_->identity().ranks;
+    return core::make_broadcast(tensor, tensor, job_rank_of(root), set_->identity().ranks, rank(), default_options(),
+                                request);
+}
+
+int RuntimeClient::job_rank_of(int root) const {
     const bool known = root >= 0 && root < size();
-    return core::make_broadcast(tensor, tensor, known ? ranks[static_cast<std::size_t>(root)] : root, ranks, rank(),
-                                default_options(), request);
+    return known ? set_->identity().ranks[static_cast<std::size_t>(root)] : root;
+}
+
+Result<Request> RuntimeClient::gather_request(const Tensor& in, const Tensor* out, int root) const {
+    const rueda_tensor output = out != nullptr ? c_tensor(*out) : rueda_tensor{};
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_gather(c_tensor(in), out != nullptr ? &output : nullptr, job_rank_of(root),
+                                             set_->identity().ranks, rank(), default_options(), request));
+    return request;
+}
+
+Result<Request> RuntimeClient::scatter_request(const Tensor& in, const Splits& splits, const Tensor* out,
+                                               int root) const {
+    const rueda_tensor output = out != nullptr ? c_tensor(*out) : rueda_tensor{};
+    const std::int64_t* const given = splits.has_value() ? splits->data() : nullptr;
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_scatter(c_tensor(in), given, splits.has_value() ? splits->size() : 0,
+                                              out != nullptr ? &output : nullptr, job_rank_of(root),
+                                              set_->identity().ranks, rank(), default_options(), request));
+    return request;
+}
+
+Result<Request> RuntimeClient::reduce_request(const Tensor& in, const Tensor& out, int root,
+                                              const Reduce& reduce) const {
+    const rueda_tensor output = c_tensor(out);
+    Request request;
+    RUEDA_RETURN_IF_FAILED(core::make_reduce(c_tensor(in), rank() == root ? &output : nullptr, job_rank_of(root),
+                                             set_->identity().ranks, rank(), c_options(reduce), request));
+    return request;
 }
 
 Result<PendingPointer> RuntimeClient::start(const std::string& name, const Request& request) {
@@ -240,6 +271,43 @@ Status RuntimeClient::reducescatter(const std::string& name, const Tensor& in, c
     RUEDA_RETURN_IF_FAILED(core::make_reducescatter(c_tensor(in), &output, rank(), size(), c_options(reduce), request));
     Completion completion;
     return runtime_->run(*set_, name, request, completion);
+}
+
+Result<PendingPointer> RuntimeClient::start_gather(const std::string& name, const Tensor& in, const Tensor* out,
+                                                   int root) {
+    const Result<Request> request = gather_request(in, out, root);
+    return request.is_ok() ? start(name, request.value()) : request.status();
+}
+
+Result<PendingPointer> RuntimeClient::gather(const std::string& name, const Tensor& in, const Tensor* out, int root) {
+    const Result<Request> request = gather_request(in, out, root);
+    return request.is_ok() ? run(name, request.value()) : request.status();
+}
+
+Result<PendingPointer> RuntimeClient::start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
+                                                    const Tensor* out, int root) {
+    const Result<Request> request = scatter_request(in, splits, out, root);
+    return request.is_ok() ? start(name, request.value()) : request.status();
+}
+
+Result<PendingPointer> RuntimeClient::scatter(const std::string& name, const Tensor& in, const Splits& splits,
+                                              const Tensor* out, int root) {
+    const Result<Request> request = scatter_request(in, splits, out, root);
+    return request.is_ok() ? run(name, request.value()) : request.status();
+}
+
+Result<PendingPointer> RuntimeClient::start_reduce(const std::string& name, const Tensor& in, const Tensor& out,
+                                                   int root, const Reduce& reduce) {
+    const Result<Request> request = reduce_request(in, out, root, reduce);
+    return request.is_ok() ? start(name, request.value()) : request.status();
+}
+
+Status RuntimeClient::reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
+                             const Reduce& reduce) {
+    const Result<Request> request = reduce_request(in, out, root, reduce);
+    RUEDA_RETURN_IF_FAILED(request.status());
+    Completion completion;
+    return runtime_->run(*set_, name, request.value(), completion);
 }
 
 Status RuntimeClient::barrier() {

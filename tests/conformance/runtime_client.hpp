@@ -48,6 +48,17 @@ public:
     Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) override;
     Result<PendingPointer> alltoall(const std::string& name, const Tensor& in, const Splits& splits,
                                     const Tensor* out) override;
+    Result<PendingPointer> start_gather(const std::string& name, const Tensor& in, const Tensor* out,
+                                        int root) override;
+    Result<PendingPointer> start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
+                                         const Tensor* out, int root) override;
+    Result<PendingPointer> start_reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
+                                        const Reduce& reduce) override;
+    Result<PendingPointer> gather(const std::string& name, const Tensor& in, const Tensor* out, int root) override;
+    Result<PendingPointer> scatter(const std::string& name, const Tensor& in, const Splits& splits, const Tensor* out,
+                                   int root) override;
+    Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
+                  const Reduce& reduce) override;
     Status barrier() override;
     Result<void*> allocate(std::size_t bytes) override;
     Status deallocate(void* memory) override;
@@ -59,6 +70,10 @@ public:
 private:
     RuntimeClient(std::shared_ptr<core::Runtime> runtime, std::shared_ptr<core::ProcessSet> set)
         : runtime_(std::move(runtime)), set_(std::move(set)) {}
+    [[nodiscard]] int job_rank_of(int root) const;
+    Result<core::Request> gather_request(const Tensor& in, const Tensor* out, int root) const;
+    Result<core::Request> scatter_request(const Tensor& in, const Splits& splits, const Tensor* out, int root) const;
+    Result<core::Request> reduce_request(const Tensor& in, const Tensor& out, int root, const Reduce& reduce) const;
     Status make_broadcast(const rueda_tensor& tensor, int root, core::Request& request) const;
     template <class Make>
     Result<PendingPointer> start_members(const std::string& name, const std::vector<Tensor>& tensors, Make&& make);

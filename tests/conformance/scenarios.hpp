@@ -28,6 +28,7 @@ struct Scenario {
 [[nodiscard]] std::span<const Scenario> naming_scenarios();
 [[nodiscard]] std::span<const Scenario> error_scenarios();
 [[nodiscard]] std::span<const Scenario> group_scenarios();
+[[nodiscard]] std::span<const Scenario> root_scenarios();
 
 /// Of all of these.
 [[nodiscard]] std::vector<Scenario> all_scenarios();

@@ -75,6 +75,17 @@ class BetweenRanks(unittest.TestCase):
             rueda.allreduce_(np.ones(3, ["float32", "float64"][rueda.rank()]), "dtypes")
         self.assertTrue(works())
 
+    def test_rooted_operations(self):
+        me = rueda.rank()
+        for call in (rueda.gather, rueda.reduce, lambda tensor, root, name: rueda.scatter(tensor, None, root, name)):
+            with self.assertRaisesRegex(
+                rueda.Mismatch, "tensor 'rooted': the ranks disagree about the root rank: rank 0: 0; rank 1: 1"
+            ):
+                call(np.ones(2), me, "rooted")
+        with self.assertRaisesRegex(rueda.Mismatch, "about the operation: rank 0: gather; rank 1: allgather"):
+            rueda.gather(np.ones(2), 0, "rooted") if me == 0 else rueda.allgather(np.ones(2), "rooted")
+        self.assertTrue(works())
+
     def test_numbers_of_members(self):
         for grouped in (rueda.grouped_allreduce, rueda.grouped_allgather, rueda.grouped_reducescatter):
             with self.assertRaisesRegex(

@@ -210,6 +210,75 @@ class OtherGroups(unittest.TestCase):
         np.testing.assert_array_equal(scaled, [3 * rueda.size()])
 
 
+class WithARoot(unittest.TestCase):
+    def test_gather(self):
+        def rows(rank):
+            return values(rank, (rank % 3, 2), "float32")
+
+        right = np.concatenate([rows(r) for r in ranks()])
+        mine = rows(rueda.rank())
+        for root in ranks():
+            is_root = rueda.rank() == root
+            out = np.empty_like(right)
+            for result in (
+                rueda.gather(mine, root, "gather"),
+                rueda.gather_async(mine, root_rank=root).result(),
+                rueda.gather(mine, root, "gather", out=out),
+            ):
+                if is_root:
+                    np.testing.assert_array_equal(result, right)
+                else:
+                    self.assertIsNone(result)
+            self.assertEqual(result is out, is_root)
+
+    def test_scatter(self):
+        counts = [r % 3 + 1 for r in ranks()]
+        whole = values(5, (sum(counts), 4), "int64")
+        mine = np.split(whole, np.cumsum(counts)[:-1])[rueda.rank()]
+        for root in ranks():
+            given = whole if rueda.rank() == root else np.empty((0, 4), np.int64)
+            splits = counts if rueda.rank() == root else None
+            np.testing.assert_array_equal(rueda.scatter(given, splits, root, "scatter"), mine)
+            np.testing.assert_array_equal(rueda.scatter_async(given, splits, root).result(), mine)
+            out = np.empty_like(mine)
+            self.assertIs(rueda.scatter(given, splits, root, "scatter", out=out), out)
+            np.testing.assert_array_equal(out, mine)
+
+    def test_scatter_of_even_parts(self):
+        whole = np.arange(2.0 * rueda.size())
+        np.testing.assert_array_equal(
+            rueda.scatter(whole, name="even parts"), np.split(whole, rueda.size())[rueda.rank()]
+        )
+
+    def test_reduce(self):
+        for root in ranks():
+            for op, expected in REDUCTIONS.items():
+                mine = values(rueda.rank(), (4, 5), "float64")
+                right = expected([values(r, (4, 5), "float64") for r in ranks()], axis=0)
+                out = np.zeros((4, 5))
+                for result in (
+                    rueda.reduce(mine, root, f"reduce.{op.name}", op),
+                    rueda.reduce_async(mine, root, op=op).result(),
+                    rueda.reduce(mine, root, f"reduce.{op.name}", op, out=out),
+                    rueda.reduce(mine, root, f"reduce.{op.name}", op, out=mine),
+                ):
+                    if rueda.rank() == root:
+                        np.testing.assert_array_equal(result, right)
+                    else:
+                        self.assertIsNone(result)
+                if rueda.rank() != root:
+                    np.testing.assert_array_equal(out, 0)
+                    np.testing.assert_array_equal(mine, values(rueda.rank(), (4, 5), "float64"))
+        average = rueda.reduce(np.full(3, float(rueda.rank())), 0, prescale_factor=2, postscale_factor=3)
+        if rueda.rank() == 0:
+            np.testing.assert_array_equal(average, np.full(3, 6 * np.mean(ranks())))
+
+    def test_roots_that_are_none(self):
+        for call in (rueda.gather, rueda.reduce, lambda tensor, root: rueda.scatter(tensor, None, root)):
+            with self.assertRaisesRegex(rueda.InvalidArgument, "the root rank is 99; expected 0 to"):
+                call(np.ones(3), 99)
+
+
 def sparse(rank: int, dims: int) -> tuple[np.ndarray, np.ndarray]:
     """Some places of a tensor of shape (11, 4, 2) that a rank has, some of them twice, and what is there."""
     random = np.random.default_rng(100 + rank)

@@ -69,6 +69,19 @@ class Sets(unittest.TestCase):
         begin, end = np.cumsum([0, *splits])[self.set.rank() : self.set.rank() + 2]
         np.testing.assert_array_equal(received, np.concatenate([rows[begin:end] for rows in self.inputs]))
         self.assertEqual(list(counts), [end - begin] * len(self.ranks))
+        root = self.ranks[-1]
+        is_root = rueda.rank() == root
+        gathered = rueda.gather(self.mine, root, **keywords)
+        reduced = rueda.reduce(self.mine, root, op=rueda.Sum, **keywords)
+        if is_root:
+            np.testing.assert_array_equal(gathered, np.concatenate(self.inputs))
+            np.testing.assert_array_equal(reduced, total)
+        else:
+            self.assertEqual((gathered, reduced), (None, None))
+        scattered = rueda.scatter(self.mine, splits if is_root else None, root, **keywords)
+        np.testing.assert_array_equal(scattered, self.inputs[-1][begin:end])
+        with self.assertRaisesRegex(rueda.InvalidArgument, "the root rank is 0, which is not in process set"):
+            rueda.gather(self.mine, 0, **keywords)
         rueda.barrier(**keywords)
         self.assertEqual(rueda.allgather_object(rueda.rank(), **keywords), self.ranks)
         self.assertEqual(rueda.broadcast_object([rueda.rank()], self.ranks[0], **keywords), [self.ranks[0]])

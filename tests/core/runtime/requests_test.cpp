@@ -39,6 +39,8 @@ Status refusal_of_bool(std::int32_t op, double prescale, double postscale) {
     Request rows;
     const Status scattered = make_reducescatter(tensor, nullptr, 0, 2, options, rows);
     CHECK(scattered.message() == made.message());
+    Request to_root;
+    CHECK(make_reduce(tensor, nullptr, 1, std::array{0, 1}, 0, options, to_root).message() == made.message());
     return made;
 }
 

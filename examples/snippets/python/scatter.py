@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+import numpy as np
+import rueda
+
+rueda.init()
+rank, size = rueda.rank(), rueda.size()
+
+# Rank 0 has the samples: one for itself, two for every other rank. The others say what a row is.
+splits = [1] + [2] * (size - 1)
+samples = np.arange(sum(splits) * 3.0).reshape(-1, 3) if rank == 0 else np.empty((0, 3))
+mine = rueda.scatter(samples, splits if rank == 0 else None, root_rank=0, name="samples")
+assert mine.shape == (splits[rank], 3)
+assert mine[0, 0] == 3 * sum(splits[:rank])
