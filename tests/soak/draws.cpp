@@ -32,8 +32,8 @@ Kind draw_kind(std::mt19937& random) {
 }  // namespace
 
 Draw draw_operation(std::mt19937& random, std::size_t sets) {
-    static constexpr std::array kDTypes = {DType::uint8, DType::int8,    DType::int32,
-                                           DType::int64, DType::float32, DType::float64};
+    static constexpr std::array kDTypes = {DType::uint8,  DType::int8,  DType::int16,  DType::uint16,  DType::int32,
+                                           DType::uint32, DType::int64, DType::uint64, DType::float32, DType::float64};
     static constexpr std::array kOps = {ReduceOp::sum, ReduceOp::sum, ReduceOp::min, ReduceOp::max};
     Draw draw;
     draw.kind = draw_kind(random);

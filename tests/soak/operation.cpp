@@ -21,6 +21,14 @@ void with_type(DType dtype, Use&& use) {
             return use(std::uint8_t{});
         case DType::int8:
             return use(std::int8_t{});
+        case DType::int16:
+            return use(std::int16_t{});
+        case DType::uint16:
+            return use(std::uint16_t{});
+        case DType::uint32:
+            return use(std::uint32_t{});
+        case DType::uint64:
+            return use(std::uint64_t{});
         case DType::int32:
             return use(std::int32_t{});
         case DType::int64:
