@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: 2026 The Rueda authors */
+/*
+ * The functions of the C interface as programs have been compiled with them. Compiling this is the test: where the
+ * header says something else, the compiler reports "conflicting types". A function that is new gets its line here; one
+ * that is here stays as it is: give the changed one another name.
+ */
+#include "rueda/rueda.h"
+
+const char* rueda_last_error(void);
+const char* rueda_version(void);
+int rueda_init(void);
+int rueda_shutdown(void);
+int rueda_initialized(void);
+int rueda_rank(int* value);
+int rueda_size(int* value);
+int rueda_local_rank(int* value);
+int rueda_local_size(int* value);
+int rueda_cross_rank(int* value);
+int rueda_cross_size(int* value);
+int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_set);
+int rueda_process_set_remove(int32_t process_set);
+int rueda_process_set_rank(int32_t process_set, int* value);
+int rueda_process_set_size(int32_t process_set, int* value);
+int rueda_process_set_included(int32_t process_set, int* value);
+int rueda_process_set_ranks(int32_t process_set, int32_t* ranks, size_t capacity, size_t* count);
+int rueda_process_set_ids(int32_t* ids, size_t capacity, size_t* count);
+int rueda_slot_create(const char* name, rueda_slot** slot);
+int rueda_slot_create_in(const char* name, int32_t process_set, rueda_slot** slot);
+void rueda_slot_destroy(rueda_slot* slot);
+int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                          const rueda_options* options, rueda_handle** handle);
+int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, const rueda_options* options);
+int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
+                                  const rueda_options* options, rueda_handle** handle);
+int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
+                            const rueda_options* options);
+int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                          const rueda_options* options, rueda_handle** handle);
+int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                    const rueda_options* options);
+int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_options* options,
+                          rueda_handle** handle);
+int rueda_allgather(const char* name, const rueda_tensor* in, const rueda_options* options, rueda_handle** handle);
+int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                               const rueda_options* options, rueda_handle** handle);
+int rueda_allgather_into(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                         const rueda_options* options);
+int rueda_reducescatter_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                              const rueda_options* options, rueda_handle** handle);
+int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_tensor* out,
+                        const rueda_options* options);
+int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
+                         const rueda_options* options, rueda_handle** handle);
+int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
+                   const rueda_options* options, rueda_handle** handle);
+int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, const int64_t* splits,
+                              size_t split_count, const rueda_options* options, rueda_handle** handle);
+int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_tensor* out, const int64_t* splits,
+                        size_t split_count, const rueda_options* options);
+int rueda_barrier(const rueda_options* options);
+int rueda_wait(rueda_handle* handle, double timeout_seconds);
+int rueda_poll(rueda_handle* handle, int* completed);
+int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
+int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);
+void rueda_handle_release(rueda_handle* handle);
+int rueda_allocate(size_t bytes, void** memory);
+int rueda_deallocate(void* memory);
+int rueda_busy_begin(const char* what);
+int rueda_busy_end(void);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-FileCopyrightText: 2026 The Rueda authors */
+/*
+ * Sizes, offsets and numbers that are compiled into programs (README.md of this folder). As C, as those programs may
+ * be; as a program, for the defaults of the options, which are no constants.
+ */
+#include <assert.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "rueda/rueda.h"
+
+#define MEMBER(type, member, offset, size)                                              \
+    static_assert(offsetof(type, member) == (offset), #type "::" #member " has moved"); \
+    static_assert(sizeof(((type*)NULL)->member) == (size), #type "::" #member " has another size")
+#define NUMBER(name, value) static_assert((name) == (value), #name " has another number")
+
+/* Of 64 bits, as the library is. */
+static_assert(sizeof(void*) == 8, "Rueda has been built for 64 bits only");
+
+/* Closed: an array of them is passed to groups, so that nothing can be added. */
+static_assert(sizeof(rueda_tensor) == 24, "rueda_tensor has another size");
+MEMBER(rueda_tensor, data, 0, 8);
+MEMBER(rueda_tensor, shape, 8, 8);
+MEMBER(rueda_tensor, ndim, 16, 4);
+MEMBER(rueda_tensor, dtype, 20, 4);
+
+/* Open: struct_size says what the caller has. What is new comes at the end. */
+static_assert(sizeof(rueda_options) >= 40, "rueda_options has become smaller");
+MEMBER(rueda_options, struct_size, 0, 8);
+MEMBER(rueda_options, prescale, 8, 8);
+MEMBER(rueda_options, postscale, 16, 8);
+MEMBER(rueda_options, slot, 24, 8);
+MEMBER(rueda_options, reduce_op, 32, 4);
+MEMBER(rueda_options, process_set, 36, 4);
+
+NUMBER(RUEDA_MAX_NAME, 511);
+NUMBER(RUEDA_MAX_DIMENSIONS, 16);
+
+NUMBER(RUEDA_OK, 0);
+NUMBER(RUEDA_INVALID_ARGUMENT, 1);
+NUMBER(RUEDA_DUPLICATE_NAME, 2);
+NUMBER(RUEDA_NOT_INITIALIZED, 3);
+NUMBER(RUEDA_MISMATCH, 4);
+NUMBER(RUEDA_ABORTED, 5);
+NUMBER(RUEDA_TIMEOUT, 6);
+NUMBER(RUEDA_RESOURCE_EXHAUSTED, 7);
+NUMBER(RUEDA_UNSUPPORTED, 8);
+NUMBER(RUEDA_INTERNAL, 9);
+
+NUMBER(RUEDA_UINT8, 0);
+NUMBER(RUEDA_INT8, 1);
+NUMBER(RUEDA_INT32, 2);
+NUMBER(RUEDA_INT64, 3);
+NUMBER(RUEDA_FLOAT16, 4);
+NUMBER(RUEDA_BFLOAT16, 5);
+NUMBER(RUEDA_FLOAT32, 6);
+NUMBER(RUEDA_FLOAT64, 7);
+NUMBER(RUEDA_BOOL, 8);
+NUMBER(RUEDA_INT16, 9);
+NUMBER(RUEDA_UINT16, 10);
+NUMBER(RUEDA_UINT32, 11);
+NUMBER(RUEDA_UINT64, 12);
+
+NUMBER(RUEDA_AVERAGE, 0);
+NUMBER(RUEDA_SUM, 1);
+NUMBER(RUEDA_ADASUM, 2);
+NUMBER(RUEDA_MIN, 3);
+NUMBER(RUEDA_MAX, 4);
+NUMBER(RUEDA_PRODUCT, 5);
+
+static int fail(const char* what) {
+    fprintf(stderr, "%s: programs that begin with RUEDA_OPTIONS_INIT rely on it\n", what);
+    return 1;
+}
+
+int main(void) {
+    const rueda_options options = RUEDA_OPTIONS_INIT;
+    if (options.struct_size != sizeof(rueda_options)) {
+        return fail("struct_size is not the size");
+    }
+    if (options.prescale != 1.0 || options.postscale != 1.0) {
+        return fail("a factor is not 1");
+    }
+    if (options.slot != NULL || options.process_set != 0) {
+        return fail("the operation is not one of the world by its name");
+    }
+    return options.reduce_op == RUEDA_AVERAGE ? 0 : fail("the reduction is not the average");
+}

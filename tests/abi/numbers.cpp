@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// The enumerators of C++ have the numbers of those of C, which layout.c holds fast. Compiling this is the test.
+#include "rueda/error.hpp"
+#include "rueda/rueda.h"
+#include "rueda/types.hpp"
+
+namespace {
+
+constexpr bool same(int c, auto cpp) { return c == static_cast<int>(cpp); }
+
+static_assert(same(RUEDA_OK, rueda::ErrorCode::ok));
+static_assert(same(RUEDA_INVALID_ARGUMENT, rueda::ErrorCode::invalid_argument));
+static_assert(same(RUEDA_DUPLICATE_NAME, rueda::ErrorCode::duplicate_name));
+static_assert(same(RUEDA_NOT_INITIALIZED, rueda::ErrorCode::not_initialized));
+static_assert(same(RUEDA_MISMATCH, rueda::ErrorCode::mismatch));
+static_assert(same(RUEDA_ABORTED, rueda::ErrorCode::aborted));
+static_assert(same(RUEDA_TIMEOUT, rueda::ErrorCode::timeout));
+static_assert(same(RUEDA_RESOURCE_EXHAUSTED, rueda::ErrorCode::resource_exhausted));
+static_assert(same(RUEDA_UNSUPPORTED, rueda::ErrorCode::unsupported));
+static_assert(same(RUEDA_INTERNAL, rueda::ErrorCode::internal));
+
+static_assert(same(RUEDA_UINT8, rueda::DType::uint8));
+static_assert(same(RUEDA_INT8, rueda::DType::int8));
+static_assert(same(RUEDA_INT32, rueda::DType::int32));
+static_assert(same(RUEDA_INT64, rueda::DType::int64));
+static_assert(same(RUEDA_FLOAT16, rueda::DType::float16));
+static_assert(same(RUEDA_BFLOAT16, rueda::DType::bfloat16));
+static_assert(same(RUEDA_FLOAT32, rueda::DType::float32));
+static_assert(same(RUEDA_FLOAT64, rueda::DType::float64));
+static_assert(same(RUEDA_BOOL, rueda::DType::boolean));
+static_assert(same(RUEDA_INT16, rueda::DType::int16));
+static_assert(same(RUEDA_UINT16, rueda::DType::uint16));
+static_assert(same(RUEDA_UINT32, rueda::DType::uint32));
+static_assert(same(RUEDA_UINT64, rueda::DType::uint64));
+static_assert(same(RUEDA_UINT64 + 1, rueda::kDTypeCount));
+
+static_assert(same(RUEDA_AVERAGE, rueda::ReduceOp::average));
+static_assert(same(RUEDA_SUM, rueda::ReduceOp::sum));
+static_assert(same(RUEDA_ADASUM, rueda::ReduceOp::adasum));
+static_assert(same(RUEDA_MIN, rueda::ReduceOp::min));
+static_assert(same(RUEDA_MAX, rueda::ReduceOp::max));
+static_assert(same(RUEDA_PRODUCT, rueda::ReduceOp::product));
+
+}  // namespace
