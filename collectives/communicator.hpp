@@ -18,6 +18,7 @@ struct Location {
     std::byte* output = nullptr;         ///< likewise
     const std::byte* payload = nullptr;  ///< the whole input, where it travelled with the announcement
     std::int64_t first_dimension = 0;    ///< operations by rows: rows of that member's input
+    bool absent = false;                 ///< allreduce on one host: that member has joined, and has no tensor
 };
 
 /// One tensor's part of a batch: this rank's own memory, and what is to be done with it.
@@ -32,6 +33,9 @@ struct Segment {
     /// Allgather: room for the rows of all members; alltoall: for all for me. Of these, and where nothing is for this
     /// rank, null: it takes part for the others' sake, and keeps nothing.
     std::byte* output = nullptr;
+    /// Allreduce on one host: so many members are absent (Location); of these, so many an average does not count.
+    std::uint32_t absent = 0;
+    std::uint32_t uncounted = 0;
 
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(dtype); }
     [[nodiscard]] ops::Reduction reduction(std::uint32_t members) const {
@@ -39,7 +43,7 @@ struct Segment {
                 .op = reduce_op,
                 .prescale = prescale,
                 .postscale = postscale,
-                .divisor = static_cast<int>(members)};
+                .divisor = static_cast<int>(members - uncounted)};
     }
 };
 

@@ -12,7 +12,7 @@ enum class Operation : std::uint8_t {
     broadcast = 1,
     allgather = 2,
     barrier = 3,
-    join = 4,  ///< has its place in the protocol; the operation comes later
+    join = 4,  ///< is announced in another way (docs/design/0005-join.md); keeps the number
     alltoall = 5,
     reducescatter = 6,
     group = 7,  ///< announces how many members a group has: it moves nothing, and comes with them
@@ -40,6 +40,11 @@ inline constexpr Operation kLastOperation = Operation::reduce;
 
 [[nodiscard]] constexpr bool is_reduction(Operation operation) noexcept {
     return operation == Operation::allreduce || operation == Operation::reducescatter || operation == Operation::reduce;
+}
+
+/// Whether it can be done where some ranks have joined: they would give nothing, and miss nothing.
+[[nodiscard]] constexpr bool goes_on_without_joined(Operation operation) noexcept {
+    return operation == Operation::allreduce || operation == Operation::barrier || operation == Operation::group;
 }
 
 [[nodiscard]] constexpr const char* name_of(Operation operation) noexcept {

@@ -35,7 +35,7 @@ using Destinations = std::array<std::byte*, base::kMaxLocalRanks>;
 
 bool AllreduceTask::is_resident(std::span<const Location> locations) const {
     return std::all_of(locations.begin(), locations.end(),
-                       [](const Location& l) { return l.input != nullptr && l.output != nullptr; });
+                       [](const Location& l) { return l.absent || (l.input != nullptr && l.output != nullptr); });
 }
 
 void AllreduceTask::begin(const Batch& batch) {
@@ -123,12 +123,15 @@ void AllreduceTask::reduce_resident(Range range) const {
         const auto locations = batch_.locations_of(index, set_.members);
         Sources sources{};
         Destinations destinations{};
+        std::size_t written = 0;
         for (std::uint32_t member = 0; member < set_.members; ++member) {
-            sources[member] = locations[member].input + offset;
-            destinations[member] = locations[member].output + offset;
+            if (!locations[member].absent) {
+                sources[member] = locations[member].input + offset;
+                destinations[written++] = locations[member].output + offset;
+            }
         }
-        set_.nodes.reduce(segment.reduction(set_.members), {sources.data(), set_.members},
-                          {destinations.data(), set_.members}, bytes / size_of(segment.dtype));
+        set_.reduce(segment, locations, {sources.data(), set_.members}, {destinations.data(), written},
+                    bytes / size_of(segment.dtype));
     });
 }
 
@@ -186,8 +189,8 @@ void AllreduceTask::stage(std::uint64_t index) {
     const Range own = whole_ ? Range{all.end, all.end} : SegmentMap::share(all, set_.rank, set_.members);
     std::byte* cell = set_.arena->cell(set_.rank, set_.chunks + index);
     const auto copy_piece = [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
-        const bool readable = batch_.locations_of(segment, set_.members)[set_.rank].input != nullptr;
-        if (whole_ || !readable) {
+        const Location& mine = batch_.locations_of(segment, set_.members)[set_.rank];
+        if (!mine.absent && (whole_ || mine.input == nullptr)) {
             ops::copy(cell + (at - all.begin), batch_.segments[segment].input + offset, bytes);
         }
     };
@@ -209,19 +212,23 @@ void AllreduceTask::reduce_share(std::uint64_t index) {
             const std::uint64_t in_cell = at - all.begin;
             Sources sources{};
             Destinations destinations{};
+            std::size_t written = 0;
             for (std::uint32_t member = 0; member < set_.members; ++member) {
+                if (locations[member].absent) {
+                    continue;
+                }
                 const bool mine = member == set_.rank;
                 std::byte* const cell = set_.arena->cell(member, number) + in_cell;
                 const Location& location = locations[member];
                 sources[member] = mine                        ? segment.input + offset
                                   : location.input != nullptr ? location.input + offset
                                                               : cell;
-                destinations[member] = mine                         ? segment.output + offset
-                                       : location.output != nullptr ? location.output + offset
-                                                                    : cell;
+                destinations[written++] = mine                         ? segment.output + offset
+                                          : location.output != nullptr ? location.output + offset
+                                                                       : cell;
             }
-            set_.nodes.reduce(segment.reduction(set_.members), {sources.data(), set_.members},
-                              {destinations.data(), set_.members}, bytes / size_of(segment.dtype));
+            set_.reduce(segment, locations, {sources.data(), set_.members}, {destinations.data(), written},
+                        bytes / size_of(segment.dtype));
         });
 }
 
@@ -231,14 +238,18 @@ void AllreduceTask::reduce_whole(std::uint64_t index) {
     staged_.for_each_piece(
         all, [&](std::uint32_t segment_index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
             const Segment& segment = batch_.segments[segment_index];
+            const auto locations = batch_.locations_of(segment_index, set_.members);
+            if (locations[set_.rank].absent) {
+                return;
+            }
             Sources sources{};
             for (std::uint32_t member = 0; member < set_.members; ++member) {
                 sources[member] =
                     member == set_.rank ? segment.input + offset : set_.arena->cell(member, number) + (at - all.begin);
             }
             std::byte* const destination = segment.output + offset;
-            set_.nodes.reduce(segment.reduction(set_.members), {sources.data(), set_.members}, {&destination, 1},
-                              bytes / size_of(segment.dtype));
+            set_.reduce(segment, locations, {sources.data(), set_.members}, {&destination, 1},
+                        bytes / size_of(segment.dtype));
         });
 }
 
@@ -247,7 +258,8 @@ void AllreduceTask::fetch(std::uint64_t index) {
     const Range own = SegmentMap::share(all, set_.rank, set_.members);
     const std::byte* cell = set_.arena->cell(set_.rank, set_.chunks + index);
     const auto copy_piece = [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
-        if (batch_.locations_of(segment, set_.members)[set_.rank].output == nullptr) {
+        const Location& mine = batch_.locations_of(segment, set_.members)[set_.rank];
+        if (!mine.absent && mine.output == nullptr) {
             ops::copy(batch_.segments[segment].output + offset, cell + (at - all.begin), bytes);
         }
     };

@@ -28,6 +28,9 @@ namespace rueda::collectives {
 /// A batch whose staged part is small may be exchanged whole: every rank stages all of it and combines all of it, which
 /// saves one of the two waits.
 ///
+/// A member that has joined (Location::absent) has neither input nor output. It combines its share of what is resident
+/// or staged all the same, as the others wait for that.
+///
 /// On every way the inputs are combined in the set's order (NumaNodes). Where ranks of a NUMA node combine first,
 /// larger batches are for NumaAllreduceTask.
 class AllreduceTask final : public Task {

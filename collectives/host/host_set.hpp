@@ -2,10 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/control_block.hpp"
+#include "collectives/communicator.hpp"
 #include "collectives/host/arena.hpp"
 #include "collectives/host/numa_nodes.hpp"
 
@@ -24,6 +28,27 @@ struct HostSet {
     std::uint64_t resident_batches = 0;  ///< likewise
     std::uint64_t free_chunks = 0;       ///< of so many I know without a look that nobody needs my cells any more
     NumaNodes nodes;                     ///< the order in which the members' inputs are combined
+
+    /// Combines `sources`, one by member, into `destinations`, in the set's order; those of absent members are left
+    /// out, and then NUMA nodes do not matter: by rank.
+    void reduce(const Segment& segment, std::span<const Location> locations, std::span<const std::byte* const> sources,
+                std::span<std::byte* const> destinations, std::uint64_t count) const {
+        if (destinations.empty()) {
+            return;  // of a rank that is absent, and has nothing to write for others
+        }
+        if (segment.absent == 0) [[likely]] {
+            nodes.reduce(segment.reduction(members), sources, destinations, count);
+            return;
+        }
+        std::array<const std::byte*, base::kMaxLocalRanks> present{};
+        std::size_t found = 0;
+        for (std::uint32_t member = 0; member < members; ++member) {
+            if (!locations[member].absent) {
+                present[found++] = sources[member];
+            }
+        }
+        ops::reduce(segment.reduction(members), {present.data(), found}, destinations, count);
+    }
 
     [[nodiscard]] Progress& mine() const { return arena->progress(rank); }
     [[nodiscard]] Progress& of(std::uint32_t member) const { return arena->progress(member); }

@@ -12,19 +12,22 @@ namespace {
 constexpr std::uint64_t kStepBytes = 128 * 1024;
 
 void reduce(const Segment& segment, std::span<const Location> locations, const HostSet& set) {
+    if (locations[set.rank].absent) {
+        return;
+    }
     std::array<const std::byte*, base::kMaxLocalRanks> sources{};
     for (std::uint32_t member = 0; member < set.members; ++member) {
         // What travelled from here is the same as the input, and its lines stay with who reads them.
         sources[member] = member == set.rank ? segment.input : locations[member].payload;
     }
-    set.nodes.reduce(segment.reduction(set.members), {sources.data(), set.members}, {&segment.output, 1},
-                     segment.count);
+    set.reduce(segment, locations, {sources.data(), set.members}, {&segment.output, 1}, segment.count);
 }
 
 }  // namespace
 
 bool all_travelled(std::span<const Location> locations) {
-    return std::all_of(locations.begin(), locations.end(), [](const Location& l) { return l.payload != nullptr; });
+    return std::all_of(locations.begin(), locations.end(),
+                       [](const Location& l) { return l.absent || l.payload != nullptr; });
 }
 
 void InlineSegments::step(const Batch& batch, const HostSet& set) {

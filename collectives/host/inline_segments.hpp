@@ -12,7 +12,7 @@
 
 namespace rueda::collectives {
 
-/// Whether the inputs of all members travelled with their announcements.
+/// Whether the inputs of all members that are not absent travelled with their announcements.
 [[nodiscard]] bool all_travelled(std::span<const Location> locations);
 
 /// Those segments of an allreduce whose inputs all travelled: each rank combines them by itself, in the set's order.

@@ -28,6 +28,9 @@ bool NumaAllreduceTask::suits_large(const Batch& batch) const {
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < batch.segments.size(); ++i) {
         const Segment& segment = batch.segments[i];
+        if (segment.absent > 0) {
+            return false;
+        }
         if (segment.count == 0 || all_travelled(batch.locations_of(i, set_.members))) {
             continue;
         }

@@ -34,7 +34,7 @@ public:
     explicit NumaAllreduceTask(HostSet& set);
 
     /// Whether the batch, an allreduce, is for this task; if not, AllreduceTask gives the same bits. The same answer on
-    /// all members.
+    /// all members. Not where some are absent.
     [[nodiscard]] bool suits(const Batch& batch) const;
     void begin(const Batch& batch);
     StepResult step() override;

@@ -110,6 +110,23 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     return moved || all_ready ? std::nullopt : tensor;
 }
 
+/// Ranks that wait in join(), since something was last announced: as long as the others go on they wait for nothing
+/// that is late.
+std::optional<PendingTensor> look_at_joins(const Memory& memory) {
+    const auto& header = memory.header();
+    const std::uint64_t joined = header.joined.load(std::memory_order_acquire);
+    const std::uint64_t all = all_members(memory.extent().members);
+    if (joined == 0 || (joined & all) == all) {
+        return std::nullopt;
+    }
+    const std::int64_t since = header.announced_ns.load(std::memory_order_relaxed);
+    return PendingTensor{.id = {kNoSlot, 0, static_cast<std::uint64_t>(since)},
+                         .name = "join()",
+                         .call = 0,
+                         .since_ns = since,
+                         .ready_mask = joined & all};
+}
+
 }  // namespace
 
 std::vector<PendingTensor> pending_tensors(const Memory& memory) {
@@ -121,6 +138,9 @@ std::vector<PendingTensor> pending_tensors(const Memory& memory) {
         if (auto tensor = unnamed ? look_at_unnamed(memory, slot) : look_at_named(memory, slot)) {
             pending.push_back(std::move(*tensor));
         }
+    }
+    if (auto joins = look_at_joins(memory)) {
+        pending.push_back(std::move(*joins));
     }
     std::stable_sort(pending.begin(), pending.end(),
                      [](const PendingTensor& a, const PendingTensor& b) { return a.since_ns < b.since_ns; });

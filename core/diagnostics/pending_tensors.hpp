@@ -30,7 +30,8 @@ struct PendingTensor {
     std::uint64_t ready_mask = 0;  ///< bit per member
 };
 
-/// What is pending in a process set, the longest pending first. Reads only what may be read at any time, so a slot that
+/// What is pending in a process set, the longest pending first; ranks that wait in join() with nothing announced since
+/// are one of them, "join()". Reads only what may be read at any time, so a slot that
 /// changes meanwhile is left out: it is not stalled.
 ///
 /// Costs a cache line per slot that was ever given out, and more only for pending ones.

@@ -17,12 +17,13 @@ enum class Arrival {
 
 /// Counts the calling rank's announcement in `slot`; its place must be written. `counted` (≥ 1): how many of the slot's
 /// generations are counted, with this one.
-/// acq_rel: the last arriver sees the places of all. Partners: the other members' arrivals.
+/// The last arriver sees the places of all; partners: the other members' arrivals. seq_cst, as a look at who has joined
+/// follows: partner of a member that joins, and then looks at the arrivals.
 template <class Atomics>
 [[nodiscard]] Arrival arrive(const NegotiationMemory<Atomics>& memory, std::uint32_t slot, std::uint64_t counted,
                              bool changed) {
     const std::uint64_t one = ArrivalCount::kOne + (changed ? ArrivalCount::kChangedOne : 0);
-    const std::uint64_t word = memory.arrivals(slot).count.fetch_add(one, std::memory_order_acq_rel) + one;
+    const std::uint64_t word = memory.arrivals(slot).count.fetch_add(one, std::memory_order_seq_cst) + one;
     if (ArrivalCount::is_retired(word)) {
         return Arrival::retired;
     }

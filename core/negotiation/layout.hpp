@@ -84,9 +84,11 @@ struct alignas(base::kCacheLine) Place {
     enum Flags : std::uint32_t {
         kResidentInput = 1,
         kResidentOutput = 2,
-        kPayload = 4,   ///< the whole input travels along (NegotiationMemory::payload)
-        kMetadata = 8,  ///< `metadata` is what this rank means; without it, what the slot is bound to
-        kDirect = 16,   ///< not counted among the arrivals; look_at_direct()
+        kPayload = 4,     ///< the whole input travels along (NegotiationMemory::payload)
+        kMetadata = 8,    ///< `metadata` is what this rank means; without it, what the slot is bound to
+        kDirect = 16,     ///< not counted among the arrivals; look_at_direct()
+        kJoined = 32,     ///< the rank has joined: it gives nothing to this operation, and gets nothing
+        kUncounted = 64,  ///< with kJoined: nor does an average count it
     };
 
     typename Atomics::template Atomic<std::uint64_t> stamp{0};  ///< generation + 1 of the last announcement here
@@ -139,17 +141,19 @@ struct alignas(base::kCacheLine) ArrivalWord {
 };
 
 enum class EntryKind : std::uint32_t {
-    call = 1,          ///< `slot` is complete: do it
-    first_call = 2,    ///< the same, and `slot` is bound to the name in its record
-    changed_call = 3,  ///< the same with the metadata of this announcement; the slot is retired
-    mismatch = 4,      ///< the members disagree about `slot`; a named slot is retired
-    failed = 5,        ///< `slot` will not be called: a rank has shut down
-    retire = 6,        ///< `slot` is taken from its name
-    refused = 7,       ///< `rank`'s full announcement `ticket` came after somebody's shutdown
-    closed = 8,        ///< all members have shut down; the last entry
-    exhausted = 9,     ///< no slot was left for the name of `rank`'s full announcement `ticket`; `bytes`: how many are
-    closing = 10,      ///< a rank has shut down: who has read this announces nothing any more
-    disagreed = 11,    ///< as mismatch, of ranks on several hosts: the attachment says what about
+    call = 1,           ///< `slot` is complete: do it
+    first_call = 2,     ///< the same, and `slot` is bound to the name in its record
+    changed_call = 3,   ///< the same with the metadata of this announcement; the slot is retired
+    mismatch = 4,       ///< the members disagree about `slot`; a named slot is retired
+    failed = 5,         ///< `slot` will not be called: a rank has shut down
+    retire = 6,         ///< `slot` is taken from its name
+    refused = 7,        ///< `rank`'s full announcement `ticket` came after somebody's shutdown
+    closed = 8,         ///< all members have shut down; the last entry
+    exhausted = 9,      ///< no slot was left for the name of `rank`'s full announcement `ticket`; `bytes`: how many are
+    closing = 10,       ///< a rank has shut down: who has read this announces nothing any more
+    disagreed = 11,     ///< as mismatch, of ranks on several hosts: the attachment says what about
+    lacks_joined = 12,  ///< `slot` is complete, and needs something of a rank that has joined; else as mismatch
+    all_joined = 13,    ///< all members have joined, `rank` the last, and nothing is pending: they are back
 };
 
 template <class Atomics>
@@ -247,7 +251,13 @@ private:
     typename Atomics::template Atomic<std::uint64_t> name_[kWords] = {};
 };
 
-enum class RequestKind : std::uint32_t { announce = 1, resolve = 2, shut_down = 3 };
+/// The bits of all members.
+[[nodiscard]] constexpr std::uint64_t all_members(std::uint32_t members) {
+    constexpr std::uint32_t kBits = 64;
+    return members >= kBits ? ~std::uint64_t{0} : (std::uint64_t{1} << members) - 1;
+}
+
+enum class RequestKind : std::uint32_t { announce = 1, resolve = 2, shut_down = 3, settle = 4 };
 
 /// What a rank asks the registrar.
 template <class Atomics>
@@ -296,6 +306,14 @@ struct SetHeader {
     typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< which rank of the job began it, then
     typename Atomics::template Atomic<std::uint32_t> high_slot{0};       ///< slots at and above it were never given out
 
+    /// A bit per member that has joined (docs/design/0005-join.md). Set by the member, cleared by the registrar.
+    typename Atomics::template Atomic<std::uint64_t> joined{0};
+    typename Atomics::template Atomic<std::uint32_t> last_joined{0};  ///< whose bit was the last, once all are set
+
+    /// Grows with every announcement that is made while a member has joined: those look for what is new.
+    alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> announced{0};
+    typename Atomics::template Atomic<std::int64_t> announced_ns{0};  ///< the last of them, or the last join
+
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> requests{0};
 
     // The registrar's own; handed on through `requests`.
@@ -311,6 +329,7 @@ struct SetHeader {
     /// Nothing was idle when the log ended here; so nothing is while it still does.
     std::uint64_t nothing_idle_at = ~std::uint64_t{0};
     std::uint64_t shut_down_members = 0;
+    std::uint64_t settled_members = 0;  ///< of all who have joined: nothing is pending there
 };
 
 /// Finds the tables in the memory of a set. Cheap to copy; the memory is the arena's.

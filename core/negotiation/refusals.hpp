@@ -58,6 +58,15 @@ public:
         return true;
     }
 
+    /// Nobody is to be told anything any more.
+    void clear() {
+        for (std::uint32_t bucket = 0; bucket <= mask() && !empty(); ++bucket) {
+            if (memory_.refusal(bucket).slots != 0) {
+                erase(bucket--);  // what was pushed behind it may be here now
+            }
+        }
+    }
+
 private:
     [[nodiscard]] std::uint32_t mask() const { return memory_.extent().refusal_buckets() - 1; }
     [[nodiscard]] std::uint32_t home(const Refusal& refusal) const {

@@ -304,6 +304,9 @@ private:
             case RequestKind::shut_down:
                 shut_down(member);
                 return Handled::done;
+            case RequestKind::settle:
+                RUEDA_RETURN_IF_FAILED(settle(member));
+                return Handled::done;
         }
         return failure(ErrorCode::internal, "rank {} posted a request of unknown kind {}", member,
                        static_cast<std::uint32_t>(request.kind));
@@ -328,6 +331,10 @@ private:
             return Handled::done;
         }
         std::uint32_t slot = find(request.name(), request.name_hash);
+        if (slot == kNoSlot && has_joined(request.place.flags)) {
+            return failure(ErrorCode::internal, "rank {} has joined, and announced '{}', which nobody else has", member,
+                           request.name());
+        }
         if (slot == kNoSlot) {
             Result<Room> room = make_room();
             RUEDA_RETURN_IF_FAILED(room.status());
@@ -424,7 +431,9 @@ private:
         }
         Result<std::optional<Metadata>> agreed = compare(slot, 0);
         RUEDA_RETURN_IF_FAILED(agreed.status());
-        if (agreed.value()) {
+        if (agreed.value() && lacks_joined(slot, 0, *agreed.value())) {
+            retire(slot, append({EntryKind::lacks_joined, slot}));
+        } else if (agreed.value()) {
             set_state(slot, SlotState::bound);
             append_call(EntryKind::first_call, slot, *agreed.value());
         } else {
@@ -460,20 +469,71 @@ private:
         const bool named = slot >= memory_.extent().unnamed_slots;
         Result<std::optional<Metadata>> agreed = compare(slot, request.generation);
         RUEDA_RETURN_IF_FAILED(agreed.status());
-        const std::uint64_t position =
-            agreed.value() ? append_call(named ? EntryKind::changed_call : EntryKind::call, slot, *agreed.value())
-                           : append({EntryKind::mismatch, slot});
+        const bool lacks = agreed.value() && lacks_joined(slot, request.generation, *agreed.value());
+        if (agreed.value() && !lacks && !(named && ArrivalCount::any_changed(word))) {
+            append_call(EntryKind::call, slot, *agreed.value());
+            // As the last arriver does who appends his call himself; here somebody has joined, or the tensor is
+            // unnamed.
+            memory_.arrivals(slot).called.store(arrivals, std::memory_order_release);
+            return {};
+        }
+        const std::uint64_t position = lacks            ? append({EntryKind::lacks_joined, slot})
+                                       : agreed.value() ? append_call(EntryKind::changed_call, slot, *agreed.value())
+                                                        : append({EntryKind::mismatch, slot});
         if (named) {
             retire(slot, position);
         }
         return {};
     }
 
-    /// What all members mean with a complete generation; empty if they disagree.
+    /// `member` has joined, as all others have, and nothing is pending there. All of them: whatever was announced has
+    /// ended, so they begin again with nothing open (docs/design/0005-join.md).
+    Status settle(std::uint32_t member) {
+        SetHeader<Atomics>& header = memory_.header();
+        if (header.closing != 0) {
+            return {};  // *closing* has ended the joins
+        }
+        const std::uint64_t all = all_members(memory_.extent().members);
+        // acquire: partner of the members' joining.
+        if (header.joined.load(std::memory_order_acquire) != all) {
+            return failure(ErrorCode::internal, "rank {} has nothing left to do, but not all ranks have joined",
+                           member);
+        }
+        header.settled_members |= std::uint64_t{1} << member;
+        if (header.settled_members != all) {
+            return {};
+        }
+        header.settled_members = 0;
+        refusals_.clear();
+        const std::uint32_t last = header.last_joined.load(std::memory_order_relaxed);
+        // Partner: who looks whether he is to stand in for an announcement that he has seen; what comes after the next
+        // line is none of those.
+        header.joined.store(0, std::memory_order_seq_cst);
+        answer({EntryKind::all_joined, kNoSlot, last});
+        return {};
+    }
+
+    /// Some member that has joined would have to give, or get, something.
+    [[nodiscard]] bool lacks_joined(std::uint32_t slot, std::uint64_t generation, const Metadata& metadata) const {
+        if (goes_on_without_joined(static_cast<collectives::Operation>(metadata.operation))) {
+            return false;
+        }
+        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+            if (has_joined(copy_once(memory_.place(slot, member, generation).flags))) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// What all members that have not joined mean with a complete generation; empty if they disagree.
     Result<std::optional<Metadata>> compare(std::uint32_t slot, std::uint64_t generation) const {
         std::optional<Metadata> agreed;
         bool all_agree = true;
         for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+            if (has_joined(copy_once(memory_.place(slot, member, generation).flags))) {
+                continue;
+            }
             const Metadata metadata = announced_metadata(memory_, slot, member, generation);
             if (!is_plausible(metadata)) {
                 return failure(ErrorCode::internal,
@@ -481,6 +541,9 @@ private:
             }
             all_agree = all_agree && (!agreed || agree(*agreed, metadata));
             agreed = agreed ? agreed : metadata;
+        }
+        if (!agreed) {
+            return failure(ErrorCode::internal, "slot {} is complete, and all its ranks have joined", slot);
         }
         return all_agree ? agreed : std::nullopt;
     }
@@ -492,6 +555,10 @@ public:
         const Place<Atomics>& place = memory.place(slot, member, generation);
         return copy_once((copy_once(place.flags) & Place<Atomics>::kMetadata) != 0 ? place.metadata
                                                                                    : memory.record(slot).metadata);
+    }
+
+    [[nodiscard]] static constexpr bool has_joined(std::uint32_t place_flags) {
+        return (place_flags & Place<Atomics>::kJoined) != 0;
     }
 
 private:

@@ -464,7 +464,9 @@ Status start_group(const char* name, std::size_t count, const rueda_options* giv
 }
 
 /// How the blocking forms of groups go on after their start, which writes `handle`.
-int wait_for_group(int started, rueda_handle* const& handle) { return started != RUEDA_OK ? started : rueda_wait(handle, -1); }
+int wait_for_group(int started, rueda_handle* const& handle) {
+    return started != RUEDA_OK ? started : rueda_wait(handle, -1);
+}
 
 }  // namespace
 
@@ -893,6 +895,46 @@ int rueda_barrier(const rueda_options* options) {
         return run("", options, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_barrier(o, request);
         });
+    });
+}
+
+int rueda_join_async(int32_t average, rueda_handle** handle) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        if (average != RUEDA_JOIN_AVERAGE_ALL && average != RUEDA_JOIN_AVERAGE_ACTIVE) {
+            return rueda::failure(ErrorCode::invalid_argument,
+                                  "join: average is {}; expected 0 or 1 (rueda_join_average)", average);
+        }
+        auto started = std::make_unique<rueda_handle>(runtime.value(), 1);
+        RUEDA_RETURN_IF_FAILED(runtime.value()->start_join(*started, average == RUEDA_JOIN_AVERAGE_ALL));
+        *handle = started.release();
+        return {};
+    });
+}
+
+int rueda_join(int32_t average, int32_t* last_rank) {
+    rueda_handle* handle = nullptr;
+    int status = rueda_join_async(average, &handle);
+    if (status != RUEDA_OK) {
+        return status;
+    }
+    status = rueda_wait(handle, -1);
+    if (status == RUEDA_OK && last_rank != nullptr) {
+        *last_rank = handle->joined_last;
+    }
+    rueda_handle_release(handle);
+    return status;
+}
+
+int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_completed(handle));
+        if (handle->joined_last < 0) {
+            return {ErrorCode::invalid_argument, "this operation is no join"};
+        }
+        *last_rank = handle->joined_last;
+        return {};
     });
 }
 

@@ -27,6 +27,9 @@ public:
     Completion(const Completion&) = delete;
     Completion& operator=(const Completion&) = delete;
 
+    /// So many members more, before the engine knows the object.
+    void add_members(std::uint32_t more) { remaining_.fetch_add(more, std::memory_order_relaxed); }
+
     /// How a member that is still under way will end: by the engine before it completes the member. The first failure
     /// is the failure of all.
     void fail(const Status& status) {
@@ -70,6 +73,7 @@ public:
     }
     [[nodiscard]] std::size_t outputs() const { return other_outputs_.size() + 1; }
     std::vector<std::int64_t> received_splits;  ///< alltoall, gather: rows that came from each member
+    std::int32_t joined_last = -1;              ///< join: which rank of the job was the last
 
 private:
     Output output_;

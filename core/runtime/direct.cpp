@@ -32,7 +32,7 @@ std::array<std::int64_t, kInlineMembers> rows_of(const std::array<collectives::L
 /// caller is about to look at the others' places by himself: nobody else would.
 bool ProcessSet::may_go_direct(const TensorEntry& entry, Urgency urgency) const {
     return urgency != Urgency::background && entry.request.count > 0 && !extent_.is_led() &&
-           direct_.load(std::memory_order_relaxed) == nullptr;
+           direct_.load(std::memory_order_relaxed) == nullptr && !anybody_has_joined();
 }
 
 void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency) {
@@ -50,6 +50,7 @@ void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place, Ur
     }
     publish(place, entry, entry.generation, std::memory_order_seq_cst);
     announced_more(urgency);
+    tell_joined(entry);
 }
 
 bool ProcessSet::finish_at_once(int looks) {

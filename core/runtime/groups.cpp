@@ -67,8 +67,14 @@ Status ProcessSet::submit_group(std::string_view group, std::span<const std::str
 /// every rank announces, beside its own, the members that others have, as what they are not, so that all of them fail
 /// on all ranks, by the one way that there is.
 Status ProcessSet::settle_group(TensorEntry& entry) {
+    if (entry.stands_in) {
+        return {};  // and so it does for whatever members the others announce
+    }
     std::map<std::int64_t, std::vector<std::int32_t>> ranks_of;
     for (std::size_t member = 0; member < rows_.size(); ++member) {
+        if (!extent_.is_led() && locations_[member].absent) {
+            continue;
+        }
         if (rows_[member] < 1 || rows_[member] > static_cast<std::int64_t>(kMostGroupMembers)) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced a group of {}", entry.name,
                            identity_.ranks[member], rows_[member]);
@@ -84,7 +90,7 @@ Status ProcessSet::settle_group(TensorEntry& entry) {
                                    describe_counts(ranks_of)));
     for (const auto& [count, ranks] : ranks_of) {
         if (count != entry.request.first_dimension) {
-            stand_in(group, count, entry);
+            announce_for_others(group, count, entry);
         }
     }
     return {};
@@ -92,7 +98,7 @@ Status ProcessSet::settle_group(TensorEntry& entry) {
 
 /// Under the name of each member of a group of `count`, as long as `entry` is pending: then nobody on this rank has
 /// anything to do with them.
-void ProcessSet::stand_in(std::string_view group, std::int64_t count, const TensorEntry& entry) {
+void ProcessSet::announce_for_others(std::string_view group, std::int64_t count, const TensorEntry& entry) {
     const std::lock_guard lock(enqueue_mutex_);
     if (!check_open(entry.name).is_ok()) {
         return;  // what is pending fails otherwise

@@ -195,6 +195,11 @@ Status ProcessSet::check_open(std::string_view name) const {
     if (memory_.header().shut_down.load(std::memory_order_acquire) != 0) [[unlikely]] {
         return shut_down_status(name);
     }
+    if (joining_) [[unlikely]] {
+        return about(
+            name, failure(ErrorCode::invalid_argument,
+                          "rank {} is in join(), and can start nothing before all ranks have joined", own_job_rank()));
+    }
     return {};
 }
 
@@ -240,6 +245,7 @@ void ProcessSet::start(TensorEntry& entry, Completion& completion, Urgency urgen
 
 void ProcessSet::begin_pending(TensorEntry& entry, Completion& completion) noexcept {
     entry.completion = &completion;
+    entry.stands_in = false;
     entry.submitted_ns = base::coarse_monotonic_ns();
     entry.pending.store(true, std::memory_order_relaxed);
 }
@@ -289,7 +295,9 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
 }
 
 void ProcessSet::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
-    after_arrival(entry, arrive(memory_, entry.slot, ++entry.counted, changed), urgency);
+    const Arrival arrival = arrive(memory_, entry.slot, ++entry.counted, changed);
+    tell_joined(entry);
+    after_arrival(entry, arrival, urgency);
 }
 
 void ProcessSet::announce_unnamed(const Request& request, Completion& completion, Urgency urgency) {
@@ -341,6 +349,15 @@ bool ProcessSet::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint
     place.flags = 0;
     place.payload_bytes = 0;
     place.first_dimension = request.first_dimension;
+    if (entry.stands_in) [[unlikely]] {
+        place.flags = PlaceFlags::kJoined;
+        place.flags |= join_is_counted_ ? 0U : static_cast<std::uint32_t>(PlaceFlags::kUncounted);
+        if (with_metadata) {  // in a mailbox, where all of a record is checked
+            place.flags |= PlaceFlags::kMetadata;
+            place.metadata = metadata;
+        }
+        return false;
+    }
     // Asked for larger tensors only: the smallest travel wherever they lie.
     const auto is_resident = [&] {
         return (!contributes || arena_->resident_offset(request.input, input_bytes).has_value()) &&
@@ -387,7 +404,8 @@ void ProcessSet::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urge
         case Arrival::counted:
             return;
         case Arrival::last:
-            if (extent_.is_led() || (unnamed && !signatures_agree(entry.slot, entry.generation))) {
+            if (extent_.is_led() || anybody_has_joined() ||
+                (unnamed && !signatures_agree(entry.slot, entry.generation))) {
                 resolve(entry);
             } else {
                 append_call(entry, urgency);
@@ -399,6 +417,10 @@ void ProcessSet::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urge
         case Arrival::retired:
             if (unnamed) {  // unnamed slots are closed by a shutdown only
                 complete(entry, shut_down_status(entry.name));
+            } else if (entry.stands_in) {
+                // Whoever announced it finds the same, and announces it in full; before that nobody knows the name.
+                table_.unbind(entry);
+                complete_and_forget(entry, {});
             } else {
                 table_.unbind(entry);
                 announce_in_full(entry);
@@ -522,6 +544,7 @@ void ProcessSet::finish_post(const Result<std::uint64_t>& appended) {
     if (extent_.is_led() && rank_ != 0 && registrar_.has_requests()) {
         wake(0);  // the leader, who is the registrar
     }
+    tell_joined_of_posts();
     if (registrar_.holds_announcements()) {
         deferred_.store(true, std::memory_order_seq_cst);
         ring_readers();
@@ -610,12 +633,13 @@ Turn ProcessSet::take_turn(bool urgent, bool asks_others) {
     if (deferred_.load(std::memory_order_relaxed)) {
         retry_deferred();
     }
+    const bool joined = joins_.load(std::memory_order_acquire) && turn_join();
     const bool led = leader_ != nullptr && (asks_others || leader_->has_work()) && turn_leader();
     if (asks_others && transport_ != nullptr && leader_ == nullptr && task_ == nullptr) {
         turn_transport();
     }
     const bool moved =
-        (direct_.load(std::memory_order_seq_cst) != nullptr && turn_direct() != DirectState::waiting) || led;
+        (direct_.load(std::memory_order_seq_cst) != nullptr && turn_direct() != DirectState::waiting) || led || joined;
     // Also then: who makes one such operation after the other would leave the log unread.
     const Turn turn = take_log_turn(urgent);
     return moved ? Turn::advanced : turn;
@@ -723,7 +747,8 @@ Turn ProcessSet::take_log_turn(bool urgent) {
 
 Turn ProcessSet::handle_entry(std::uint64_t position) {
     const auto entry = log_.read(position);
-    if (entry.kind == EntryKind::mismatch || entry.kind == EntryKind::disagreed || entry.kind == EntryKind::failed) {
+    if (entry.kind == EntryKind::mismatch || entry.kind == EntryKind::disagreed || entry.kind == EntryKind::failed ||
+        entry.kind == EntryKind::lacks_joined || entry.kind == EntryKind::all_joined) {
         wake_others();  // it ends an operation of theirs, too
     }
     if (entry.kind == EntryKind::retire && direct_holds_retirement(position, entry.slot)) {
@@ -752,7 +777,14 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
                 handle_retire(entry.slot);
                 pass_and_tell(position);
                 return Turn::advanced;
+            case EntryKind::lacks_joined:
+                handle_lacks_joined(entry.slot);
+                break;
+            case EntryKind::all_joined:
+                handle_all_joined(entry.rank);
+                break;
             case EntryKind::closing:
+                end_join(shut_down_status(""));
                 closing_at_ = position;
                 pass_and_tell(position);
                 return Turn::advanced;
@@ -858,6 +890,12 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
             return Turn::idle;
         }
         batch_entries_.push_back(entry);
+        if (entry->stands_in) [[unlikely]] {
+            if (Status taken = take_called(*entry, called.slot, entry->generation); !taken.is_ok()) {
+                raise(taken.code(), taken.message());
+                return Turn::idle;
+            }
+        }
         if (Status read = read_rows(called.attachment); !read.is_ok()) {
             raise(read.code(), read.message());
             return Turn::idle;
@@ -986,6 +1024,9 @@ TensorEntry* ProcessSet::called_entry(const Log<Atomics>::Entry& called) {
     }
     if (called.kind == EntryKind::first_call) {
         entry->in_full = false;
+        if (entry->stands_in && !take_called(*entry, called.slot, 0).is_ok()) {
+            return nullptr;
+        }
         table_.bind(*entry, called.slot, entry->request.metadata);  // on which all agree
     } else {
         table_.unbind(*entry);  // its operation is pending, so the entry stays
@@ -1025,6 +1066,20 @@ Status ProcessSet::add_segment(TensorEntry& entry, std::uint32_t slot) {
                          .output = request.output});
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         RUEDA_RETURN_IF_FAILED(locate(entry, slot, member, locations_.emplace_back()));
+        if (locations_.back().absent) [[unlikely]] {
+            ++segments_.back().absent;
+            const bool counted =
+                member == rank_
+                    ? join_is_counted_
+                    : (copy_once(memory_.place(slot, member, entry.generation).flags) & PlaceFlags::kUncounted) == 0;
+            segments_.back().uncounted += counted ? 0 : 1;
+        }
+    }
+    if (const std::uint32_t absent = segments_.back().absent;
+        absent == extent_.members ||
+        (absent > 0 && !collectives::goes_on_without_joined(static_cast<Operation>(metadata.operation)))) {
+        return failure(ErrorCode::internal, "tensor '{}': the log calls its {} with {} of {} ranks joined", entry.name,
+                       collectives::name_of(static_cast<Operation>(metadata.operation)), absent, extent_.members);
     }
     return is_by_rows(static_cast<Operation>(metadata.operation)) ? prepare_output(entry, slot) : Status();
 }
@@ -1038,6 +1093,10 @@ Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uin
     // Read once: what is checked is what is used.
     const std::uint32_t flags = copy_once(place.flags);
     const std::uint32_t payload_bytes = copy_once(place.payload_bytes);
+    location.absent = member == rank_ ? entry.stands_in : (flags & PlaceFlags::kJoined) != 0;
+    if (location.absent) {
+        return {};
+    }
     // The caller's input has as many rows as he said, whatever stands where others can write.
     location.first_dimension = member == rank_ ? entry.request.first_dimension : copy_once(place.first_dimension);
     std::uint64_t bytes = entry.request.bytes();
@@ -1294,16 +1353,20 @@ void ProcessSet::handle_mismatch(std::uint32_t slot) {
         return;
     }
     const std::uint64_t generation = entry->slot == kNoSlot ? 0 : entry->generation;
-    std::vector<Metadata> by_rank;
+    std::vector<MetadataOfRanks> by_rank;
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        by_rank.push_back(Registrar<Atomics>::announced_metadata(memory_, slot, member, generation));
-        if (!is_plausible(by_rank.back())) {
+        if (stood_in(slot, member, generation)) {
+            continue;
+        }
+        by_rank.push_back({Registrar<Atomics>::announced_metadata(memory_, slot, member, generation),
+                           {static_cast<std::int32_t>(member)}});
+        if (!is_plausible(by_rank.back().metadata)) {
             raise(ErrorCode::internal,
                   fmt::format("rank {} announced metadata that no working rank writes", job_rank_of(member)));
             return;
         }
     }
-    end_disagreed(*entry, slot, mismatch_of(entry->name, by_rank, identity_.ranks));
+    end_disagreed(*entry, slot, mismatch_of(entry->name, std::move(by_rank), identity_.ranks));
 }
 
 /// On several hosts: the root has found out who means what.
@@ -1376,7 +1439,9 @@ void ProcessSet::complete(TensorEntry& entry, const Status& status) {
     // From here on the caller may submit the name again.
     entry.pending.store(false, std::memory_order_release);
     pending_.fetch_sub(1, std::memory_order_seq_cst);
-    completion->complete_one(status);
+    if (completion != nullptr) [[likely]] {  // nobody waits for what this rank stands in for
+        completion->complete_one(status);
+    }
 }
 
 /// For entries that may have lost their slot; under the enqueue lock, so nobody submits in between.
@@ -1394,6 +1459,7 @@ void ProcessSet::fail_all(const Status& reason) {
 
 /// Under the enqueue lock.
 void ProcessSet::fail_pending(const Status& reason) {
+    end_join(reason);
     fail_deferred(reason);
     unposted_resolves_.clear();
     direct_.store(nullptr, std::memory_order_relaxed);

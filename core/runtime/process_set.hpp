@@ -108,6 +108,12 @@ public:
     /// Says that this rank will announce nothing more. False while its mailbox is full: turn the crank and try again.
     bool announce_shutdown();
 
+    /// Says that this rank has nothing to announce until all members have said so, and lets `completion` end when they
+    /// have. Until then submits are refused, and the rank takes part in what the others do without giving anything;
+    /// with `counted`, averages divide by it as well. Unsupported on several hosts; InvalidArgument where a join is
+    /// under way. docs/design/0005-join.md.
+    Status announce_join(Completion& completion, bool counted);
+
     /// After a submit with Urgency::driving, by the same thread: looks so many times whether the operation can be
     /// completed, as one that was announced directly can be without anybody's notice. True: it has ended, and its
     /// completion is done if there was something to say in it. False: it is pending like any other; drive the engine.
@@ -119,7 +125,8 @@ public:
     /// host tells of is looked at: just after a turn with it, before a sleep.
     Turn step(bool urgent, bool asks_others = true);
     [[nodiscard]] bool has_work() const {
-        return task_ != nullptr || has_deferred() || has_unread() || (leader_ != nullptr && leader_->has_work());
+        return task_ != nullptr || joins_soon_.load(std::memory_order_seq_cst) || has_deferred() || has_unread() ||
+               (leader_ != nullptr && leader_->has_work());
     }
     /// Nobody tells of what comes from other hosts: this rank has to look now and then, also while nothing is pending.
     [[nodiscard]] bool has_to_poll() const {
@@ -237,6 +244,35 @@ private:
 
     [[nodiscard]] bool others_may_go_direct(const TensorEntry& entry) const;
 
+    // Joining: join.cpp.
+    [[nodiscard]] bool anybody_has_joined() const {
+        // acquire: who comes last in an operation sees those who have joined and came before him.
+        return memory_.header().joined.load(std::memory_order_acquire) != 0;
+    }
+    static constexpr std::uint64_t kNeverLooked = ~std::uint64_t{0};
+    [[nodiscard]] bool is_away() const;
+    void tell_joined(const TensorEntry& entry);
+    void tell_joined_of_posts();
+    void wake_joined(std::uint64_t joined);
+    bool turn_join();
+    [[nodiscard]] bool may_join() const;
+    void become_joined();
+    bool stand_in_for_new(bool look_at_places);
+    bool stand_in_for_unnamed();
+    bool stand_in_for_slot(std::uint32_t slot, bool look_at_places);
+    bool stand_in_for_new_name(std::uint32_t slot);
+    bool stand_in_for_direct();
+    [[nodiscard]] bool was_announced(const TensorEntry& entry, bool look_at_places) const;
+    [[nodiscard]] bool was_announced_by(const TensorEntry& entry, std::uint32_t member) const;
+    void stand_in(TensorEntry& entry);
+    [[nodiscard]] bool has_nothing_pending();
+    bool settle();
+    Status take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const;
+    [[nodiscard]] bool stood_in(std::uint32_t slot, std::uint32_t member, std::uint64_t generation) const;
+    void handle_lacks_joined(std::uint32_t slot);
+    void handle_all_joined(std::uint32_t last);
+    void end_join(const Status& status);
+
     Turn take_turn(bool urgent, bool asks_others);
     Turn turn_task();
     bool turn_leader();
@@ -268,7 +304,7 @@ private:
     Status take_splits(TensorEntry& entry);
     Status read_rows(std::uint32_t attachment);
     Status settle_group(TensorEntry& entry);
-    void stand_in(std::string_view group, std::int64_t count, const TensorEntry& entry);
+    void announce_for_others(std::string_view group, std::int64_t count, const TensorEntry& entry);
     Result<std::int64_t> read_splits(TensorEntry& entry, std::uint32_t slot, std::span<const collectives::Location> of,
                                      std::vector<std::int64_t>& splits) const;
     Status set_output(Result<std::byte*> output);
@@ -323,11 +359,20 @@ private:
     std::uint64_t unnamed_calls_ = 0;
     std::uint64_t rung_for_ = 0;  // a log position: ring_readers()
     bool shut_down_posted_ = false;
+    bool joining_ = false;  // from announce_join() to its end
+    bool join_is_counted_ = true;
+    bool has_joined_ = false;  // the others know
+    bool has_settled_ = false;
+    Completion* join_ = nullptr;
+    std::uint64_t announced_seen_ = 0;        // SetHeader::announced at the last look for what is new
+    std::uint64_t looked_at_ = kNeverLooked;  // the log position at that time
     std::optional<Status> failed_;
 
     std::atomic<std::uint32_t>& pending_;
     std::atomic<bool> closed_{false};
-    std::atomic<bool> deferred_{false};  // one of the three queues above is not empty, or the registrar waits
+    std::atomic<bool> joins_{false};       // `joining_`, for who holds the crank
+    std::atomic<bool> joins_soon_{false};  // and has not looked for what is new yet
+    std::atomic<bool> deferred_{false};    // one of the three queues above is not empty, or the registrar waits
     // The operation that was announced directly, one at a time. Written by who announces, under the enqueue lock; read
     // by who holds the crank, and takes it out before he completes it. seq_cst: announce_directly().
     std::atomic<TensorEntry*> direct_{nullptr};

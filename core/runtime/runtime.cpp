@@ -222,6 +222,29 @@ Status Runtime::run(ProcessSet& set, TensorEntry& entry, const Request& request,
         set, [&](Urgency urgency) { return set.submit(entry, request, completion, urgency); }, completion);
 }
 
+Status Runtime::start_join(Completion& completion, bool counted) {
+    const std::unique_lock changing(process_sets_.changing(), std::try_to_lock);
+    if (!changing.owns_lock()) {
+        return {ErrorCode::invalid_argument,
+                "join: another thread of this rank adds or removes a process set; wait for that first"};
+    }
+    const std::vector<std::shared_ptr<ProcessSet>> sets = process_sets_.joined();
+    const auto more = static_cast<std::uint32_t>(sets.size());
+    completion.add_members(more);
+    if (Status joined = world_->announce_join(completion, counted); !joined.is_ok()) {
+        completion.add_members(~more + 1);  // none of them
+        return joined;
+    }
+    // Who is about to leave a set, or the job, has said so: then the join fails when that is read.
+    for (const std::shared_ptr<ProcessSet>& set : sets) {
+        if (Status joined = set->announce_join(completion, counted); !joined.is_ok()) {
+            completion.complete_one(joined);
+        }
+    }
+    engine_.attend();
+    return {};
+}
+
 bool Runtime::poll(const Completion& completion) {
     if (!completion.done()) {
         engine_.poll();

@@ -61,6 +61,9 @@ public:
     Status wait(const Completion& completion, double timeout_seconds) {
         return engine_.wait(completion, timeout_seconds);
     }
+    /// Joins in the world and all sets that this rank is in; `completion` ends when all their ranks have
+    /// (ProcessSet::announce_join).
+    Status start_join(Completion& completion, bool counted);
     /// Whether it is done, after a turn of the crank if nobody else is at it.
     [[nodiscard]] bool poll(const Completion& completion);
 

@@ -295,6 +295,25 @@ RUEDA_API int rueda_reduce(const char* name, const rueda_tensor* in, const rueda
 /** Returns when every rank has called it. */
 RUEDA_API int rueda_barrier(const rueda_options* options);
 
+/** What averages divide by while the rank that says it is in rueda_join. */
+enum rueda_join_average {
+    RUEDA_JOIN_AVERAGE_ALL = 0,   /**< by all ranks, as if it gave zeros */
+    RUEDA_JOIN_AVERAGE_ACTIVE = 1 /**< not by it: only by those who gave something */
+};
+
+/**
+ * For ranks that have fewer batches than others: says that this rank has nothing more to announce, and blocks until
+ * every rank of the job has said so; writes the rank that did so last, the same on all, to `last_rank` (may be NULL).
+ * Meanwhile the others' allreduces and barriers go on without it, in the world and in all process sets that it is in;
+ * what needs something of every rank (broadcast, allgather, alltoall, reducescatter) fails with
+ * RUEDA_INVALID_ARGUMENT on all. What this rank has announced before is done as ever; what it starts meanwhile is
+ * refused. RUEDA_ABORTED where a rank ends or shuts down instead of joining; RUEDA_UNSUPPORTED on several hosts.
+ */
+RUEDA_API int rueda_join(int32_t average, int32_t* last_rank);
+RUEDA_API int rueda_join_async(int32_t average, rueda_handle** handle);
+/** Of a completed rueda_join_async. */
+RUEDA_API int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank);
+
 /** Blocks until the operation has completed, and returns how it ended. RUEDA_TIMEOUT after `timeout_seconds` (negative:
  *  never); the operation goes on then. May be called by several threads and repeatedly. */
 RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);

@@ -694,6 +694,17 @@ inline void barrier(const Options& options = {}) {
     detail::check(rueda_barrier(&c));
 }
 
+/// What averages divide by while a rank is in join(): all ranks, or those that gave something.
+enum class JoinAverage { all = RUEDA_JOIN_AVERAGE_ALL, active = RUEDA_JOIN_AVERAGE_ACTIVE };
+
+/// For ranks with fewer batches than others: blocks until every rank of the job has joined, and returns the one that
+/// did so last. Meanwhile the others' allreduces and barriers go on without this rank; see rueda_join.
+inline int join(JoinAverage average = JoinAverage::all) {
+    std::int32_t last = -1;
+    detail::check(rueda_join(static_cast<std::int32_t>(average), &last));
+    return last;
+}
+
 /// Resident memory, zeroed; see rueda_allocate.
 [[nodiscard]] inline void* allocate(std::size_t bytes) {
     void* memory = nullptr;

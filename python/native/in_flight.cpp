@@ -97,6 +97,15 @@ void InFlight::give_tensors_back() {
 
 PyObject* InFlight::conclude() {
     give_tensors_back();
+    if (is_join) {
+        std::int32_t last = -1;
+        const int status = rueda_handle_joined_last(handle.get(), &last);
+        if (status != RUEDA_OK) {
+            raise_for(status, -1);
+            return nullptr;
+        }
+        return PyLong_FromLong(last);
+    }
     if (makes_result) {
         Ref made = Ref::taken(call_finish());
         if (!made) {

@@ -381,6 +381,22 @@ PyObject* reduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
+/// (rueda_join_average)
+PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    if (!has_arguments("join", count, 1)) {
+        return nullptr;
+    }
+    const auto average = static_cast<std::int32_t>(PyLong_AsLong(given[0]));
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
+    operation->is_join = true;
+    rueda_handle* handle = nullptr;
+    const int status = rueda_join_async(average, &handle);
+    return finish_call(std::move(operation), /*blocking=*/true, status, handle);
+}
+
 template <class Function>
 PyMethodDef entry(const char* name, Function* function) {
     return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_FASTCALL, nullptr};
@@ -411,6 +427,7 @@ PyMethodDef* operation_functions() {
                                       entry("scatter_async", &scatter<false>),
                                       entry("reduce", &reduce<true>),
                                       entry("reduce_async", &reduce<false>),
+                                      entry("join", &join),
                                       {nullptr, nullptr, 0, nullptr}};
     return functions;
 }

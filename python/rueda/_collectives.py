@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from rueda import _native
 from rueda._native import Handle, TensorSlot
@@ -629,3 +629,30 @@ def barrier_async(name: Name = None, *, process_set: ProcessSet = global_process
     """
     nothing = bytearray(1)
     return _native.allreduce_async(nothing, nothing, name, Max, 1.0, 1.0, None, process_set.process_set_id)
+
+
+def join(*, average: Literal["all", "active"] = "all") -> int:
+    """For ranks that have fewer batches than others: blocks until every rank of the job has joined.
+
+    Meanwhile the others' allreduces and barriers go on without this rank, in the world and in every process set that it
+    is in. Operations that need something of every rank (broadcast, allgather, alltoall, reducescatter) fail on all their
+    ranks with InvalidArgument. What this rank has started before is done as ever; what its other threads start meanwhile is
+    refused. On several hosts it raises Unsupported.
+
+    Args:
+        average: what averages divide by while this rank is away: "all", the number of all ranks, as if it gave zeros; or
+            "active", where it does not count.
+
+    Returns:
+        The rank that joined last, the same on all: it has seen the most batches.
+
+    Example::
+
+        for batch in batches:  # more on some ranks than on others
+            train(batch)
+        last = rueda.join()
+        rueda.broadcast_parameters(parameters, root_rank=last)
+    """
+    if average not in ("all", "active"):
+        raise ValueError(f"average is {average!r}; expected 'all' or 'active'")
+    return _native.join(1 if average == "active" else 0)

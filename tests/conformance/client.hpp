@@ -119,6 +119,8 @@ public:
     virtual Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
                           const Reduce& reduce) = 0;
     virtual Status barrier() = 0;
+    /// Of the world; returns which rank was the last. `counted`: averages divide by this rank as well.
+    virtual Result<int> join(bool counted) = 0;
 
     virtual Result<void*> allocate(std::size_t bytes) = 0;
     virtual Status deallocate(void* memory) = 0;

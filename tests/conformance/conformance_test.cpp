@@ -19,6 +19,7 @@ RanksResult run_suite(int size, const base::Config& config, RanksAs as, const La
                 context.phase(scenario.name);
                 run_scenarios(client, {&scenario, 1});
             }
+            run_scenarios(client, join_scenarios());
         },
         // Seconds; but where other programs keep the cores busy, every hand-over between ranks waits for their turns.
         {.as = as, .deadline = std::chrono::seconds(280)}, layout);

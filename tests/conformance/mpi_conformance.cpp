@@ -99,6 +99,7 @@ int main() {
         rueda::tests::PublicClient again;
         rueda::tests::run_scenarios(again, rueda::tests::error_scenarios());
         run_in_a_set();
+        rueda::tests::run_scenarios(again, rueda::tests::join_scenarios());
         rueda::shutdown();
         return 0;
     } catch (const std::exception& error) {

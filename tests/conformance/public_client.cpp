@@ -219,6 +219,12 @@ Status PublicClient::reduce(const std::string& name, const Tensor& in, const Ten
     return status_of([&] { rueda::reduce(name, view_of(in), view_of(out), root, options_of(reduce)); });
 }
 
+Result<int> PublicClient::join(bool counted) {
+    int last = -1;
+    RUEDA_RETURN_IF_FAILED(status_of([&] { last = rueda::join(counted ? JoinAverage::all : JoinAverage::active); }));
+    return last;
+}
+
 Status PublicClient::barrier() {
     return status_of([&] { rueda::barrier(options()); });
 }

@@ -310,6 +310,13 @@ Status RuntimeClient::reduce(const std::string& name, const Tensor& in, const Te
     return runtime_->run(*set_, name, request.value(), completion);
 }
 
+Result<int> RuntimeClient::join(bool counted) {
+    core::Completion completion;
+    RUEDA_RETURN_IF_FAILED(runtime_->start_join(completion, counted));
+    RUEDA_RETURN_IF_FAILED(runtime_->wait(completion, -1));
+    return static_cast<int>(completion.joined_last);
+}
+
 Status RuntimeClient::barrier() {
     Request request;
     RUEDA_RETURN_IF_FAILED(core::make_barrier(default_options(), request));

@@ -60,6 +60,7 @@ public:
     Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
                   const Reduce& reduce) override;
     Status barrier() override;
+    Result<int> join(bool counted) override;
     Result<void*> allocate(std::size_t bytes) override;
     Status deallocate(void* memory) override;
     Status shutdown() override;

@@ -32,6 +32,8 @@ struct Scenario {
 
 /// Of all of these.
 [[nodiscard]] std::vector<Scenario> all_scenarios();
+/// Of the world, with nothing beside them: who has joined is away in all process sets.
+[[nodiscard]] std::span<const Scenario> join_scenarios();
 
 /// All that `client`'s job is large enough for, in the same order on all ranks.
 void run_scenarios(Client& client, std::span<const Scenario> scenarios);

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/negotiation/joining.hpp"
 #include "tests/core/negotiation/members.hpp"
 
 namespace rueda::core::test {
@@ -52,6 +53,25 @@ TEST_CASE("of a bound name, the generation that is incomplete is pending") {
         REQUIRE(set.arrive_at(0, slot, generation) == Arrival::last);
         CHECK(pending_tensors(set.memory()).empty());
     }
+}
+
+TEST_CASE("ranks that have joined wait, since something was last announced, for those that have not") {
+    Members set(kThree);
+    set_joined(set.memory(), 2);
+    set.header().announced_ns.store(700);
+    auto pending = pending_tensors(set.memory());
+    REQUIRE(pending.size() == 1);
+    CHECK(pending[0].name == "join()");
+    CHECK(pending[0].since_ns == 700);
+    CHECK(pending[0].ready_mask == 0b100);
+    const PendingTensor::Id before = pending[0].id;
+    set.header().announced_ns.store(900);
+    pending = pending_tensors(set.memory());
+    REQUIRE(pending.size() == 1);
+    CHECK(pending[0].id != before);  // it has not stood still since
+    set_joined(set.memory(), 0);
+    set_joined(set.memory(), 1);
+    CHECK(pending_tensors(set.memory()).empty());
 }
 
 /// The stamps of both lie in both's places by then.

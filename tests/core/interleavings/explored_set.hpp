@@ -340,6 +340,7 @@ private:
             }
             case EntryKind::mismatch:
             case EntryKind::disagreed:
+            case EntryKind::lacks_joined:
                 end_unbound(entry.slot, Ending::mismatch);
                 return;
             case EntryKind::failed:
@@ -363,6 +364,8 @@ private:
                 return;
             case EntryKind::closing:
                 closing_at_ = next_;
+                return;
+            case EntryKind::all_joined:
                 return;
             case EntryKind::closed:
                 if (direct_ != kNone && turn_direct() == DirectState::waiting) {

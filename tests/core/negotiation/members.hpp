@@ -90,6 +90,31 @@ public:
         record->counted = generation;  // nothing of these members goes directly
         return registrar(member).post();
     }
+    /// As a rank that has joined stands in.
+    Result<std::uint64_t> stand_in_in_full(std::uint32_t member, std::string_view name) {
+        MailboxRecord<Atomics>* record = registrar(member).next_record();
+        REQUIRE(record != nullptr);
+        record->kind = static_cast<std::uint32_t>(RequestKind::announce);
+        record->name_bytes = static_cast<std::uint32_t>(name.size());
+        record->name_hash = hash_of(name);
+        std::memcpy(record->name, name.data(), name.size());
+        const Metadata none;
+        write(record->place, 0, 1, &none);
+        record->place.flags |= Place<Atomics>::kJoined;
+        return registrar(member).post();
+    }
+    Arrival stand_in_at(std::uint32_t member, std::uint32_t slot, std::uint64_t generation) {
+        Place<Atomics>& place = memory().place(slot, member, generation);
+        write(place, generation, 1, nullptr);
+        place.flags |= Place<Atomics>::kJoined;
+        return arrive(memory(), slot, generation, false);
+    }
+    Result<std::uint64_t> settle(std::uint32_t member) {
+        MailboxRecord<Atomics>* record = registrar(member).next_record();
+        REQUIRE(record != nullptr);
+        record->kind = static_cast<std::uint32_t>(RequestKind::settle);
+        return registrar(member).post();
+    }
     Result<std::uint64_t> shut_down(std::uint32_t member) {
         MailboxRecord<Atomics>* record = registrar(member).next_record();
         REQUIRE(record != nullptr);

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Ranks that have joined (docs/design/0005-join.md): they announce what the others announce, and give nothing to it.
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "core/negotiation/joining.hpp"
+#include "core/runtime/process_set.hpp"
+
+namespace rueda::core {
+
+using collectives::Operation;
+
+// ---- those who have not joined --------------------------------------------------------------------------------------
+
+/// After this rank has announced something of its own.
+void ProcessSet::tell_joined(const TensorEntry& entry) {
+    const std::uint64_t joined = joined_to_tell(memory_);
+    if (joined != 0 && !entry.stands_in) [[unlikely]] {
+        wake_joined(joined);
+    }
+}
+
+/// After what the registrar has done for this rank or for others.
+void ProcessSet::tell_joined_of_posts() {
+    if (const std::uint64_t joined = joined_to_tell_of_posts(memory_); joined != 0) {
+        wake_joined(joined);
+    }
+}
+
+void ProcessSet::wake_joined(std::uint64_t joined) {
+    memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
+    // Partner: turn_join(), which a sleeper calls after he has said that he sleeps.
+    memory_.header().announced.fetch_add(1, std::memory_order_seq_cst);
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        if (member != rank_ && (joined >> member & 1) != 0) {
+            wake(member);
+        }
+    }
+}
+
+// ---- joining --------------------------------------------------------------------------------------------------------
+
+Status ProcessSet::announce_join(Completion& completion, bool counted) {
+    if (extent_.is_led()) {
+        return failure(
+            ErrorCode::unsupported,
+            "join() works among the ranks of one host, and these {} ranks run on several: give all ranks the "
+            "same number of batches",
+            set_size_);
+    }
+    const std::lock_guard lock(enqueue_mutex_);
+    RUEDA_RETURN_IF_FAILED(check_open(""));
+    joining_ = true;
+    join_is_counted_ = counted;
+    has_joined_ = false;
+    has_settled_ = false;
+    join_ = &completion;
+    looked_at_ = kNeverLooked;
+    pending_.fetch_add(1, std::memory_order_seq_cst);
+    joins_soon_.store(true, std::memory_order_seq_cst);
+    joins_.store(true, std::memory_order_release);  // partner: take_turn()
+    if (may_join()) {
+        become_joined();
+    }
+    wake(rank_);  // who has this rank's crank may be asleep; Engine::attend() sees to the rest
+    return {};
+}
+
+/// True: something moved.
+bool ProcessSet::turn_join() {
+    const std::lock_guard lock(enqueue_mutex_);
+    if (!joining_) {
+        return false;
+    }
+    if (!has_joined_) {
+        if (!may_join()) {
+            return false;
+        }
+        become_joined();
+    }
+    // What has ended since the last look makes room for what was announced before it.
+    const std::uint64_t position = next_.load(std::memory_order_relaxed);
+    const std::uint64_t announced = memory_.header().announced.load(std::memory_order_seq_cst);
+    bool moved = false;
+    if (position != looked_at_ || announced != announced_seen_) {
+        // The first look also finds what was announced directly by who did not see that this rank joins.
+        moved = stand_in_for_new(/*look_at_places=*/looked_at_ == kNeverLooked);
+        looked_at_ = position;
+        announced_seen_ = announced;
+        joins_soon_.store(false, std::memory_order_seq_cst);
+    }
+    return settle() || moved;
+}
+
+/// All that this rank has submitted is announced. What another thread waits for that went directly ends first: the
+/// others may have seen it as such.
+bool ProcessSet::may_join() const {
+    return unposted_.empty() && unposted_resolves_.empty() && unnamed_waiting_.empty() &&
+           direct_.load(std::memory_order_seq_cst) == nullptr;
+}
+
+void ProcessSet::become_joined() {
+    memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
+    const std::uint64_t joined = set_joined(memory_, rank_);
+    has_joined_ = true;
+    wake_joined(joined);  // the last one is what they wait for
+}
+
+bool ProcessSet::is_away() const { return core::is_away(memory_, rank_); }
+
+/// All have joined, and nothing is pending here any more. What any rank has pending of its own keeps that rank from
+/// saying so, and what this rank stands in for is pending on such a rank.
+bool ProcessSet::settle() {
+    if (has_settled_ || memory_.header().joined.load(std::memory_order_acquire) != all_members(extent_.members) ||
+        !has_nothing_pending()) {
+        return false;
+    }
+    MailboxRecord<Atomics>* record = next_record();
+    if (record == nullptr) {
+        return false;  // a later turn: the mailbox empties as the log is read
+    }
+    has_settled_ = true;
+    record->kind = static_cast<std::uint32_t>(RequestKind::settle);
+    finish_post(registrar_.post());
+    return true;
+}
+
+bool ProcessSet::has_nothing_pending() {
+    bool nothing = true;
+    table_.for_each(
+        [&](const TensorEntry& entry) { nothing = nothing && !entry.pending.load(std::memory_order_acquire); });
+    return nothing && unnamed_waiting_.empty();
+}
+
+// ---- standing in ----------------------------------------------------------------------------------------------------
+
+/// Announces what others have announced and this rank has not. True: something was.
+bool ProcessSet::stand_in_for_new(bool look_at_places) {
+    bool any = stand_in_for_unnamed();
+    const std::uint32_t high =
+        std::min(memory_.header().high_slot.load(std::memory_order_acquire), memory_.extent().slots);
+    for (std::uint32_t slot = extent_.unnamed_slots; slot < high; ++slot) {
+        any = stand_in_for_slot(slot, look_at_places) || any;
+    }
+    return stand_in_for_direct() || any;
+}
+
+/// They match by the order of the calls, so this rank makes these calls as well.
+bool ProcessSet::stand_in_for_unnamed() {
+    bool any = false;
+    while (!next_unnamed().pending.load(std::memory_order_acquire) &&
+           was_announced(next_unnamed(), /*look_at_places=*/false) && is_away()) {
+        TensorEntry& entry = next_unnamed();
+        entry.generation = unnamed_calls_++ / extent_.unnamed_slots;
+        stand_in(entry);
+        any = true;
+    }
+    return any;
+}
+
+bool ProcessSet::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
+    TensorEntry* entry = table_.at_slot(slot);
+    if (entry == nullptr) {
+        return stand_in_for_new_name(slot);
+    }
+    if (entry->pending.load(std::memory_order_acquire) || !was_announced(*entry, look_at_places) || !is_away()) {
+        return false;
+    }
+    stand_in(*entry);
+    return true;
+}
+
+/// A name that this rank has no slot for. Where it has another slot, or its own announcement, for it, the log has more
+/// to say before.
+bool ProcessSet::stand_in_for_new_name(std::uint32_t slot) {
+    const auto& label = memory_.label(slot);
+    const auto state = label.state();
+    if (state.state != SlotState::first_sight) {
+        return false;
+    }
+    const std::string name = label.name(state);
+    if (name.empty()) {
+        return false;  // it has gone on meanwhile, and who did that tells
+    }
+    const TensorEntry* known = table_.find(name);
+    if (known != nullptr &&
+        (known->slot != kNoSlot || known->in_full || known->pending.load(std::memory_order_acquire))) {
+        return false;
+    }
+    // It stays in this state until this rank has announced it, or a shutdown fails it.
+    if (!is_away()) {
+        return false;
+    }
+    stand_in(table_.entry(name));
+    return true;
+}
+
+/// A rank has one direct announcement at a time, in the slot that it says.
+bool ProcessSet::stand_in_for_direct() {
+    bool any = false;
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        const std::uint32_t slot = memory_.cursor(member).direct.load(std::memory_order_acquire);
+        TensorEntry* entry = member != rank_ && slot != 0 ? table_.at_slot(slot - 1) : nullptr;
+        if (entry != nullptr && !entry->pending.load(std::memory_order_acquire) && was_announced_by(*entry, member) &&
+            is_away()) {
+            stand_in(*entry);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/// The generation after the last that this rank has announced. Of a slot that is bound here.
+bool ProcessSet::was_announced(const TensorEntry& entry, bool look_at_places) const {
+    if (has_new_arrivals(memory_, entry.slot, entry.counted)) {
+        return true;
+    }
+    for (std::uint32_t member = 0; look_at_places && member < extent_.members; ++member) {
+        if (member != rank_ && was_announced_by(entry, member)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ProcessSet::was_announced_by(const TensorEntry& entry, std::uint32_t member) const {
+    return has_stamped(memory_, entry.slot, member, entry.generation + 1);
+}
+
+/// What it is, this rank learns when it is called: take_called().
+void ProcessSet::stand_in(TensorEntry& entry) {
+    entry.ask_for({});
+    entry.known_to_agree = true;  // or it would be announced as a change
+    entry.completion = nullptr;
+    entry.stands_in = true;
+    entry.submitted_ns = base::coarse_monotonic_ns();
+    entry.pending.store(true, std::memory_order_relaxed);
+    pending_.fetch_add(1, std::memory_order_seq_cst);
+    announce(entry, Urgency::background);
+}
+
+// ---- what is called -------------------------------------------------------------------------------------------------
+
+bool ProcessSet::stood_in(std::uint32_t slot, std::uint32_t member, std::uint64_t generation) const {
+    return Registrar<Atomics>::has_joined(copy_once(memory_.place(slot, member, generation).flags));
+}
+
+/// The operation that this rank stands in for, as the others mean it: all alike, or it would not have been called.
+Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const {
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        if (stood_in(slot, member, generation)) {
+            continue;
+        }
+        const Metadata metadata = Registrar<Atomics>::announced_metadata(memory_, slot, member, generation);
+        std::uint64_t count = static_cast<Operation>(metadata.operation) == Operation::barrier ? 0 : 1;
+        bool usable =
+            is_plausible(metadata) && collectives::goes_on_without_joined(static_cast<Operation>(metadata.operation));
+        // A group's first dimension is each rank's own: how many members it has.
+        const int first = usable && collectives::may_differ_in_rows(static_cast<Operation>(metadata.operation)) ? 1 : 0;
+        for (int i = first; usable && i < metadata.ndim; ++i) {
+            usable = metadata.shape[i] >= 0 &&
+                     !__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.shape[i]), &count);
+        }
+        if (!usable || count > (std::uint64_t{1} << 60)) {
+            break;
+        }
+        entry.request.metadata = metadata;
+        entry.request.count = count;
+        return {};
+    }
+    return failure(ErrorCode::internal,
+                   "tensor '{}': the log calls it, and what the ranks that have not joined announced is nothing that "
+                   "could be called",
+                   entry.name);
+}
+
+/// Under the enqueue lock. The same text on every rank.
+void ProcessSet::handle_lacks_joined(std::uint32_t slot) {
+    TensorEntry* entry = entry_of_slot(slot);
+    if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed)) {
+        raise(ErrorCode::internal,
+              fmt::format("the log says that slot {} lacks who has joined, where rank {} has nothing pending", slot,
+                          own_job_rank()));
+        return;
+    }
+    const std::uint64_t generation = entry->slot == kNoSlot ? 0 : entry->generation;
+    std::vector<std::int32_t> joined;
+    Metadata metadata;
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        if (stood_in(slot, member, generation)) {
+            joined.push_back(identity_.ranks[member]);
+        } else {
+            metadata = Registrar<Atomics>::announced_metadata(memory_, slot, member, generation);
+        }
+    }
+    const std::string tensor = entry->name.empty() ? std::string("an unnamed tensor (matched by call order)")
+                                                   : fmt::format("tensor '{}'", entry->name);
+    end_disagreed(
+        *entry, slot,
+        failure(ErrorCode::invalid_argument,
+                "{}: this {} needs every rank, and {} in join(): do it before a rank joins, or after all "
+                "have; among joined ranks an allreduce and a barrier go on",
+                tensor, collectives::name_of(static_cast<Operation>(metadata.operation)),
+                joined.size() == 1 ? base::format_ranks(joined) + " is" : base::format_ranks(joined) + " are"));
+}
+
+void ProcessSet::handle_all_joined(std::uint32_t last) {
+    if (join_ == nullptr || last >= extent_.members) {
+        raise(ErrorCode::internal, fmt::format("the log says that all ranks have joined, member {} of {} as the last, "
+                                               "and rank {} has not",
+                                               last, extent_.members, own_job_rank()));
+        return;
+    }
+    if (identity_.is_world()) {
+        join_->joined_last = identity_.ranks[last];
+    }
+    end_join({});
+}
+
+/// Under the enqueue lock. Does nothing where no join is under way.
+void ProcessSet::end_join(const Status& status) {
+    joining_ = false;
+    joins_.store(false, std::memory_order_relaxed);
+    joins_soon_.store(false, std::memory_order_relaxed);
+    if (Completion* completion = std::exchange(join_, nullptr)) {
+        pending_.fetch_sub(1, std::memory_order_seq_cst);
+        completion->complete_one(status.is_ok() ? status : failure(status.code(), "join: {}", status.message()));
+    }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/negotiation/joining.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/core/interleavings/explored_set.hpp"
+
+/// A rank joins, or is back, while another one announces.
+namespace rueda::core::test {
+namespace {
+
+struct Joining : ExploredSet {
+    Joining() : ExploredSet({.members = 2, .unnamed_slots = 1, .slots = 2, .mailbox_records = 2}) {
+        explorer::label(&memory.header().joined, "joined");
+    }
+    bool told = false;
+    bool found = false;
+};
+
+TEST_CASE("an announcement is found by who joins, or tells who has joined", "[unit]") {
+    for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        std::array<bool, 3> seen{};
+        const auto result = explore<Joining>([](Joining&) {},
+                                             {[](Joining& s) {
+                                                  static_cast<void>(arrive(s.memory, 0, 1, false));
+                                                  s.told = joined_to_tell(s.memory) != 0;
+                                              },
+                                              [](Joining& s) {
+                                                  set_joined(s.memory, 1);
+                                                  s.found = has_new_arrivals(s.memory, 0, 0);
+                                              }},
+                                             [&](Joining& s) {
+                                                 RUEDA_EXPLORER_REQUIRE(s.told || s.found);
+                                                 seen[(s.told ? 1U : 0U) + (s.found ? 2U : 0U) - 1] = true;
+                                             },
+                                             {.memory = orders});
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+        CHECK(seen == std::array{true, true, true});
+    }
+}
+
+TEST_CASE("so is a direct one, which no arrival tells of", "[unit]") {
+    for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const auto result =
+            explore<Joining>([](Joining&) {},
+                             {[](Joining& s) {
+                                  s.memory.place(0, 0, 1).stamp.store(2, std::memory_order_seq_cst);
+                                  s.told = joined_to_tell(s.memory) != 0;
+                              },
+                              [](Joining& s) {
+                                  set_joined(s.memory, 1);
+                                  s.found = has_stamped(s.memory, 0, 0, 1);
+                              }},
+                             [](Joining& s) { RUEDA_EXPLORER_REQUIRE(s.told || s.found); }, {.memory = orders});
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+    }
+}
+
+TEST_CASE("with weaker orders an announcement could be lost", "[unit]") {
+    const auto result = explore<Joining>([](Joining&) {},
+                                         {[](Joining& s) {
+                                              s.memory.place(0, 0, 1).stamp.store(2, std::memory_order_release);
+                                              s.told = joined_to_tell(s.memory) != 0;
+                                          },
+                                          [](Joining& s) {
+                                              set_joined(s.memory, 1);
+                                              s.found = has_stamped(s.memory, 0, 0, 1);
+                                          }},
+                                         [](Joining& s) { RUEDA_EXPLORER_REQUIRE(s.told || s.found); },
+                                         {.memory = Orders::store_buffers});
+    CHECK_FALSE(result.passed());
+}
+
+/// What the registrar writes for others is release only.
+TEST_CASE("a name that is seen first is found, or told of", "[unit]") {
+    for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const auto result =
+            explore<Joining>([](Joining&) {},
+                             {[](Joining& s) {
+                                  s.memory.label(1).open("a");
+                                  s.told = joined_to_tell_of_posts(s.memory) != 0;
+                              },
+                              [](Joining& s) {
+                                  set_joined(s.memory, 1);
+                                  s.found = s.memory.label(1).state().state == SlotState::first_sight;
+                              }},
+                             [](Joining& s) { RUEDA_EXPLORER_REQUIRE(s.told || s.found); }, {.memory = orders});
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+    }
+}
+
+struct Returning : RanksOf<2> {
+    Returning() : RanksOf({.members = 2, .unnamed_slots = 1, .slots = 2, .mailbox_records = 2}) {
+        explorer::label(&memory.header().joined, "joined");
+        registrars.reserve(2);
+        for (std::uint32_t rank = 0; rank < 2; ++rank) {
+            set_joined(memory, rank);
+            registrars.emplace_back(memory, rank, Registrar<ExploredAtomics>::Environment{});
+        }
+    }
+    void settle(std::uint32_t rank) {
+        registrars[rank].next_record()->kind = static_cast<std::uint32_t>(RequestKind::settle);
+        RUEDA_EXPLORER_REQUIRE(registrars[rank].post().is_ok());
+    }
+    std::vector<Registrar<ExploredAtomics>> registrars;
+    bool late = false;  // a look found the announcement, and that nobody is away any more
+};
+
+TEST_CASE("nobody stands in for what a rank announces that is back", "[unit]") {
+    for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        bool late = false;
+        const auto result = explore<Returning>([](Returning&) {},
+                                               {[](Returning& s) {
+                                                    s.settle(0);
+                                                    while (!s.log.is_published(0)) {
+                                                        ExploredAtomics::pause();
+                                                    }
+                                                    RUEDA_EXPLORER_REQUIRE(s.log.read(0).kind == EntryKind::all_joined);
+                                                    static_cast<void>(arrive(s.memory, 0, 1, false));
+                                                },
+                                                [](Returning& s) {
+                                                    s.settle(1);
+                                                    for (int look = 0; look < 2; ++look) {  // before it reads the log
+                                                        const bool found = has_new_arrivals(s.memory, 0, 0);
+                                                        RUEDA_EXPLORER_REQUIRE(!found || !is_away(s.memory, 1));
+                                                        s.late = s.late || found;
+                                                    }
+                                                }},
+                                               [&](Returning& s) {
+                                                   RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::all_joined) == 1);
+                                                   late = late || s.late;
+                                               },
+                                               {.memory = orders});
+        INFO(result.report);
+        CHECK(result.passed());
+        REQUIRE(result.exhausted);
+        CHECK(late);
+    }
+}
+
+}  // namespace
+}  // namespace rueda::core::test

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <limits>
+#include <random>
+#include <thread>
+
+#include "tests/conformance/jobs.hpp"
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
+
+namespace rueda::tests {
+namespace {
+
+void check(int size, const std::function<void(RankContext&, RuntimeClient&)>& body, const Layout& layout = {}) {
+    const RanksResult result = run_clients(size, test_config(), body, {}, layout);
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// Small whole numbers, of which all sums and products here are exact in a double.
+double value_of(int rank, int step, std::size_t element) {
+    return 1 + (rank * 5 + step * 3 + static_cast<int>(element % 4)) % 7;
+}
+
+/// What `ranks` give together, element by element: another way than the library's, which goes rank by rank.
+double expected(ReduceOp op, const std::vector<int>& ranks, int step, std::size_t element, double divisor) {
+    std::vector<double> values;
+    for (const int rank : ranks) {
+        values.push_back(value_of(rank, step, element));
+    }
+    std::sort(values.begin(), values.end());
+    if (op == ReduceOp::min) {
+        return values.front();
+    }
+    if (op == ReduceOp::max) {
+        return values.back();
+    }
+    double result = op == ReduceOp::product ? 1 : 0;
+    for (const double value : values) {
+        result = op == ReduceOp::product ? result * value : result + value;
+    }
+    return op == ReduceOp::average ? result / divisor : result;
+}
+
+struct Batches {
+    std::vector<int> of_rank;
+    bool counted = true;
+
+    [[nodiscard]] std::vector<int> active(int step) const {
+        std::vector<int> ranks;
+        for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
+            if (step < of_rank[rank]) {
+                ranks.push_back(static_cast<int>(rank));
+            }
+        }
+        return ranks;
+    }
+};
+
+/// One tensor of a step, checked against who is active in it; an average but for the last bit, as the library
+/// multiplies by what the test divides by.
+class Gradient {
+public:
+    Gradient(Client& client, const Batches& batches, int step, std::string name, std::size_t count, ReduceOp op,
+             double* memory = nullptr)
+        : client_(client),
+          batches_(batches),
+          step_(step),
+          name_(std::move(name)),
+          op_(op),
+          own_(memory == nullptr ? count : 0),
+          values_(memory == nullptr ? own_.data() : memory),
+          count_(count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            values_[i] = value_of(client.rank(), step, i);
+        }
+    }
+
+    [[nodiscard]] Tensor tensor() const { return {values_, DType::float64, {static_cast<std::int64_t>(count_)}}; }
+    void reduce() {
+        expect_ok(client_.allreduce(name_, tensor(), tensor(), {op_}), name_);
+        check();
+    }
+    void start() { pending_ = expect_value(client_.start_allreduce(name_, tensor(), tensor(), {op_}), name_); }
+    void finish() {
+        expect_ok(pending_->wait(), name_);
+        check();
+    }
+    void check() const {
+        const std::vector<int> active = batches_.active(step_);
+        const double divisor = batches_.counted ? client_.size() : static_cast<double>(active.size());
+        for (std::size_t i = 0; i < count_; ++i) {
+            const double wanted = expected(op_, active, step_, i, divisor);
+            if (std::abs(values_[i] - wanted) > (op_ == ReduceOp::average ? wanted * 1e-15 : 0)) {
+                RUEDA_RANK_EQUAL(fmt::format("{} step {} element {}: {}", name_, step_, i, values_[i]),
+                                 fmt::format("{} step {} element {}: {}", name_, step_, i, wanted));
+                return;
+            }
+        }
+    }
+
+private:
+    Client& client_;
+    const Batches& batches_;
+    int step_;
+    std::string name_;
+    ReduceOp op_;
+    std::vector<double> own_;
+    double* values_;
+    std::size_t count_;
+    PendingPointer pending_;
+};
+
+constexpr std::array kOps{ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+
+/// One that travels with its announcement, one that has room beside it, one that is staged, one of several chunks.
+constexpr std::array<std::size_t, 4> kCounts{1, 200, 5'000, 150'000};
+
+void train(Client& client, const Batches& batches, int round, std::mt19937& random, double* resident,
+           std::size_t resident_count) {
+    const int mine = batches.of_rank[static_cast<std::size_t>(client.rank())];
+    for (int step = 0; step < mine; ++step) {
+        if (random() % 4 == 0) {
+            std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
+        }
+        // The same on all ranks, of the round and the step only.
+        const ReduceOp op = kOps[static_cast<std::size_t>(step + round) % kOps.size()];
+        const std::size_t count = kCounts[static_cast<std::size_t>(step * 7 + round) % kCounts.size()];
+        // By size, as a bound name keeps its shape; a new name every other round.
+        Gradient(client, batches, step, fmt::format("blocking.{}.{}", count, round / 2), count, op).reduce();
+        std::vector<Gradient> several;
+        several.reserve(kCounts.size());
+        for (std::size_t i = 0; i < kCounts.size(); ++i) {
+            several.emplace_back(client, batches, step, fmt::format("async.{}", i), kCounts[i], op);
+            several.back().start();
+        }
+        Gradient(client, batches, step, "resident", resident_count, op, resident).reduce();
+        for (Gradient& gradient : several) {
+            gradient.finish();
+        }
+        // Shapes that change while somebody is away, and one without a name.
+        Gradient(client, batches, step, "changing", static_cast<std::size_t>(step % 3 + 1), op).reduce();
+        Gradient(client, batches, step, "", 3, op).reduce();
+        expect_ok(client.barrier(), "a barrier");
+    }
+}
+
+TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
+    const int size = GENERATE(1, 2, 3, 4);
+    const unsigned seed = GENERATE(1U, 2U, 3U);
+    check(size, [&](RankContext&, RuntimeClient& client) {
+        constexpr std::size_t kResident = 3'000;
+        auto memory = client.allocate(kResident * sizeof(double));
+        memory.status().throw_if_failed();
+        std::mt19937 same(seed);                                              // on all ranks
+        std::mt19937 own(seed * 100 + static_cast<unsigned>(client.rank()));  // of this one
+        for (int round = 0; round < 5; ++round) {
+            Batches batches;
+            for (int rank = 0; rank < size; ++rank) {
+                batches.of_rank.push_back(static_cast<int>(same() % 7));
+            }
+            batches.counted = round % 2 == 0;
+            train(client, batches, round, own, static_cast<double*>(memory.value()), kResident);
+            const int last = expect_value(client.join(batches.counted), "join");
+            // Who has the most waits for all others in the end.
+            RUEDA_RANK_EQUAL(batches.of_rank[static_cast<std::size_t>(last)],
+                             *std::max_element(batches.of_rank.begin(), batches.of_rank.end()));
+            double low = last;
+            const Tensor tensor{&low, DType::float64, {1}};
+            expect_ok(client.allreduce("last", tensor, tensor, {ReduceOp::max}), "last");
+            RUEDA_RANK_EQUAL(low, static_cast<double>(last));
+        }
+        expect_ok(client.deallocate(memory.value()), "deallocate");
+    });
+}
+
+TEST_CASE("groups of tensors and averages of integers without a rank", "[threads]") {
+    check(3, [](RankContext&, RuntimeClient& client) {
+        if (client.rank() != 1) {
+            std::vector<double> a(10, client.rank() + 1);
+            std::vector<double> b(4'000, client.rank() + 2);
+            const auto group = expect_value(
+                client.start_group("group", {{a.data(), DType::float64, {10}}, {b.data(), DType::float64, {4'000}}},
+                                   {ReduceOp::sum}),
+                "a group");
+            expect_ok(group->wait(), "a group");
+            RUEDA_RANK_EQUAL(a[9], 4.0);
+            RUEDA_RANK_EQUAL(b[3'999], 6.0);
+            std::vector<std::int32_t> whole(7, client.rank() == 0 ? -4 : -3);
+            const Tensor tensor{whole.data(), DType::int32, {7}};
+            expect_ok(client.allreduce("whole", tensor, tensor, {ReduceOp::average}), "integers");
+            RUEDA_RANK_EQUAL(whole[6], client.size() == 3 ? -2 : 0);  // -7 / 3, toward zero
+            std::vector<float> scaled(5, 3.0F);
+            const Tensor factors{scaled.data(), DType::float32, {5}};
+            expect_ok(client.allreduce("scaled", factors, factors, {ReduceOp::min, -2.0, 0.5}), "factors");
+            RUEDA_RANK_EQUAL(scaled[4], -3.0F);  // an infinity for who has joined would be turned into the least
+            scaled.assign(5, 3.0F);
+            expect_ok(client.allreduce("scaled.product", factors, factors, {ReduceOp::product, 2.0}), "factors");
+            RUEDA_RANK_EQUAL(scaled[0], 36.0F);
+
+            std::vector<Tensor> uneven(client.rank() == 0 ? 2 : 3, {a.data(), DType::float64, {1}});
+            for (std::size_t i = 0; i < uneven.size(); ++i) {
+                uneven[i].data = &a[i];
+            }
+            const auto refused = expect_value(client.start_group("uneven", uneven, {ReduceOp::sum}), "a group");
+            RUEDA_RANK_EQUAL(
+                expect_failure(refused->wait(-1), ErrorCode::mismatch, "a group"),
+                std::string(
+                    "group 'uneven': the ranks disagree about the number of its members: rank 0: 2; rank 2: 3"));
+        }
+        static_cast<void>(expect_value(client.join(true), "join"));
+    });
+}
+
+TEST_CASE("what needs every rank is refused on all alike while one has joined, and works afterwards", "[threads]") {
+    check(4, [](RankContext&, RuntimeClient& client) {
+        const auto everything = [&](const std::function<void(const Status&, const std::string&)>& verify) {
+            std::array<float, 8> values{};
+            std::array<float, 2> share{};
+            const Tensor tensor{values.data(), DType::float32, {8}};
+            const Tensor two{share.data(), DType::float32, {2}};
+            verify(client.broadcast("b", tensor, 0), "tensor 'b': this broadcast");
+            verify(client.allgather("g", tensor, nullptr).status(), "tensor 'g': this allgather");
+            verify(client.alltoall("a", tensor, {}, nullptr).status(), "tensor 'a': this alltoall");
+            verify(client.reducescatter("r", tensor, two, {ReduceOp::sum}), "tensor 'r': this reducescatter");
+            verify(client.gather("to", tensor, nullptr, 0).status(), "tensor 'to': this gather");
+            verify(client.reduce("sum", tensor, tensor, 0, {ReduceOp::sum}), "tensor 'sum': this reduce");
+            verify(client.broadcast("", tensor, 0), "an unnamed tensor (matched by call order): this broadcast");
+        };
+        everything([](const Status& status, const std::string& what) { expect_ok(status, what); });  // bound
+        if (client.rank() % 2 == 0) {
+            for (int again = 0; again < 3; ++again) {
+                everything([](const Status& status, const std::string& what) {
+                    RUEDA_RANK_EQUAL(expect_failure(status, ErrorCode::invalid_argument, what),
+                                     what +
+                                         " needs every rank, and ranks 1, 3 are in join(): do it before a rank "
+                                         "joins, or after all have; among joined ranks an allreduce and a barrier "
+                                         "go on");
+                });
+                expect_ok(client.barrier(), "a barrier");
+                Batches batches{{9, 0, 9, 0}};
+                Gradient(client, batches, again, "fine", 11, ReduceOp::average).reduce();
+            }
+            std::array<double, 3> values{};
+            const Tensor differs{values.data(), DType::float64, {client.rank() == 0 ? 2 : 3}};
+            RUEDA_RANK_EQUAL(
+                expect_failure(client.allreduce("m", differs, differs, {}), ErrorCode::mismatch, "a mismatch"),
+                std::string("tensor 'm': the ranks disagree about the shape: rank 0: [2]; rank 2: [3]"));
+        }
+        static_cast<void>(expect_value(client.join(true), "join"));
+        everything([](const Status& status, const std::string& what) { expect_ok(status, what); });
+    });
+}
+
+TEST_CASE("what a rank has started before it joins gets its values", "[threads]") {
+    check(3, [](RankContext&, RuntimeClient& client) {
+        std::vector<double> values(100, client.rank() + 1);
+        const Tensor tensor{values.data(), DType::float64, {100}};
+        PendingPointer early;
+        PendingPointer sent;
+        double root = client.rank();
+        if (client.rank() != 0) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+        early = expect_value(client.start_allreduce("early", tensor, tensor, {ReduceOp::sum}), "early");
+        sent = expect_value(client.start_broadcast("sent", {&root, DType::float64, {1}}, 0), "sent");
+        if (client.rank() != 0) {
+            expect_ok(early->wait(), "early");
+            expect_ok(sent->wait(), "sent");
+            Batches batches{{0, 9, 9}};
+            Gradient(client, batches, 2, "later", 20, ReduceOp::sum).reduce();
+        }
+        static_cast<void>(expect_value(client.join(true), "join"));
+        expect_ok(early->wait(), "early");
+        RUEDA_RANK_EQUAL(values[99], 6.0);
+        RUEDA_RANK_EQUAL(root, 0.0);
+    });
+}
+
+TEST_CASE("a rank that has joined starts nothing, and joins once", "[threads]") {
+    check(2, [](RankContext& context, RuntimeClient& client) {
+        if (client.rank() == 0) {
+            core::Completion joined;
+            expect_ok(client.runtime().start_join(joined, true), "join");
+            double value = 1;
+            const Tensor tensor{&value, DType::float64, {1}};
+            RUEDA_RANK_EQUAL(
+                expect_failure(client.allreduce("x", tensor, tensor, {}), ErrorCode::invalid_argument, "x"),
+                std::string("tensor 'x': rank 0 is in join(), and can start nothing before all ranks have joined"));
+            RUEDA_RANK_EQUAL(expect_failure(client.join(true).status(), ErrorCode::invalid_argument, "a second join"),
+                             std::string("rank 0 is in join(), and can start nothing before all ranks have joined"));
+            RUEDA_RANK_EQUAL(joined.done(), false);
+            context.phase("looked");
+            expect_ok(client.runtime().wait(joined, -1), "join");
+            RUEDA_RANK_EQUAL(joined.joined_last, 1);
+        } else {
+            context.wait_for_phase(0, "looked");
+            RUEDA_RANK_EQUAL(expect_value(client.join(true), "join"), 1);
+        }
+        double value = 1;
+        const Tensor tensor{&value, DType::float64, {1}};
+        expect_ok(client.allreduce("x", tensor, tensor, {ReduceOp::sum}), "x");
+        RUEDA_RANK_EQUAL(value, 2.0);
+    });
+}
+
+/// Sleeping callers look again after 100 ms, whatever happens: with that alone, this would take 20 s.
+TEST_CASE("who has joined and sleeps is woken for what the others announce", "[threads]") {
+    check(2, [](RankContext& context, RuntimeClient& client) {
+        if (client.rank() == 0) {
+            const auto begin = std::chrono::steady_clock::now();
+            for (int step = 0; step < 200; ++step) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it sleeps by then
+                double value = 5;
+                const Tensor tensor{&value, DType::float64, {1}};
+                expect_ok(client.allreduce(step % 20 == 0 ? fmt::format("new.{}", step) : "bound", tensor, tensor,
+                                           {ReduceOp::sum}),
+                          "a step");
+                RUEDA_RANK_EQUAL(value, 5.0);
+            }
+            const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+            context.report("seconds", fmt::format("{}", took.count()));
+            RUEDA_RANK_CHECK(took.count() < 10);
+        }
+        static_cast<void>(expect_value(client.join(true), "join"));
+    });
+}
+
+TEST_CASE("a rank that has joined has joined in its process sets", "[threads]") {
+    check(4, [](RankContext&, RuntimeClient& client) {
+        auto low = client.add_set({0, 1, 2});
+        low.status().throw_if_failed();
+        auto high = client.add_set({2, 3});
+        high.status().throw_if_failed();
+        for (int round = 0; round < 3; ++round) {
+            const int steps = client.rank() == round ? 0 : 5 + client.rank();
+            for (int step = 0; step < steps; ++step) {
+                for (auto* set : {low.value().get(), high.value().get()}) {
+                    if (set == nullptr) {
+                        continue;
+                    }
+                    double value = 1;
+                    const Tensor tensor{&value, DType::float64, {1}};
+                    double wanted = 0;
+                    for (const int rank : set->identity().ranks) {
+                        wanted += rank != round && step < 5 + rank ? 1 : 0;
+                    }
+                    expect_ok(set->allreduce("x", tensor, tensor, {ReduceOp::sum}), "x");
+                    RUEDA_RANK_EQUAL(value, wanted);
+                }
+            }
+            static_cast<void>(expect_value(client.join(true), "join"));
+        }
+        auto later = client.add_set({0, 3});
+        later.status().throw_if_failed();
+    });
+}
+
+TEST_CASE("a rank that shuts down instead of joining ends the others' joins", "[threads]") {
+    check(3, [](RankContext&, RuntimeClient& client) {
+        if (client.rank() == 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(30));
+            expect_ok(client.shutdown(), "shutdown");
+        } else if (client.rank() == 0) {
+            RUEDA_RANK_EQUAL(expect_failure(client.join(true).status(), ErrorCode::aborted, "join"),
+                             std::string("join: rank 1 has shut down, so nothing can be done together any more"));
+        } else {
+            double value = 1;
+            const Tensor tensor{&value, DType::float64, {1}};
+            RUEDA_RANK_EQUAL(expect_failure(client.allreduce("x", tensor, tensor, {}), ErrorCode::aborted, "x"),
+                             std::string("tensor 'x': rank 1 has shut down, so nothing can be done together any more"));
+        }
+    });
+}
+
+TEST_CASE("a rank that is killed ends the joins of all survivors, with its name", "[processes]") {
+    const int victim = GENERATE(0, 2);  // one that trains, one that has joined
+    const RanksResult result =
+        run_clients(4, test_config(),
+                    [&](RankContext& context, RuntimeClient& client) {
+                        const auto died = [&](const Status& status, const char* what) {
+                            const std::string text = expect_failure(status, ErrorCode::aborted, what);
+                            RUEDA_RANK_CHECK(text.find(fmt::format("rank {} ", victim)) != std::string::npos);
+                        };
+                        if (client.rank() >= 2) {
+                            context.phase("joining");
+                            died(client.join(true).status(), "join");
+                        } else {
+                            context.phase("joining");
+                            std::vector<double> values(10'000, 1);
+                            const Tensor tensor{values.data(), DType::float64, {10'000}};
+                            Status status;
+                            while ((status = client.allreduce("x", tensor, tensor, {ReduceOp::sum})).is_ok()) {
+                            }
+                            died(status, "an allreduce");
+                        }
+                    },
+                    {.as = RanksAs::processes, .meanwhile = [&](RunningRanks& running) {
+                         for (int rank = 0; rank < 4; ++rank) {
+                             running.wait_for_phase(rank, "joining");
+                         }
+                         std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                         running.kill_rank(victim, SIGKILL);
+                     }});
+    INFO(result.text());
+    CHECK(result.leaks.empty());
+    for (int rank = 0; rank < 4; ++rank) {
+        const RankOutcome& outcome = result.ranks[static_cast<std::size_t>(rank)];
+        CHECK(outcome.end == (rank == victim ? RankEnd::killed : RankEnd::returned));
+    }
+}
+
+TEST_CASE("ranks of several hosts are told that join is not for them", "[threads]") {
+    check(
+        4,
+        [](RankContext&, RuntimeClient& client) {
+            RUEDA_RANK_EQUAL(expect_failure(client.join(true).status(), ErrorCode::unsupported, "join"),
+                             std::string("join() works among the ranks of one host, and these 4 ranks run on several: "
+                                         "give all ranks the same number of batches"));
+            expect_ok(client.barrier(), "and nothing has changed");
+        },
+        "aabb");
+}
+
+}  // namespace
+}  // namespace rueda::tests

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Ranks with fewer batches than others. Two ranks and more."""
+
+import unittest
+
+import numpy as np
+import rueda
+
+
+def setUpModule():
+    rueda.init()
+
+
+def tearDownModule():
+    rueda.shutdown()
+
+
+class Join(unittest.TestCase):
+    def train(self, batches_of, average):
+        """What each step's average is, against the ranks that still have a batch."""
+        for step in range(batches_of(rueda.rank())):
+            active = [rank for rank in range(rueda.size()) if step < batches_of(rank)]
+            divisor = rueda.size() if average == "all" else len(active)
+            mine = np.full(5, 10.0 * rueda.rank() + step)
+            result = rueda.allreduce(mine, "gradient")
+            np.testing.assert_allclose(result, sum(10.0 * rank + step for rank in active) / divisor, rtol=1e-15)
+            low, high = rueda.grouped_allreduce([mine, mine[:2].copy()], "group", rueda.Min)
+            np.testing.assert_array_equal(low, np.full(5, 10.0 * min(active) + step))
+            np.testing.assert_array_equal(high, np.full(2, 10.0 * min(active) + step))
+            rueda.barrier()
+        return rueda.join(average=average)
+
+    def test_more_batches_on_higher_ranks_and_then_on_lower_ones(self):
+        for average in ("all", "active"):
+            self.assertEqual(self.train(lambda rank: 3 + 2 * rank, average), rueda.size() - 1)
+            self.assertEqual(self.train(lambda rank: 2 * (rueda.size() - rank), average), 0)
+
+    def test_what_needs_every_rank_is_refused_and_works_afterwards(self):
+        last = rueda.size() - 1
+        if rueda.rank() != last:
+            with self.assertRaisesRegex(
+                rueda.InvalidArgument, rf"tensor 'b': this broadcast needs every rank, and rank {last} is in join\(\)"
+            ):
+                rueda.broadcast(np.zeros(3), 0, "b")
+            with self.assertRaisesRegex(rueda.InvalidArgument, "tensor 'g': this allgather needs every rank"):
+                rueda.allgather(np.zeros(3), "g")
+        rueda.join()
+        np.testing.assert_array_equal(rueda.broadcast(np.full(3, rueda.rank()), last, "b"), np.full(3, last))
+
+    def test_in_a_process_set(self):
+        pair = rueda.add_process_set([0, rueda.size() - 1]) if rueda.size() > 2 else rueda.global_process_set
+        if rueda.rank() == 0:
+            np.testing.assert_array_equal(rueda.allreduce(np.ones(2), "alone", rueda.Sum, process_set=pair), np.ones(2))
+        rueda.join()
+        if rueda.size() > 2:
+            rueda.remove_process_set(pair)
+
+    def test_another_average_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "average is 'some'; expected 'all' or 'active'"):
+            rueda.join(average="some")
+
+
+if __name__ == "__main__":
+    unittest.main()
