@@ -49,8 +49,6 @@ public:
             on_done(*this);
         }
     }
-    /// By the engine, before it completes a member: as many more have to complete.
-    void add_members(std::uint32_t members) { remaining_.fetch_add(members, std::memory_order_relaxed); }
     [[nodiscard]] bool done() const { return remaining_.load(std::memory_order_seq_cst) == 0; }
 
     /// Of a done operation.
