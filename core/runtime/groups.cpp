@@ -38,7 +38,7 @@ Status ProcessSet::submit_group(std::string_view group, std::span<const std::str
     std::string count_name;
     Request count;
     make_count(names.size(), identity_.id, count);
-    const Status status = all_or_nothing([&] {
+    Status status = all_or_nothing([&] {
         count_name = name_of_count(group);
         return check_group(count_name, names);
     });

@@ -67,8 +67,8 @@ class Buffers(unittest.TestCase):
             rueda.grouped_allreduce_([tensor], name)
             rueda.allgather(tensor, name).sum()
             rueda.alltoall(np.ones(2), [1, 1], name)
-            for wrong in (np.ones(3, bool), 3):
-                with contextlib.suppress(TypeError):
+            for wrong in (np.ones(3, bool), np.ones(3, complex), 3):  # no average, no such dtype, no tensor
+                with contextlib.suppress(TypeError, rueda.Unsupported):
                     rueda.allreduce_(wrong, name)
 
         use()

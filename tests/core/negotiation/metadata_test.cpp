@@ -60,9 +60,9 @@ TEST_CASE("bytes that no working rank writes are told apart") {
     CHECK(is_plausible(allreduce_of({3, 4})));
     CHECK(is_plausible(allreduce_of({Metadata::kAnyExtent, 4})));
     const std::vector<std::function<void(Metadata&)>> broken = {
-        [](Metadata& m) { m.operation = 7; }, [](Metadata& m) { m.dtype = 13; },
-        [](Metadata& m) { m.reduce_op = 6; }, [](Metadata& m) { m.ndim = RUEDA_MAX_DIMENSIONS + 1; },
-        [](Metadata& m) { m.shape[0] = -2; }, [](Metadata& m) { m.shape[1] = -1; },
+        [](Metadata& m) { m.operation = 255; }, [](Metadata& m) { m.dtype = 13; },
+        [](Metadata& m) { m.reduce_op = 6; },   [](Metadata& m) { m.ndim = RUEDA_MAX_DIMENSIONS + 1; },
+        [](Metadata& m) { m.shape[0] = -2; },   [](Metadata& m) { m.shape[1] = -1; },
     };
     for (const auto& breaks : broken) {
         Metadata metadata = allreduce_of({3, 4});

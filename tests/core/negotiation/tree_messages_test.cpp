@@ -302,7 +302,7 @@ TEST_CASE("what no leader writes is refused, with the value found") {
           kDamaged + "a decision is of the kind 6");
     CHECK(down(0, [](Decision& d) { d.id = 0; }) == kDamaged + "a decision of the kind 1 has the flags 4");
     CHECK(down(0, [](Decision& d) { d.call = 3; }) == kDamaged + "a decision of the kind 1 has the flags 14");
-    CHECK(down(0, [](Decision& d) { d.operation = 7; }) == kDamaged + "the operation 7 is called");
+    CHECK(down(0, [](Decision& d) { d.operation = 255; }) == kDamaged + "the operation 255 is called");
     CHECK(down(1, [](Decision& d) { d.rows.pop_back(); }) ==
           kDamaged + "the operation 2 is called with 5 first dimensions");
     CHECK(down(2, [](Decision& d) { d.text.clear(); }) == kDamaged + "a disagreement says nothing");

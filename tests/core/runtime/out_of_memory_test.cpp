@@ -97,8 +97,9 @@ void group(RankContext&, RuntimeClient& client) {
         names.push_back(name_of(i));
     }
     Completion completion(kMembers);
-    const std::uint64_t failures = start_at_last(
-        [&] { return client.runtime().start_group(client.runtime().world(), names, requests, completion); });
+    const std::uint64_t failures = start_at_last([&] {
+        return client.runtime().start_group(client.runtime().world(), "the gradients", names, requests, completion);
+    });
     RUEDA_RANK_CHECK(failures >= kMembers);
     expect_ok(client.runtime().wait(completion, -1), "the group");
     for (int i = 0; i < kMembers; ++i) {
