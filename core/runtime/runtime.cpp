@@ -226,7 +226,7 @@ Status Runtime::start_join(Completion& completion, bool counted) {
     const std::unique_lock changing(process_sets_.changing(), std::try_to_lock);
     if (!changing.owns_lock()) {
         return {ErrorCode::invalid_argument,
-                "join: another thread of this rank adds or removes a process set; wait for that first"};
+                "join: another thread of this rank adds or removes a process set, or shuts down; wait for that first"};
     }
     const std::vector<std::shared_ptr<ProcessSet>> sets = process_sets_.joined();
     const auto more = static_cast<std::uint32_t>(sets.size());
