@@ -13,6 +13,7 @@
 
 #include "core/negotiation/arrivals.hpp"
 #include "core/negotiation/direct.hpp"
+#include "core/negotiation/joining.hpp"
 #include "core/negotiation/log.hpp"
 #include "core/negotiation/registrar.hpp"
 #include "tests/support/explorer/explorer.hpp"
@@ -99,6 +100,8 @@ public:
     }
     /// The same of a full announcement, in place of its mailbox record: by name, rank, and parity of the operation.
     std::array<std::array<std::array<ExploredPlain<std::uint32_t>, 2>, kMostMembers>, kNames.size()> mailed;
+    /// Of tests in which nobody does, the look at who has joined is left out: it would only make the search longer.
+    bool somebody_joins = false;
     /// In place of the registrar's tables: touched whenever they grow.
     ExploredPlain<std::uint32_t> tables;
 };
@@ -131,6 +134,27 @@ public:
     }
     /// Directly, if the name has its slot.
     bool announce_directly(std::size_t name) { return announce(name, vector_of(3), /*directly=*/true); }
+
+    void join() { set_joined(set_.memory, rank_); }
+    /// After join(), of two: announces what the other has of a bound name, without giving anything. True: it did.
+    bool stand_in(std::size_t name) {
+        Tensor& tensor = tensors_[name];
+        if (tensor.pending || tensor.slot == kNoSlot ||
+            !(has_new_arrivals(set_.memory, tensor.slot, tensor.counted) ||
+              has_stamped(set_.memory, tensor.slot, 1 - rank_, tensor.generation + 1)) ||
+            !is_away(set_.memory, rank_)) {
+            return false;
+        }
+        tensor.pending = true;
+        ++tensor.operations;
+        ++announced;
+        ++tensor.generation;
+        set_.placed(tensor.slot, rank_, tensor.generation).write(value_of(name, rank_, tensor.operations - 1));
+        fill(set_.memory.place(tensor.slot, rank_, tensor.generation), tensor, tensor.generation, false,
+             Place<ExploredAtomics>::kJoined);
+        after_arrival(name, arrive(set_.memory, tensor.slot, ++tensor.counted, /*changed=*/false));
+        return true;
+    }
 
     void shut_down() {
         shut_down_posted_ = true;
@@ -261,28 +285,35 @@ private:
             case Arrival::counted:
                 return;
             case Arrival::last: {
+                if (set_.somebody_joins && set_.memory.header().joined.load(std::memory_order_acquire) != 0) {
+                    post_resolve(tensor);
+                    return;
+                }
                 const std::uint64_t position = log_.append({EntryKind::call, tensor.slot});
                 auto& arrivals = set_.memory.arrivals(tensor.slot);
                 arrivals.last_called.store(position, std::memory_order_relaxed);
                 arrivals.called.store(tensor.counted * set_.memory.extent().members, std::memory_order_release);
                 return;
             }
-            case Arrival::last_changed: {
-                ++resolves;
-                MailboxRecord<ExploredAtomics>& record = next_record();
-                record.kind = static_cast<std::uint32_t>(RequestKind::resolve);
-                record.slot = tensor.slot;
-                record.generation = tensor.generation;
-                record.counted = tensor.counted;
-                post();
+            case Arrival::last_changed:
+                post_resolve(tensor);
                 return;
-            }
             case Arrival::retired:
                 ++sent_away;
                 tensor.slot = kNoSlot;
                 announce_in_full(name);
                 return;
         }
+    }
+
+    void post_resolve(const Tensor& tensor) {
+        ++resolves;
+        MailboxRecord<ExploredAtomics>& record = next_record();
+        record.kind = static_cast<std::uint32_t>(RequestKind::resolve);
+        record.slot = tensor.slot;
+        record.generation = tensor.generation;
+        record.counted = tensor.counted;
+        post();
     }
 
     void announce_in_full(std::size_t name) {

@@ -96,6 +96,51 @@ TEST_CASE("a name that is seen first is found, or told of", "[unit]") {
     }
 }
 
+struct Away : RanksOf<2> {
+    Away() : RanksOf({.members = 2, .unnamed_slots = 0, .initial_slots = 4, .slots = 4, .mailbox_records = 4}) {
+        explorer::label(&memory.header().joined, "joined");
+        bind(0);
+        somebody_joins = true;
+    }
+};
+
+// `directly`: where the announcing rank has not seen that the other one joins. Bound: three preemptions.
+TEST_CASE("who has joined stands in for what is counted and for what went directly, once, and it is called", "[unit]") {
+    const bool directly = GENERATE(false, true);
+    bool withdrawn = false;
+    const auto result =
+        explore<Away>([](Away&) {},
+                      {[directly](Away& s) {
+                           for (int step = 0; step < 2; ++step) {
+                               if (directly && joined_to_tell(s.memory) == 0) {
+                                   s.ranks[0].announce_directly(0);
+                               } else {
+                                   s.ranks[0].announce(0);
+                               }
+                               s.ranks[0].run();
+                           }
+                       },
+                       [](Away& s) {
+                           s.ranks[1].join();
+                           s.ranks[1].run_until([&s] {
+                               s.ranks[1].stand_in(0);
+                               return s.ranks[1].events.size() == 3;  // the one that bound it, and these
+                           });
+                       }},
+                      [&withdrawn](Away& s) {
+                          s.require_all_ended();
+                          s.require_same_history();
+                          withdrawn = withdrawn || s.ranks[0].withdrawn > 0;
+                          RUEDA_EXPLORER_REQUIRE(s.ranks[0].events.size() == 3);
+                          RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::call) == 2);
+                          RUEDA_EXPLORER_REQUIRE(s.ranks[0].resolves + s.ranks[1].resolves == 2);
+                      },
+                      {.preemptions = 3});
+    INFO(result.report);
+    CHECK(result.passed());
+    CHECK(withdrawn == directly);
+}
+
 struct Returning : RanksOf<2> {
     Returning() : RanksOf({.members = 2, .unnamed_slots = 1, .slots = 2, .mailbox_records = 2}) {
         explorer::label(&memory.header().joined, "joined");
