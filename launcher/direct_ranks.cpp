@@ -41,6 +41,8 @@ Status DirectRanks::start_rank(int rank, int null_fd, JobOutput& output) {
         spec.environment[base::kLauncherVariable] = line.address(rank, plan_.ranks);
         spec.kept_fd = line.child_fd();
     }
+    OomWatch& oom_watch = oom_watches_.try_emplace(rank, context_.read).first->second;
+    oom_watch.begin();
     int error_number = 0;
     const Result<pid_t> child = start_child(spec, &error_number);
     line.close_child_end();
@@ -59,6 +61,7 @@ void DirectRanks::child_ended(pid_t pid, int wait_status) {
     if (const auto found = pids_.find(pid); found != pids_.end()) {
         RankEnd end{found->second, pid, wait_status, "", false};
         end.abort_reason = lines_[found->second].take_abort_reason();
+        end.oom_kills = oom_watches_.at(found->second).look(wait_status, kill_sent_);
         lines_.erase(found->second);
         ends_.push_back(std::move(end));
         pids_.erase(found);
@@ -72,6 +75,7 @@ void DirectRanks::tell_ranks(const RankNews::Item& item) {
 }
 
 void DirectRanks::signal_ranks(int signal_number) {
+    kill_sent_ = kill_sent_ || signal_number == SIGKILL;
     for (const auto& [pid, rank] : pids_) {
         ::kill(plan_.own_groups ? -pid : pid, signal_number);
     }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include "launcher/oom_kills.hpp"
 #include "launcher/plan.hpp"
 #include "launcher/rank_group.hpp"
 #include "launcher/rank_line.hpp"
@@ -30,10 +31,12 @@ private:
 
     const LaunchPlan& plan_;
     StartContext context_;
-    std::map<pid_t, int> pids_;      ///< of the ranks that run
-    std::map<int, RankLine> lines_;  ///< by rank; none where there is one rank only
+    std::map<pid_t, int> pids_;            ///< of the ranks that run
+    std::map<int, RankLine> lines_;        ///< by rank; none where there is one rank only
+    std::map<int, OomWatch> oom_watches_;  ///< by rank
     std::vector<RankEnd> ends_;
     bool has_started_ = false;
+    bool kill_sent_ = false;  ///< SIGKILL, to all that ran
 };
 
 }  // namespace rueda::launcher

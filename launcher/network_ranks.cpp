@@ -167,6 +167,9 @@ void NetworkRanks::take_report(int rank, const Frame& frame) {
         case SupervisorWord::aborted:
             ranks_[static_cast<std::size_t>(rank)].abort_reason = printable(frame.payload);
             break;
+        case SupervisorWord::oom_kills:
+            ranks_[static_cast<std::size_t>(rank)].oom_kills = told_oom_kills(frame.value, frame.payload);
+            break;
         case SupervisorWord::started:
             ranks_[static_cast<std::size_t>(rank)].pid = frame.value;
             break;
@@ -180,6 +183,7 @@ void NetworkRanks::take_report(int rank, const Frame& frame) {
         case SupervisorWord::ended_by_launcher: {
             RankEnd end = end_of(rank, frame.value);
             end.by_launcher = frame.word == SupervisorWord::ended_by_launcher;
+            end.oom_kills = ranks_[static_cast<std::size_t>(rank)].oom_kills;
             end_rank(std::move(end));
             break;
         }

@@ -40,6 +40,13 @@ std::string printable(std::string_view text) {
     return copy;
 }
 
+OomKills told_oom_kills(int processes, std::string_view counted_in) {
+    constexpr std::size_t kLongestPath = 256;  // what to do about it comes behind the path, and is not to be cut
+    return processes < 1
+               ? OomKills()
+               : OomKills{static_cast<std::uint64_t>(processes), printable(counted_in.substr(0, kLongestPath))};
+}
+
 bool ended_well(const RankEnd& end) { return WIFEXITED(end.wait_status) && WEXITSTATUS(end.wait_status) == 0; }
 
 int exit_status_of(const RankEnd& end) {
@@ -62,7 +69,9 @@ std::string describe(const RankEnd& end) {
         return fmt::format("{} (pid {}) is lost: its host does not answer any more, or its supervisor was killed", who,
                            end.pid);
     }
-    const std::string after = end.abort_reason.empty() ? "" : ", after the job was aborted: " + end.abort_reason;
+    const std::string memory = end.oom_kills.processes == 0 ? "" : ": " + describe(end.oom_kills);
+    const std::string after =
+        memory + (end.abort_reason.empty() ? "" : ", after the job was aborted: " + end.abort_reason);
     if (WIFSIGNALED(end.wait_status)) {
         const int number = WTERMSIG(end.wait_status);
         return fmt::format("{} (pid {}) was killed by signal {} ({}){}{}", who, end.pid, number, signal_text(number),

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/oom_kills.hpp"
+
 namespace rueda::launcher {
 
 /// Stands in RankEnd::rank for mpirun itself.
@@ -31,6 +33,8 @@ struct RankEnd {
     /// Not empty: before it ended, the rank had been told that the job was aborted, and this is why. It is no cause
     /// itself then, however it ended.
     std::string abort_reason{};
+    /// Of a killed rank: what the kernel ended for want of memory while it ran.
+    OomKills oom_kills{};
 };
 
 /// A RankEnd for a program that never ran.
@@ -41,6 +45,9 @@ struct RankEnd {
 /// A text of a rank, for a terminal: control characters become '?', and what an error cannot have is cut.
 [[nodiscard]] std::string printable(std::string_view text);
 
+/// As a supervisor has told it: a number below 1 says nothing.
+[[nodiscard]] OomKills told_oom_kills(int processes, std::string_view counted_in);
+
 [[nodiscard]] bool ended_well(const RankEnd& end);
 
 /// 128 + signal for a killed process, as shells do it.
@@ -49,7 +56,7 @@ struct RankEnd {
 /// What a signal stands for, in the words of the C library and whatever the locale: "Killed".
 [[nodiscard]] std::string signal_text(int number);
 
-/// "rank 1 (pid 4711) was killed by signal 9 (Killed)"
+/// "rank 1 (pid 4711) was killed by signal 9 (Killed)", with what the kernel says of it.
 [[nodiscard]] std::string describe(const RankEnd& end);
 
 /// Folds the ends of all ranks into one cause and one exit status: the first failure counts, for what fails after it

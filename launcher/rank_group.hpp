@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files.hpp"
 #include "base/status.hpp"
 #include "launcher/job_output.hpp"
 #include "launcher/poll_set.hpp"
@@ -54,6 +55,7 @@ struct StartContext {
     std::string program_file;
     sigset_t signal_mask{};
     const RankNews* news = nullptr;  ///< outlives the group
+    base::FileReader read = base::read_small_file;
 };
 
 }  // namespace rueda::launcher

@@ -87,7 +87,8 @@ private:
         RUEDA_RETURN_IF_FAILED(signals_.open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2}));
         ::signal(SIGPIPE, SIG_IGN);
         adopt_orphans();
-        group_ = make_group(plan_, {surroundings.environment, program_file, signals_.original_mask(), &news_});
+        group_ = make_group(
+            plan_, {surroundings.environment, program_file, signals_.original_mask(), &news_, surroundings.read});
         return output_.prepare();
     }
 

@@ -7,12 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <optional>
 #include <vector>
@@ -22,6 +24,7 @@
 #include "launcher/child_process.hpp"
 #include "launcher/frame_link.hpp"
 #include "launcher/network.hpp"
+#include "launcher/oom_kills.hpp"
 #include "launcher/output_pump.hpp"
 #include "launcher/plan.hpp"
 #include "launcher/poll_set.hpp"
@@ -207,6 +210,7 @@ private:
         spec.stdout_fd = outputs[0];
         spec.stderr_fd = outputs[1];
         spec.signal_mask = signals_.original_mask();
+        oom_watch_.begin();
         int error_number = 0;
         const Result<pid_t> child = start_child(spec, &error_number);
         line_.close_child_end();
@@ -304,9 +308,20 @@ private:
                 program_pid_ = 0;
                 RankEnd end;
                 end.wait_status = status;
+                tell_oom_kills(status);
                 finish_program(exit_status_of(end),
                                launcher_ends_it_ ? SupervisorWord::ended_by_launcher : SupervisorWord::ended, status);
             }
+        }
+    }
+
+    /// Before the report of the end, which it belongs to.
+    void tell_oom_kills(int wait_status) {
+        const OomKills kills = oom_watch_.look(wait_status, kill_sent_);
+        if (kills.processes != 0) {
+            constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
+            tell(SupervisorWord::oom_kills, static_cast<std::int32_t>(std::min(kills.processes, kMost)),
+                 kills.counted_in);
         }
     }
 
@@ -326,7 +341,8 @@ private:
     }
 
     /// To its whole group: the program may be a script that runs the trainer.
-    void deliver(int signal_number) const {
+    void deliver(int signal_number) {
+        kill_sent_ = kill_sent_ || signal_number == SIGKILL;
         if (program_pid_ != 0) {
             ::kill(-program_pid_, signal_number);
         }
@@ -355,6 +371,8 @@ private:
     bool ended_ = false;
     bool done_ = false;
     bool launcher_ends_it_ = false;
+    bool kill_sent_ = false;  ///< SIGKILL, by us
+    OomWatch oom_watch_;
     int exit_status_ = 0;
     std::optional<Clock::time_point> kill_at_;
 };

@@ -31,6 +31,8 @@ enum class SupervisorWord : std::uint32_t {
     stop_output = 10,       ///< ruedarun: nobody reads that any more; value as above
     more_output = 11,       ///< ruedarun: so many more bytes of output may be sent
     rank_ended = 12,  ///< ruedarun: rank `value` has ended; the text is a word for the program (launcher_word.hpp)
+    oom_kills = 14,   ///< supervisor, before `ended`: the kernel ended `value` processes for want of memory while the
+                      ///< program ran; the text is the file that counts them
     aborted = 13,     ///< supervisor, before `ended`: the text is why, as the program has said, the job was aborted
 };
 

@@ -86,6 +86,35 @@ def python(code):
     return [sys.executable, "-c", RANK + code]
 
 
+@contextlib.contextmanager
+def group_with_little_memory(limit):
+    """A control group of the test's own: its file of processes. None where this machine lets nobody make one."""
+    for parent, name in (
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        ("/sys/fs/cgroup/unified", "memory.max"),
+        ("/sys/fs/cgroup", "memory.max"),
+    ):
+        group = pathlib.Path(parent) / f"ruedarun-test-{os.getpid()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            (group / name).write_text(str(limit))
+        except OSError:
+            group.rmdir()
+            continue
+        break
+    else:
+        yield None
+        return
+    try:
+        yield group / "cgroup.procs"
+    finally:
+        wait_until(lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
+
+
 class Done:
     def __init__(self, status, out, err, seconds):
         self.status, self.out, self.seconds = status, out, seconds
@@ -312,6 +341,21 @@ class BothWays:
         )
         self.assertEqual(len(done.own_lines()), 1, done.err)
         self.assertEqual(sorted(done.out.splitlines()), ["[0] I am still here", "[2] I am still here"])
+
+    def check_out_of_memory(self):
+        with group_with_little_memory(256 << 20) as processes:
+            if processes is None:
+                self.skipTest("no control group can be made here")
+            code = "import time\nif rank == 1: much = bytearray(1 << 30)\ntime.sleep(60)"
+            done = self.launch(
+                2, "--grace", 0, *python(code), preexec_fn=lambda: processes.write_text(str(os.getpid()))
+            )
+        self.assertEqual(done.status, 137)
+        self.assertRegex(
+            done.own_lines()[0],
+            r"^ruedarun: rank 1( on \S+)? \(pid \d+\) was killed by signal 9 \(Killed\): the kernel ended 1 process for want of "
+            r"memory meanwhile \(oom_kill of /sys/fs/cgroup/\S+\); raise the memory limit .*; ending the job$",
+        )
 
     def test_survivors_that_hang_are_ended(self):
         code = (
@@ -664,6 +708,9 @@ class Direct(BothWays, LauncherTest):
         for pair in names:
             self.assertEqual(pair[0], pair[1])
 
+    def test_out_of_memory(self):
+        self.check_out_of_memory()
+
     def on_a_terminal(self, arguments, typed=b"", seconds=30):
         """What a person sees who runs ruedarun in a terminal, and its exit status."""
         pid, terminal = pty.fork()
@@ -744,6 +791,9 @@ class Mpirun(BothWays, LauncherTest):
             env=environment(RUEDA_RANK="7"),
         )
         self.assertEqual(sorted(done.out.splitlines()), ["[0] mpi False", "[1] mpi False"])
+
+    def test_out_of_memory(self):
+        self.check_out_of_memory()
 
     def test_an_mpirun_that_refuses(self):
         done = self.launch(2, "--mpi-args", "--no-such-option-of-mpirun", "true")
@@ -875,6 +925,9 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertRegex(done.err, r"rank 0 on rueda-h1 could not be started: './none': No such file")
         done = self.launch(2, "./none")
         self.assertEqual((done.status, done.err), (2, "ruedarun: there is no program './none'; check the path\n"))
+
+    def test_out_of_memory(self):
+        self.check_out_of_memory()
 
     def test_a_killed_rank_is_named_with_its_host(self):
         code = "import time\nif rank == 3: os.kill(os.getpid(), 9)\ntime.sleep(100)"
