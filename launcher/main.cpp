@@ -68,7 +68,7 @@ int become_program(const rueda::launcher::Options& options, const rueda::launche
     if (!program.is_ok()) {
         return refuse(program.status());
     }
-    say_lines(options.notes);
+    say_lines(task.notes);
     if (options.dry_run || options.explain) {
         LaunchPlan plan;
         plan.reasons = task.reasons;

@@ -14,6 +14,7 @@
 #include "base/launcher_word.hpp"
 #include "base/text.hpp"
 #include "launcher/choose_hosts.hpp"
+#include "launcher/srun_task.hpp"
 
 namespace rueda::launcher {
 
@@ -53,6 +54,7 @@ public:
     }
 
     Result<LaunchPlan> make() {
+        note_shell_of_srun();
         RUEDA_RETURN_IF_FAILED(place());
         RUEDA_RETURN_IF_FAILED(choose_way());
         choose_output();
@@ -94,6 +96,17 @@ private:
     }
 
     [[nodiscard]] bool more_ranks_than_cores() const { return static_cast<double>(local_ranks_) > cores_; }
+
+    /// Its variables look like those of one rank of several, and who typed `srun -n 4 --pty bash` may expect that.
+    void note_shell_of_srun() {
+        const auto tasks = around_.environment.find("SLURM_STEP_NUM_TASKS");
+        if (is_in_shell_of_srun(around_.environment) && tasks != around_.environment.end() && tasks->second != "1") {
+            plan_.notes.push_back(fmt::format(
+                "this is the shell of srun --pty (SLURM_PTY_PORT is set), not one of {} ranks: ruedarun starts "
+                "the ranks itself, as anywhere in an allocation",
+                base::quote(tasks->second)));
+        }
+    }
 
     /// Which ranks run where.
     Status place() {
@@ -277,15 +290,9 @@ private:
 
     Status export_variables() {
         for (const ExportedVariable& variable : options_.exported) {
-            const auto found = around_.environment.find(variable.name);
-            if (variable.value) {
-                set(variable.name, variable.value);
-            } else if (found == around_.environment.end()) {
-                return failure(ErrorCode::invalid_argument,
-                               "-x {0}: {0} is not set in the environment; write -x {0}=value", variable.name);
-            } else {
-                set(variable.name, found->second);
-            }
+            Result<std::string> value = exported_value(variable, around_.environment);
+            RUEDA_RETURN_IF_FAILED(value.status());
+            set(variable.name, std::move(value).value());
         }
         return {};
     }
@@ -409,6 +416,18 @@ Environment changed_environment(Environment environment, const std::vector<Envir
         }
     }
     return environment;
+}
+
+Result<std::string> exported_value(const ExportedVariable& variable, const Environment& environment) {
+    if (variable.value) {
+        return *variable.value;
+    }
+    const auto found = environment.find(variable.name);
+    if (found == environment.end()) {
+        return failure(ErrorCode::invalid_argument, "-x {0}: {0} is not set in the environment; write -x {0}=value",
+                       variable.name);
+    }
+    return found->second;
 }
 
 std::string output_file(const std::string& folder, int rank, const char* ending) {

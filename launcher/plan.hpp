@@ -96,6 +96,10 @@ inline constexpr const char* kRestartVariable = "RUEDARUN_RESTART";
 [[nodiscard]] std::map<std::string, std::string> changed_environment(std::map<std::string, std::string> environment,
                                                                      const std::vector<EnvironmentChange>& changes);
 
+/// What -x gives the ranks. InvalidArgument where it hands on a variable that is not set.
+[[nodiscard]] Result<std::string> exported_value(const ExportedVariable& variable,
+                                                 const std::map<std::string, std::string>& environment);
+
 [[nodiscard]] std::string output_file(const std::string& folder, int rank, const char* ending);
 
 }  // namespace rueda::launcher

@@ -57,11 +57,95 @@ void meet_without_mpi(SrunTask& task, const Environment& environment, int rank, 
                                                      {"RUEDA_LOCAL_RANK", local},
                                                      {"RUEDA_LOCAL_SIZE", std::to_string(tasks)},
                                                      {"RUEDA_RENDEZVOUS", place}});
-    task.reasons.push_back(
-        fmt::format("srun set up no PMI, so MPI has no ranks here; on one host the ranks meet at {}", place));
+    task.reasons.push_back(fmt::format("on one host the ranks meet at {}", place));
+}
+
+/// How the ranks find each other.
+Status choose_meeting(SrunTask& task, const Options& options, const Environment& environment, int rank, int tasks) {
+    const std::string pmi = pmi_of(environment);
+    if (!options.no_mpi && !pmi.empty()) {
+        task.reasons.push_back(fmt::format("srun set up {}: MPI gives the ranks", pmi));
+        return {};
+    }
+    if (number_of(environment, "SLURM_STEP_NUM_NODES").value_or(1) == 1) {
+        task.reasons.emplace_back(options.no_mpi ? "without MPI: --no-mpi"
+                                                 : "srun set up no PMI, so MPI has no ranks here");
+        meet_without_mpi(task, environment, rank, tasks);
+        return {};
+    }
+    if (options.no_mpi) {
+        return failure(ErrorCode::invalid_argument,
+                       "srun has started {} tasks on several hosts, which need MPI, but --no-mpi is set; leave it out",
+                       tasks);
+    }
+    return failure(ErrorCode::invalid_argument,
+                   "srun has started {} tasks on several hosts without PMI, so MPI has no ranks; use srun "
+                   "--mpi=pmix (srun --mpi=list shows what there is), or run ruedarun once, without srun",
+                   tasks);
+}
+
+/// The options ask for another job than the one that srun has started.
+Status check_that_job_is_meant(const Options& options, const Environment& environment, int rank, int tasks) {
+    if ((options.ranks && *options.ranks != tasks) || !options.hosts.empty() || !options.hostfile.empty()) {
+        return failure(ErrorCode::invalid_argument,
+                       "srun has started {} tasks, and ruedarun is task {} of them: each would start a job of its own; "
+                       "run ruedarun once inside the allocation, without srun, or leave out -np and hosts",
+                       tasks, rank);
+    }
+    const std::optional<int> here = local_tasks(environment, tasks);
+    if (options.per_host && here && *here != *options.per_host) {
+        return failure(ErrorCode::invalid_argument,
+                       "--processes-per-host is {}, but srun has started {} {} on this host; leave it out, and say "
+                       "srun --ntasks-per-node={}",
+                       *options.per_host, *here, *here == 1 ? "task" : "tasks", *options.per_host);
+    }
+    return {};
+}
+
+/// Given options that only a ruedarun that starts ranks itself can carry out, each with what does it under srun.
+std::vector<std::string> options_without_effect(const Options& options) {
+    std::vector<std::string> found;
+    const auto add = [&found](bool is_given, const char* text) {
+        if (is_given) {
+            found.emplace_back(text);
+        }
+    };
+    add(!options.output_dir.empty(), "--output-dir (srun --output=rank.%t.out does it)");
+    add(options.max_restarts > 0, "--max-restarts (sbatch --requeue does it)");
+    add(options.grace != kDefaultGrace, "--grace (srun --wait does it)");
+    add(!options.mpi_args.empty(), "--mpi-args (there is no mpirun; -x OMPI_MCA_... does it)");
+    add(!options.interfaces.empty(), "--network-interfaces (a setting of MPI does it)");
+    add(options.ssh_port.has_value(), "--ssh-port");
+    add(!options.ssh_identity.empty(), "--ssh-identity-file");
+    return found;
+}
+
+std::vector<std::string> notes_of(const Options& options) {
+    std::vector<std::string> notes = options.notes;
+    if (const std::vector<std::string> found = options_without_effect(options); !found.empty()) {
+        notes.push_back(
+            fmt::format("without effect here, as srun starts and ends the ranks: {}", fmt::join(found, ", ")));
+    }
+    return notes;
+}
+
+void choose_threads(SrunTask& task, const Environment& environment, int tasks, double cores) {
+    if (!text_of(environment, "OMP_NUM_THREADS").empty()) {
+        return;
+    }
+    const std::optional<int> given = number_of(environment, "SLURM_CPUS_PER_TASK");
+    const int local = std::max(1, local_tasks(environment, tasks).value_or(1));
+    const int threads = std::max(1, given ? *given : static_cast<int>(cores) / local);
+    task.environment.push_back({"OMP_NUM_THREADS", std::to_string(threads)});
+    task.reasons.push_back(fmt::format("OMP_NUM_THREADS={}: {}", threads,
+                                       given ? "SLURM_CPUS_PER_TASK" : "cores divided by ranks of the host"));
 }
 
 }  // namespace
+
+bool is_in_shell_of_srun(const Environment& environment) {
+    return !text_of(environment, "SLURM_STEP_ID").empty() && !text_of(environment, "SLURM_PTY_PORT").empty();
+}
 
 Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Environment& environment, double cores) {
     const std::optional<int> rank = number_of(environment, "SLURM_PROCID");
@@ -70,38 +154,29 @@ Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Env
     if (!in_step || !rank || !tasks || *tasks < 2 || *rank < 0 || *rank >= *tasks) {
         return std::optional<SrunTask>();
     }
-    if ((options.ranks && *options.ranks != *tasks) || !options.hosts.empty() || !options.hostfile.empty()) {
-        return failure(ErrorCode::invalid_argument,
-                       "srun has started {} tasks, and ruedarun is task {} of them: each would start a job of its own; "
-                       "run ruedarun once inside the allocation, without srun, or leave out -np and hosts",
-                       *tasks, *rank);
+    if (is_in_shell_of_srun(environment)) {
+        // Only the first task has the terminal: the shells of the others have read its end and are gone.
+        if (*rank != 0) {
+            return failure(ErrorCode::invalid_argument,
+                           "this is task {} of {} of srun --pty, which gives a terminal to task 0 alone; start the "
+                           "ranks by srun without --pty, or run ruedarun in the shell that srun --pty opens",
+                           *rank, *tasks);
+        }
+        return std::optional<SrunTask>();
     }
+    RUEDA_RETURN_IF_FAILED(check_that_job_is_meant(options, environment, *rank, *tasks));
     SrunTask task;
     task.reasons.push_back(
         fmt::format("srun has started {} tasks; this is rank {}, and ruedarun becomes the program", *tasks, *rank));
-    const std::string pmi = pmi_of(environment);
-    if (!pmi.empty()) {
-        task.reasons.push_back(fmt::format("srun set up {}: MPI gives the ranks", pmi));
-    } else if (number_of(environment, "SLURM_STEP_NUM_NODES").value_or(1) == 1) {
-        meet_without_mpi(task, environment, *rank, *tasks);
-    } else {
-        return failure(ErrorCode::invalid_argument,
-                       "srun has started {} tasks on several hosts without PMI, so MPI has no ranks; use srun "
-                       "--mpi=pmix (srun --mpi=list shows what there is), or run ruedarun once, without srun",
-                       *tasks);
-    }
-    if (text_of(environment, "OMP_NUM_THREADS").empty()) {
-        const std::optional<int> given = number_of(environment, "SLURM_CPUS_PER_TASK");
-        const int local = std::max(1, local_tasks(environment, *tasks).value_or(1));
-        const int threads = std::max(1, given ? *given : static_cast<int>(cores) / local);
-        task.environment.push_back({"OMP_NUM_THREADS", std::to_string(threads)});
-        task.reasons.push_back(fmt::format("OMP_NUM_THREADS={}: {}", threads,
-                                           given ? "SLURM_CPUS_PER_TASK" : "cores divided by ranks of the host"));
-    }
+    RUEDA_RETURN_IF_FAILED(choose_meeting(task, options, environment, *rank, *tasks));
+    choose_threads(task, environment, *tasks, cores);
     for (const ExportedVariable& variable : options.exported) {
-        if (variable.value) {
-            task.environment.push_back({variable.name, variable.value});
-        }
+        Result<std::string> value = exported_value(variable, environment);
+        RUEDA_RETURN_IF_FAILED(value.status());
+        task.environment.push_back({variable.name, std::move(value).value()});
+    }
+    if (*rank == 0) {
+        task.notes = notes_of(options);
     }
     return std::optional(std::move(task));
 }

@@ -16,10 +16,16 @@ namespace rueda::launcher {
 struct SrunTask {
     std::vector<EnvironmentChange> environment;
     std::vector<std::string> reasons;
+    std::vector<std::string> notes;  ///< what the user is told in any case; of the first rank only
 };
 
-/// None where this process is no task of a step with several. `cores` are those that it may use. InvalidArgument where
-/// the ranks could not meet, or where the options ask for another job than srun has started.
+/// This is the shell that `srun --pty` has opened, or a process of it. It has the variables of a task, but is none: the
+/// step's other tasks do not run what is typed into it.
+[[nodiscard]] bool is_in_shell_of_srun(const std::map<std::string, std::string>& environment);
+
+/// None where this process is no task of a step with several, or is in the shell that `srun --pty` has opened. `cores`
+/// are those that it may use. InvalidArgument where the ranks could not meet, or where the options ask for another job
+/// than srun has started.
 [[nodiscard]] Result<std::optional<SrunTask>> find_srun_task(const Options& options,
                                                              const std::map<std::string, std::string>& environment,
                                                              double cores);

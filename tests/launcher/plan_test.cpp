@@ -446,8 +446,9 @@ std::map<std::string, std::string> task_of_srun() {
 TEST_CASE("a task of srun becomes the program", "[unit]") {
     Options options;
     options.program = {"./train"};
-    options.exported = {{"MODE", "m"}};
+    options.exported = {{"MODE", "m"}, {"HOME", std::nullopt}};
     auto environment = task_of_srun();
+    environment["HOME"] = "/home/h";
     const auto found = [&](const std::string& name) {
         const auto task = find_srun_task(options, environment, 8);
         REQUIRE(task.is_ok());
@@ -462,6 +463,7 @@ TEST_CASE("a task of srun becomes the program", "[unit]") {
     CHECK(found("RUEDA_RENDEZVOUS") == "@rueda-slurm-17.3");
     CHECK(found("OMP_NUM_THREADS") == "2");
     CHECK(found("MODE") == "m");
+    CHECK(found("HOME") == "/home/h");
     environment["SLURM_CPUS_PER_TASK"] = "6";
     CHECK(found("OMP_NUM_THREADS") == "6");
     environment["OMP_NUM_THREADS"] = "1";
@@ -495,6 +497,89 @@ TEST_CASE("what is no task of srun, and what srun cannot have meant", "[unit]") 
     options.ranks.reset();
     options.hosts = "a:4";
     CHECK_FALSE(find_srun_task(options, task_of_srun(), 8).is_ok());
+}
+
+TEST_CASE("the shell of srun --pty is no task", "[unit]") {
+    Options options;
+    options.program = {"./train"};
+    auto environment = task_of_srun();
+    environment["SLURM_PTY_PORT"] = "40123";
+    const Status other = find_srun_task(options, environment, 8).status();
+    CHECK(other.message().find("this is task 2 of 4 of srun --pty, which gives a terminal to task 0 alone") == 0);
+    environment["SLURM_PROCID"] = "0";
+    const auto task = find_srun_task(options, environment, 8);
+    REQUIRE(task.is_ok());
+    CHECK_FALSE(task.value().has_value());
+
+    Surroundings around = machine_with_mpi();
+    around.environment = environment;
+    around.environment["SLURM_JOB_NODELIST"] = "n1";
+    around.environment["SLURM_TASKS_PER_NODE"] = "4";
+    around.environment["SLURMD_NODENAME"] = "n1";
+    const LaunchPlan plan = planned(options, around);
+    CHECK(plan.ranks == 4);
+    CHECK(plan.notes == std::vector<std::string>{
+                            "this is the shell of srun --pty (SLURM_PTY_PORT is set), not one of '4' ranks: ruedarun "
+                            "starts the ranks itself, as anywhere in an allocation"});
+    around.environment["SLURM_STEP_NUM_TASKS"] = "1";  // srun --pty bash: nobody expects several
+    CHECK(planned(options, around).notes.empty());
+}
+
+TEST_CASE("what ruedarun cannot do under srun is said once, in one line", "[unit]") {
+    Options options;
+    options.program = {"./train"};
+    options.notes = {"of a flag"};
+    auto environment = task_of_srun();
+    const auto notes = [&] {
+        const auto task = find_srun_task(options, environment, 8);
+        REQUIRE(task.is_ok());
+        REQUIRE(task.value().has_value());
+        return task.value()->notes;
+    };
+    options.output_dir = "logs";
+    CHECK(notes().empty());  // rank 2 leaves it to rank 0
+    environment["SLURM_PROCID"] = "0";
+    options.output_dir.clear();
+    CHECK(notes() == std::vector<std::string>{"of a flag"});
+    options.output_dir = "logs";
+    options.max_restarts = 1;
+    options.grace = std::chrono::milliseconds(1);
+    options.mpi_args = {"--display-map"};
+    options.interfaces = {"eth0"};
+    options.ssh_port = 22;
+    options.ssh_identity = "key";
+    REQUIRE(notes().size() == 2);
+    const std::string line = notes().back();
+    CHECK(line.find("without effect here, as srun starts and ends the ranks: --output-dir (srun --output=") == 0);
+    for (const char* name : {"--output-dir", "--max-restarts", "--grace", "--mpi-args", "--network-interfaces",
+                             "--ssh-port", "--ssh-identity-file"}) {
+        CAPTURE(name);
+        CHECK(line.find(name) != std::string::npos);
+    }
+}
+
+TEST_CASE("what would be another job than that of srun is refused", "[unit]") {
+    Options options;
+    options.program = {"./train"};
+    auto environment = task_of_srun();
+    const auto refused = [&] { return find_srun_task(options, environment, 8).status().message(); };
+    options.per_host = 4;
+    CHECK(refused().empty());
+    options.per_host = 2;
+    CHECK(refused() ==
+          "--processes-per-host is 2, but srun has started 4 tasks on this host; leave it out, and say srun "
+          "--ntasks-per-node=2");
+    options.per_host.reset();
+    options.exported = {{"DATA", std::nullopt}};
+    CHECK(refused() == "-x DATA: DATA is not set in the environment; write -x DATA=value");
+    options.exported.clear();
+    environment["PMIX_RANK"] = "2";
+    options.no_mpi = true;
+    const auto task = find_srun_task(options, environment, 8);
+    REQUIRE(task.is_ok());
+    CHECK(changed_environment({}, task.value()->environment).at("RUEDA_CONTROL_PLANE") == "socket");
+    environment["SLURM_STEP_NUM_NODES"] = "2";
+    CHECK(refused().find("several hosts, which need MPI, but --no-mpi is set") != std::string::npos);
 }
 
 TEST_CASE("a dry run is a shell script", "[unit]") {

@@ -677,6 +677,26 @@ class Srun(LauncherTest):
         self.assertEqual((done.status, done.out), (0, "none\n"))
         self.assertIn("srun set up PMIx", done.err)
 
+    def test_options_without_effect_are_said_once(self):
+        for rank in range(2):
+            done = self.task(rank, "--output-dir", "logs", "--max-restarts", 2, "sh", "-c", "exit 7")
+            self.assertEqual((done.status, done.err.count("\n")), (7, 1 - rank), done.err)
+            if rank == 0:
+                self.assertRegex(done.err, "without effect here, .*: --output-dir .*, --max-restarts ")
+        self.assertFalse((self.folder / "logs").exists())
+
+    def test_a_variable_that_is_not_set(self):
+        done = self.task(0, "-x", "NO_SUCH_VARIABLE", "true")
+        self.assertEqual((done.status, done.err.count("\n")), (2, 1))
+        self.assertIn("-x NO_SUCH_VARIABLE: NO_SUCH_VARIABLE is not set", done.err)
+
+    def test_in_the_shell_of_srun_ranks_are_started(self):
+        done = self.task(0, "--no-mpi", "-np", 3, "sh", "-c", "echo $RUEDA_RANK of $RUEDA_SIZE", SLURM_PTY_PORT="40123")
+        self.assertEqual(done.status, 0, done.err)
+        self.assertEqual(sorted(done.out.splitlines()), [f"[{rank}] {rank} of 3" for rank in range(3)])
+        self.assertEqual(done.err.count("\n"), 1, done.err)
+        self.assertIn("this is the shell of srun --pty", done.err)
+
     def test_another_number_of_ranks_is_refused(self):
         done = self.task(0, "-np", 3, "true")
         self.assertEqual((done.status, done.err.count("\n")), (2, 1))
