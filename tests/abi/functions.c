@@ -58,6 +58,30 @@ int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const ru
                               size_t split_count, const rueda_options* options, rueda_handle** handle);
 int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_tensor* out, const int64_t* splits,
                         size_t split_count, const rueda_options* options);
+int rueda_grouped_allgather_async(const char* name, size_t count, const rueda_tensor* in, const rueda_options* options,
+                                  rueda_handle** handle);
+int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* in, const rueda_options* options,
+                            rueda_handle** handle);
+int rueda_grouped_reducescatter_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
+                                      const rueda_options* options, rueda_handle** handle);
+int rueda_grouped_reducescatter(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
+                                const rueda_options* options);
+int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                       const rueda_options* options, rueda_handle** handle);
+int rueda_gather(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                 const rueda_options* options, rueda_handle** handle);
+int rueda_scatter_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
+                        const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle);
+int rueda_scatter(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
+                  const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle);
+int rueda_reduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                       const rueda_options* options, rueda_handle** handle);
+int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
+                 const rueda_options* options);
+int rueda_join(int32_t average, int32_t* last_rank);
+int rueda_join_async(int32_t average, rueda_handle** handle);
+int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank);
+int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output);
 int rueda_barrier(const rueda_options* options);
 int rueda_wait(rueda_handle* handle, double timeout_seconds);
 int rueda_poll(rueda_handle* handle, int* completed);

@@ -69,6 +69,9 @@ NUMBER(RUEDA_MIN, 3);
 NUMBER(RUEDA_MAX, 4);
 NUMBER(RUEDA_PRODUCT, 5);
 
+NUMBER(RUEDA_JOIN_AVERAGE_ALL, 0);
+NUMBER(RUEDA_JOIN_AVERAGE_ACTIVE, 1);
+
 static int fail(const char* what) {
     fprintf(stderr, "%s: programs that begin with RUEDA_OPTIONS_INIT rely on it\n", what);
     return 1;

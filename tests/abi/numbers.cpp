@@ -3,6 +3,7 @@
 // The enumerators of C++ have the numbers of those of C, which layout.c holds fast. Compiling this is the test.
 #include "rueda/error.hpp"
 #include "rueda/rueda.h"
+#include "rueda/rueda.hpp"
 #include "rueda/types.hpp"
 
 namespace {
@@ -41,5 +42,8 @@ static_assert(same(RUEDA_ADASUM, rueda::ReduceOp::adasum));
 static_assert(same(RUEDA_MIN, rueda::ReduceOp::min));
 static_assert(same(RUEDA_MAX, rueda::ReduceOp::max));
 static_assert(same(RUEDA_PRODUCT, rueda::ReduceOp::product));
+
+static_assert(same(RUEDA_JOIN_AVERAGE_ALL, rueda::JoinAverage::all));
+static_assert(same(RUEDA_JOIN_AVERAGE_ACTIVE, rueda::JoinAverage::active));
 
 }  // namespace
