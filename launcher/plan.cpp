@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "base/config.hpp"
@@ -31,14 +32,45 @@ constexpr std::array<std::string_view, 10> kIdentityVariables = {
 };
 
 /// What other hosts get of the environment, besides what ruedarun sets and -x names: nothing that nobody asked for.
-constexpr std::array<std::string_view, 7> kTravellingPrefixes = {"RUEDA_", "HOROVOD_",  "NCCL_", "OMP_",
-                                                                 "MKL_",   "OPENBLAS_", "KMP_"};
+constexpr std::array<std::string_view, 15> kTravellingPrefixes = {
+    "RUEDA_", "HOROVOD_", "NCCL_",  "OMP_",      "MKL_",       "OPENBLAS_", "KMP_",     "FI_",
+    "UCX_",   "I_MPI_",   "MPICH_", "OMPI_MCA_", "MPIR_CVAR_", "PMIX_MCA_", "PRTE_MCA_"};
 constexpr std::array<std::string_view, 3> kTravellingNames = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"};
 
+/// What this host is called: all others would be called the same.
+constexpr std::array<std::string_view, 4> kNamesOfThisHost = {
+    "RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
+
+/// Within the prefixes above, what launchers set for one rank, or for themselves: in a job that is started from a rank
+/// of another one it would speak of that job. Settings of the launcher are read by the mpirun here, which hands them to
+/// its daemons.
+constexpr std::array<std::string_view, 14> kLaunchersOwnPrefixes = {"I_MPI_HYDRA_",
+                                                                    "I_MPI_INFO_",
+                                                                    "I_MPI_MPIRUN",
+                                                                    "I_MPI_PIN_INFO",
+                                                                    "I_MPI_PIN_MAPPING",
+                                                                    "I_MPI_JOB_",
+                                                                    "OMPI_MCA_ess",
+                                                                    "OMPI_MCA_orte_",
+                                                                    "OMPI_MCA_initial_wdir",
+                                                                    "OMPI_MCA_pmix",
+                                                                    "OMPI_MCA_shmem_RUNTIME_QUERY_hint",
+                                                                    "OMPI_MCA_mpi_oversubscribe",
+                                                                    "PRTE_MCA_ess",
+                                                                    "PRTE_MCA_prte_"};
+
+bool begins_like_one_of(std::string_view name, std::span<const std::string_view> prefixes) {
+    return std::any_of(prefixes.begin(), prefixes.end(),
+                       [name](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 bool may_travel(std::string_view name) {
-    return std::any_of(kTravellingPrefixes.begin(), kTravellingPrefixes.end(),
-                       [name](std::string_view prefix) { return name.starts_with(prefix); }) ||
-           std::find(kTravellingNames.begin(), kTravellingNames.end(), name) != kTravellingNames.end();
+    const bool stays = is_one_of(name, kNamesOfThisHost) || begins_like_one_of(name, kLaunchersOwnPrefixes);
+    return !stays && (begins_like_one_of(name, kTravellingPrefixes) || is_one_of(name, kTravellingNames));
 }
 
 class Planner {
@@ -357,6 +389,11 @@ private:
             }
         }
         const bool others = !plan_.shares.empty();
+        for (const std::string_view name : kNamesOfThisHost) {
+            if (others && around_.environment.contains(std::string(name)) && !exports(name)) {
+                say("{} stays on this host: it says what this one is called", name);
+            }
+        }
         std::erase_if(names, [&](const std::string& name) {
             const bool stays = others && looks_like_a_secret(name) && !is_named_for_export(name);
             if (stays) {

@@ -409,6 +409,56 @@ TEST_CASE("hosts by a file, an allocation, SageMaker, in this order", "[unit]") 
     CHECK(planned(options, around).shares == std::vector<HostShare>{{"h1", 1}, {"h2", 1}});
 }
 
+TEST_CASE("settings of MPI travel, names of hosts and what launchers set for a rank do not", "[unit]") {
+    const std::vector<std::string> go = {
+        "FI_PROVIDER",           "UCX_TLS",           "I_MPI_FABRICS",          "I_MPI_ROOT",
+        "MPICH_ASYNC_PROGRESS",  "MPIR_CVAR_NOLOCAL", "OMPI_MCA_btl_tcp_links", "PMIX_MCA_gds",
+        "PRTE_MCA_rmaps_verbose"};
+    const std::vector<std::string> stay = {"RUEDA_HOSTNAME",
+                                           "HOROVOD_HOSTNAME",
+                                           "MPICH_INTERFACE_HOSTNAME",
+                                           "OMPI_COMM_WORLD_RANK",
+                                           "OMPI_MCA_ess",
+                                           "OMPI_MCA_ess_base_vpid",
+                                           "OMPI_MCA_orte_hnp_uri",
+                                           "PMI_RANK",
+                                           "PMI_FD",
+                                           "PMIX_RANK",
+                                           "PMIX_NAMESPACE",
+                                           "PMIX_SERVER_URI2",
+                                           "I_MPI_HYDRA_BOOTSTRAP",
+                                           "I_MPI_INFO_NUMA_NODE",
+                                           "PRTE_MCA_ess_base_jobid",
+                                           "PRTE_MCA_prte_hnp_uri",
+                                           "MPI_LOCALRANKID",
+                                           "FIX_ME"};
+    Surroundings around = cluster();
+    for (const std::vector<std::string>& names : {go, stay}) {
+        for (const std::string& name : names) {
+            around.environment[name] = "1";
+        }
+    }
+    Options options = on_hosts("a:1,b:1");
+    const auto travels = [](const LaunchPlan& plan, const std::string& name) {
+        return std::find(plan.travelling.begin(), plan.travelling.end(), name) != plan.travelling.end();
+    };
+    const LaunchPlan plan = planned(options, around);
+    for (const std::string& name : go) {
+        CAPTURE(name);
+        CHECK(travels(plan, name));
+    }
+    for (const std::string& name : stay) {
+        CAPTURE(name);
+        CHECK_FALSE(travels(plan, name));
+    }
+    const std::string reason = "RUEDA_HOSTNAME stays on this host: it says what this one is called";
+    CHECK(std::count(plan.reasons.begin(), plan.reasons.end(), reason) == 1);
+    options.exported = {{"RUEDA_HOSTNAME", "x"}};  // who asks for it by name gets it
+    const LaunchPlan asked = planned(options, around);
+    CHECK(travels(asked, "RUEDA_HOSTNAME"));
+    CHECK(std::count(asked.reasons.begin(), asked.reasons.end(), reason) == 0);
+}
+
 TEST_CASE("plans that cannot be", "[unit]") {
     const auto refused = [](const Options& options, const Surroundings& around) {
         const Status status = make_plan(options, around).status();

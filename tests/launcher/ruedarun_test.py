@@ -939,6 +939,14 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual((done.status, done.out), (0, "[1] error INFO t - - yes - False\n"), done.err)
         self.assertIn("DB_PASSWORD looks like a secret and stays on this host", done.err)
 
+    def test_settings_of_mpi_go_to_other_hosts_and_the_name_of_this_one_does_not(self):
+        there = environment(
+            OMPI_MCA_btl_tcp_links="2", UCX_TLS="tcp", FI_PROVIDER="tcp", RUEDA_HOSTNAME="box", HOROVOD_HOSTNAME="box"
+        )
+        names = ["OMPI_MCA_btl_tcp_links", "UCX_TLS", "FI_PROVIDER", "RUEDA_HOSTNAME", "HOROVOD_HOSTNAME"]
+        done = self.launch(2, *python(f"if rank == 1: print(*(os.environ.get(n, '-') for n in {names}))"), env=there)
+        self.assertEqual((done.status, done.out), (0, "[1] 2 tcp tcp - -\n"), done.err)
+
     def test_a_program_that_is_not_there(self):
         done = self.run_it("-H", "rueda-h1:1", "./none")  # no rank here: it need not be on this host
         self.assertEqual(done.status, 127, done.err)
