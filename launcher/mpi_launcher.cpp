@@ -47,7 +47,9 @@ public:
             return;
         }
         add_plain(words);
-        command_.reasons.push_back(fmt::format("{}: {}", fmt::join(words, " "), reason));
+        const bool has_words = words.size() != 0;
+        command_.reasons.push_back(
+            fmt::format("{}: {}", has_words ? fmt::format("{}", fmt::join(words, " ")) : std::string(subject), reason));
     }
 
     void add_plain(std::initializer_list<std::string> words) { command_.words.insert(command_.words.end(), words); }
@@ -111,6 +113,17 @@ void add_open_mpi_network(CommandBuilder& builder, const MpiRequest& request, bo
     }
 }
 
+void add_yielding(CommandBuilder& builder, std::optional<bool> more_ranks_than_cores) {
+    if (!more_ranks_than_cores) {
+        builder.add("mpi_yield_when_idle", {},
+                    "each host sets it, 1 where it has more ranks than usable cores, else 0");
+        return;
+    }
+    builder.add("mpi_yield_when_idle", {"--mca", "mpi_yield_when_idle", *more_ranks_than_cores ? "1" : "0"},
+                *more_ranks_than_cores ? "more ranks than cores: a rank that waits in MPI yields its core"
+                                       : "every rank has a core of its own");
+}
+
 /// Open MPI 4 starts ranks by ORTE, Open MPI 5 by PRRTE, which has other words for some of it.
 MpiCommand open_mpi_command(const MpiLauncher& launcher, const MpiRequest& request) {
     const bool is_prrte = launcher.major >= 5;
@@ -133,9 +146,7 @@ MpiCommand open_mpi_command(const MpiLauncher& launcher, const MpiRequest& reque
             builder.add("map-by", {"--map-by", "slot"}, "the ranks of a host follow each other");
         }
     }
-    builder.add("mpi_yield_when_idle", {"--mca", "mpi_yield_when_idle", request.more_ranks_than_cores ? "1" : "0"},
-                request.more_ranks_than_cores ? "more ranks than cores: a rank that waits in MPI yields its core"
-                                              : "every rank has a core of its own");
+    add_yielding(builder, request.more_ranks_than_cores);
     // Open MPI binds two ranks to one core each, and the trainer and Rueda's background thread then share it: what
     // should run beside the computation runs instead of it. Unbound, the kernel moves the threads to cores that are
     // free.

@@ -28,8 +28,8 @@ struct MpiLauncher {
 /// What the flags depend on.
 struct MpiRequest {
     int ranks = 1;
-    std::vector<HostShare> shares;  ///< empty: all on this host
-    bool more_ranks_than_cores = false;
+    std::vector<HostShare> shares;                      ///< empty: all on this host
+    std::optional<bool> more_ranks_than_cores = false;  ///< empty: each host decides for itself (host_settings.hpp)
     bool as_root = false;
     std::vector<std::string> interfaces;  ///< network interfaces to use; empty: MPI's own choice
     std::optional<int> ssh_port;

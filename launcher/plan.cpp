@@ -15,6 +15,7 @@
 #include "base/launcher_word.hpp"
 #include "base/text.hpp"
 #include "launcher/choose_hosts.hpp"
+#include "launcher/host_settings.hpp"
 #include "launcher/srun_task.hpp"
 
 namespace rueda::launcher {
@@ -127,7 +128,7 @@ private:
                            [name](const ExportedVariable& variable) { return variable.name == name; });
     }
 
-    [[nodiscard]] bool more_ranks_than_cores() const { return static_cast<double>(local_ranks_) > cores_; }
+    [[nodiscard]] bool more_ranks_than_cores() const { return local_ranks_ > *cores_; }
 
     /// Its variables look like those of one rank of several, and who typed `srun -n 4 --pty bash` may expect that.
     void note_shell_of_srun() {
@@ -182,11 +183,7 @@ private:
         for (const HostShare& share : placement.shares) {
             say("host {}: {} {}", share.host, share.ranks, share.ranks == 1 ? "rank" : "ranks");
         }
-        if (list.cores) {
-            cores_ = *list.cores;
-        } else {
-            say("the other hosts are taken to have as many cores as this one");
-        }
+        cores_ = list.cores ? std::optional<double>(*list.cores) : std::nullopt;
         return check_number();
     }
 
@@ -246,10 +243,18 @@ private:
             plan_.way = LaunchWay::direct;
             say("started without mpirun: {}", around_.no_mpi_reason);
         }
-        say("{}{} on {:.3g} usable {}{}", local_ranks_ == 1 ? "1 rank" : fmt::format("{} ranks", local_ranks_),
-            plan_.shares.empty() ? "" : " of a host", cores_, cores_ == 1 ? "core" : "cores",
-            more_ranks_than_cores() ? ": more ranks than cores, they take turns" : "");
+        say_cores();
         return {};
+    }
+
+    void say_cores() {
+        if (!cores_) {
+            say("the cores of the hosts are not known here; each host counts its own when its ranks start");
+            return;
+        }
+        say("{}{} on {:.3g} usable {}{}", local_ranks_ == 1 ? "1 rank" : fmt::format("{} ranks", local_ranks_),
+            plan_.shares.empty() ? "" : " of a host", *cores_, *cores_ == 1 ? "core" : "cores",
+            more_ranks_than_cores() ? ": more ranks than cores, they take turns" : "");
     }
 
     void choose_output() {
@@ -284,20 +289,22 @@ private:
         say("{}={}", kControlPlane, plan_.way == LaunchWay::mpirun ? "mpi" : "socket");
     }
 
-    /// Libraries that start a thread for each core in every rank run ranks × cores threads, and all of them crawl.
     void choose_threads() {
-        constexpr std::string_view kOpenMp = "OMP_NUM_THREADS";
-        if (user_set(kOpenMp)) {
-            say("{} is left as you set it", kOpenMp);  // MKL and OpenBLAS follow it
+        if (user_set(kThreadVariables.front())) {
+            say("{} is left as you set it", kThreadVariables.front());  // MKL and OpenBLAS follow it
             return;
         }
-        const int threads = std::max(1, static_cast<int>(cores_) / local_ranks_);
-        for (const std::string_view name :
-             {kOpenMp, std::string_view("MKL_NUM_THREADS"), std::string_view("OPENBLAS_NUM_THREADS")}) {
-            if (!user_set(name)) {
-                set(name, std::to_string(threads));
-                say("{}={}: cores divided by ranks{}", name, threads, plan_.shares.empty() ? "" : " of a host");
+        for (const std::string_view name : kThreadVariables) {
+            if (user_set(name)) {
+                continue;
             }
+            if (!cores_) {
+                say("{}: each host sets it, its usable cores divided by its ranks", name);
+                continue;
+            }
+            const int threads = threads_of_a_rank(*cores_, local_ranks_);
+            set(name, std::to_string(threads));
+            say("{}={}: cores divided by ranks{}", name, threads, plan_.shares.empty() ? "" : " of a host");
         }
     }
 
@@ -347,7 +354,7 @@ private:
         MpiRequest request;
         request.ranks = plan_.ranks;
         request.shares = plan_.shares;
-        request.more_ranks_than_cores = more_ranks_than_cores();
+        request.more_ranks_than_cores = cores_ ? std::optional(more_ranks_than_cores()) : std::nullopt;
         request.as_root = around_.is_root;
         request.interfaces = options_.interfaces;
         request.ssh_port = options_.ssh_port;
@@ -413,8 +420,8 @@ private:
 
     const Options& options_;
     const Surroundings& around_;
-    double cores_;         ///< of each host
-    int local_ranks_ = 1;  ///< of the host that has most
+    std::optional<double> cores_;  ///< of each host; empty: only the hosts themselves know
+    int local_ranks_ = 1;          ///< of the host that has most
     LaunchPlan plan_;
 };
 

@@ -19,10 +19,12 @@
 #include <optional>
 #include <vector>
 
+#include "base/cores.hpp"
 #include "base/launcher_word.hpp"
 #include "base/numbers.hpp"
 #include "launcher/child_process.hpp"
 #include "launcher/frame_link.hpp"
+#include "launcher/host_settings.hpp"
 #include "launcher/network.hpp"
 #include "launcher/oom_kills.hpp"
 #include "launcher/output_pump.hpp"
@@ -204,7 +206,7 @@ private:
         ChildSpec spec;
         spec.file = program_.front();
         spec.words = program_;
-        spec.environment = environment_of_this_process();
+        spec.environment = environment_for_this_host();
         spec.environment.erase(kControlVariable);  // the program has no business with ruedarun
         spec.kept_fd = open_line(spec.environment);
         spec.stdout_fd = outputs[0];
@@ -223,6 +225,16 @@ private:
             complain(child.status().message());
         }
         finish_program(exit_status_of(not_started(0, "")), SupervisorWord::start_failed, error_number);
+    }
+
+    /// A launcher that does not tell the ranks of this host may have put all of the job here.
+    [[nodiscard]] std::map<std::string, std::string> environment_for_this_host() const {
+        const std::map<std::string, std::string> found = environment_of_this_process();
+        const std::optional<int> neighbours = ranks_of_this_host(found);
+        if (!neighbours && ranks_ < 1) {
+            return found;
+        }
+        return changed_environment(found, host_settings(found, base::usable_cores(), neighbours.value_or(ranks_)));
     }
 
     /// Over which the program hears of other ranks' ends; −1 where it will not.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/describe_plan.hpp"
+#include "launcher/host_settings.hpp"
 #include "launcher/srun_task.hpp"
 
 namespace rueda::launcher {
@@ -296,9 +297,54 @@ TEST_CASE("several hosts with Open MPI 4", "[unit]") {
     CHECK(describe_as_shell(plan).find("RUEDARUN_CONTROL") == std::string::npos);
     CHECK(has(plan.mpirun_to_paste, {"--host", "here:4,b:2"}));
     CHECK(has(plan.mpirun, {"--rank-supervisor", "tcp", "--", "./train"}));
-    CHECK(variable(plan, cluster(), "OMP_NUM_THREADS") == "1");  // 4 cores, at most 4 ranks on a host
     CHECK(says(plan, "host b: 2 ranks"));
-    CHECK(says(plan, "are taken to have as many cores"));
+}
+
+TEST_CASE("this host's cores say nothing about other hosts", "[unit]") {
+    const LaunchPlan plan = planned(on_hosts("here:4,b:2"), cluster());
+    for (const char* const name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
+        CAPTURE(name);
+        CHECK(variable(plan, cluster(), name) == "(none)");
+        CHECK_FALSE(has(plan.mpirun, {"-x", name}));
+        CHECK(says(plan, std::string(name) + ": each host sets it"));
+        CHECK(describe_as_shell(plan).find(name) == std::string::npos);
+    }
+    CHECK_FALSE(has(plan.mpirun, {"mpi_yield_when_idle"}));
+    CHECK(says(plan, "mpi_yield_when_idle: each host sets it"));
+    CHECK_FALSE(says(plan, "usable core "));
+    CHECK_FALSE(says(plan, "on 4 usable cores"));
+    Surroundings around = cluster();
+    around.environment["OMP_NUM_THREADS"] = "3";
+    CHECK(has(planned(on_hosts("a:1,b:1"), around).mpirun, {"-x", "OMP_NUM_THREADS"}));
+}
+
+TEST_CASE("what a supervisor sets on its host", "[unit]") {
+    using Environment = std::map<std::string, std::string>;
+    const auto after = [](const Environment& before, double cores) {
+        const std::optional<int> ranks = ranks_of_this_host(before);
+        REQUIRE(ranks);
+        return changed_environment(before, host_settings(before, cores, *ranks));
+    };
+    const Environment open_mpi = {{"OMPI_COMM_WORLD_RANK", "5"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
+    Environment found = after(open_mpi, 9.5);
+    CHECK(found["OMP_NUM_THREADS"] == "2");
+    CHECK(found["MKL_NUM_THREADS"] == "2");
+    CHECK(found["OPENBLAS_NUM_THREADS"] == "2");
+    CHECK(found["OMPI_MCA_mpi_yield_when_idle"] == "0");
+    found = after(open_mpi, 3.5);
+    CHECK(found["OMP_NUM_THREADS"] == "1");
+    CHECK(found["OMPI_MCA_mpi_yield_when_idle"] == "1");
+    Environment by_user = open_mpi;
+    by_user.insert({{"OMP_NUM_THREADS", "7"}, {"OMPI_MCA_mpi_yield_when_idle", "1"}});
+    CHECK(after(by_user, 64) == by_user);
+    by_user = {{"MPI_LOCALNRANKS", "2"}, {"MKL_NUM_THREADS", "3"}, {"OMP_NUM_THREADS", ""}};
+    CHECK(after(by_user, 8) == Environment{{"MPI_LOCALNRANKS", "2"},
+                                           {"MKL_NUM_THREADS", "3"},
+                                           {"OMP_NUM_THREADS", "4"},
+                                           {"OPENBLAS_NUM_THREADS", "4"}});
+    CHECK_FALSE(ranks_of_this_host({}));
+    CHECK_FALSE(ranks_of_this_host({{"MPI_LOCALNRANKS", "0"}}));
+    CHECK_FALSE(ranks_of_this_host({{"OMPI_COMM_WORLD_LOCAL_SIZE", "two"}}));
 }
 
 TEST_CASE("Open MPI begins with its own host, and the plan says so", "[unit]") {
@@ -322,8 +368,8 @@ TEST_CASE("what other hosts get of the environment", "[unit]") {
     Options options = on_hosts("a:1,b:1");
     options.exported = {{"HF_TOKEN", std::nullopt, true}, {"DB_PASSWORD", "p", false}, {"MODE", "m", false}};
     const LaunchPlan plan = planned(options, around);
-    for (const char* name : {"PATH", "LD_LIBRARY_PATH", "NCCL_DEBUG", "OMP_PROC_BIND", "RUEDA_LOG_LEVEL", "HF_TOKEN",
-                             "MODE", "OMP_NUM_THREADS"}) {
+    for (const char* name :
+         {"PATH", "LD_LIBRARY_PATH", "NCCL_DEBUG", "OMP_PROC_BIND", "RUEDA_LOG_LEVEL", "HF_TOKEN", "MODE"}) {
         CAPTURE(name);
         CHECK(has(plan.mpirun, {"-x", name}));
     }
@@ -365,7 +411,7 @@ TEST_CASE("several hosts with Hydra", "[unit]") {
     const LaunchPlan equal = planned(on_hosts("a:2,b:2"), around);
     CHECK(has(equal.mpirun, {"-hosts", "a:2,b:2", "-n", "4", "/usr/bin/ruedarun"}));
     CHECK(has(equal.mpirun, {"-genvlist",
-                             "MKL_NUM_THREADS,NCCL_DEBUG,OMP_NUM_THREADS,OPENBLAS_NUM_THREADS,PATH,PYTHONUNBUFFERED,"
+                             "NCCL_DEBUG,PATH,PYTHONUNBUFFERED,"
                              "RUEDA_CONTROL_PLANE,RUEDA_LOG_LEVEL,RUEDARUN_CONTROL"}));
     CHECK(has(planned(on_hosts("a:2,b:1"), around).mpirun, {"-hosts", "a:2,b:1", "-n", "3"}));
     around.mpi->kind = MpiKind::intel_mpi;

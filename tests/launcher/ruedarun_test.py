@@ -634,15 +634,22 @@ class BothWays:
         done = self.launch(2, "--explain", *python("open(f'ran.{rank}', 'w').write('')"))
         self.assertEqual((done.status, done.err, list(self.folder.iterdir())), (0, "", []))
         reasons = [line for line in done.out.splitlines() if line.startswith("# ")]
-        self.assertTrue(any(re.match(r"# OMP_NUM_THREADS=\d+: cores divided by ranks", line) for line in reasons))
+        self.assertTrue(
+            any(
+                re.match(r"# OMP_NUM_THREADS(=\d+: cores divided by ranks|: each host sets it)", line)
+                for line in reasons
+            )
+        )
         self.run_shell(done.out)
         self.assertEqual(len(list(self.folder.glob("ran.*"))), 2)
 
     def test_verbose_says_what_was_chosen(self):
         done = self.launch(2, "--verbose", "true")
         self.assertEqual(done.status, 0)
-        self.assertRegex(done.err, r"ruedarun: \d ranks?( of a host)? on [\d.]+ usable core")
-        self.assertRegex(done.err, r"ruedarun: OMP_NUM_THREADS=\d+: cores divided by ranks")
+        self.assertRegex(
+            done.err, r"ruedarun: (\d ranks? on [\d.]+ usable core|the cores of the hosts are not known here)"
+        )
+        self.assertRegex(done.err, r"ruedarun: OMP_NUM_THREADS(=\d+: cores divided by ranks|: each host sets it)")
 
     def test_more_ranks_than_cores(self):
         ranks = 2 * os.cpu_count() + 1
@@ -921,6 +928,25 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertIn("rueda-h0 is moved to the front", done.err)
         done = self.run_it("-H", "rueda-h1:7", "--processes-per-host", 1, *python(self.WHERE))
         self.assertEqual((done.status, done.out), (0, "[0] rueda-h1\n"), done.err)
+
+    def test_threads_are_those_of_each_host(self):
+        done = self.run_it("-H", "rueda-h0:1,rueda-h1:2", *python("print(os.environ['OMP_NUM_THREADS'])"))
+        threads = [self.host_threads(ranks) for ranks in (1, 2, 2)]
+        self.assertEqual(sorted(done.out.splitlines()), [f"[{i}] {n}" for i, n in enumerate(threads)], done.err)
+        done = self.run_it(
+            "-H",
+            "rueda-h0:1,rueda-h1:2",
+            *python("print(os.environ['OMP_NUM_THREADS'])"),
+            env=environment(OMP_NUM_THREADS="5"),
+        )
+        self.assertEqual(sorted(done.out.splitlines()), ["[0] 5", "[1] 5", "[2] 5"], done.err)
+        done = self.run_it("-H", "rueda-h0:1,rueda-h1:2", "--explain", "true")
+        self.assertIn("# OMP_NUM_THREADS: each host sets it, its usable cores divided by its ranks\n", done.out)
+
+    def host_threads(self, ranks):
+        """What ruedarun says of a job of so many ranks on one host: all test hosts have the cores of this machine."""
+        plan = self.run_it("--no-mpi", "-np", ranks, "--dry-run", "true").out
+        return int(re.search(r"OMP_NUM_THREADS=(\d+)", plan)[1])
 
     def test_a_slurm_allocation_is_used(self):
         allocation = environment(
@@ -1202,6 +1228,25 @@ class Network(LauncherTest):
         self.assertEqual(done.status, 1)
         self.assertRegex(done.err, r"rank 0 cannot report to ruedarun: none of 127\.0\.0\.1:\d+ can be reached")
         self.assertNotIn("secret@", done.err)
+
+    def test_a_supervisor_counts_the_cores_of_its_own_host(self):
+        code = "print(os.environ['OMP_NUM_THREADS'], os.environ.get('OMPI_MCA_mpi_yield_when_idle'))"
+
+        def under_supervisor(neighbours, **more):
+            there = environment(OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_LOCAL_SIZE=str(neighbours), **more)
+            done = self.run_it("--rank-supervisor", "@nobody-listens", "--", *python(code), env=there)
+            self.assertEqual(done.status, 0, done.err)
+            return done.out.split()
+
+        alone = self.run_it("--no-mpi", "-np", 1, *python("print(os.environ['OMP_NUM_THREADS'])")).out.strip()
+        self.assertEqual(under_supervisor(1), [alone, "0"])
+        self.assertEqual(under_supervisor(1000), ["1", "1"])
+        self.assertEqual(under_supervisor(1000, OMP_NUM_THREADS="7", OMPI_MCA_mpi_yield_when_idle="0"), ["7", "0"])
+        cores = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, cores)
+        os.sched_setaffinity(0, {min(cores)})
+        self.assertEqual(under_supervisor(1), ["1", "0"])
+        self.assertEqual(under_supervisor(2), ["1", "1"])
 
 
 if __name__ == "__main__":
