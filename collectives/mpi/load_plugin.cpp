@@ -3,6 +3,7 @@
 #include "collectives/mpi/load_plugin.hpp"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <link.h>
 #include <unistd.h>
 
@@ -87,20 +88,20 @@ Result<const MpiPlugin*> load(const std::string& file, std::optional<MpiAbi> abi
     void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) {
         const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): the text is the thread's own
-        return failure(ErrorCode::unsupported, "the MPI plugin '{}' cannot be loaded: {}: {}", file,
-                       text == nullptr ? "no reason given" : text, how_to_get_it(abi));
+        return failure(ErrorCode::unsupported, "the MPI plugin '{}' cannot be loaded: {}", file,
+                       text == nullptr ? "no reason given" : text);
     }
     const auto entry = reinterpret_cast<MpiPluginEntry>(::dlsym(library, kMpiPluginEntry));
     if (entry == nullptr) {
-        return failure(ErrorCode::unsupported, "'{}' is no MPI plugin of Rueda: it has no function {}: {}", file,
-                       kMpiPluginEntry, how_to_get_it(abi));
+        return failure(ErrorCode::unsupported, "'{}' is no MPI plugin of Rueda: it has no function {}", file,
+                       kMpiPluginEntry);
     }
     const MpiPlugin* const plugin = entry(kMpiPluginInterface);
     if (plugin == nullptr || plugin->interface_version != kMpiPluginInterface) {
         return failure(
             ErrorCode::unsupported,
-            "the MPI plugin '{}' is of another version of Rueda, expected {} (interface {}): install both from "
-            "one build",
+            "the MPI plugin '{}' is of another version of Rueda, expected {} (interface {}), installed from the "
+            "library's own build",
             file, RUEDA_VERSION, kMpiPluginInterface);
     }
     return plugin;
@@ -140,24 +141,40 @@ std::vector<std::string> mpi_plugin_candidates(std::optional<MpiAbi> abi) {
 }
 
 Result<const MpiPlugin*> load_mpi_plugin(const std::string& file, std::optional<MpiAbi> abi) {
-    if (!file.empty()) {
-        return load(file, abi);
+    if (file.empty()) {
+        return load_first_mpi_plugin(mpi_plugin_candidates(abi), abi);
     }
-    std::string looked_for;
-    for (const std::string& candidate : mpi_plugin_candidates(abi)) {
-        if (::access(candidate.c_str(), F_OK) == 0) {
-            auto plugin = load(candidate, abi);
-            if (plugin.is_ok() && abi && plugin.value()->abi != *abi) {
-                return failure(ErrorCode::unsupported,
-                               "the MPI of this job is {}, and the only MPI plugin, '{}', is for {}: {}", name_of(*abi),
-                               candidate, name_of(plugin.value()->abi), how_to_get_it(abi));
-            }
+    auto plugin = load(file, abi);
+    if (!plugin.is_ok()) {
+        return failure(plugin.status().code(), "{}: {}", plugin.status().message(), how_to_get_it(abi));
+    }
+    return plugin;
+}
+
+Result<const MpiPlugin*> load_first_mpi_plugin(const std::vector<std::string>& candidates, std::optional<MpiAbi> abi) {
+    std::vector<std::string> absent;
+    std::vector<std::string> failures;
+    for (const std::string& candidate : candidates) {
+        if (::access(candidate.c_str(), F_OK) != 0) {
+            absent.push_back(candidate);
+            continue;
+        }
+        auto plugin = load(candidate, abi);
+        if (plugin.is_ok() && (!abi || plugin.value()->abi == *abi)) {
             return plugin;
         }
-        looked_for += (looked_for.empty() ? "" : ", ") + candidate;
+        if (plugin.is_ok()) {
+            failures.push_back(fmt::format("the MPI plugin '{}' is for {}, but the MPI of this job is {}", candidate,
+                                           name_of(plugin.value()->abi), name_of(*abi)));
+            break;  // its MPI is in this process now, and would stand before the right one
+        }
+        failures.push_back(plugin.status().message());
     }
-    return failure(ErrorCode::unsupported, "the MPI plugin was not found, looked for {}: {}", looked_for,
-                   how_to_get_it(abi));
+    if (failures.empty()) {
+        return failure(ErrorCode::unsupported, "the MPI plugin was not found, looked for {}: {}",
+                       fmt::join(absent, ", "), how_to_get_it(abi));
+    }
+    return failure(ErrorCode::unsupported, "{}: {}", fmt::join(failures, "; and "), how_to_get_it(abi));
 }
 
 }  // namespace rueda::collectives

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "base/unique_fd.hpp"
 #include "collectives/mpi/load_plugin.hpp"
@@ -181,6 +182,41 @@ TEST_CASE("a library that is no plugin is refused", "[unit]") {
     const auto loaded = load_mpi_plugin("libc.so.6", std::nullopt);
     CHECK(loaded.status().code() == ErrorCode::unsupported);
     CHECK_THAT(loaded.status().message(), Catch::Contains("is no MPI plugin of Rueda"));
+}
+
+/// A file that is there and cannot be loaded, as a plugin without its MPI cannot.
+std::string unloadable(const tests::PrivateFolder& folder, const std::string& name) {
+    std::string path = fmt::format("{}/{}", folder.path(), name);
+    std::ofstream(path) << "no library at all, but long enough to look for the head of one in it";
+    return path;
+}
+
+TEST_CASE("of two plugins the one that can be loaded is taken", "[unit]") {
+    const tests::PrivateFolder folder;
+    const std::string first = unloadable(folder, "librueda_mpi.so");
+    const std::string stand_in = RUEDA_STAND_IN_PLUGIN;
+    for (const std::optional<MpiAbi> abi : {std::optional<MpiAbi>(), std::optional(MpiAbi::mpich)}) {
+        const auto loaded = load_first_mpi_plugin({folder.path() + "/absent.so", first, stand_in}, abi);
+        INFO(loaded.status().message());
+        REQUIRE(loaded.is_ok());
+        CHECK(loaded.value()->abi == MpiAbi::mpich);
+    }
+}
+
+TEST_CASE("where no plugin will do, each is named with its reason", "[unit]") {
+    const tests::PrivateFolder folder;
+    const std::string first = unloadable(folder, "librueda_mpi.so");
+    const std::string second = unloadable(folder, "librueda_mpich.so");
+    const auto neither = load_first_mpi_plugin({first, second}, std::nullopt);
+    CHECK(neither.status().code() == ErrorCode::unsupported);
+    CHECK_THAT(neither.status().message(),
+               Catch::StartsWith("the MPI plugin '" + first + "' cannot be loaded: ") &&
+                   Catch::Contains("; and the MPI plugin '" + second + "' cannot be loaded: ") &&
+                   Catch::Contains("invalid ELF header") && Catch::Contains("RUEDA_MPI_PLUGIN"));
+    const auto other = load_first_mpi_plugin({first, RUEDA_STAND_IN_PLUGIN}, MpiAbi::open_mpi);
+    CHECK_THAT(other.status().message(),
+               Catch::Contains(first) &&
+                   Catch::Contains("stand_in_plugin.so' is for MPICH, but the MPI of this job is Open MPI"));
 }
 
 TEST_CASE("a process that nobody started with others is alone", "[unit]") {
