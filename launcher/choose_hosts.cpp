@@ -20,9 +20,12 @@ Result<std::optional<HostList>> hosts_of_file(const std::string& name, const bas
     if (!text) {
         return failure(ErrorCode::invalid_argument, "--hostfile: {} cannot be read; check its name", base::quote(name));
     }
-    Result<std::vector<Host>> hosts = parse_host_file(*text, name);
+    std::vector<std::string> notes;
+    Result<std::vector<Host>> hosts = parse_host_file(*text, name, &notes);
     RUEDA_RETURN_IF_FAILED(hosts.status());
-    return std::optional(named_hosts(std::move(hosts).value(), name));
+    HostList list = named_hosts(std::move(hosts).value(), name);
+    list.notes = std::move(notes);
+    return std::optional(std::move(list));
 }
 
 }  // namespace

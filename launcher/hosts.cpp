@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include "base/numbers.hpp"
 #include "base/text.hpp"
@@ -105,25 +107,68 @@ std::vector<std::string> words_of_line(std::string_view line) {
     return words;
 }
 
-Status read_host_word(Host& host, std::string_view word) {
+/// A word behind a host's name, and what becomes of it here.
+struct HostKey {
+    enum class Kind { slots, most, user, ignored };
+    std::string_view name;
+    Kind kind = Kind::ignored;
+    std::string_view reason{};  ///< of what is ignored
+};
+
+/// "cpu" and "count" are Open MPI's older names for slots.
+constexpr std::array<HostKey, 13> kHostKeys = {{
+    {"slots", HostKey::Kind::slots},
+    {"cpu", HostKey::Kind::slots},
+    {"count", HostKey::Kind::slots},
+    {"max_slots", HostKey::Kind::most},
+    {"max-slots", HostKey::Kind::most},
+    {"slots_max", HostKey::Kind::most},
+    {"slots-max", HostKey::Kind::most},
+    {"user", HostKey::Kind::user},
+    {"username", HostKey::Kind::user},
+    {"user_name", HostKey::Kind::user},
+    {"user-name", HostKey::Kind::user},
+    {"binding", HostKey::Kind::ignored, "ruedarun leaves ranks unbound; --mpi-args can ask mpirun to bind them"},
+    {"ifname", HostKey::Kind::ignored, "--network-interfaces names the networks to use"},
+}};
+
+Status refuse_user(std::string_view user, std::string_view host) {
+    return failure(
+        ErrorCode::invalid_argument,
+        "found the user {} of {}; mpirun gets no names of users from ruedarun: write 'User' for that host into "
+        "~/.ssh/config and leave it out here",
+        base::quote(user), base::quote(host));
+}
+
+Status read_host_word(Host& host, std::string_view word, std::vector<HostKey>& ignored) {
     const std::size_t equals = word.find('=');
     const std::string_view key = word.substr(0, equals);
-    const bool is_slots = key == "slots";
-    const bool is_most = key == "max_slots" || key == "max-slots";
-    if (equals == std::string_view::npos || (!is_slots && !is_most)) {
+    const auto* const known =
+        std::find_if(kHostKeys.begin(), kHostKeys.end(), [key](const HostKey& one) { return one.name == key; });
+    if (equals == std::string_view::npos || known == kHostKeys.end()) {
         return failure(ErrorCode::invalid_argument, "found {}; expected slots=N or max_slots=N behind the host's name",
                        base::quote(word));
+    }
+    if (known->kind == HostKey::Kind::user) {
+        return refuse_user(word.substr(equals + 1), host.name);
+    }
+    if (known->kind == HostKey::Kind::ignored) {
+        ignored.push_back(*known);
+        return {};
     }
     const std::optional<int> value = parse_slots(word.substr(equals + 1));
     if (!value) {
         return failure(ErrorCode::invalid_argument,
                        "found {}; expected a number from 1 to {} behind {}=", base::quote(word), kMostSlots, key);
     }
-    (is_slots ? host.slots : host.max_slots) = *value;
+    (known->kind == HostKey::Kind::slots ? host.slots : host.max_slots) = *value;
     return {};
 }
 
-Result<Host> read_host_line(const std::vector<std::string>& words) {
+Result<Host> read_host_line(const std::vector<std::string>& words, std::vector<HostKey>& ignored) {
+    if (const std::size_t at = words.front().find('@'); at != std::string::npos && at != 0) {
+        return refuse_user(words.front().substr(0, at), words.front().substr(at + 1));
+    }
     const std::optional<Host> named = parse_host(words.front());
     if (!named) {
         return failure(ErrorCode::invalid_argument, "found {}; expected the name of a host, or name:N",
@@ -131,7 +176,7 @@ Result<Host> read_host_line(const std::vector<std::string>& words) {
     }
     Host host = *named;
     for (std::size_t i = 1; i < words.size(); ++i) {
-        RUEDA_RETURN_IF_FAILED(read_host_word(host, words[i]));
+        RUEDA_RETURN_IF_FAILED(read_host_word(host, words[i], ignored));
     }
     if (host.max_slots != 0 && host.max_slots < host.slots) {
         return failure(ErrorCode::invalid_argument, "max_slots is {} and slots is {}; expected at least as many",
@@ -228,8 +273,10 @@ Result<std::vector<Host>> parse_host_option(std::string_view text) {
     return hosts;
 }
 
-Result<std::vector<Host>> parse_host_file(std::string_view text, const std::string& file) {
+Result<std::vector<Host>> parse_host_file(std::string_view text, const std::string& file,
+                                          std::vector<std::string>* notes) {
     std::vector<Host> hosts;
+    std::set<std::string_view> noted;
     int number = 0;
     while (!text.empty()) {
         const std::string_view line = text.substr(0, text.find('\n'));
@@ -239,10 +286,16 @@ Result<std::vector<Host>> parse_host_file(std::string_view text, const std::stri
         if (words.empty()) {
             continue;
         }
-        const Result<Host> host = read_host_line(words);
+        std::vector<HostKey> ignored;
+        const Result<Host> host = read_host_line(words, ignored);
         const Status added = host.is_ok() ? add_host(hosts, host.value()) : host.status();
         if (!added.is_ok()) {
             return failure(ErrorCode::invalid_argument, "{}:{}: {}", file, number, added.message());
+        }
+        for (const HostKey& key : ignored) {
+            if (noted.insert(key.name).second && notes != nullptr) {
+                notes->push_back(fmt::format("{}:{}: {}= is ignored: {}", file, number, key.name, key.reason));
+            }
         }
     }
     if (hosts.empty()) {

@@ -30,14 +30,17 @@ struct HostList {
     std::optional<int> ranks;        ///< where the origin says how many there are to be
     std::optional<int> cores;        ///< of each host, where the origin says so
     std::optional<std::string> own;  ///< which of the hosts this one is, where the origin says so
+    std::vector<std::string> notes;  ///< what the user is to be told of it
 };
 
 /// -H a:2,b:2 — names, or addresses, those of IPv6 in brackets where a number follows.
 [[nodiscard]] Result<std::vector<Host>> parse_host_option(std::string_view text);
 
 /// The host files of Open MPI and Horovod ("host slots=2 max_slots=4") and of MPICH and Intel MPI ("host:2"), with
-/// comments behind '#'. A host that comes again gets more slots. `file` is for errors: "hosts.txt:3: …".
-[[nodiscard]] Result<std::vector<Host>> parse_host_file(std::string_view text, const std::string& file);
+/// comments behind '#'. A host that comes again gets more slots. `file` is for errors: "hosts.txt:3: …". What has no
+/// meaning here (MPICH's binding= and ifname=) is ignored, with a line in `notes` for the first of its kind.
+[[nodiscard]] Result<std::vector<Host>> parse_host_file(std::string_view text, const std::string& file,
+                                                        std::vector<std::string>* notes = nullptr);
 
 /// Slurm's short form of many names: "n[01-03,7],m2" is n01 n02 n03 n7 m2.
 [[nodiscard]] Result<std::vector<std::string>> expand_slurm_names(std::string_view text);

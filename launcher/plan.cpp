@@ -148,6 +148,7 @@ private:
         if (!list.value()) {
             return place_here(options_.ranks ? options_.ranks : options_.per_host);
         }
+        plan_.notes.insert(plan_.notes.end(), list.value()->notes.begin(), list.value()->notes.end());
         RUEDA_RETURN_IF_FAILED(check_that_we_launch(*list.value()));
         Result<Placement> placement = place_ranks(*list.value(), options_.ranks, options_.per_host);
         RUEDA_RETURN_IF_FAILED(placement.status());

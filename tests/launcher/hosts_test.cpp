@@ -64,6 +64,27 @@ TEST_CASE("host files of all launchers", "[unit]") {
     CHECK(value(parse_host_file("last", "f")) == Hosts{{"last", 0, 0}});
 }
 
+TEST_CASE("words of other launchers' host files keep their meaning, or are ignored with a line", "[unit]") {
+    const std::string file =
+        "a cpu=2\n"
+        "b count = 3 slots_max=4\n"
+        "c:2 binding=user:0,1 ifname=eth1\n"
+        "d:1 binding=rr\n";
+    std::vector<std::string> notes;
+    CHECK(value(parse_host_file(file, "hosts.txt", &notes)) ==
+          Hosts{{"a", 2, 0}, {"b", 3, 4}, {"c", 2, 0}, {"d", 1, 0}});
+    REQUIRE(notes.size() == 2);
+    CHECK(notes[0].find("hosts.txt:3: binding= is ignored: ruedarun leaves ranks unbound") == 0);
+    CHECK(notes[1].find("hosts.txt:3: ifname= is ignored: --network-interfaces") == 0);
+    CHECK(value(parse_host_file(file, "hosts.txt")).size() == 4);
+    for (const char* line : {"ann@a", "ann@a slots=2", "a username=ann", "a:2 user=ann"}) {
+        CAPTURE(line);
+        const std::string text = message(parse_host_file(line, "hosts.txt"));
+        CHECK(contains(text, "hosts.txt:1: found the user 'ann' of 'a'; mpirun gets no names of users"));
+        CHECK(contains(text, "~/.ssh/config"));
+    }
+}
+
 TEST_CASE("a wrong line of a host file is named with what is expected", "[unit]") {
     const auto wrong = [](const std::string& text) { return message(parse_host_file(text, "hosts.txt")); };
     CHECK(wrong("a slots=2\nb slot=2\n") ==
@@ -74,6 +95,10 @@ TEST_CASE("a wrong line of a host file is named with what is expected", "[unit]"
     CHECK(contains(wrong("a:0"), "hosts.txt:1: found 'a:0'"));
     CHECK(contains(wrong("a slots=4 max_slots=2"), "max_slots is 2 and slots is 4"));
     CHECK(contains(wrong("a slots="), "found 'slots='"));
+    CHECK(contains(wrong("a count=0"), "found 'count=0'; expected a number from 1 to"));
+    CHECK(contains(wrong("a cpus=2"), "found 'cpus=2'; expected slots=N"));
+    CHECK(contains(wrong("a binding"), "found 'binding'; expected slots=N"));
+    CHECK(contains(wrong("@a"), "found '@a'; expected the name of a host"));
     CHECK(contains(wrong("# nothing\n"), "hosts.txt: no host is in it"));
     CHECK(contains(wrong(""), "no host"));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/describe_plan.hpp"
@@ -449,6 +450,11 @@ TEST_CASE("hosts by a file, an allocation, SageMaker, in this order", "[unit]") 
     CHECK(variable(slurm, around, "OMP_NUM_THREADS") == "4");
     options.hostfile = "hosts.txt";
     CHECK(planned(options, around).shares == std::vector<HostShare>{{"f1", 2}, {"f2", 1}});
+    const base::FileReader read = std::exchange(around.read, [](const std::string& /*path*/) {
+        return std::optional<std::string>("f1:1 ifname=eth0\nf2:1\n");
+    });
+    CHECK(planned(options, around).notes.size() == 1);
+    around.read = read;
     options.hostfile = "none.txt";
     CHECK(make_plan(options, around).status().message().find("'none.txt' cannot be read") != std::string::npos);
     options = on_hosts("h1:1,h2:1");
