@@ -2,10 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/options.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
+
+#include "launcher/shell_words.hpp"
 
 namespace rueda::launcher {
 namespace {
@@ -206,6 +211,37 @@ TEST_CASE("horovodrun's flags become ours, a variable, or a line", "[unit]") {
     CHECK(contains(refused({"--check-build"}), "rueda doctor"));
     CHECK(contains(refused({"--fusion-threshold-mb"}), "wants a value"));
     CHECK(parse_command_line(Words{"-v"}).value().text.value_or("").starts_with("ruedarun "));
+}
+
+/// What a person would type: without the remark behind it, which stands apart by two blanks.
+std::vector<Words> examples_of_help() {
+    const std::string begin = "\n  ruedarun ";
+    const std::string text = parse_command_line(Words{"--help"}).value().text.value_or("");
+    std::vector<Words> examples;
+    for (std::size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) {
+        std::string line = text.substr(at + begin.size());
+        line.resize(std::min(line.find('\n'), line.find("  ")));
+        examples.push_back(split_shell_words(line).value());
+    }
+    return examples;
+}
+
+TEST_CASE("the examples of the help are accepted and use the options that are hard to guess", "[unit]") {
+    const auto read = [](const std::string& name) -> std::optional<std::string> {
+        return name == "job.json" ? R"({"hosts": "a:4,b:4", "x": {"NCCL_DEBUG": "INFO"}})" : "NCCL_DEBUG=INFO\n";
+    };
+    std::set<std::string> used;
+    for (const Words& words : examples_of_help()) {
+        CAPTURE(words);
+        const Result<CommandLine> line = parse_command_line(words, read);
+        CHECK(line.is_ok());
+        CHECK_FALSE(line.value().options.program.empty());
+        used.insert(words.begin(), words.end());
+    }
+    for (const char* name : {"--mpi-args", "--custom-mpi-options", "--env-file", "--network-interfaces", "--config"}) {
+        CAPTURE(name);
+        CHECK(used.contains(name));
+    }
 }
 
 TEST_CASE("help and version need nothing else", "[unit]") {
