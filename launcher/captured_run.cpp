@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <memory>
@@ -26,7 +27,7 @@ constexpr std::size_t kLongestText = 65536;
 class Running {
 public:
     Status start(const std::vector<std::string>& words, const std::map<std::string, std::string>& environment,
-                 std::chrono::milliseconds time) {
+                 Clock::time_point deadline) {
         std::array<int, 2> ends{};
         if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
             return system_failure(ErrorCode::resource_exhausted, "pipe2");
@@ -43,10 +44,11 @@ public:
         spec.stderr_fd = write_end.value();
         ::pthread_sigmask(SIG_SETMASK, nullptr, &spec.signal_mask);
         run_.begin = std::chrono::system_clock::now();
-        deadline_ = Clock::now() + time;
+        deadline_ = deadline;
         const Result<pid_t> child = start_child(spec);
         RUEDA_RETURN_IF_FAILED(child.status());
         pid_ = child.value();
+        run_.was_started = true;
         return {};
     }
 
@@ -87,15 +89,17 @@ private:
 
 Result<std::vector<CapturedRun>> run_all_captured(const std::vector<std::vector<std::string>>& commands,
                                                   const std::map<std::string, std::string>& environment,
-                                                  std::chrono::milliseconds time, std::size_t at_once) {
+                                                  CaptureTimes times, std::size_t at_once) {
+    const Clock::time_point end_of_all = Clock::now() + times.all;
     std::vector<CapturedRun> results(commands.size());
     std::map<std::size_t, std::unique_ptr<Running>> running;  // by the number of the command
     std::size_t next = 0;
     Status status;
-    while (!running.empty() || (next < commands.size() && status.is_ok())) {
-        if (next < commands.size() && running.size() < at_once && status.is_ok()) {
+    const auto may_start = [&] { return next < commands.size() && status.is_ok() && Clock::now() < end_of_all; };
+    while (!running.empty() || may_start()) {
+        if (running.size() < at_once && may_start()) {
             auto one = std::make_unique<Running>();
-            status = one->start(commands[next], environment, time);
+            status = one->start(commands[next], environment, std::min(Clock::now() + times.each, end_of_all));
             if (status.is_ok()) {
                 running.emplace(next++, std::move(one));
             }
@@ -122,7 +126,7 @@ Result<std::vector<CapturedRun>> run_all_captured(const std::vector<std::vector<
 Result<CapturedRun> run_captured(const std::vector<std::string>& words,
                                  const std::map<std::string, std::string>& environment,
                                  std::chrono::milliseconds time) {
-    Result<std::vector<CapturedRun>> runs = run_all_captured({words}, environment, time, 1);
+    Result<std::vector<CapturedRun>> runs = run_all_captured({words}, environment, {time, time}, 1);
     RUEDA_RETURN_IF_FAILED(runs.status());
     return std::move(runs.value().front());
 }

@@ -30,6 +30,7 @@ public:
 
     std::vector<Finding> examine() && {
         look_at_mpi();
+        look_at_plugins();
         look_at_cores();
         look_at_threads();
         look_at_memory();
@@ -71,6 +72,43 @@ private:
             warn("mpirun", facts_.no_mpi_reason,
                  "install Open MPI (openmpi-bin) for jobs on several hosts; on this host ruedarun works without");
         }
+    }
+
+    void look_at_plugins() {
+        if (!facts_.mpi || !facts_.plugins) {
+            return;
+        }
+        const PluginFacts& found = *facts_.plugins;
+        const bool wants_open_mpi = facts_.mpi->kind == MpiKind::open_mpi;
+        for (const PluginProbe& plugin : found.plugins) {
+            if (plugin.problem.empty() && plugin.is_for_open_mpi == wants_open_mpi) {
+                fine("MPI plugin", fmt::format("{} fits the mpirun and can be loaded", plugin.file));
+                return;
+            }
+        }
+        if (found.folder.empty() && !found.named_by_user) {
+            warn("MPI plugin", "librueda.so was not found beside this program, nor in LD_LIBRARY_PATH",
+                 "install Rueda whole (cmake --install), or name the folder of librueda.so in LD_LIBRARY_PATH");
+            return;
+        }
+        const char* const package = wants_open_mpi ? "Open MPI is installed (Debian: libopenmpi-dev)"
+                                                   : "MPICH is installed (Debian: libmpich-dev)";
+        fail("MPI plugin", fmt::format("none fits {}: {}", facts_.mpi->version, what_is_wrong_with(found)),
+             fmt::format("build Rueda where {} with -DRUEDA_WITH_MPI=ON, or name the file by RUEDA_MPI_PLUGIN; on one "
+                         "host --no-mpi works without",
+                         package));
+    }
+
+    static std::string what_is_wrong_with(const PluginFacts& found) {
+        std::string text = found.plugins.empty() ? fmt::format("there is none in {}", found.folder) : "";
+        for (const PluginProbe& plugin : found.plugins) {
+            const std::string problem = !plugin.problem.empty()  ? plugin.problem
+                                        : plugin.is_for_open_mpi ? "it is for Open MPI"
+                                                                 : "it is for MPICH";
+            const bool says_its_name = problem.starts_with(plugin.file);  // as the system's loader does
+            text += fmt::format("{}{}{}", text.empty() ? "" : "; ", says_its_name ? "" : plugin.file + ": ", problem);
+        }
+        return text;
     }
 
     void look_at_cores() {
@@ -177,12 +215,23 @@ private:
     }
 
     void look_at_huge_pages() {
-        if (facts_.huge_pages_shared.find("[never]") != std::string::npos ||
-            facts_.huge_pages_shared.find("[deny]") != std::string::npos) {
-            fine("huge pages", "not for shared memory (transparent_hugepage/shmem_enabled)");
-        } else if (!facts_.huge_pages_shared.empty()) {
-            fine("huge pages", "for shared memory where asked for");
+        const std::string& all = facts_.huge_pages_shared;  // "always within_size [advise] never deny force"
+        const std::size_t begin = all.find('[');
+        const std::size_t end = all.find(']', begin == std::string::npos ? 0 : begin);
+        if (begin == std::string::npos || end == std::string::npos) {
+            fine("huge pages", "the kernel does not say whether shared memory gets any");
+            return;
         }
+        const std::string chosen = all.substr(begin + 1, end - begin - 1);
+        const char* meaning = "not for shared memory";
+        if (chosen == "always" || chosen == "force") {
+            meaning = "for all shared memory";
+        } else if (chosen == "within_size") {
+            meaning = "for shared memory, but none beyond its end";
+        } else if (chosen == "advise") {
+            meaning = "for shared memory that asks for them, as resident tensors do";
+        }
+        fine("huge pages", fmt::format("{} (transparent_hugepage/shmem_enabled is {})", meaning, chosen));
     }
 
     void look_at_files() {

@@ -34,11 +34,25 @@ struct HostProbe {
     double clock_ahead_seconds = 0;
 };
 
+/// An MPI plugin of the library, tried in a process of its own.
+struct PluginProbe {
+    std::string file;
+    std::string problem;          ///< why it cannot be loaded; empty: it can
+    bool is_for_open_mpi = true;  ///< else for MPICH and what has its ABI
+};
+
+struct PluginFacts {
+    std::string folder;          ///< where librueda.so lies; empty: it was not found
+    bool named_by_user = false;  ///< by RUEDA_MPI_PLUGIN, so no other is looked at
+    std::vector<PluginProbe> plugins;
+};
+
 /// What the machine tells. Gathered by look_for_trouble(), or by hand in tests.
 struct DoctorFacts {
     std::optional<MpiLauncher> mpi;
     std::string no_mpi_reason;
-    std::optional<int> ranks;  ///< that are to run on this host
+    std::optional<PluginFacts> plugins;  ///< empty: not looked for, as there is no mpirun
+    std::optional<int> ranks;            ///< that are to run on this host
     double usable_cores = 1;
     double cores_in_mask = 1;
     double cores_online = 1;

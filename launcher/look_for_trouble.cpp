@@ -20,6 +20,7 @@
 #include "launcher/captured_run.hpp"
 #include "launcher/choose_hosts.hpp"
 #include "launcher/doctor.hpp"
+#include "launcher/look_for_plugins.hpp"
 #include "launcher/network.hpp"
 #include "launcher/supervisor_protocol.hpp"
 #include "launcher/surroundings.hpp"
@@ -32,10 +33,13 @@ namespace {
 constexpr int kCalledWrongly = 3;
 
 /// mpirun gives up an ssh that gets no answer after about 20 s by itself.
-constexpr std::chrono::seconds kProbeTime{30};
+constexpr std::chrono::seconds kProbeTime{25};
+
+/// However many hosts are dead: who asks for a diagnosis waits a minute for it, not an hour.
+constexpr std::chrono::seconds kTimeOfAllProbes{50};
 
 /// Each is an mpirun of its own.
-constexpr std::size_t kProbesAtOnce = 16;
+constexpr std::size_t kProbesAtOnce = 64;
 
 double unix_seconds(std::chrono::system_clock::time_point time) {
     return std::chrono::duration<double>(time.time_since_epoch()).count();
@@ -136,13 +140,16 @@ Status ask(const std::vector<std::string>& hosts, DoctorFacts& facts, const Opti
         commands.push_back(std::move(command).value());
     }
     const Result<std::vector<CapturedRun>> runs =
-        run_all_captured(commands, around.environment, kProbeTime, kProbesAtOnce);
+        run_all_captured(commands, around.environment, {kProbeTime, kTimeOfAllProbes}, kProbesAtOnce);
     RUEDA_RETURN_IF_FAILED(runs.status());
     for (std::size_t i = 0; i < hosts.size(); ++i) {
         const CapturedRun& run = runs.value()[i];
         HostProbe answer = read_doctor_echo(hosts[i], run.text, unix_seconds(run.begin), unix_seconds(run.end));
-        if (!answer.reached && !run.in_time) {
-            answer.problem = fmt::format("no answer within {} s", kProbeTime.count());
+        if (!run.was_started) {
+            answer.problem = fmt::format("not asked: asking {} hosts took {} s; name fewer at once", hosts.size(),
+                                         kTimeOfAllProbes.count());
+        } else if (!answer.reached && !run.in_time) {
+            answer.problem = fmt::format("no answer within {:.0f} s", unix_seconds(run.end) - unix_seconds(run.begin));
         }
         facts.hosts.push_back(std::move(answer));
     }
@@ -203,6 +210,9 @@ int run_doctor(const Options& options) {
     facts.mpi = around.value().mpi;
     facts.no_mpi_reason = around.value().no_mpi_reason;
     facts.environment = around.value().environment;
+    if (facts.mpi) {
+        facts.plugins = look_for_plugins(around.value().own_path, facts.environment);
+    }
     facts.ranks = options.ranks;
     look_at_system(facts);
     look_at_places(facts, around.value());

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <string>
 
+#include "launcher/captured_run.hpp"
+#include "launcher/look_for_plugins.hpp"
 #include "rueda/version.h"
 
 namespace rueda::launcher {
@@ -17,6 +20,7 @@ constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 DoctorFacts healthy() {
     DoctorFacts facts;
     facts.mpi = MpiLauncher{"/usr/bin/mpirun", MpiKind::open_mpi, "Open MPI 4.1.4", 4};
+    facts.plugins = PluginFacts{"/usr/lib", false, {{"/usr/lib/librueda_mpi.so", "", true}}};
     facts.usable_cores = facts.cores_in_mask = facts.cores_online = 8;
     facts.load = 0.5;
     facts.memory = base::MemoryLimits{16 * kGiB, "/proc/meminfo", base::MemoryLimits::kUnlimited};
@@ -66,6 +70,11 @@ TEST_CASE("each trouble is found, weighed, and comes with advice", "[unit]") {
              f.no_mpi_reason = "no mpirun";
              f.hosts.resize(1);
          }},
+        {"MPI plugin", Severity::error, [](DoctorFacts& f) { f.plugins->plugins.clear(); }},
+        {"MPI plugin", Severity::error, [](DoctorFacts& f) { f.plugins->plugins[0].is_for_open_mpi = false; }},
+        {"MPI plugin", Severity::error, [](DoctorFacts& f) { f.mpi->kind = MpiKind::mpich; }},
+        {"MPI plugin", Severity::error, [](DoctorFacts& f) { f.plugins->plugins[0].problem = "no libmpi.so.40"; }},
+        {"MPI plugin", Severity::warning, [](DoctorFacts& f) { f.plugins = PluginFacts{}; }},
         {"cores", Severity::warning, [](DoctorFacts& f) { f.ranks = 9; }},
         {"cores", Severity::warning, [](DoctorFacts& f) { f.usable_cores = 1.5; }},
         {"load", Severity::warning, [](DoctorFacts& f) { f.load = 5; }},
@@ -117,6 +126,63 @@ TEST_CASE("what harms nobody is no warning", "[unit]") {
     facts.environment["OMP_NUM_THREADS"] = "1";
     CHECK(exit_status_of(examine(facts)) == 0);
     CHECK(finding(facts, "cores", "bound to them, out of 8").severity == Severity::fine);
+}
+
+TEST_CASE("which plugin fits the mpirun", "[unit]") {
+    DoctorFacts facts = healthy();
+    facts.plugins->plugins.push_back({"/usr/lib/librueda_mpich.so", "libmpich.so.12: no such file", false});
+    CHECK(finding(facts, "MPI plugin", "librueda_mpi.so fits").severity == Severity::fine);
+    facts.mpi->kind = MpiKind::intel_mpi;
+    const Finding none = finding(facts, "MPI plugin");
+    CHECK(none.severity == Severity::error);
+    CHECK(none.found.find("librueda_mpi.so: it is for Open MPI") != std::string::npos);
+    CHECK(none.found.find("librueda_mpich.so: libmpich.so.12: no such file") != std::string::npos);
+    facts.plugins->plugins[1].problem.clear();
+    CHECK(finding(facts, "MPI plugin", "librueda_mpich.so fits").severity == Severity::fine);
+    facts.plugins = PluginFacts{"", true, {{"/named.so", "no such file", true}}};
+    CHECK(finding(facts, "MPI plugin", "/named.so: no such file").severity == Severity::error);
+}
+
+TEST_CASE("a plugin that crashes, hangs or is none harms its child process only", "[unit]") {
+    using namespace std::chrono_literals;
+    CHECK(probe_plugin("/nonexistent/librueda_mpi.so", 10s).problem.find("No such file") != std::string::npos);
+    CHECK(probe_plugin("libc.so.6", 10s).problem == "it is no MPI plugin of Rueda");
+    CHECK(probe_plugin(RUEDA_CRASHING_PLUGIN, 10s).problem.find("by signal 6") != std::string::npos);
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(probe_plugin(RUEDA_HANGING_PLUGIN, 300ms).problem == "loading it takes more than 0.3 s");
+    CHECK(std::chrono::steady_clock::now() - begin < 8s);
+}
+
+TEST_CASE("huge pages are told as the kernel has chosen them", "[unit]") {
+    DoctorFacts facts = healthy();
+    const std::vector<std::pair<const char*, const char*>> cases = {
+        {"[always] within_size advise never deny force", "for all shared memory"},
+        {"always within_size advise never deny [force]", "for all shared memory"},
+        {"always [within_size] advise never deny force", "but none beyond its end"},
+        {"always within_size [advise] never deny force", "that asks for them"},
+        {"always within_size advise [never] deny force", "not for shared memory"},
+        {"always within_size advise never [deny] force", "not for shared memory"},
+        {"", "does not say"},
+    };
+    for (const auto& [text, expected] : cases) {
+        CAPTURE(text);
+        facts.huge_pages_shared = text;
+        CHECK(finding(facts, "huge pages", expected).subject == "huge pages");
+    }
+}
+
+TEST_CASE("the time of all programs is limited, however many there are", "[unit]") {
+    using namespace std::chrono_literals;
+    const std::vector<std::vector<std::string>> commands(6, {"sleep", "20"});
+    const auto begin = std::chrono::steady_clock::now();
+    const auto runs = run_all_captured(commands, {{"PATH", "/usr/bin:/bin"}}, {400ms, 600ms}, 2);
+    CHECK(std::chrono::steady_clock::now() - begin < 10s);
+    REQUIRE(runs.is_ok());
+    REQUIRE(runs.value().size() == 6);
+    CHECK(runs.value()[0].was_started);
+    CHECK_FALSE(runs.value()[0].in_time);
+    CHECK_FALSE(runs.value()[5].was_started);
+    CHECK_FALSE(runs.value()[5].in_time);
 }
 
 TEST_CASE("a host answers, among other lines", "[unit]") {
