@@ -1164,6 +1164,64 @@ class Document(LauncherTest):
         self.assertEqual(hosts.wait_until_empty(), {})
 
 
+class Recipes(LauncherTest):
+    """What docs/ruedarun.md shows for clusters that no test has: the container file and the job of Kubernetes."""
+
+    def block(self, language):
+        (found,) = (b["text"] for b in Document.BLOCK.finditer(Document.PAGE.read_text()) if b["language"] == language)
+        return found
+
+    def known_options(self):
+        return set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", self.run_it("--help").out)) | {"-np"}
+
+    def job(self):
+        try:
+            import yaml
+        except ImportError:
+            self.skipTest("there is no PyYAML")
+        return yaml.safe_load(self.block("yaml"))
+
+    def test_the_job_of_kubernetes_is_one(self):
+        job = self.job()
+        self.assertEqual((job["apiVersion"], job["kind"]), ("kubeflow.org/v2beta1", "MPIJob"))
+        roles = job["spec"]["mpiReplicaSpecs"]
+        self.assertEqual(sorted(roles), ["Launcher", "Worker"])
+        containers = {role: spec["template"]["spec"]["containers"][0] for role, spec in roles.items()}
+        self.assertEqual(containers["Launcher"]["image"], containers["Worker"]["image"])
+        cores = containers["Worker"]["resources"]["limits"]["cpu"]
+        text = Document.PAGE.read_text()
+        self.assertIn(f"the limit of {cores}, divided by its ranks, here `slotsPerWorker`, so ", text)
+        self.assertIn(f"`slotsPerWorker`, so {cores // job['spec']['slotsPerWorker']}.", text)
+
+    def test_the_trainer_of_the_job_is_in_the_image(self):
+        words = self.job()["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
+        image = self.block("dockerfile")
+        self.assertEqual(words[0], "ruedarun")
+        self.assertRegex(image, rf"(?m)^COPY --from=build \S+ /usr/local/bin/{words[words.index('--data') - 1]}$")
+        self.assertRegex(image, rf"(?m)^COPY --from=build \S+ {re.escape(words[words.index('--data') + 1])}$")
+
+    def test_every_option_of_ruedarun_that_the_page_shows_exists(self):
+        text = Document.PAGE.read_text().replace("\\\n", " ")
+        flags_of_horovodrun = {"--fusion-threshold-mb", "--cycle-time-ms"}
+        mentioned = set()
+        for line in text.splitlines():
+            for command in re.findall(r"(?:^|\[|-n \d |-N 1 )(?:ruedarun|rueda doctor)[ ,](.*)", line.strip()):
+                before_the_program = re.split(r"\./|trainer|python3|sh -c", command.split("`")[0])[0]
+                unquoted = re.sub(r'"[^"]*"', "", before_the_program)
+                mentioned |= set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", unquoted))
+        self.assertGreater(len(mentioned), 10, mentioned)
+        self.assertEqual(mentioned - self.known_options() - flags_of_horovodrun, set())
+
+    def test_the_image_can_be_reached_and_finds_the_library(self):
+        image = self.block("dockerfile")
+        last_stage = image[image.rindex("FROM ") :]
+        self.assertLess(last_stage.index("COPY --from=build /opt/rueda /usr/local"), last_stage.index("RUN ldconfig"))
+        for needed in ("/run/sshd", "StrictHostKeyChecking no", "openssh-server", "openmpi-bin"):
+            self.assertIn(needed, last_stage)
+        instructions = {line.split()[0] for line in image.replace("\\\n", " ").splitlines() if line and line[0] != "#"}
+        self.assertEqual(instructions, {"FROM", "COPY", "WORKDIR", "RUN"})
+
+
 class Doctor(LauncherTest):
     """`rueda`, which lies beside ruedarun."""
 
@@ -1181,6 +1239,13 @@ class Doctor(LauncherTest):
         warnings, errors = (len(re.findall(rf"(?m)^{name} ", done.stdout)) for name in ("warning", "error"))
         self.assertRegex(done.stdout, rf"\n{warnings} warnings?, {errors} errors?\n$")
         self.assertEqual(done.returncode, 2 if errors else 1 if warnings else 0)
+
+    def test_tries_the_plugin_that_the_user_names(self):
+        if not usable_mpirun():
+            self.skipTest("there is no mpirun")
+        done = self.rueda("doctor", env=environment(RUEDA_MPI_PLUGIN="/nonexistent/plugin.so"))
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertRegex(done.stdout, r"error +MPI plugin: none fits .*: /nonexistent/plugin\.so: cannot open shared")
 
     def test_finds_what_was_spoilt(self):
         done = self.rueda("doctor", "-np", "1000", env=environment(RUEDA_CELLS="many", OMP_NUM_THREADS="64"))
