@@ -24,8 +24,9 @@ std::int64_t draw_rows(std::mt19937& random) {
 }
 
 Kind draw_kind(std::mt19937& random) {
-    static constexpr std::array kOften = {Kind::allreduce, Kind::allreduce, Kind::allreduce, Kind::grouped,
-                                          Kind::broadcast, Kind::allgather, Kind::alltoall,  Kind::reducescatter};
+    static constexpr std::array kOften = {Kind::allreduce,     Kind::allreduce, Kind::allreduce, Kind::grouped,
+                                          Kind::broadcast,     Kind::allgather, Kind::gather,    Kind::alltoall,
+                                          Kind::reducescatter, Kind::reduce};
     return random() % 64 == 0 ? Kind::mismatch : kOften[random() % kOften.size()];
 }
 

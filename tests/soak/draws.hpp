@@ -10,7 +10,7 @@
 
 namespace rueda::tests {
 
-enum class Kind { allreduce, grouped, broadcast, allgather, alltoall, reducescatter, mismatch };
+enum class Kind { allreduce, grouped, broadcast, allgather, gather, alltoall, reducescatter, reduce, mismatch };
 
 /// An operation, drawn alike on all ranks. Nothing in it depends on who draws.
 struct Draw {

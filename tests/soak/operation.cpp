@@ -108,6 +108,14 @@ void RunningOperation::start(bool resident) {
             tensors_.push_back(input(draw_.rows_of(members_.position), resident));
             handle_ = allgather_async(name_, view(tensors_[0]), options);
             return;
+        case Kind::gather:
+            tensors_.push_back(input(draw_.rows_of(members_.position), resident));
+            handle_ = gather_async(name_, view(tensors_[0]), root(), options);
+            return;
+        case Kind::reduce:
+            tensors_.push_back(input(draw_.rows, resident));
+            handle_ = reduce_async(name_, view(tensors_[0]), root(), {.op = draw_.op, .process_set = members_.set});
+            return;
         case Kind::reducescatter:
             tensors_.push_back(input(draw_.rows, resident));
             handle_ = reducescatter_async(name_, view(tensors_[0]), {.op = draw_.op, .process_set = members_.set});
@@ -170,7 +178,12 @@ void RunningOperation::finish() {
         wrong("members of different shapes were not refused");
     }
     handle_.wait();
-    if (draw_.kind == Kind::allgather || draw_.kind == Kind::alltoall || draw_.kind == Kind::reducescatter) {
+    const bool is_root = root() == members_.ranks[static_cast<std::size_t>(members_.position)];
+    if ((draw_.kind == Kind::gather || draw_.kind == Kind::reduce) && !is_root) {
+        return;  // the result is the root's
+    }
+    if (draw_.kind == Kind::allgather || draw_.kind == Kind::gather || draw_.kind == Kind::alltoall ||
+        draw_.kind == Kind::reducescatter) {
         const TensorView output = handle_.output();
         return compare(output.data(), output.shape().elements(), expected(0));
     }
@@ -182,6 +195,7 @@ void RunningOperation::finish() {
 std::vector<int> RunningOperation::expected(std::size_t tensor) const {
     switch (draw_.kind) {
         case Kind::allgather:
+        case Kind::gather:
             return expected_rows_of_all();
         case Kind::alltoall:
             return expected_from_alltoall();
