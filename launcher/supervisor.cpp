@@ -229,7 +229,7 @@ private:
 
     /// A launcher that does not tell the ranks of this host may have put all of the job here.
     [[nodiscard]] std::map<std::string, std::string> environment_for_this_host() const {
-        const std::map<std::string, std::string> found = environment_of_this_process();
+        std::map<std::string, std::string> found = environment_of_this_process();
         const std::optional<int> neighbours = ranks_of_this_host(found);
         if (!neighbours && ranks_ < 1) {
             return found;
