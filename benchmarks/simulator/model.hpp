@@ -81,7 +81,7 @@ struct StepResult {
     }
 };
 
-/// The leaders' tree: the state machines that ship, over a modelled network. A host's own negotiation costs nothing.
+/// The leaders' tree: the TreeNode that ships, over a modelled network. A host's own negotiation costs nothing.
 /// Returns a result for each step; names are new in the first.
 [[nodiscard]] std::vector<StepResult> simulate_tree(const Job& job, const Costs& costs, std::uint32_t steps);
 [[nodiscard]] std::uint32_t depth_of_tree(const Job& job);

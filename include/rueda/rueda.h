@@ -56,7 +56,8 @@ enum rueda_dtype {
     RUEDA_BFLOAT16 = 5,
     RUEDA_FLOAT32 = 6,
     RUEDA_FLOAT64 = 7,
-    RUEDA_BOOL = 8, /* one byte, 0 is false; min (and), max (or) and product (and) without factors, results are 0 and 1 */
+    RUEDA_BOOL =
+        8, /* one byte, 0 is false; min (and), max (or) and product (and) without factors, results are 0 and 1 */
     RUEDA_INT16 = 9,
     RUEDA_UINT16 = 10,
     RUEDA_UINT32 = 11,
@@ -168,8 +169,8 @@ RUEDA_API void rueda_slot_destroy(rueda_slot* slot);
 
 /** Element i of `out` becomes the reduction, in rank order, of element i of `in` over the ranks. Same shape and dtype
  * on every rank. Integer sums and products wrap; integer averages divide the exact sum and truncate toward zero. 16-bit
- * floats are accumulated in float32 and rounded once. Of bool there is min, max and product, without factors: the others
- * are refused with RUEDA_UNSUPPORTED. */
+ * floats are accumulated in float32 and rounded once. Of bool there is min, max and product, without factors: the
+ * others are refused with RUEDA_UNSUPPORTED. */
 RUEDA_API int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                     const rueda_options* options, rueda_handle** handle);
 RUEDA_API int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor* out,
