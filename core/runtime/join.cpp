@@ -255,11 +255,11 @@ Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint
             continue;
         }
         const Metadata metadata = Registrar<Atomics>::announced_metadata(memory_, slot, member, generation);
-        std::uint64_t count = static_cast<Operation>(metadata.operation) == Operation::barrier ? 0 : 1;
-        bool usable =
-            is_plausible(metadata) && collectives::goes_on_without_joined(static_cast<Operation>(metadata.operation));
+        const auto operation = static_cast<Operation>(metadata.operation);
+        std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;  // as requested
+        bool usable = is_plausible(metadata) && collectives::goes_on_without_joined(operation);
         // A group's first dimension is each rank's own: how many members it has.
-        const int first = usable && collectives::may_differ_in_rows(static_cast<Operation>(metadata.operation)) ? 1 : 0;
+        const int first = usable && collectives::may_differ_in_rows(operation) ? 1 : 0;
         for (int i = first; usable && i < metadata.ndim; ++i) {
             usable = metadata.shape[i] >= 0 &&
                      !__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.shape[i]), &count);
