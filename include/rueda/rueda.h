@@ -56,8 +56,7 @@ enum rueda_dtype {
     RUEDA_BFLOAT16 = 5,
     RUEDA_FLOAT32 = 6,
     RUEDA_FLOAT64 = 7,
-    RUEDA_BOOL =
-        8, /* one byte, 0 is false; min (and), max (or) and product (and) without factors, results are 0 and 1 */
+    RUEDA_BOOL = 8, /* one byte, 0 is false; has min, max and product without factors, whose results are 0 and 1 */
     RUEDA_INT16 = 9,
     RUEDA_UINT16 = 10,
     RUEDA_UINT32 = 11,

@@ -48,7 +48,7 @@ class Interface(unittest.TestCase):
             ("rueda_reduce_op", {op.name.upper(): op.value for op in rueda.ReduceOp}),
         ):
             body = re.search(rf"enum {kind} {{(.*?)}};", HEADER, re.DOTALL).group(1)
-            declared = {name: int(number) for name, number in re.findall(r"RUEDA_(\w+) = (\d+)", body)}
+            declared = {name: int(number) for name, number in re.findall(r"RUEDA_(\w+)\s*=\s*(\d+)", body)}
             self.assertEqual(members, declared)
         codes = re.search(r"enum rueda_status {(.*?)};", HEADER, re.DOTALL).group(1)
         for name, number in re.findall(r"RUEDA_(\w+) = (\d+)", codes):
