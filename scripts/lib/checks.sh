@@ -78,9 +78,9 @@ sanitizer_runs() {
     export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
     export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
     if build_preset asan "clang, address and undefined behaviour"; then
-        # Over MPI, where most of the time goes into starting ranks, in scripts/long.d/sanitizers.
+        # The conformance suite, and what runs over MPI, in scripts/long.d/sanitizers: many minutes.
         run_tests asan "address and undefined behaviour: tests of the rooms" build/asan --label-regex "$kRooms" \
-            --label-exclude '^mpi$'
+            --label-exclude '^(mpi|conformance)$'
     fi
     if build_preset tsan "clang, threads"; then
         ctest_under=$(no_randomisation)
