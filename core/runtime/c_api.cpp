@@ -376,6 +376,7 @@ template <class Make>
 Status run_for_some_result(const char* name, const rueda_options* given, rueda_handle** handle, Make&& make) {
     rueda_handle* made = nullptr;
     RUEDA_RETURN_IF_FAILED(run_for_result(name, given, &made, make));
+    RUEDA_ASSERT(made != nullptr);
     if (handle != nullptr) {
         *handle = made;
     } else {
