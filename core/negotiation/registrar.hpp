@@ -431,12 +431,15 @@ private:
         }
         Result<std::optional<Metadata>> agreed = compare(slot, 0);
         RUEDA_RETURN_IF_FAILED(agreed.status());
+        // The label before the entry: who has joined and reads the entry looks for first sights next.
         if (agreed.value() && lacks_joined(slot, 0, *agreed.value())) {
+            set_state(slot, SlotState::retired);
             retire(slot, append({EntryKind::lacks_joined, slot}));
         } else if (agreed.value()) {
             set_state(slot, SlotState::bound);
             append_call(EntryKind::first_call, slot, *agreed.value());
         } else {
+            set_state(slot, SlotState::retired);
             retire(slot, append({EntryKind::mismatch, slot}));
         }
         return {};
