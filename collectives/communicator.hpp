@@ -19,6 +19,7 @@ struct Location {
     const std::byte* payload = nullptr;  ///< the whole input, where it travelled with the announcement
     std::int64_t first_dimension = 0;    ///< operations by rows: rows of that member's input
     bool absent = false;                 ///< allreduce on one host: that member has joined, and has no tensor
+    bool counted = true;                 ///< where absent: an average divides by that member as well
 };
 
 /// One tensor's part of a batch: this rank's own memory, and what is to be done with it.

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "ops/reduce.hpp"
 
 namespace rueda::core {
 namespace {
@@ -80,13 +79,8 @@ std::string differing_values(const Field& field, std::span<const MetadataOfRanks
 
 /// Other operations have no reduction, whatever stands in its fields.
 bool is_reduction_defined(const Metadata& metadata) {
-    const auto operation = static_cast<collectives::Operation>(metadata.operation);
-    using enum collectives::Operation;
-    return (operation != allreduce && operation != reducescatter && operation != reduce) ||
-           ops::is_defined({.dtype = static_cast<DType>(metadata.dtype),
-                            .op = static_cast<ReduceOp>(metadata.reduce_op),
-                            .prescale = metadata.prescale,
-                            .postscale = metadata.postscale});
+    return !collectives::is_reduction(static_cast<collectives::Operation>(metadata.operation)) ||
+           ops::is_defined(reduction_of(metadata));
 }
 
 }  // namespace

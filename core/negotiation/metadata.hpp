@@ -10,6 +10,7 @@
 
 #include "base/status.hpp"
 #include "collectives/operation.hpp"
+#include "ops/reduce.hpp"
 #include "rueda/rueda.h"
 #include "rueda/types.hpp"
 
@@ -42,6 +43,14 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
 
 /// Bytes of the tensor; where the first dimension is any, of one row.
 [[nodiscard]] std::uint64_t bytes_of(const Metadata& metadata);
+
+/// Of an operation that reduces; the divisor is the caller's to set.
+[[nodiscard]] inline ops::Reduction reduction_of(const Metadata& metadata) {
+    return {.dtype = static_cast<DType>(metadata.dtype),
+            .op = static_cast<ReduceOp>(metadata.reduce_op),
+            .prescale = metadata.prescale,
+            .postscale = metadata.postscale};
+}
 
 /// False for bytes that no working rank writes: unknown enumerators, too many dimensions, negative extents, a reduction
 /// that the dtype does not have.

@@ -431,18 +431,21 @@ private:
         }
         Result<std::optional<Metadata>> agreed = compare(slot, 0);
         RUEDA_RETURN_IF_FAILED(agreed.status());
-        // The label before the entry: who has joined and reads the entry looks for first sights next.
-        if (agreed.value() && lacks_joined(slot, 0, *agreed.value())) {
-            set_state(slot, SlotState::retired);
-            retire(slot, append({EntryKind::lacks_joined, slot}));
-        } else if (agreed.value()) {
+        if (!agreed.value()) {
+            end_first_sight(slot, EntryKind::mismatch);
+        } else if (lacks_joined(slot, 0, *agreed.value())) {
+            end_first_sight(slot, EntryKind::lacks_joined);
+        } else {
             set_state(slot, SlotState::bound);
             append_call(EntryKind::first_call, slot, *agreed.value());
-        } else {
-            set_state(slot, SlotState::retired);
-            retire(slot, append({EntryKind::mismatch, slot}));
         }
         return {};
+    }
+
+    /// The label before the entry, as with a call: who has joined and reads the entry looks for first sights next.
+    void end_first_sight(std::uint32_t slot, EntryKind kind) {
+        set_state(slot, SlotState::retired);
+        retire(slot, append({kind, slot}));
     }
 
     /// Last arriver's request: the generation is complete, and somebody's metadata changed.

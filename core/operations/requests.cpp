@@ -14,7 +14,6 @@
 #include "base/text.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/rows.hpp"
-#include "ops/reduce.hpp"
 
 namespace rueda::core {
 namespace {
@@ -133,10 +132,7 @@ Status take_reduction(const rueda_options& options, Metadata& metadata) {
 /// Whether the tensor's dtype has the reduction: bool has no sum, no average and no factors. Which of and and or a sum
 /// should be is the caller's to say.
 Status check_reduction_of(const Metadata& metadata) {
-    const ops::Reduction reduction{.dtype = static_cast<DType>(metadata.dtype),
-                                   .op = static_cast<ReduceOp>(metadata.reduce_op),
-                                   .prescale = metadata.prescale,
-                                   .postscale = metadata.postscale};
+    const ops::Reduction reduction = reduction_of(metadata);
     if (ops::is_defined(reduction)) {
         return {};
     }

@@ -27,7 +27,7 @@ public:
     Completion(const Completion&) = delete;
     Completion& operator=(const Completion&) = delete;
 
-    /// So many members more, before the engine knows the object.
+    /// So many members more: before the start, or by the engine while a member is under way.
     void add_members(std::uint32_t more) { remaining_.fetch_add(more, std::memory_order_relaxed); }
 
     /// How a member that is still under way will end: by the engine before it completes the member. The first failure

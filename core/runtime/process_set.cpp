@@ -868,12 +868,9 @@ bool ProcessSet::run_inline(std::uint64_t position) {
 /// `count` elements in the order of the set.
 void ProcessSet::reduce_payloads(const Request& request, const Payloads& payloads, std::byte* output,
                                  std::uint64_t count) const {
-    nodes_.reduce({.dtype = static_cast<DType>(request.metadata.dtype),
-                   .op = static_cast<ReduceOp>(request.metadata.reduce_op),
-                   .prescale = request.metadata.prescale,
-                   .postscale = request.metadata.postscale,
-                   .divisor = static_cast<int>(extent_.members)},
-                  {payloads.data(), extent_.members}, {&output, 1}, count);
+    ops::Reduction reduction = reduction_of(request.metadata);
+    reduction.divisor = static_cast<int>(extent_.members);
+    nodes_.reduce(reduction, {payloads.data(), extent_.members}, {&output, 1}, count);
 }
 
 Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
@@ -1068,11 +1065,7 @@ Status ProcessSet::add_segment(TensorEntry& entry, std::uint32_t slot) {
         RUEDA_RETURN_IF_FAILED(locate(entry, slot, member, locations_.emplace_back()));
         if (locations_.back().absent) [[unlikely]] {
             ++segments_.back().absent;
-            const bool counted =
-                member == rank_
-                    ? join_is_counted_
-                    : (copy_once(memory_.place(slot, member, entry.generation).flags) & PlaceFlags::kUncounted) == 0;
-            segments_.back().uncounted += counted ? 0 : 1;
+            segments_.back().uncounted += locations_.back().counted ? 0U : 1U;
         }
     }
     if (const std::uint32_t absent = segments_.back().absent;
@@ -1094,7 +1087,8 @@ Status ProcessSet::locate(const TensorEntry& entry, std::uint32_t slot, std::uin
     const std::uint32_t flags = copy_once(place.flags);
     const std::uint32_t payload_bytes = copy_once(place.payload_bytes);
     location.absent = member == rank_ ? entry.stands_in : (flags & PlaceFlags::kJoined) != 0;
-    if (location.absent) {
+    if (location.absent) [[unlikely]] {
+        location.counted = member == rank_ ? join_is_counted_ : (flags & PlaceFlags::kUncounted) == 0;
         return {};
     }
     // The caller's input has as many rows as he said, whatever stands where others can write.
