@@ -150,8 +150,9 @@ bool goes_on(std::chrono::steady_clock::time_point end) {
 class Growth {
 public:
     void add(const Footprint& footprint) { all_.push_back(footprint); }
+    [[nodiscard]] bool can_judge() const { return all_.size() >= kFewest; }
     [[nodiscard]] std::string verdict() const {
-        if (all_.size() < kFewest) {
+        if (!can_judge()) {
             return {};
         }
         const Footprint early = least(all_.size() / 3, all_.size() * 2 / 3);
@@ -163,7 +164,8 @@ public:
     }
 
 private:
-    static constexpr std::size_t kFewest = 30;
+    /// Until then what has been drawn for the first time outweighs what leaks: more names, larger tensors.
+    static constexpr std::size_t kFewest = 200;
     static constexpr std::uint64_t kSlack = 2 << 20;
 
     [[nodiscard]] Footprint least(std::size_t begin, std::size_t end) const {
@@ -188,8 +190,8 @@ void soak(const Plan& plan) {
         run_round(plan.seed + round++, plan.threads);
         growth.add(Footprint::now());
     } while (goes_on(end));
-    fmt::print("rank {}: {} rounds from seed {} with {} threads; {}\n", rank(), round, plan.seed, plan.threads,
-               Footprint::now().text());
+    fmt::print("rank {}: {} rounds from seed {} with {} threads; {}{}\n", rank(), round, plan.seed, plan.threads,
+               Footprint::now().text(), growth.can_judge() ? "" : "; too few rounds to see what grows");
     if (const std::string verdict = growth.verdict(); !verdict.empty()) {
         throw std::runtime_error(verdict);
     }
