@@ -118,13 +118,23 @@ private:
     std::deque<UnderWay> under_way_;
 };
 
-/// Sets come, all threads work in them and in the world, sets go.
-void run_round(std::uint32_t seed, int threads) {
+/// The world and some sets that come.
+std::vector<Members> add_sets(std::uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<Members> sets = {members_of(world())};
     for (const std::vector<std::int32_t>& ranks : draw_sets(random, size(), kSets)) {
         sets.push_back(members_of(add_process_set(ranks)));
     }
+    return sets;
+}
+void remove_sets(const std::vector<Members>& sets) {
+    for (std::size_t i = 1; i < sets.size(); ++i) {
+        remove_process_set(sets[i].set);
+    }
+}
+
+/// All threads work in all sets.
+void run_round(std::uint32_t seed, int threads, const std::vector<Members>& sets) {
     std::vector<std::unique_ptr<Worker>> workers;
     std::vector<std::thread> running;
     for (int thread = 0; thread < threads; ++thread) {
@@ -134,17 +144,40 @@ void run_round(std::uint32_t seed, int threads) {
     for (std::thread& thread : running) {
         thread.join();
     }
-    for (std::size_t i = 1; i < sets.size(); ++i) {
-        remove_process_set(sets[i].set);
-    }
 }
 
 /// Rank 0's clock decides for all.
-bool goes_on(std::chrono::steady_clock::time_point end) {
-    std::vector<std::uint8_t> more = {static_cast<std::uint8_t>(std::chrono::steady_clock::now() < end)};
-    broadcast("soak.goes_on", more, 0);
-    return more[0] != 0;
-}
+class Schedule {
+public:
+    explicit Schedule(double seconds)
+        : end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
+
+    /// After a round.
+    void next() {
+        const Clock::time_point now = Clock::now();
+        const bool change = rounds_ < kEachRound || now - changed_ >= std::chrono::seconds(1);
+        std::vector<std::uint8_t> said = {static_cast<std::uint8_t>(now < end_), static_cast<std::uint8_t>(change)};
+        broadcast("soak.schedule", said, 0);
+        ++rounds_;
+        goes_on_ = said[0] != 0;
+        new_sets_ = said[1] != 0;
+        changed_ = new_sets_ ? now : changed_;
+    }
+    [[nodiscard]] std::uint32_t rounds() const { return rounds_; }
+    [[nodiscard]] bool goes_on() const { return goes_on_; }
+    [[nodiscard]] bool new_sets() const { return new_sets_; }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    /// Rounds with sets of their own; later they stay for a second, as a job cannot add any number of sets.
+    static constexpr std::uint32_t kEachRound = 500;
+
+    Clock::time_point end_;
+    Clock::time_point changed_;
+    std::uint32_t rounds_ = 0;
+    bool goes_on_ = true;
+    bool new_sets_ = true;
+};
 
 /// Nothing may grow from the first third of the rounds to the last; the least of several, as threads allocate at will.
 class Growth {
@@ -164,8 +197,8 @@ public:
     }
 
 private:
-    /// Until then what has been drawn for the first time outweighs what leaks: more names, larger tensors.
-    static constexpr std::size_t kFewest = 200;
+    /// Until then what is drawn for the first time outweighs what leaks: names, larger tensors, parts of the arena.
+    static constexpr std::size_t kFewest = 2000;
     static constexpr std::uint64_t kSlack = 2 << 20;
 
     [[nodiscard]] Footprint least(std::size_t begin, std::size_t end) const {
@@ -182,16 +215,22 @@ private:
 };
 
 void soak(const Plan& plan) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                            std::chrono::duration<double>(plan.seconds));
     Growth growth;
-    std::uint32_t round = 0;
-    do {
-        run_round(plan.seed + round++, plan.threads);
+    Schedule schedule(plan.seconds);
+    std::vector<Members> sets;
+    while (schedule.goes_on()) {
+        const std::uint32_t seed = plan.seed + schedule.rounds();
+        if (schedule.new_sets()) {
+            remove_sets(sets);
+            sets = add_sets(seed);
+        }
+        run_round(seed, plan.threads, sets);
         growth.add(Footprint::now());
-    } while (goes_on(end));
-    fmt::print("rank {}: {} rounds from seed {} with {} threads; {}{}\n", rank(), round, plan.seed, plan.threads,
-               Footprint::now().text(), growth.can_judge() ? "" : "; too few rounds to see what grows");
+        schedule.next();
+    }
+    remove_sets(sets);
+    fmt::print("rank {}: {} rounds from seed {} with {} threads; {}{}\n", rank(), schedule.rounds(), plan.seed,
+               plan.threads, Footprint::now().text(), growth.can_judge() ? "" : "; too few rounds to see what grows");
     if (const std::string verdict = growth.verdict(); !verdict.empty()) {
         throw std::runtime_error(verdict);
     }
