@@ -43,7 +43,8 @@ const std::vector<Field>& fields() {
         {"the prescale factor", [](const Metadata& m) { return fmt::format("{}", m.prescale); }},
         {"the postscale factor", [](const Metadata& m) { return fmt::format("{}", m.postscale); }},
         {"the process set", [](const Metadata& m) { return std::to_string(m.process_set); }},
-        {"the group", [](const Metadata& m) { return std::to_string(m.group); }},
+        {"the compression",
+         [](const Metadata& m) { return std::string(name_of(static_cast<Compression>(m.compression))); }},
     };
     return all;
 }
@@ -105,7 +106,7 @@ std::uint64_t bytes_of(const Metadata& metadata) {
 bool is_plausible(const Metadata& metadata) {
     if (metadata.operation > static_cast<std::uint8_t>(collectives::kLastOperation) || metadata.dtype >= kDTypeCount ||
         metadata.reduce_op > static_cast<std::uint8_t>(ReduceOp::product) || metadata.ndim > RUEDA_MAX_DIMENSIONS ||
-        !is_reduction_defined(metadata)) {
+        metadata.compression > static_cast<std::uint32_t>(Compression::bf16) || !is_reduction_defined(metadata)) {
         return false;
     }
     for (int i = 0; i < metadata.ndim; ++i) {

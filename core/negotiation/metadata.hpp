@@ -26,9 +26,9 @@ struct Metadata {
     std::uint8_t dtype = 0;      ///< DType
     std::uint8_t reduce_op = 0;  ///< ReduceOp; 0 where the operation has none
     std::uint8_t ndim = 0;
-    std::int32_t root = 0;         ///< 0 where the operation has none
-    std::int32_t process_set = 0;  ///< id
-    std::uint32_t group = 0;       ///< 0: not a member of a group
+    std::int32_t root = 0;          ///< 0 where the operation has none
+    std::int32_t process_set = 0;   ///< id
+    std::uint32_t compression = 0;  ///< Compression; 0 where the operation has none
     double prescale = 1.0;
     double postscale = 1.0;
     std::int64_t shape[RUEDA_MAX_DIMENSIONS] = {};  ///< `ndim` extents, then zeros

@@ -41,7 +41,7 @@ void put(WireWriter& out, const Metadata& metadata) {
     out.number(metadata.ndim);
     out.number(metadata.root);
     out.number(metadata.process_set);
-    out.number(metadata.group);
+    out.number(metadata.compression);
     out.number(std::bit_cast<std::uint64_t>(metadata.prescale));
     out.number(std::bit_cast<std::uint64_t>(metadata.postscale));
     for (int i = 0; i < metadata.ndim; ++i) {
@@ -317,7 +317,7 @@ private:
         metadata.ndim = in_.number<std::uint8_t>();
         metadata.root = in_.number<std::int32_t>();
         metadata.process_set = in_.number<std::int32_t>();
-        metadata.group = in_.number<std::uint32_t>();
+        metadata.compression = in_.number<std::uint32_t>();
         metadata.prescale = std::bit_cast<double>(in_.number<std::uint64_t>());
         metadata.postscale = std::bit_cast<double>(in_.number<std::uint64_t>());
         expect(metadata.ndim <= RUEDA_MAX_DIMENSIONS, "a tensor has {} dimensions", metadata.ndim);

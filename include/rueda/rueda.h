@@ -67,10 +67,17 @@ enum rueda_dtype {
 enum rueda_reduce_op {
     RUEDA_AVERAGE = 0,
     RUEDA_SUM = 1,
-    RUEDA_ADASUM = 2, /* a later version; refused with RUEDA_UNSUPPORTED today */
+    RUEDA_ADASUM = 2, /* of floating-point tensors, by allreduce */
     RUEDA_MIN = 3,
     RUEDA_MAX = 4,
     RUEDA_PRODUCT = 5
+};
+
+/** What values become while they travel between hosts; the same numbers as rueda::Compression. */
+enum rueda_compression {
+    RUEDA_COMPRESSION_NONE = 0,
+    RUEDA_COMPRESSION_FP16 = 1, /* float32 and float64 as float16 */
+    RUEDA_COMPRESSION_BF16 = 2  /* float32 and float64 as bfloat16 */
 };
 
 /** A typed, shaped view of the caller's memory: dense, row-major. Never owned by Rueda. */
@@ -90,15 +97,19 @@ typedef struct rueda_handle rueda_handle;
 /** Options of an operation. Start from RUEDA_OPTIONS_INIT. */
 typedef struct rueda_options {
     size_t struct_size;
-    double prescale;     /**< each rank's input is multiplied by this first; likewise */
-    double postscale;    /**< the result is multiplied by this last; likewise */
-    rueda_slot* slot;    /**< where set, it stands for the name, and the `name` argument is ignored */
-    int32_t reduce_op;   /**< enum rueda_reduce_op; allreduce, reducescatter and reduce */
-    int32_t process_set; /**< a number that rueda_process_set_add gave; 0 is the world */
+    double prescale;         /**< each rank's input is multiplied by this first; likewise */
+    double postscale;        /**< the result is multiplied by this last; likewise */
+    rueda_slot* slot;        /**< where set, it stands for the name, and the `name` argument is ignored */
+    int32_t reduce_op;       /**< enum rueda_reduce_op; allreduce, reducescatter and reduce */
+    int32_t process_set;     /**< a number that rueda_process_set_add gave; 0 is the world */
+    const char* source_file; /**< where the caller stands, for errors and stall reports with RUEDA_CALL_SITES=1; NULL:
+                                  not known. Kept, not copied: a literal, or memory that is never freed */
+    int32_t source_line;     /**< likewise; 0 where not known */
+    int32_t compression;     /**< enum rueda_compression; allreduce, also grouped */
 } rueda_options;
 
 #define RUEDA_OPTIONS_INIT \
-    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0 }
+    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, NULL, 0, RUEDA_COMPRESSION_NONE }
 
 /** The message of the last failure on this thread; "" when there was none. Valid until the thread's next call. */
 RUEDA_API const char* rueda_last_error(void);
@@ -110,6 +121,19 @@ RUEDA_API const char* rueda_version(void);
  * again while initialised does nothing. After rueda_shutdown it may be called again, unless the job was aborted.
  */
 RUEDA_API int rueda_init(void);
+/**
+ * Joins the processes that call it with the same list: a job of `count` ranks of the job that was launched, in any
+ * order; afterwards rank and size are those among them, in ascending order. Collective among them; the others do not
+ * call it, or make a job of their own. RUEDA_INVALID_ARGUMENT where this process is not in the list, or the list names
+ * a rank twice or one that does not exist.
+ */
+RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
+/**
+ * Joins the processes of an MPI communicator, which is duplicated; rank and size are its own. MPI must be initialised
+ * and stays the caller's. `communicator` points to the MPI_Comm (whatever type that is in this MPI), whose size in
+ * bytes is `communicator_size`. RUEDA_UNSUPPORTED where this process has no MPI.
+ */
+RUEDA_API int rueda_init_communicator(const void* communicator, size_t communicator_size);
 /**
  * Leaves the job. What is still pending on this rank fails; on other ranks, whatever needs this rank fails with a
  * message that says so. Returns when every rank has called it (or a rank has died). Without rueda_init, does nothing.
@@ -292,6 +316,26 @@ RUEDA_API int rueda_reduce_async(const char* name, const rueda_tensor* in, const
 RUEDA_API int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                            const rueda_options* options);
 
+/*
+ * From one rank to another, outside the order of everything else: nothing is negotiated, and no other rank takes part.
+ * A message goes to the receive of the other side with the same tag and process set; those with the same sender,
+ * receiver, tag and set go in the order of the calls. Peers are named by their ranks in the job. The receiver's dtype
+ * and number of bytes must be the sender's: RUEDA_MISMATCH on both sides where they are not. RUEDA_ABORTED where the
+ * peer has died.
+ */
+#define RUEDA_ANY_PEER (-1)
+RUEDA_API int rueda_send_async(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options,
+                               rueda_handle** handle);
+RUEDA_API int rueda_send(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options);
+/** `peer` may be RUEDA_ANY_PEER: the first message with that tag. rueda_handle_sender says whose it was. */
+RUEDA_API int rueda_receive_async(const rueda_tensor* out, int peer, int32_t tag, const rueda_options* options,
+                                  rueda_handle** handle);
+/** Blocks. `sender` may be NULL. */
+RUEDA_API int rueda_receive(const rueda_tensor* out, int peer, int32_t tag, const rueda_options* options,
+                            int32_t* sender);
+/** Of a completed rueda_receive_async. */
+RUEDA_API int rueda_handle_sender(rueda_handle* handle, int32_t* sender);
+
 /** Returns when every rank has called it. */
 RUEDA_API int rueda_barrier(const rueda_options* options);
 
@@ -327,6 +371,16 @@ RUEDA_API int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_t
 /** Of a completed alltoall, and on its root of a gather: how many rows came from each rank. Valid until the handle is
  * released. */
 RUEDA_API int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);
+/** What rueda_handle_on_completion calls: how the operation ended (enum rueda_status), the error's text ("" after
+ * success, valid during the call only), and what the caller gave with it. */
+typedef void (*rueda_callback)(int status, const char* message, void* data);
+/**
+ * Calls `callback` once, when the operation has completed: on the calling thread before this returns where it has
+ * completed already, otherwise on a thread of Rueda, which must not be held up: it may start other operations, and must
+ * not wait for any. One callback a handle; a second is refused with RUEDA_INVALID_ARGUMENT. The handle may be released
+ * before the callback comes.
+ */
+RUEDA_API int rueda_handle_on_completion(rueda_handle* handle, rueda_callback callback, void* data);
 /** Gives the handle back. A pending operation goes on, and still owns its input and output. NULL is allowed. */
 RUEDA_API void rueda_handle_release(rueda_handle* handle);
 

@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <new>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -180,6 +181,7 @@ struct AllreduceOptions {
     double prescale = 1.0;
     double postscale = 1.0;
     ProcessSet process_set = world();
+    Compression compression = Compression::none;  ///< between hosts; of an allreduce, also grouped
 };
 struct Options {
     ProcessSet process_set = world();
@@ -207,17 +209,23 @@ private:
     rueda_slot* slot_ = nullptr;
 };
 
+/// Also keeps where the call stands, for RUEDA_CALL_SITES=1.
 class TensorName {
 public:
-    TensorName(const char* name) : name_(name) {}                 // NOLINT(google-explicit-constructor)
-    TensorName(const std::string& name) : name_(name.c_str()) {}  // NOLINT(google-explicit-constructor)
-    TensorName(const TensorSlot& slot) : slot_(slot.c_slot()) {}  // NOLINT(google-explicit-constructor)
+    using Site = std::source_location;
+    // NOLINTBEGIN(google-explicit-constructor): a name stands for itself
+    TensorName(const char* name, Site site = Site::current()) : name_(name), site_(site) {}
+    TensorName(const std::string& name, Site site = Site::current()) : name_(name.c_str()), site_(site) {}
+    TensorName(const TensorSlot& slot, Site site = Site::current()) : slot_(slot.c_slot()), site_(site) {}
+    // NOLINTEND(google-explicit-constructor)
     [[nodiscard]] const char* c_name() const noexcept { return name_; }
     [[nodiscard]] rueda_slot* c_slot() const noexcept { return slot_; }
+    [[nodiscard]] const Site& site() const noexcept { return site_; }
 
 private:
     const char* name_ = nullptr;
     rueda_slot* slot_ = nullptr;
+    Site site_;
 };
 
 namespace detail {
@@ -227,10 +235,21 @@ inline rueda_options c_options(const TensorName& name, const AllreduceOptions& o
             options.postscale,
             name.c_slot(),
             static_cast<std::int32_t>(options.op),
-            options.process_set.id};
+            options.process_set.id,
+            name.site().file_name(),
+            static_cast<std::int32_t>(name.site().line()),
+            static_cast<std::int32_t>(options.compression)};
 }
 inline rueda_options c_options(const TensorName& name, const Options& options) {
-    return {sizeof(rueda_options), 1.0, 1.0, name.c_slot(), RUEDA_AVERAGE, options.process_set.id};
+    return {sizeof(rueda_options),
+            1.0,
+            1.0,
+            name.c_slot(),
+            RUEDA_AVERAGE,
+            options.process_set.id,
+            name.site().file_name(),
+            static_cast<std::int32_t>(name.site().line()),
+            RUEDA_COMPRESSION_NONE};
 }
 /// They point to the shapes in `tensors`.
 inline std::vector<rueda_tensor> c_tensors(std::span<const TensorView> tensors) {

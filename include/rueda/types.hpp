@@ -42,6 +42,27 @@ enum class ReduceOp : std::int32_t {
     product = 5,
 };
 
+/// What a tensor's values become while they travel between hosts (docs/compression.md). The numbers are part of the C
+/// ABI.
+enum class Compression : std::int32_t {
+    none = 0,
+    fp16 = 1,  ///< float32 and float64 travel as float16
+    bf16 = 2,  ///< float32 and float64 travel as bfloat16
+};
+
+/// "none", "fp16" or "bf16".
+[[nodiscard]] constexpr const char* name_of(Compression compression) noexcept {
+    switch (compression) {
+        case Compression::none:
+            return "none";
+        case Compression::fp16:
+            return "fp16";
+        case Compression::bf16:
+            return "bf16";
+    }
+    return "unknown compression";
+}
+
 /// Bytes of one element.
 [[nodiscard]] constexpr std::size_t size_of(DType dtype) noexcept {
     switch (dtype) {

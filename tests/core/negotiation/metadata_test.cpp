@@ -15,10 +15,11 @@ namespace {
 
 /// Every field changed in turn.
 const std::vector<std::function<void(Metadata&)>> kChanges = {
-    [](Metadata& m) { m.operation = 1; },   [](Metadata& m) { m.dtype = 0; },    [](Metadata& m) { m.reduce_op = 1; },
-    [](Metadata& m) { m.ndim = 1; },        [](Metadata& m) { m.shape[1] = 5; }, [](Metadata& m) { m.root = 2; },
-    [](Metadata& m) { m.process_set = 3; }, [](Metadata& m) { m.group = 4; },    [](Metadata& m) { m.prescale = 0.5; },
-    [](Metadata& m) { m.postscale = -1; },
+    [](Metadata& m) { m.operation = 1; },   [](Metadata& m) { m.dtype = 0; },
+    [](Metadata& m) { m.reduce_op = 1; },   [](Metadata& m) { m.ndim = 1; },
+    [](Metadata& m) { m.shape[1] = 5; },    [](Metadata& m) { m.root = 2; },
+    [](Metadata& m) { m.process_set = 3; }, [](Metadata& m) { m.compression = 1; },
+    [](Metadata& m) { m.prescale = 0.5; },  [](Metadata& m) { m.postscale = -1; },
 };
 
 TEST_CASE("ranks agree when every field is the same, and else do not") {
@@ -128,7 +129,7 @@ TEST_CASE("of several differences the first cause is named, the value of the low
     CHECK(text([](Metadata& m) { m.prescale = 0.5; }) == head + "the prescale factor: rank 0: 0.5; ranks 1, 2: 1");
     CHECK(text([](Metadata& m) { m.postscale = 0.25; }) == head + "the postscale factor: rank 0: 0.25; ranks 1, 2: 1");
     CHECK(text([](Metadata& m) { m.process_set = 2; }) == head + "the process set: rank 0: 2; ranks 1, 2: 0");
-    CHECK(text([](Metadata& m) { m.group = 2; }) == head + "the group: rank 0: 2; ranks 1, 2: 0");
+    CHECK(text([](Metadata& m) { m.compression = 2; }) == head + "the compression: rank 0: bf16; ranks 1, 2: none");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ Metadata everything_set() {
     metadata.reduce_op = 1;
     metadata.root = 5;
     metadata.process_set = 3;
-    metadata.group = 9;
+    metadata.compression = 2;
     metadata.prescale = std::numeric_limits<double>::quiet_NaN();
     metadata.postscale = -0.0;
     return metadata;
