@@ -31,7 +31,7 @@ bool is_control(unsigned char c) { return c < ' ' || c == 0x7F; }
 
 bool is_known(std::uint32_t kind) {
     return kind >= static_cast<std::uint32_t>(LauncherWord::Kind::ended_well) &&
-           kind <= static_cast<std::uint32_t>(LauncherWord::Kind::aborted);
+           kind <= static_cast<std::uint32_t>(LauncherWord::Kind::steps);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ struct LauncherWord {
         ended_well = 1,  ///< to a rank: another one has ended, with exit status 0
         failed = 2,      ///< to a rank: another one has ended in any other way
         aborted = 3,     ///< of a rank: if it ends now, then because of this; why the job ended
+        steps = 4,       ///< to a rank: with it comes the file in which to count steps (base/step_page.hpp)
     };
 
     Kind kind = Kind::failed;

@@ -36,11 +36,9 @@ Status DirectRanks::start_rank(int rank, int null_fd, JobOutput& output) {
     spec.own_group = plan_.own_groups;
     spec.signal_mask = context_.signal_mask;
     RankLine line;
-    if (plan_.ranks > 1) {
-        RUEDA_RETURN_IF_FAILED(line.open());
-        spec.environment[base::kLauncherVariable] = line.address(rank, plan_.ranks);
-        spec.kept_fd = line.child_fd();
-    }
+    RUEDA_RETURN_IF_FAILED(line.open());
+    spec.environment[base::kLauncherVariable] = line.address(rank, plan_.ranks);
+    spec.kept_fd = line.child_fd();
     OomWatch& oom_watch = oom_watches_.try_emplace(rank, context_.read).first->second;
     oom_watch.begin();
     int error_number = 0;
@@ -61,6 +59,7 @@ void DirectRanks::child_ended(pid_t pid, int wait_status) {
     if (const auto found = pids_.find(pid); found != pids_.end()) {
         RankEnd end{found->second, pid, wait_status, "", false};
         end.abort_reason = lines_[found->second].take_abort_reason();
+        end.steps = lines_[found->second].steps();
         end.oom_kills = oom_watches_.at(found->second).look(wait_status, kill_sent_);
         lines_.erase(found->second);
         ends_.push_back(std::move(end));

@@ -114,6 +114,8 @@ void MpiRanks::take_report(int rank) {
                   ""});  // the wait status of a killed process: so its supervisor was, and with it the program
     } else if (received.message.word == SupervisorWord::aborted) {
         peer.abort_reason = printable(received.text);
+    } else if (received.message.word == SupervisorWord::steps) {
+        peer.steps = told_steps(received.text);
     } else if (received.message.word == SupervisorWord::oom_kills) {
         peer.oom_kills = told_oom_kills(value, received.text);
     } else if (received.message.word == SupervisorWord::started) {
@@ -125,6 +127,7 @@ void MpiRanks::take_report(int rank) {
         RankEnd end{rank, peer.pid, value, "", received.message.word == SupervisorWord::ended_by_launcher};
         end.abort_reason = peer.abort_reason;
         end.oom_kills = peer.oom_kills;
+        end.steps = peer.steps;
         end_rank(std::move(end));
     }
 }

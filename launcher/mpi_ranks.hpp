@@ -35,6 +35,7 @@ private:
         pid_t pid = 0;          ///< 0: not yet started
         bool ended = false;
         std::string abort_reason;  ///< as the rank has said
+        base::StepSpan steps;      ///< likewise
         OomKills oom_kills;        ///< as its supervisor has said
     };
 

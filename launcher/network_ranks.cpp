@@ -167,6 +167,9 @@ void NetworkRanks::take_report(int rank, const Frame& frame) {
         case SupervisorWord::aborted:
             ranks_[static_cast<std::size_t>(rank)].abort_reason = printable(frame.payload);
             break;
+        case SupervisorWord::steps:
+            ranks_[static_cast<std::size_t>(rank)].steps = told_steps(frame.payload);
+            break;
         case SupervisorWord::oom_kills:
             ranks_[static_cast<std::size_t>(rank)].oom_kills = told_oom_kills(frame.value, frame.payload);
             break;
@@ -217,6 +220,7 @@ RankEnd NetworkRanks::end_of(int rank, int wait_status) const {
     const std::string& told = ranks_[static_cast<std::size_t>(rank)].host;
     end.host = told.empty() ? host(rank) : told;
     end.abort_reason = ranks_[static_cast<std::size_t>(rank)].abort_reason;
+    end.steps = ranks_[static_cast<std::size_t>(rank)].steps;
     return end;
 }
 

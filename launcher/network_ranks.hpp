@@ -39,6 +39,7 @@ private:
         bool met = false;
         bool ended = false;
         std::string abort_reason;  ///< as the rank has said
+        base::StepSpan steps;      ///< likewise
         OomKills oom_kills;        ///< as its supervisor has said
         std::array<bool, 2> output_stopped{};
         std::size_t unacknowledged = 0;  ///< bytes of output that more_output has not answered

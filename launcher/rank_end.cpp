@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/launcher_word.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
 
 namespace rueda::launcher {
@@ -45,6 +46,14 @@ OomKills told_oom_kills(int processes, std::string_view counted_in) {
     return processes < 1
                ? OomKills()
                : OomKills{static_cast<std::uint64_t>(processes), printable(counted_in.substr(0, kLongestPath))};
+}
+
+base::StepSpan told_steps(std::string_view text) {
+    const std::size_t space = std::min(text.find(' '), text.size());
+    const auto first = base::parse_integer<std::int64_t>(text.substr(0, space));
+    const auto last = base::parse_integer<std::int64_t>(text.substr(std::min(space + 1, text.size())));
+    const base::StepSpan told{first.value_or(-1), last.value_or(-1)};
+    return told.is_known() ? told : base::StepSpan();
 }
 
 bool ended_well(const RankEnd& end) { return WIFEXITED(end.wait_status) && WEXITSTATUS(end.wait_status) == 0; }

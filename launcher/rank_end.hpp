@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/step_page.hpp"
 #include "launcher/oom_kills.hpp"
 
 namespace rueda::launcher {
@@ -35,6 +36,7 @@ struct RankEnd {
     std::string abort_reason{};
     /// Of a killed rank: what the kernel ended for want of memory while it ran.
     OomKills oom_kills{};
+    base::StepSpan steps{};  ///< the training steps that it has told of
 };
 
 /// A RankEnd for a program that never ran.
@@ -47,6 +49,9 @@ struct RankEnd {
 
 /// As a supervisor has told it: a number below 1 says nothing.
 [[nodiscard]] OomKills told_oom_kills(int processes, std::string_view counted_in);
+
+/// As a supervisor has told it, "3 17": unknown where that is something else.
+[[nodiscard]] base::StepSpan told_steps(std::string_view text);
 
 [[nodiscard]] bool ended_well(const RankEnd& end);
 

@@ -7,10 +7,36 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <utility>
 
 #include "base/launcher_word.hpp"
 
 namespace rueda::launcher {
+
+namespace {
+
+/// The first message: with the descriptor of the file in which the program counts its steps.
+Status send_step_file(int socket, int file) {
+    std::string word = base::encode({base::LauncherWord::Kind::steps, 0, ""});
+    iovec part{word.data(), word.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &file, sizeof file);
+    return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0
+               ? system_failure(ErrorCode::resource_exhausted, "sendmsg")
+               : Status();
+}
+
+}  // namespace
 
 Status RankLine::open() {
     std::array<int, 2> ends{};
@@ -20,7 +46,10 @@ Status RankLine::open() {
     }
     own_end_.reset(ends[0]);
     child_end_.reset(ends[1]);
-    return {};
+    Result<base::UniqueFd> steps = base::make_step_file();
+    RUEDA_RETURN_IF_FAILED(steps.status());
+    steps_ = std::move(steps).value();
+    return send_step_file(own_end_.value(), steps_.value());
 }
 
 std::string RankLine::address(int rank, int ranks) const {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/status.hpp"
+#include "base/step_page.hpp"
 #include "base/unique_fd.hpp"
 
 namespace rueda::launcher {
@@ -24,12 +25,15 @@ public:
     void close_child_end() { child_end_.reset(); }
 
     void tell(std::string_view encoded_word) const;
+    /// The training steps that the program has told of; after its end.
+    [[nodiscard]] base::StepSpan steps() const { return base::read_step_file(steps_.value()); }
     /// What the program has said last of why the job was aborted; "" if it has not.
     [[nodiscard]] std::string take_abort_reason() const;
 
 private:
     base::UniqueFd own_end_;
     base::UniqueFd child_end_;
+    base::UniqueFd steps_;
 };
 
 }  // namespace rueda::launcher

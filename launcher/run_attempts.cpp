@@ -6,8 +6,10 @@
 
 #include <chrono>
 #include <cstdio>
+#include <string>
 #include <thread>
 
+#include "launcher/repeated_steps.hpp"
 #include "launcher/run_job.hpp"
 #include "launcher/surroundings.hpp"
 
@@ -21,30 +23,40 @@ constexpr std::chrono::seconds kPause{1};
 
 double seconds_of(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
-void sum_up(int attempts, std::chrono::milliseconds lost, int exit_status) {
-    fmt::print(stderr, "ruedarun: the job was started {} times and {}; {:.1f} s went into attempts that failed\n",
-               attempts, exit_status == 0 ? "ended well" : "failed", seconds_of(lost));
+void sum_up(int attempts, std::chrono::milliseconds lost, const RepeatedSteps& steps, int exit_status) {
+    const std::string again =
+        steps.are_known() ? fmt::format("; {} of {} steps were done again", steps.count(), steps.reached() + 1) : "";
+    fmt::print(stderr, "ruedarun: the job was started {} times and {}; {:.1f} s went into attempts that failed{}\n",
+               attempts, exit_status == 0 ? "ended well" : "failed", seconds_of(lost), again);
+}
+
+/// "12.0 s are lost, in step 17"
+std::string lost_text(const JobReport& report) {
+    return fmt::format("{:.1f} s are lost{}", seconds_of(report.duration),
+                       report.steps.is_known() ? fmt::format(", in step {}", report.steps.last) : "");
 }
 
 }  // namespace
 
 int run_attempts(const Options& options, Surroundings surroundings, LaunchPlan plan, const std::string& program_file) {
     std::chrono::milliseconds lost{0};
+    RepeatedSteps steps;
     while (true) {
         const JobReport report = run_job(plan, surroundings, program_file);
+        steps.add(report.steps);
         if (report.exit_status != 0) {
             lost += report.duration;
         }
         const bool again = report.may_start_again && surroundings.attempt < options.max_restarts;
         if (!again) {
             if (surroundings.attempt > 0) {
-                sum_up(surroundings.attempt + 1, lost, report.exit_status);
+                sum_up(surroundings.attempt + 1, lost, steps, report.exit_status);
             }
             return report.exit_status;
         }
         ++surroundings.attempt;
-        fmt::print(stderr, "ruedarun: {:.1f} s are lost; starting the job again ({} of at most {} times)\n",
-                   seconds_of(report.duration), surroundings.attempt, options.max_restarts);
+        fmt::print(stderr, "ruedarun: {}; starting the job again ({} of at most {} times)\n", lost_text(report),
+                   surroundings.attempt, options.max_restarts);
         if (report.duration < kShortAttempt) {
             std::this_thread::sleep_for(kPause);
         }

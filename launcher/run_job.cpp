@@ -19,6 +19,7 @@
 #include "launcher/job_output.hpp"
 #include "launcher/mpi_ranks.hpp"
 #include "launcher/network_ranks.hpp"
+#include "launcher/repeated_steps.hpp"
 #include "launcher/signal_inbox.hpp"
 
 namespace rueda::launcher {
@@ -56,6 +57,7 @@ public:
         JobReport report;
         report.exit_status = carry_out(surroundings, program_file);
         report.may_start_again = outcome_.is_worth_another_try() && group_ != nullptr && group_->has_started();
+        report.steps = steps_;
         report.duration = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
         return report;
     }
@@ -183,6 +185,7 @@ private:
     void note_ends(const std::vector<RankEnd>& ends) {
         for (const RankEnd& end : ends) {
             output_.drain_rank(end.rank);
+            steps_ = joined(steps_, end.steps);
         }
         for (const RankNews::Item& item : news_.note(ends)) {
             group_->tell_ranks(item);
@@ -276,6 +279,7 @@ private:
     JobEnding ending_;
     JobOutcome outcome_;
     RankNews news_;
+    base::StepSpan steps_;
     std::unique_ptr<RankGroup> group_;
     bool released_ = false;
     bool impatient_ = false;   ///< the user has sent a signal

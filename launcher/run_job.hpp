@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "base/step_page.hpp"
 #include "launcher/plan.hpp"
 
 namespace rueda::launcher {
@@ -14,6 +15,7 @@ struct JobReport {
     /// A rank that had run failed, of itself: the same job, started again, may fare better.
     bool may_start_again = false;
     std::chrono::milliseconds duration{0};
+    base::StepSpan steps{};  ///< of training, as the ranks have told
 };
 
 /// Carries the plan out. Afterwards no process of it is left. Threads: one, and the process must have no other.

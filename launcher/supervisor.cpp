@@ -241,7 +241,7 @@ private:
     [[nodiscard]] int open_line(std::map<std::string, std::string>& environment) {
         const std::optional<int> rank = rank_from_launcher();
         environment.erase(base::kLauncherVariable);  // of a job around this one
-        if (!is_connected() || !rank || ranks_ < 2) {
+        if (!is_connected() || !rank || ranks_ < 1) {
             return -1;
         }
         if (const Status status = line_.open(); !status.is_ok()) {
@@ -345,6 +345,9 @@ private:
         }
         if (const std::string reason = line_.take_abort_reason(); !reason.empty()) {
             tell(SupervisorWord::aborted, 0, reason);
+        }
+        if (const base::StepSpan steps = line_.steps(); steps.is_known()) {
+            tell(SupervisorWord::steps, 0, fmt::format("{} {}", steps.first, steps.last));
         }
         tell(word, value);
         if (!is_connected()) {

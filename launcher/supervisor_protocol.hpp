@@ -33,6 +33,7 @@ enum class SupervisorWord : std::uint32_t {
     rank_ended = 12,  ///< ruedarun: rank `value` has ended; the text is a word for the program (launcher_word.hpp)
     oom_kills = 14,   ///< supervisor, before `ended`: the kernel ended `value` processes for want of memory while the
                       ///< program ran; the text is the file that counts them
+    steps = 15,       ///< supervisor, before `ended`: the text has the first and the last training step of the program
     aborted = 13,     ///< supervisor, before `ended`: the text is why, as the program has said, the job was aborted
 };
 

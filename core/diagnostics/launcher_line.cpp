@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
@@ -96,13 +97,40 @@ std::unique_ptr<LauncherLine> LauncherLine::open(const base::EnvironmentLookup& 
 }
 
 LauncherLine::LauncherLine(base::UniqueFd socket, std::int32_t rank, std::int32_t ranks)
-    : socket_(std::move(socket)), rank_(rank), ranks_(ranks) {}
+    : socket_(std::move(socket)), rank_(rank), ranks_(ranks) {
+    read(base::monotonic_ns());  // the first word brings the step file
+}
+
+/// Like recv(); opens the step file where one comes with the message.
+ssize_t LauncherLine::receive(std::span<char> buffer) {
+    iovec part{buffer.data(), buffer.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t got = ::recvmsg(socket_.value(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const cmsghdr* const header = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+    if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+        header->cmsg_len >= CMSG_LEN(sizeof(int))) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+        steps_.open(base::UniqueFd(fd).value());  // mapped, it needs no descriptor
+    }
+    return got;
+}
+
+void LauncherLine::begin_step(std::int64_t step) {
+    const std::lock_guard lock(mutex_);
+    steps_.begin(step);
+}
 
 /// Under the mutex.
 void LauncherLine::read(std::int64_t now_ns) {
     std::array<char, base::kMostLauncherWord + 1> buffer;
     while (socket_.is_open()) {
-        const ssize_t got = ::recv(socket_.value(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+        const ssize_t got = receive(buffer);
         // A launcher that ends with a word of ours unread resets the connection. That is reported once, before what it
         // has said.
         if (got < 0 && (errno == EINTR || errno == ECONNRESET)) {
@@ -119,7 +147,7 @@ void LauncherLine::read(std::int64_t now_ns) {
             socket_.reset();
             return;
         }
-        if (word.value().rank != rank_) {
+        if (word.value().kind != Kind::steps && word.value().rank != rank_) {
             heard_.push_back({word.value(), now_ns});
         }
     }

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +17,7 @@
 
 #include "base/environment.hpp"
 #include "base/launcher_word.hpp"
+#include "base/step_page.hpp"
 #include "base/unique_fd.hpp"
 
 namespace rueda::core {
@@ -83,8 +86,12 @@ public:
     /// The last time counts; what only says the same of a tensor is not told again, and nothing after a few reasons.
     void report_abort(std::string_view reason);
 
+    /// Tells the launcher how far this program is, whatever comes then. No system call.
+    void begin_step(std::int64_t step);
+
 private:
     void read(std::int64_t now_ns);
+    [[nodiscard]] ssize_t receive(std::span<char> buffer);
     template <class Wanted>
     std::optional<std::string> wait_for(Wanted&& wanted);
 
@@ -95,6 +102,7 @@ private:
     std::int32_t ranks_ = 0;
     std::string notice_;
     std::vector<std::string> reported_;
+    base::StepPage steps_;
 };
 
 }  // namespace rueda::core

@@ -1029,6 +1029,17 @@ int rueda_deallocate(void* memory) {
     });
 }
 
+int rueda_begin_step(int64_t step) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(current_runtime().status());
+        if (step < 0) {
+            return failure(ErrorCode::invalid_argument, "the step is {}; expected 0 or more", step);
+        }
+        process().launcher.load(std::memory_order_acquire)->begin_step(step);
+        return {};
+    });
+}
+
 int rueda_busy_begin(const char* what) {
     return guarded([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();

@@ -76,6 +76,7 @@ private:
         double sum = 0.0;
         sampler_.start_epoch(epoch_);
         for (std::int64_t batch = 0; batch < sampler_.batches(); ++batch) {
+            rueda::begin_step(step_);
             const double rate = learning_rate_.at(step_);
             const double loss = train_step(batch, rate);
             curve_.push_back({step_, epoch_, loss, rate, std::nullopt});

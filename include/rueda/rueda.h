@@ -391,6 +391,11 @@ RUEDA_API int rueda_allocate(size_t bytes, void** memory);
 /** Memory from rueda_allocate, no longer used by a pending operation. NULL is allowed. */
 RUEDA_API int rueda_deallocate(void* memory);
 
+/** Says that this rank begins training step `step`, counted from 0 on through restarts: ruedarun --max-restarts then
+ * tells how many steps were done again. A few nanoseconds; without ruedarun it does nothing. Every rank may say it, or
+ * one of them. RUEDA_INVALID_ARGUMENT for a negative number. */
+RUEDA_API int rueda_begin_step(int64_t step);
+
 /** Says what this rank is doing while it does no collectives ("saving checkpoint"); shown in stall reports. Nests. At
  * most 127 bytes are kept. */
 RUEDA_API int rueda_busy_begin(const char* what);

@@ -752,6 +752,9 @@ public:
     friend bool operator==(const Allocator& /*a*/, const Allocator& /*b*/) noexcept { return true; }
 };
 
+/// Says that this rank begins training step `step`, counted from 0 on through restarts; see rueda_begin_step.
+inline void begin_step(std::int64_t step) { detail::check(rueda_begin_step(step)); }
+
 /// Says, while it lives, what this rank is doing instead of collectives; shown in stall reports.
 class Busy {
 public:

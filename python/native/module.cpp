@@ -53,6 +53,11 @@ PyObject* number(PyObject* /*module*/, PyObject* /*unused*/) {
     return PyLong_FromLong(value);
 }
 
+PyObject* begin_step(PyObject* /*module*/, PyObject* step) {
+    const long long number = PyLong_AsLongLong(step);
+    return number == -1 && PyErr_Occurred() != nullptr ? nullptr : none_or_error(rueda_begin_step(number));
+}
+
 PyObject* busy_begin(PyObject* /*module*/, PyObject* what) {
     const char* const text = PyUnicode_AsUTF8AndSize(what, nullptr);
     return text == nullptr ? nullptr : none_or_error(rueda_busy_begin(text));
@@ -167,6 +172,7 @@ PyMethodDef functions[] = {
     {"process_set_add", process_set_add, METH_O, nullptr},
     {"process_set_remove", process_set_remove, METH_O, nullptr},
     {"process_set_ranks", process_set_ranks, METH_O, nullptr},
+    {"begin_step", begin_step, METH_O, nullptr},
     {"busy_begin", busy_begin, METH_O, nullptr},
     {"busy_end", busy_end, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};

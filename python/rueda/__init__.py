@@ -47,6 +47,7 @@ from rueda._collectives import (
     reducescatter_async,
 )
 from rueda._lifecycle import (
+    begin_step,
     busy,
     cross_rank,
     cross_size,
@@ -130,6 +131,7 @@ __all__ = [
     "broadcast_async_",
     "broadcast_object",
     "broadcast_parameters",
+    "begin_step",
     "busy",
     "cross_rank",
     "cross_size",

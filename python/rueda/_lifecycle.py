@@ -22,6 +22,7 @@ from rueda._native import (
 from rueda.errors import NotInitialized
 
 __all__ = [
+    "begin_step",
     "busy",
     "cross_rank",
     "cross_size",
@@ -103,6 +104,23 @@ def is_homogeneous() -> bool:
     if not is_initialized() or _homogeneous is None:
         raise NotInitialized("it is not known whether the hosts are alike: call rueda.init() first")
     return _homogeneous
+
+
+def begin_step(step: int) -> None:
+    """Says that this rank begins training step ``step``, counted from 0 on through restarts: ``ruedarun --max-restarts``
+    then tells how many steps were done again. Every rank may say it, or one of them; without ruedarun it does nothing.
+
+    Raises:
+        InvalidArgument: a negative number.
+        NotInitialized: before init().
+
+    Example::
+
+        for step in range(first, last):
+            rueda.begin_step(step)
+            train(step)
+    """
+    _native.begin_step(step)
 
 
 class busy:  # noqa: N801  (reads as the verb it is)

@@ -90,5 +90,6 @@ int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, s
 void rueda_handle_release(rueda_handle* handle);
 int rueda_allocate(size_t bytes, void** memory);
 int rueda_deallocate(void* memory);
+int rueda_begin_step(int64_t step);
 int rueda_busy_begin(const char* what);
 int rueda_busy_end(void);

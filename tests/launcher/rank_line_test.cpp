@@ -6,12 +6,17 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <string>
 
 #include "base/launcher_word.hpp"
+#include "base/step_page.hpp"
+#include "launcher/rank_end.hpp"
+#include "launcher/repeated_steps.hpp"
 #include "launcher/supervisor_protocol.hpp"
 
 namespace rueda::launcher {
@@ -29,6 +34,28 @@ void say(int fd, const std::string& bytes) {
     REQUIRE(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
+/// The first word, with the file that comes with it.
+base::UniqueFd step_file(int fd) {
+    std::array<char, 4096> buffer{};
+    alignas(cmsghdr) std::array<char, 256> control{};
+    iovec part{buffer.data(), buffer.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t got = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    REQUIRE(got > 0);
+    const auto word = base::parse_launcher_word({buffer.data(), static_cast<std::size_t>(got)});
+    REQUIRE(word.is_ok());
+    CHECK(word.value().kind == Kind::steps);
+    const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    REQUIRE(header != nullptr);
+    int file = -1;
+    std::memcpy(&file, CMSG_DATA(header), sizeof file);
+    return base::UniqueFd(file);
+}
+
 TEST_CASE("a program finds its end, and no other child has one", "[unit]") {
     RankLine line;
     line.tell("before it is open");
@@ -39,11 +66,76 @@ TEST_CASE("a program finds its end, and no other child has one", "[unit]") {
     REQUIRE(::fstat(fd, &facts) == 0);
     CHECK(line.address(2, 5) == std::to_string(fd) + ":" + std::to_string(facts.st_ino) + ":2:5");
     CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+    CHECK(step_file(fd).is_open());
     line.tell("one");
     line.tell("two");
     CHECK(heard(fd) == "one");
     CHECK(heard(fd) == "two");
     CHECK(heard(fd).empty());
+}
+
+TEST_CASE("what a program has told of its steps is known after its end", "[unit]") {
+    RankLine line;
+    CHECK_FALSE(line.steps().is_known());
+    REQUIRE(line.open().is_ok());
+    CHECK_FALSE(line.steps().is_known());
+    {
+        const base::UniqueFd file = step_file(line.child_fd());
+        base::StepPage page;
+        page.begin(1);  // nobody to tell
+        page.open(file.value());
+        REQUIRE(page.is_open());
+        for (const std::int64_t step : {40, 41, 42}) {
+            page.begin(step);
+        }
+    }
+    line.close_child_end();
+    CHECK(line.steps().first == 40);
+    CHECK(line.steps().last == 42);
+}
+
+TEST_CASE("a file that is no step file is left alone, and nonsense in one is unknown", "[unit]") {
+    base::StepPage page;
+    const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    page.open(null.value());
+    page.open(-1);
+    CHECK_FALSE(page.is_open());
+    const auto file = base::make_step_file();
+    REQUIRE(file.is_ok());
+    CHECK(::ftruncate(file.value().value(), 0) != 0);  // nobody can take the memory away
+    const std::array<std::int64_t, 2> nonsense = {7, 3};
+    REQUIRE(::pwrite(file.value().value(), nonsense.data(), sizeof nonsense, 0) == sizeof nonsense);
+    CHECK_FALSE(base::read_step_file(file.value().value()).is_known());
+    CHECK_FALSE(base::read_step_file(null.value()).is_known());
+}
+
+TEST_CASE("steps as a supervisor tells them", "[unit]") {
+    CHECK(told_steps("3 17").first == 3);
+    CHECK(told_steps("3 17").last == 17);
+    for (const char* nonsense : {"", "3", "3 ", " 17", "17 3", "-1 3", "3 17 ", "a b", "99999999999999999999 1"}) {
+        CHECK_FALSE(told_steps(nonsense).is_known());
+    }
+}
+
+TEST_CASE("steps that were begun again", "[unit]") {
+    RepeatedSteps steps;
+    steps.add({});
+    CHECK_FALSE(steps.are_known());
+    steps.add({0, 9});
+    CHECK(steps.count() == 0);
+    steps.add({5, 7});  // failed before it came as far
+    CHECK(steps.count() == 3);
+    steps.add({6, 20});
+    CHECK(steps.count() == 7);
+    steps.add({21, 30});
+    steps.add({});
+    CHECK(steps.count() == 7);
+    CHECK(steps.reached() == 30);
+    CHECK(steps.are_known());
+    CHECK(joined({}, {3, 4}).first == 3);
+    CHECK(joined({3, 4}, {}).last == 4);
+    CHECK(joined({3, 4}, {2, 9}).first == 2);
+    CHECK(joined({3, 4}, {2, 9}).last == 9);
 }
 
 TEST_CASE("the last reason of an abort counts, and nothing that is none", "[unit]") {

@@ -592,6 +592,7 @@ class BothWays:
         "assert os.fstat(fd).st_ino == inode and own == rank\n"
         "line = socket.socket(fileno=fd)\n"
         "line.settimeout(20)\n"
+        "line.recv(4096)  # it brings the file in which steps are counted\n"
         "def hear():\n"
         "  word = line.recv(4096)\n"
         "  return (ranks, *struct.unpack('<4xIi4x', word[:16]), word[16:].decode())\n"
@@ -624,11 +625,31 @@ class BothWays:
             r"rank [01]( on \S+)? \(pid \d+\) ended with exit status 1, after the job was aborted: host x has not answered",
         )
 
-    def test_a_single_rank_has_nothing_to_hear(self):
-        done = self.launch(
-            1, *python("print('RUEDA_LAUNCHER_FD' in os.environ)"), env=environment(RUEDA_LAUNCHER_FD="0:1:0:2")
-        )
-        self.assertEqual((done.status, done.out.split()[-1]), (0, "False"), done.err)
+    def test_a_single_rank_has_a_line_of_its_own(self):
+        done = self.launch(1, *python(self.LINE + "print(ranks)"), env=environment(RUEDA_LAUNCHER_FD="0:1:0:2"))
+        self.assertEqual((done.status, done.out.split()[-1]), (0, "1"), done.err)
+
+    # Fails in step 7 of the first two attempts; each begins four steps after the one before.
+    STEPS = (
+        "import ctypes, sys\n"
+        "library = ctypes.CDLL(sys.argv[1])\n"
+        "attempt = int(os.environ['RUEDARUN_RESTART'])\n"
+        "assert library.rueda_begin_step(ctypes.c_int64(0)) == 3\n"
+        "assert library.rueda_init() == 0\n"
+        "assert library.rueda_begin_step(ctypes.c_int64(-1)) == 1\n"
+        "for step in range(4 * attempt, 12):\n"
+        "  assert library.rueda_begin_step(ctypes.c_int64(step)) == 0\n"
+        "  if rank == 1 and attempt < 2 and step == 7: os.kill(os.getpid(), 9)\n"
+        "  if library.rueda_barrier(None) != 0: sys.exit(1)\n"
+        "assert library.rueda_shutdown() == 0\n"
+    )
+
+    def test_restarts_say_how_many_steps_were_done_again(self):
+        library = pathlib.Path(RUEDARUN).resolve().parent.parent / "lib" / "librueda.so"
+        done = self.launch(2, "--max-restarts", 2, *python(self.STEPS), library)
+        self.assertEqual(done.status, 0, done.err)
+        self.assertEqual(done.err.count("s are lost, in step 7; starting"), 2, done.err)
+        self.assertRegex(done.err, r"was started 3 times and ended well; .* failed; 4 of 12 steps were done again")
 
     def test_explain_says_why_and_runs_nothing(self):
         done = self.launch(2, "--explain", *python("open(f'ran.{rank}', 'w').write('')"))

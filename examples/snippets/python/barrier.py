@@ -6,4 +6,5 @@ rueda.init()
 if rueda.rank() == 0:
     with rueda.busy("preparing the data"):  # what a stall report would say about this rank
         pass  # … something that only one rank does …
+rueda.begin_step(0)  # of the training loop: what a restart by ruedarun repeats
 rueda.barrier()  # no rank goes on before all have come here

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <thread>
 
 #include "base/clock.hpp"
@@ -84,6 +85,35 @@ TEST_CASE("the cause says that a rank with a good exit status left too early") {
     CHECK(describe_cause({Kind::failed, 1, "rank 1 was killed"}) == "rank 1 was killed");
     CHECK(describe_cause({Kind::ended_well, 1, "rank 1 ended with exit status 0"}) ==
           "rank 1 ended with exit status 0, while the others had not shut down");
+}
+
+TEST_CASE("the file for steps comes with the first word, and is none of the words that are heard") {
+    Ends ends;
+    auto file = base::make_step_file();
+    REQUIRE(file.is_ok());
+    std::string word = base::encode({Kind::steps, 0, ""});
+    iovec part{word.data(), word.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int fd = file.value().value();
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    REQUIRE(::sendmsg(ends.launcher.value(), &message, 0) > 0);
+    LauncherLine line(std::move(ends.rank), 1, 3);
+    line.begin_step(12);
+    line.begin_step(13);
+    CHECK(base::read_step_file(fd).first == 12);
+    CHECK(base::read_step_file(fd).last == 13);
+    CHECK_FALSE(cause_of(line));
+    ends.say(Kind::failed, 2, "rank 2 was killed");
+    CHECK(cause_of(line));
 }
 
 TEST_CASE("words are heard, kept, and none is about this rank") {

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/step_page.hpp"
+
+namespace rueda::launcher {
+
+/// How many training steps a job's attempts have begun again.
+class RepeatedSteps {
+public:
+    /// Of each attempt in turn.
+    void add(const base::StepSpan& attempt) {
+        if (!attempt.is_known()) {
+            return;
+        }
+        repeated_ += std::max<std::int64_t>(0, std::min(attempt.last, reached_) - attempt.first + 1);
+        reached_ = std::max(reached_, attempt.last);
+        known_ = true;
+    }
+    /// Whether the program has told of its steps at all.
+    [[nodiscard]] bool are_known() const { return known_; }
+    [[nodiscard]] std::int64_t count() const { return repeated_; }
+    /// The furthest step that was begun.
+    [[nodiscard]] std::int64_t reached() const { return reached_; }
+
+private:
+    std::int64_t reached_ = -1;
+    std::int64_t repeated_ = 0;
+    bool known_ = false;
+};
+
+/// Both: from the earliest first to the furthest last. The ranks of a job do the same steps.
+[[nodiscard]] inline base::StepSpan joined(const base::StepSpan& a, const base::StepSpan& b) {
+    if (!a.is_known() || !b.is_known()) {
+        return a.is_known() ? a : b;
+    }
+    return {std::min(a.first, b.first), std::max(a.last, b.last)};
+}
+
+}  // namespace rueda::launcher
