@@ -34,10 +34,12 @@ inline DType dtype_of_onednn(dnnl::memory::data_type type) {
     }
 }
 
-/// Extents of a description, and whether its elements lie one after the other in the order of the dimensions.
+/// Extents of a description, whether its elements lie one after the other in the order of the dimensions, and how many
+/// others lie before the first: the handle of a submemory is that of the whole.
 struct OnednnLayout {
     DType dtype = DType::float32;
     Shape shape;
+    std::int64_t elements_before = 0;
     bool is_row_major = false;
 };
 
@@ -49,6 +51,7 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
     const bool is_plain = description.get_format_kind() == dnnl::memory::format_kind::blocked &&
                           description.get_inner_nblks() == 0 && padded == extents;
     const DType dtype = dtype_of_onednn(description.get_data_type());
+    const std::int64_t elements_before = description.get_submemory_offset();
 #else
     const dnnl_memory_desc_t& c = description.data;
     const auto ndim = static_cast<std::size_t>(c.ndims);
@@ -59,6 +62,7 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
     const dnnl::memory::dims strides(is_plain ? dnnl::memory::dims(blocking.strides, blocking.strides + ndim)
                                               : dnnl::memory::dims(ndim, 0));
     const DType dtype = dtype_of_onednn(description.data_type());
+    const std::int64_t elements_before = c.offset0;
 #endif
     bool is_row_major = is_plain;
     std::int64_t stride = 1;
@@ -66,14 +70,15 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
         is_row_major = extents[i] == 1 || strides[i] == stride;
         stride *= extents[i];
     }
-    return {dtype, Shape(std::span<const std::int64_t>(extents.data(), extents.size())), is_row_major};
+    return {dtype, Shape(std::span<const std::int64_t>(extents.data(), extents.size())), elements_before, is_row_major};
 }
 }  // namespace detail
 
 /// The memory of a CPU engine as a tensor of its dimensions, which it does not copy. Throws InvalidArgument where its
 /// layout is not plain and row-major (format_tag::abcd and its like): which blocked layout oneDNN takes depends on the
 /// processor, and so may differ between ranks. Reorder it into a plain one first. Throws Unsupported for a data type
-/// that Rueda has not.
+/// that Rueda has not. Of a submemory (submemory_desc()) the tensor is what it describes, where that is dense: some
+/// rows of a plain memory are, some columns are not.
 ///
 /// For resident memory give oneDNN memory of Rueda's, which has to outlive it:
 ///
@@ -87,10 +92,11 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
     if (!layout.is_row_major) {
         throw InvalidArgument(
             "the oneDNN memory is not plain and row-major, so that other ranks may have another layout; reorder it "
-            "into "
-            "a plain one (format_tag::abcd and its like) first");
+            "into a plain one (format_tag::abcd and its like) first");
     }
-    return {memory.get_data_handle(), layout.dtype, layout.shape};
+    auto* const whole = static_cast<std::byte*>(memory.get_data_handle());
+    return {whole + static_cast<std::size_t>(layout.elements_before) * size_of(layout.dtype), layout.dtype,
+            layout.shape};
 }
 
 }  // namespace rueda

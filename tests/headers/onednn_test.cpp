@@ -2,7 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "rueda/onednn.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -41,6 +44,28 @@ TEST_CASE("layouts that other ranks may not have are refused") {
     CHECK_THROWS_WITH(tensor_of(memory_of({2, 3, 4, 4}, Type::f32, Tag::nChw8c)), Catch::Contains("reorder"));
     // One after the other all the same, as there is one channel.
     CHECK(tensor_of(memory_of({2, 1, 4, 4}, Type::f32, Tag::nhwc)).shape().elements() == 32);
+}
+
+TEST_CASE("a submemory is the part that it describes, not the beginning of the whole") {
+    const dnnl::memory::desc whole({4, 3}, Type::s32, Tag::ab);
+    std::vector<std::int32_t> elements(12);
+    std::iota(elements.begin(), elements.end(), 0);
+    const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+    const TensorView rows = tensor_of({whole.submemory_desc({2, 3}, {2, 0}), cpu, elements.data()});
+    CHECK(rows.shape().elements() == 6);
+    CHECK(*static_cast<const std::int32_t*>(rows.data()) == 6);  // row 2 of 3 columns
+    const TensorView part_of_a_row = tensor_of({whole.submemory_desc({1, 2}, {3, 1}), cpu, elements.data()});
+    CHECK(*static_cast<const std::int32_t*>(part_of_a_row.data()) == 10);
+    CHECK_THROWS_AS(tensor_of({whole.submemory_desc({4, 2}, {0, 1}), cpu, elements.data()}), InvalidArgument);
+
+    // What oneDNN itself takes for the submemory's first element.
+    std::vector<std::int32_t> copied(6, -1);
+    dnnl::memory source(whole.submemory_desc({2, 3}, {2, 0}), cpu, elements.data());
+    dnnl::memory copy(dnnl::memory::desc({2, 3}, Type::s32, Tag::ab), cpu, copied.data());
+    dnnl::stream stream(cpu);
+    dnnl::reorder(source, copy).execute(stream, source, copy);
+    stream.wait();
+    CHECK(std::equal(copied.begin(), copied.end(), static_cast<const std::int32_t*>(rows.data())));
 }
 
 }  // namespace
