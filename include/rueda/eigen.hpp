@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <type_traits>
 
@@ -92,7 +93,12 @@ private:
             throw InvalidArgument("a matrix of " + std::to_string(rows) + " x " + std::to_string(columns) +
                                   " elements; both must not be negative");
         }
-        return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns) * sizeof(typename Plain::Scalar);
+        std::size_t bytes = 0;
+        if (__builtin_mul_overflow(static_cast<std::size_t>(rows), static_cast<std::size_t>(columns), &bytes) ||
+            __builtin_mul_overflow(bytes, sizeof(typename Plain::Scalar), &bytes)) {
+            throw std::bad_alloc();  // as Eigen for a matrix of its own
+        }
+        return bytes;
     }
 
     std::unique_ptr<typename Plain::Scalar, Free> memory_;
