@@ -139,10 +139,9 @@ bool borrow_all(InFlight& operation, PyObject* inputs, PyObject* outputs, std::v
 }
 
 /// (inputs, outputs, name, op, prescale_factor, postscale_factor, result, process_set)
-template <bool blocking>
-PyObject* grouped_allreduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* grouped_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("grouped_allreduce", count, 8) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
+    if (!has_arguments("grouped_allreduce_async", count, 8) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
         !call.read_reduction(given + 3)) {
         return nullptr;
     }
@@ -155,7 +154,7 @@ PyObject* grouped_allreduce(PyObject* /*module*/, Arguments given, Py_ssize_t co
     rueda_handle* handle = nullptr;
     const int status =
         rueda_grouped_allreduce_async(call.name, in.size(), in.data(), out.data(), &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), /*blocking=*/false, status, handle);
 }
 
 /// Borrows every tensor of the list, and says which tensors they are. False with an error set.
@@ -176,10 +175,9 @@ bool borrow_inputs(InFlight& operation, PyObject* inputs, std::vector<rueda_tens
 }
 
 /// (inputs, name, result, process_set): `result` makes what is returned of Rueda's outputs.
-template <bool blocking>
-PyObject* grouped_allgather(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("grouped_allgather", count, 4) || !call.read_name(given[1]) || !call.read_set(given[3])) {
+    if (!has_arguments("grouped_allgather_async", count, 4) || !call.read_name(given[1]) || !call.read_set(given[3])) {
         return nullptr;
     }
     Operation operation = new_operation(given[1], given[2], /*makes_result=*/true);
@@ -189,15 +187,14 @@ PyObject* grouped_allgather(PyObject* /*module*/, Arguments given, Py_ssize_t co
     }
     rueda_handle* handle = nullptr;
     const int status = rueda_grouped_allgather_async(call.name, in.size(), in.data(), &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), /*blocking=*/false, status, handle);
 }
 
 /// (inputs, name, op, prescale_factor, postscale_factor, result, process_set)
-template <bool blocking>
-PyObject* grouped_reducescatter(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* grouped_reducescatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("grouped_reducescatter", count, 7) || !call.read_name(given[1]) || !call.read_set(given[6]) ||
-        !call.read_reduction(given + 2)) {
+    if (!has_arguments("grouped_reducescatter_async", count, 7) || !call.read_name(given[1]) ||
+        !call.read_set(given[6]) || !call.read_reduction(given + 2)) {
         return nullptr;
     }
     Operation operation = new_operation(given[1], given[5], /*makes_result=*/true);
@@ -208,7 +205,7 @@ PyObject* grouped_reducescatter(PyObject* /*module*/, Arguments given, Py_ssize_
     rueda_handle* handle = nullptr;
     const int status =
         rueda_grouped_reducescatter_async(call.name, in.size(), in.data(), nullptr, &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), /*blocking=*/false, status, handle);
 }
 
 /// (input, output, root_rank, name, result, process_set)
@@ -407,12 +404,9 @@ PyMethodDef entry(const char* name, Function* function) {
 PyMethodDef* operation_functions() {
     static PyMethodDef functions[] = {entry("allreduce", &allreduce<true>),
                                       entry("allreduce_async", &allreduce<false>),
-                                      entry("grouped_allreduce", &grouped_allreduce<true>),
-                                      entry("grouped_allreduce_async", &grouped_allreduce<false>),
-                                      entry("grouped_allgather", &grouped_allgather<true>),
-                                      entry("grouped_allgather_async", &grouped_allgather<false>),
-                                      entry("grouped_reducescatter", &grouped_reducescatter<true>),
-                                      entry("grouped_reducescatter_async", &grouped_reducescatter<false>),
+                                      entry("grouped_allreduce_async", &grouped_allreduce_async),
+                                      entry("grouped_allgather_async", &grouped_allgather_async),
+                                      entry("grouped_reducescatter_async", &grouped_reducescatter_async),
                                       entry("broadcast", &broadcast<true>),
                                       entry("broadcast_async", &broadcast<false>),
                                       entry("allgather", &allgather<true>),

@@ -16,11 +16,11 @@ is wrong; DuplicateName; NotInitialized; Mismatch, where the ranks disagree, on 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from rueda import _native
+from rueda._group_names import group_name
 from rueda._native import Handle, TensorSlot
 from rueda._process_sets import ProcessSet, global_process_set
 from rueda._tensors import Tensor, array_of, arrays_of, with_output, with_received_splits
@@ -133,16 +133,6 @@ def allreduce_async_(
     )
 
 
-# Groups without a name, of whatever operation, get one of so many, in turn: names that come again keep their place in the negotiation. Each set
-# counts by itself, as its members need not be in the same other sets.
-_group_counts: dict[int, Iterator[int]] = {}
-
-
-def _next_group_name(process_set: ProcessSet) -> str:
-    counts = _group_counts.setdefault(process_set.process_set_id, itertools.cycle(range(64)))
-    return f"rueda.group.{next(counts)}"
-
-
 def _outputs(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[Array]]:
     pairs = [with_output(tensor) for tensor in tensors]
     return [tensor for tensor, _ in pairs], [output for _, output in pairs]
@@ -171,11 +161,9 @@ def grouped_allreduce(
 
         weight, bias = rueda.grouped_allreduce([weight, bias], "layer1")
     """
-    inputs, outputs = _outputs(tensors)
-    name = name or _next_group_name(process_set)
-    return _native.grouped_allreduce(
-        inputs, outputs, name, op, prescale_factor, postscale_factor, outputs, process_set.process_set_id
-    )
+    return grouped_allreduce_async(
+        tensors, name, op, prescale_factor=prescale_factor, postscale_factor=postscale_factor, process_set=process_set
+    ).result()
 
 
 def grouped_allreduce_async(
@@ -194,10 +182,10 @@ def grouped_allreduce_async(
         weight, bias = rueda.grouped_allreduce_async([weight, bias], "layer1").result()
     """
     inputs, outputs = _outputs(tensors)
-    name = name or _next_group_name(process_set)
-    return _native.grouped_allreduce_async(
-        inputs, outputs, name, op, prescale_factor, postscale_factor, outputs, process_set.process_set_id
-    )
+    with group_name(name, process_set.process_set_id) as unique:
+        return _native.grouped_allreduce_async(
+            inputs, outputs, unique, op, prescale_factor, postscale_factor, outputs, process_set.process_set_id
+        )
 
 
 def grouped_allreduce_(
@@ -215,11 +203,9 @@ def grouped_allreduce_(
 
         rueda.grouped_allreduce_([weight, bias], "layer1")
     """
-    own = list(tensors)
-    name = name or _next_group_name(process_set)
-    return _native.grouped_allreduce(
-        own, own, name, op, prescale_factor, postscale_factor, own, process_set.process_set_id
-    )
+    return grouped_allreduce_async_(
+        tensors, name, op, prescale_factor=prescale_factor, postscale_factor=postscale_factor, process_set=process_set
+    ).result()
 
 
 def grouped_allreduce_async_(
@@ -238,10 +224,10 @@ def grouped_allreduce_async_(
         rueda.grouped_allreduce_async_([weight, bias], "layer1").wait()
     """
     own = list(tensors)
-    name = name or _next_group_name(process_set)
-    return _native.grouped_allreduce_async(
-        own, own, name, op, prescale_factor, postscale_factor, own, process_set.process_set_id
-    )
+    with group_name(name, process_set.process_set_id) as unique:
+        return _native.grouped_allreduce_async(
+            own, own, unique, op, prescale_factor, postscale_factor, own, process_set.process_set_id
+        )
 
 
 def grouped_allgather(
@@ -260,8 +246,7 @@ def grouped_allgather(
 
         predictions, labels = rueda.grouped_allgather([predictions, labels], "batch")
     """
-    name = name or _next_group_name(process_set)
-    return _native.grouped_allgather(list(tensors), name, arrays_of, process_set.process_set_id)
+    return grouped_allgather_async(tensors, name, process_set=process_set).result()
 
 
 def grouped_allgather_async(
@@ -273,8 +258,9 @@ def grouped_allgather_async(
 
         predictions, labels = rueda.grouped_allgather_async([predictions, labels], "batch").result()
     """
-    name = name or _next_group_name(process_set)
-    return _native.grouped_allgather_async(list(tensors), name, arrays_of, process_set.process_set_id)
+    own = list(tensors)
+    with group_name(name, process_set.process_set_id) as unique:
+        return _native.grouped_allgather_async(own, unique, arrays_of, process_set.process_set_id)
 
 
 def grouped_reducescatter(
@@ -300,10 +286,9 @@ def grouped_reducescatter(
 
         weight, bias = rueda.grouped_reducescatter([weight, bias], "layer1")
     """
-    name = name or _next_group_name(process_set)
-    return _native.grouped_reducescatter(
-        list(tensors), name, op, prescale_factor, postscale_factor, arrays_of, process_set.process_set_id
-    )
+    return grouped_reducescatter_async(
+        tensors, name, op, prescale_factor=prescale_factor, postscale_factor=postscale_factor, process_set=process_set
+    ).result()
 
 
 def grouped_reducescatter_async(
@@ -321,10 +306,11 @@ def grouped_reducescatter_async(
 
         weight, bias = rueda.grouped_reducescatter_async([weight, bias], "layer1").result()
     """
-    name = name or _next_group_name(process_set)
-    return _native.grouped_reducescatter_async(
-        list(tensors), name, op, prescale_factor, postscale_factor, arrays_of, process_set.process_set_id
-    )
+    own = list(tensors)
+    with group_name(name, process_set.process_set_id) as unique:
+        return _native.grouped_reducescatter_async(
+            own, unique, op, prescale_factor, postscale_factor, arrays_of, process_set.process_set_id
+        )
 
 
 def broadcast(

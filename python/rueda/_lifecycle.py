@@ -8,7 +8,7 @@ import array
 import atexit
 from types import TracebackType
 
-from rueda import _awaiting, _native
+from rueda import _awaiting, _group_names, _native
 from rueda._native import (
     Memory,
     cross_rank,
@@ -60,6 +60,7 @@ def init() -> None:
     if is_initialized():
         return
     _homogeneous = None
+    _group_names.forget_job()
     _native.init()
     if not _registered:
         atexit.register(shutdown)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rueda import _native
+from rueda import _group_names, _native
 from rueda.errors import InvalidArgument
 
 
@@ -86,3 +86,4 @@ def remove_process_set(process_set: ProcessSet) -> None:
         rueda.remove_process_set(first_two)
     """
     _native.process_set_remove(process_set.process_set_id)
+    _group_names.forget_set(process_set.process_set_id)

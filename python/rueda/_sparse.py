@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rueda import _native
-from rueda._collectives import _next_group_name
+from rueda._group_names import group_name
 from rueda._native import Handle, Memory
 from rueda._process_sets import ProcessSet, global_process_set
 from rueda._tensors import arrays_of, numpy
@@ -50,9 +50,7 @@ def sparse_allreduce(
 
         rows, gradient = rueda.sparse_allreduce(words, gradient_of_words, (50_000, 300), "embedding")
     """
-    inputs, finish = _prepare(indices, values, shape, op, process_set)
-    name = name or _next_group_name(process_set)
-    return _native.grouped_allgather(inputs, name, finish, process_set.process_set_id)
+    return sparse_allreduce_async(indices, values, shape, name, op, process_set=process_set).result()
 
 
 def sparse_allreduce_async(
@@ -71,8 +69,8 @@ def sparse_allreduce_async(
         rows, gradient = rueda.sparse_allreduce_async(words, gradient_of_words, (50_000, 300)).result()
     """
     inputs, finish = _prepare(indices, values, shape, op, process_set)
-    name = name or _next_group_name(process_set)
-    return _native.grouped_allgather_async(inputs, name, finish, process_set.process_set_id)
+    with group_name(name, process_set.process_set_id) as unique:
+        return _native.grouped_allgather_async(inputs, unique, finish, process_set.process_set_id)
 
 
 def _prepare(

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Groups without a name meet whatever some ranks have done before. Two ranks and more.
+
+Where ranks no longer count alike, the first rank's group waits for ever.
+"""
+
+import unittest
+
+import numpy as np
+import rueda
+
+
+class UnnamedGroups(unittest.TestCase):
+    def setUp(self):
+        rueda.init()
+
+    def tearDown(self):
+        rueda.shutdown()
+
+    def check(self, process_set=rueda.global_process_set):
+        """Each kind of group, without a name."""
+        keywords = {"process_set": process_set}
+        mine = np.full(4, rueda.rank() + 1.0)
+        total = sum(rank + 1.0 for rank in process_set.ranks)
+        for result in (
+            rueda.grouped_allreduce([mine], op=rueda.Sum, **keywords),
+            rueda.grouped_allreduce_([mine.copy()], op=rueda.Sum, **keywords),
+            rueda.grouped_allreduce_async_([mine.copy()], op=rueda.Sum, **keywords).result(),
+        ):
+            np.testing.assert_array_equal(result, [np.full(4, total)])
+        gathered = np.repeat([rank + 1.0 for rank in process_set.ranks], 4)
+        np.testing.assert_array_equal(rueda.grouped_allgather([mine], **keywords), [gathered])
+        rows = rueda.grouped_reducescatter([np.ones(process_set.size())], op=rueda.Sum, **keywords)
+        np.testing.assert_array_equal(rows, [[process_set.size()]])
+        _, sums = rueda.sparse_allreduce([1], [rueda.rank() + 1.0], (3,), op=rueda.Sum, **keywords)
+        self.assertEqual(sums.tolist(), [total])
+
+    def test_what_one_rank_alone_could_not_start(self):
+        nothing = object()
+        self.check()
+        if rueda.rank() == 1:
+            for call in (
+                lambda: rueda.grouped_allreduce([nothing]),
+                lambda: rueda.grouped_allreduce_([nothing]),
+                lambda: rueda.grouped_allreduce_async_([np.ones(2), nothing]),
+                lambda: rueda.grouped_allgather([nothing]),
+                lambda: rueda.grouped_allgather_async([np.ones(2), nothing]),
+                lambda: rueda.grouped_reducescatter([nothing]),
+                lambda: rueda.grouped_reducescatter_async([nothing]),
+                lambda: rueda.sparse_allreduce([0], np.array([1j]), (3,)),
+            ):
+                with self.assertRaises(TypeError):
+                    call()
+            with self.assertRaises(rueda.InvalidArgument):
+                rueda.grouped_allgather([np.float64(1)])  # no rows
+            with self.assertRaises(rueda.Unsupported):
+                rueda.grouped_allreduce([np.ones(2, bool)])
+        self.check()
+
+    def test_the_sets_of_the_next_job_have_the_numbers_of_the_last_one_s(self):
+        if rueda.size() < 3:
+            return  # all sets that have several ranks are the world
+
+        def first_set(ranks):
+            made = rueda.add_process_set(ranks)
+            if made.included():
+                self.check(made)
+            return made
+
+        alone = first_set([1])
+        rueda.shutdown()
+        rueda.init()
+        two = first_set([0, 1])
+        self.assertEqual(two.process_set_id, alone.process_set_id)
+
+    def test_more_than_there_are_names(self):
+        last = rueda.size() - 1
+        for step in range(70):
+            (result,) = rueda.grouped_allreduce([np.full(2, float(step))])
+            np.testing.assert_array_equal(result, np.full(2, float(step)))
+            if rueda.rank() == last and step % 7 == 0:
+                with self.assertRaises(TypeError):
+                    rueda.grouped_allgather([None])
+        self.check()
+
+
+if __name__ == "__main__":
+    unittest.main()
