@@ -23,14 +23,16 @@ std::optional<std::uint64_t> read_number(const FileReader& read, const std::stri
     return parse_integer<std::uint64_t>(read_word(read, path).value_or(""));
 }
 
-/// The names of one version of control groups for the same four things.
+/// The names of one version of control groups for the same things.
 struct MemoryFiles {
     const char* limit;
     const char* usage;
-    const char* idle_cache_key;  ///< in memory.stat
+    const char* inactive_cache_key;  ///< in memory.stat
+    const char* active_cache_key;
 };
-constexpr MemoryFiles kVersion1 = {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"};
-constexpr MemoryFiles kVersion2 = {"/memory.max", "/memory.current", "inactive_file"};
+constexpr MemoryFiles kVersion1 = {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file",
+                                   "total_active_file"};
+constexpr MemoryFiles kVersion2 = {"/memory.max", "/memory.current", "inactive_file", "active_file"};
 
 void apply(MemoryLimits& limits, std::uint64_t available, const std::string& source) {
     if (available < limits.available_bytes) {
@@ -45,8 +47,11 @@ void apply_group(MemoryLimits& limits, const FileReader& read, const std::string
     const auto usage = read_number(read, folder + files.usage);
     if (limit && usage) {
         const std::string statistics = read(folder + "/memory.stat").value_or("");
-        const std::uint64_t idle_cache = find_number(statistics, files.idle_cache_key).value_or(0);
-        apply(limits, less(*limit, less(*usage, idle_cache)), folder + files.limit);
+        // The page cache is given up for what a process touches, the active part of it, too: what was read twice, as a
+        // data set is, is active. (Memory that ranks share is neither: it counts as anonymous.)
+        const std::uint64_t cache = find_number(statistics, files.inactive_cache_key).value_or(0) +
+                                    find_number(statistics, files.active_cache_key).value_or(0);
+        apply(limits, less(*limit, less(*usage, cache)), folder + files.limit);
     }
 }
 

@@ -54,10 +54,17 @@ TEST_CASE("version 2: the smallest rest counts, and is named", "[memory]") {
     CHECK(limits_of(files).available_source == "/proc/meminfo");
 }
 
-TEST_CASE("an idle page cache counts as free, a group above its limit has nothing", "[memory]") {
+TEST_CASE("the page cache counts as free, a group above its limit has nothing", "[memory]") {
     Files files = unified_machine();
-    files["/sys/fs/cgroup/slice/job/memory.stat"] = "anon 1\nfile 104857600\ninactive_file 104857600\nactive_file 7\n";
+    // Of 157 MiB of file, 27 lie in shared memory, which nothing gives up.
+    files["/sys/fs/cgroup/slice/job/memory.stat"] =
+        "anon 1\nfile 164626432\nshmem 28311552\ninactive_anon 28311552\ninactive_file 104857600\n"
+        "active_file 31457280\n";
+    CHECK(limits_of(files).available_bytes == 186 * kMega);
+    files["/sys/fs/cgroup/slice/job/memory.stat"] = "inactive_file 104857600\n";
     CHECK(limits_of(files).available_bytes == 156 * kMega);
+    files["/sys/fs/cgroup/slice/job/memory.stat"] = "active_file 31457280\n";
+    CHECK(limits_of(files).available_bytes == 86 * kMega);
     files["/sys/fs/cgroup/slice/job/memory.current"] = "999999999999\n";
     CHECK(limits_of(files).available_bytes == 0);
 }
@@ -68,10 +75,11 @@ TEST_CASE("version 1 limits too, and its number for unlimited does not", "[memor
                    {"/proc/self/cgroup", "4:memory:/job\n"},
                    {"/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "104857600\n"},
                    {"/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "62914560\n"},
-                   {"/sys/fs/cgroup/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 10485760\n"},
+                   {"/sys/fs/cgroup/memory/job/memory.stat",
+                    "inactive_file 1\nactive_file 2\ntotal_inactive_file 10485760\ntotal_active_file 5242880\n"},
                    {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"},
                    {"/sys/fs/cgroup/memory/memory.usage_in_bytes", "62914560\n"}};
-    CHECK(limits_of(files).available_bytes == 50 * kMega);
+    CHECK(limits_of(files).available_bytes == 55 * kMega);
     files["/sys/fs/cgroup/memory/job/memory.limit_in_bytes"] = "9223372036854771712\n";
     CHECK(limits_of(files).available_bytes == 1024 * kMega);
 }
