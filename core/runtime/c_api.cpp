@@ -11,6 +11,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -20,6 +21,7 @@
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/operations/groups.hpp"
 #include "core/operations/requests.hpp"
+#include "core/runtime/completion_call.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/termination.hpp"
 #include "rueda/rueda.h"
@@ -28,6 +30,7 @@ using rueda::ErrorCode;
 using rueda::Result;
 using rueda::Status;
 using rueda::core::Completion;
+using rueda::core::CompletionCall;
 using rueda::core::LauncherLine;
 using rueda::core::ProcessSet;
 using rueda::core::Request;
@@ -55,6 +58,10 @@ Process& process() {
 
 thread_local std::string last_error;  // NOLINT(runtime/string): per thread, and destroyed with it
 
+/// Whether this thread is in a completion callback. Every blocking call looks at it, so it has to be found without a
+/// function call, as in a library that is loaded at the start; the byte has room where it was loaded later, too.
+constinit thread_local bool in_callback __attribute__((tls_model("initial-exec"))) = false;
+
 int report(const Status& status) {
     if (!status.is_ok()) [[unlikely]] {
         last_error = status.message();
@@ -79,6 +86,24 @@ int guarded(Body&& body) noexcept {
     } catch (const std::exception& error) {
         return report({ErrorCode::internal, error.what()});
     }
+}
+
+/// A callback that waits holds up all others, and maybe the one that it waits for: it is refused, wherever it runs.
+Status refused_in_callback() {
+    return {ErrorCode::invalid_argument,
+            "a completion callback called something that waits; it may start operations and look at results: wait "
+            "elsewhere, or give what it starts a callback of its own"};
+}
+
+/// guarded() for what may wait for other ranks.
+template <class Body>
+int guarded_wait(Body&& body) noexcept {
+    return guarded([&]() -> Status {
+        if (in_callback) [[unlikely]] {
+            return refused_in_callback();
+        }
+        return body();
+    });
 }
 
 Status not_initialized() {
@@ -232,11 +257,34 @@ struct rueda_slot {
     rueda::core::TensorEntry* entry = nullptr;
 };
 
-/// Two references: the caller's, and the engine's until the operation is done.
-struct rueda_handle final : Completion {
-    rueda_handle(Runtime* r, std::uint32_t members) : Completion(members, &drop_engine_reference), runtime(r) {}
+/// Two references: the caller's, and the engine's until the operation is done, and its callback called.
+struct rueda_handle final : Completion, CompletionCall {
+    rueda_handle(Runtime* r, std::uint32_t members) : Completion(members, &end), runtime(r) {}
 
-    static void drop_engine_reference(Completion& completion) { static_cast<rueda_handle&>(completion).drop(); }
+    static void end(Completion& completion) {
+        auto& handle = static_cast<rueda_handle&>(completion);
+        if (handle.take_at_end()) [[unlikely]] {
+            handle.runtime->callbacks().hand_over(handle);
+        } else {
+            handle.drop();
+        }
+    }
+    void call() noexcept override {
+        call_back();
+        drop();
+    }
+    /// What a callback throws is its own affair; it must not end the thread of all others.
+    void call_back() noexcept {
+        const bool nested = std::exchange(in_callback, true);
+        try {
+            callback(static_cast<int>(status().code()), status().message().c_str(), data);
+        } catch (const std::exception& error) {
+            runtime->logger().error("a completion callback has thrown, and was left: {}", error.what());
+        } catch (...) {
+            runtime->logger().error("a completion callback has thrown, and was left");
+        }
+        in_callback = nested;
+    }
     void drop() {
         if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
             delete this;
@@ -245,6 +293,8 @@ struct rueda_handle final : Completion {
 
     Runtime* runtime;
     std::atomic<int> references{2};
+    rueda_callback callback = nullptr;  // by who has claimed the call, before it is armed
+    void* data = nullptr;
 };
 
 namespace {
@@ -422,6 +472,31 @@ Status no_handle() {
             "the handle is NULL; expected one that an _async form gave: was that operation refused?"};
 }
 
+/// Now, if it has ended.
+Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
+    if (callback == nullptr) {
+        return {ErrorCode::invalid_argument, "the callback is NULL; expected a function"};
+    }
+    if (!handle.claim()) {
+        return {ErrorCode::invalid_argument,
+                "this handle has a completion callback already; expected one for each handle: call several from it"};
+    }
+    const bool ended = handle.done();
+    const Status started = ended ? Status() : handle.runtime->callbacks().start();
+    // A job that was left meanwhile has ended all its operations, and has no thread any more.
+    if (!started.is_ok() && !handle.done()) {
+        handle.give_up_claim();
+        return started;
+    }
+    handle.callback = callback;
+    handle.data = data;
+    const bool is_now = ended || !started.is_ok() || !handle.arm(handle);
+    if (is_now) {
+        handle.call_back();
+    }
+    return {};
+}
+
 /// For who asks for a result.
 Status check_completed(const rueda_handle* handle) {
     if (handle == nullptr || !handle->done()) {
@@ -477,14 +552,14 @@ const char* rueda_last_error(void) { return last_error.c_str(); }
 const char* rueda_version(void) { return RUEDA_VERSION; }
 
 int rueda_init(void) {
-    return guarded([]() -> Status {
+    return guarded_wait([]() -> Status {
         const std::lock_guard lock(process().mutex);
         return initialise(process());
     });
 }
 
 int rueda_shutdown(void) {
-    return guarded([]() -> Status {
+    return guarded_wait([]() -> Status {
         const std::lock_guard lock(process().mutex);
         Runtime* runtime = process().current.load(std::memory_order_relaxed);
         if (runtime != nullptr) {
@@ -518,7 +593,7 @@ int rueda_cross_size(int* value) {
 }
 
 int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_set) {
-    return guarded([&]() -> Status {
+    return guarded_wait([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
         const Result<std::int32_t> added = runtime.value()->process_sets().add({ranks, count});
@@ -529,7 +604,7 @@ int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_s
 }
 
 int rueda_process_set_remove(int32_t process_set) {
-    return guarded([&]() -> Status {
+    return guarded_wait([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
         return runtime.value()->process_sets().remove(process_set);
@@ -626,7 +701,7 @@ int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_
 }
 
 int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, const rueda_options* options) {
-    return guarded([&]() -> Status {
+    return guarded_wait([&]() -> Status {
         Call call;
         RUEDA_RETURN_IF_FAILED(call.begin(name, options));
         if (call.is_unnamed(name)) {
@@ -653,6 +728,9 @@ int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_te
 
 int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                             const rueda_options* options) {
+    if (in_callback) {
+        return report(refused_in_callback());
+    }
     rueda_handle* handle = nullptr;
     const int status = wait_for_group(rueda_grouped_allreduce_async(name, count, in, out, options, &handle), handle);
     rueda_handle_release(handle);
@@ -671,6 +749,9 @@ int rueda_grouped_allgather_async(const char* name, size_t count, const rueda_te
 
 int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* in, const rueda_options* options,
                             rueda_handle** handle) {
+    if (in_callback) {
+        return report(refused_in_callback());
+    }
     rueda_handle* started = nullptr;
     const int status = wait_for_group(rueda_grouped_allgather_async(name, count, in, options, &started), started);
     if (status != RUEDA_OK) {
@@ -694,6 +775,9 @@ int rueda_grouped_reducescatter_async(const char* name, size_t count, const rued
 
 int rueda_grouped_reducescatter(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                 const rueda_options* options) {
+    if (in_callback) {
+        return report(refused_in_callback());
+    }
     rueda_handle* handle = nullptr;
     const int status = guarded([&]() -> Status {
         return out != nullptr ? Status()
@@ -720,7 +804,7 @@ int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_
 
 int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                     const rueda_options* options) {
-    return guarded([&] {
+    return guarded_wait([&] {
         return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_broadcast(*in, *out, root, set.identity().ranks, set.set_rank(), o, request);
         });
@@ -737,7 +821,7 @@ int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_
 }
 
 int rueda_allgather(const char* name, const rueda_tensor* in, const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] {
+    return guarded_wait([&] {
         return run_for_result(name, options, handle,
                               [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                                   return rueda::core::make_allgather(*in, nullptr, o, request);
@@ -757,7 +841,7 @@ int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const r
 
 int rueda_allgather_into(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                          const rueda_options* options) {
-    return guarded([&]() -> Status {
+    return guarded_wait([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
         return run(name, options, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_allgather(*in, out, o, request);
@@ -776,7 +860,7 @@ int rueda_reducescatter_async(const char* name, const rueda_tensor* in, const ru
 
 int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                         const rueda_options* options) {
-    return guarded([&]() -> Status {
+    return guarded_wait([&]() -> Status {
         if (out == nullptr) {
             return {ErrorCode::invalid_argument,
                     "the output of rueda_reducescatter is NULL, and there is no handle to hold one: give the output's "
@@ -799,7 +883,7 @@ int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t
 
 int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                    const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] {
+    return guarded_wait([&] {
         return run_for_result(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_alltoall(*in, splits, split_count, nullptr, set.set_size(), o, request);
         });
@@ -818,7 +902,7 @@ int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const ru
 
 int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_tensor* out, const int64_t* splits,
                         size_t split_count, const rueda_options* options) {
-    return guarded([&]() -> Status {
+    return guarded_wait([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
         return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_alltoall(*in, splits, split_count, out, set.set_size(), o, request);
@@ -837,7 +921,7 @@ int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_ten
 
 int rueda_gather(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                  const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] {
+    return guarded_wait([&] {
         return run_for_some_result(
             name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) -> Status {
                 RUEDA_RETURN_IF_FAILED(
@@ -861,7 +945,7 @@ int rueda_scatter_async(const char* name, const rueda_tensor* in, const int64_t*
 
 int rueda_scatter(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                   const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle) {
-    return guarded([&]() -> Status {
+    return guarded_wait([&]() -> Status {
         if (out == nullptr && handle == nullptr) {
             return no_place_for_result("rueda_scatter");
         }
@@ -884,7 +968,7 @@ int rueda_reduce_async(const char* name, const rueda_tensor* in, const rueda_ten
 
 int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                  const rueda_options* options) {
-    return guarded([&] {
+    return guarded_wait([&] {
         return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_reduce(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
         });
@@ -892,7 +976,7 @@ int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* o
 }
 
 int rueda_barrier(const rueda_options* options) {
-    return guarded([&] {
+    return guarded_wait([&] {
         return run("", options, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_barrier(o, request);
         });
@@ -915,6 +999,9 @@ int rueda_join_async(int32_t average, rueda_handle** handle) {
 }
 
 int rueda_join(int32_t average, int32_t* last_rank) {
+    if (in_callback) {
+        return report(refused_in_callback());
+    }
     rueda_handle* handle = nullptr;
     int status = rueda_join_async(average, &handle);
     if (status != RUEDA_OK) {
@@ -946,6 +1033,9 @@ int rueda_wait(rueda_handle* handle, double timeout_seconds) {
         }
         if (handle == nullptr) {
             return no_handle();
+        }
+        if (in_callback && !handle->done()) [[unlikely]] {
+            return refused_in_callback();
         }
         return handle->runtime->wait(*handle, timeout_seconds);
     });
@@ -997,6 +1087,18 @@ int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, s
         *splits = handle->received_splits.data();
         *count = handle->received_splits.size();
         return {};
+    });
+}
+
+int rueda_handle_on_completion(rueda_handle* handle, rueda_callback callback, void* data) {
+    return guarded([&]() -> Status {
+        if (process().forked.load(std::memory_order_relaxed)) {
+            return not_initialized();
+        }
+        if (handle == nullptr) {
+            return no_handle();
+        }
+        return call_at_end(*handle, callback, data);
     });
 }
 

@@ -15,6 +15,7 @@
 #include "collectives/host/arena.hpp"
 #include "collectives/host/resident_heap.hpp"
 #include "collectives/local_group.hpp"
+#include "core/runtime/callback_thread.hpp"
 #include "core/runtime/engine.hpp"
 #include "core/runtime/process_set.hpp"
 #include "core/runtime/process_sets.hpp"
@@ -43,6 +44,7 @@ public:
     [[nodiscard]] ProcessSet& world() { return *world_; }
     [[nodiscard]] const std::shared_ptr<ProcessSet>& shared_world() const { return world_; }
     [[nodiscard]] ProcessSets& process_sets() { return process_sets_; }
+    [[nodiscard]] CallbackThread& callbacks() { return callbacks_; }
 
     /// Starts an operation of a set of this Runtime; `completion` must live until it is done. `name` empty: unnamed.
     Status start(ProcessSet& set, std::string_view name, const Request& request, Completion& completion);
@@ -75,7 +77,8 @@ public:
     void begin_busy(std::string_view what);
     Status end_busy();
 
-    /// Leaves the job; waits until all ranks do. Idempotent; one thread does it, others wait for that one.
+    /// Leaves the job; waits until all ranks do, and then for the callbacks. Idempotent; one thread does it, others
+    /// wait for that one.
     void shutdown();
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
     /// What the others will read if this process ends without a shutdown.
@@ -101,6 +104,7 @@ private:
     collectives::ResidentHeap heap_;
     std::atomic<std::uint32_t> pending_{0};  // see ProcessSet
     std::shared_ptr<ProcessSet> world_;
+    CallbackThread callbacks_;  // before the engine, which hands over to it
     Engine engine_;
     ProcessSets process_sets_;
     int pid_;

@@ -8,7 +8,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <new>
 #include <optional>
 #include <source_location>
@@ -30,6 +33,17 @@ inline void check(int status) {
         throw_error(static_cast<ErrorCode>(status), rueda_last_error());
     }
 }
+/// As check() would throw it; null for a success.
+inline std::exception_ptr failure_of(int status, const char* message) {
+    if (status == RUEDA_OK) {
+        return nullptr;
+    }
+    try {
+        throw_error(static_cast<ErrorCode>(status), message);
+    } catch (...) {
+        return std::current_exception();
+    }
+}
 inline int number(int (*function)(int*)) {
     int value = 0;
     check(function(&value));
@@ -48,6 +62,17 @@ bool is_contiguous(const C& values) {
 
 /// Joins the other processes of the job; collective. Alone (no launcher), the job is this process.
 inline void init() { detail::check(rueda_init()); }
+/// Joins the processes that call it with the same list: a job of these ranks of what was launched. See
+/// rueda_init_ranks.
+inline void init(std::span<const std::int32_t> ranks) { detail::check(rueda_init_ranks(ranks.data(), ranks.size())); }
+inline void init(std::initializer_list<std::int32_t> ranks) {
+    init(std::span<const std::int32_t>(ranks.begin(), ranks.size()));
+}
+/// Joins the processes of an MPI communicator, an MPI_Comm, which is duplicated. See rueda_init_communicator.
+template <class Communicator>
+void init_communicator(const Communicator& communicator) {
+    detail::check(rueda_init_communicator(&communicator, sizeof(communicator)));
+}
 /// Leaves the job; returns when every rank has called it. See rueda_shutdown.
 inline void shutdown() { detail::check(rueda_shutdown()); }
 inline bool initialized() { return rueda_initialized() != 0; }
@@ -296,6 +321,27 @@ public:
             detail::check(rueda_poll(handle_, &completed));
         }
         return completed != 0;
+    }
+    /// What on_completion() calls: with null, or with how the operation failed, for std::rethrow_exception.
+    using Callback = std::function<void(std::exception_ptr failure)>;
+    /// Calls `callback` once, when the operation has completed: at once where it has, otherwise on a thread of Rueda,
+    /// whose other callbacks wait for it. It may start operations, and must not wait for any (InvalidArgument). What it
+    /// throws is logged. One for each handle; the handle may go before it comes. See rueda_handle_on_completion.
+    void on_completion(Callback callback) const {
+        if (handle_ == nullptr) {
+            callback(nullptr);
+            return;
+        }
+        auto kept = std::make_unique<Callback>(std::move(callback));
+        const auto call = [](int status, const char* message, void* data) {
+            const std::unique_ptr<Callback> called(static_cast<Callback*>(data));
+            (*called)(detail::failure_of(status, message));
+        };
+        const int status = rueda_handle_on_completion(handle_, call, kept.get());
+        if (status == RUEDA_OK) {
+            static_cast<void>(kept.release());  // the call's, which may have come already
+        }
+        detail::check(status);
     }
     /// The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter, a scatter,
     /// and on its root a gather, without an output. Valid while this handle lives.

@@ -3,6 +3,7 @@
 #include "python/native/handle.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "python/native/errors.hpp"
 
@@ -63,7 +64,8 @@ bool wait_until_ended(PyObject* self, PyObject* const* arguments, Py_ssize_t cou
         return true;
     }
     operation.raise_for(status, seconds);
-    if (status != InFlight::kInterrupted && status != RUEDA_TIMEOUT) {
+    // Neither after a timeout, nor a signal, nor where a callback was refused the wait.
+    if (operation.has_ended()) {
         operation.give_tensors_back();
     }
     return false;
@@ -97,6 +99,59 @@ PyObject* wait_a_while(PyObject* self, PyObject* seconds) {
     return PyBool_FromLong(operation_of(self).wait_a_while(slice) ? 1 : 0);
 }
 
+/// As concurrent.futures does: what a callback raises is reported (sys.unraisablehook), and goes nowhere else.
+void call_with(PyObject* callback, PyObject* self) {
+    const Ref returned = Ref::taken(PyObject_CallFunctionObjArgs(callback, self, static_cast<void*>(nullptr)));
+    if (!returned) {
+        PyErr_WriteUnraisable(callback);
+    }
+}
+
+/// On a thread of Rueda, or of Python's inside add_done_callback(). `data` is a reference to the handle, so that it
+/// lives until then.
+void call_all(int /*status*/, const char* /*message*/, void* data) {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    {
+        const Ref self = Ref::taken(static_cast<PyObject*>(data));
+        // The list is taken first: a callback that adds another one sees an ended operation, and gets it called at
+        // once.
+        const Ref callbacks = std::move(operation_of(self.borrow()).callbacks);
+        for (Py_ssize_t i = 0, count = PyList_Size(callbacks.borrow()); i < count; ++i) {
+            call_with(PyList_GetItem(callbacks.borrow(), i), self.borrow());
+        }
+    }
+    PyGILState_Release(state);
+}
+
+PyObject* add_done_callback(PyObject* self, PyObject* callback) {
+    if (PyCallable_Check(callback) == 0) {
+        PyErr_Format(PyExc_TypeError, "add_done_callback: %R cannot be called; expected a function of the handle",
+                     callback);
+        return nullptr;
+    }
+    InFlight& operation = operation_of(self);
+    if (operation.callbacks) {
+        return PyList_Append(operation.callbacks.borrow(), callback) == 0 ? Ref::to(Py_None).release() : nullptr;
+    }
+    if (operation.has_ended()) {
+        call_with(callback, self);
+        Py_RETURN_NONE;
+    }
+    operation.callbacks = Ref::taken(PyList_New(0));
+    if (!operation.callbacks || PyList_Append(operation.callbacks.borrow(), callback) != 0) {
+        return nullptr;
+    }
+    Py_INCREF(self);  // call_all()'s
+    const int status = rueda_handle_on_completion(operation.handle.get(), &call_all, self);
+    if (status != RUEDA_OK) {
+        operation.callbacks = Ref();
+        Py_DECREF(self);
+        raise_last(status);
+        return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
 PyObject* await(PyObject* self) { return PyObject_CallFunctionObjArgs(awaiter(), self, static_cast<void*>(nullptr)); }
 
 PyObject* name_of(PyObject* self, void* /*closure*/) { return Ref::to(operation_of(self).name.borrow()).release(); }
@@ -122,6 +177,10 @@ PyObject* make_handle_type() {
          "result(timeout=None)\n--\n\nWait, and return what the blocking form returns."},
         {"poll", poll, METH_NOARGS, "poll()\n--\n\nWhether the operation has completed, well or not. Does not block."},
         {"_wait_a_while", wait_a_while, METH_O, "Block for at most so many seconds; whether it has completed."},
+        {"add_done_callback", add_done_callback, METH_O,
+         "add_done_callback(fn)\n--\n\nCall fn(handle) when the operation has completed: at once where it has, else on "
+         "a "
+         "thread of Rueda."},
         {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Handle[T]: a handle whose result is a T."},
         {nullptr, nullptr, 0, nullptr}};
     static PyGetSetDef properties[] = {

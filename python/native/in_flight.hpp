@@ -24,6 +24,7 @@ struct InFlight {
     bool makes_result = false;
     std::size_t group_outputs = 0;  // of a group that makes its results: how many
     bool is_join = false;           // whose result is the rank that joined last
+    Ref callbacks;                  // a list, from the first add_done_callback() until they are called
     SharedHandle handle;
 
     /// What wait() returns besides a status: a signal's handler raised an exception, which is set.

@@ -90,9 +90,7 @@ PyObject* finish_call(Operation operation, bool blocking, int status, rueda_hand
         return operation->conclude();
     }
     operation->raise_for(ended, -1);
-    if (ended == InFlight::kInterrupted) {
-        abandon(std::move(operation));
-    }
+    abandon(std::move(operation));  // pending after a signal, or where a callback was refused the wait
     return nullptr;
 }
 

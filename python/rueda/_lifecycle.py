@@ -81,7 +81,8 @@ def _hosts_are_alike() -> bool:
 def shutdown() -> None:
     """Leave the job; returns when every rank has called it, or a rank has died.
 
-    What is pending on this rank fails, and so does what needs this rank elsewhere. Without init(), does nothing.
+    What is pending on this rank fails, and so does what needs this rank elsewhere. Callbacks of handles have been
+    called when it returns. Without init(), does nothing.
 
     Example::
 

@@ -32,6 +32,14 @@ class Handle(Generic[T_co]):
         """Wait, and return what the operation's blocking form returns."""
     def poll(self) -> bool:
         """Whether the operation has completed, well or not. Does not block."""
+    def add_done_callback(self, fn: Callable[[Handle[T_co]], object], /) -> None:
+        """Call ``fn(handle)`` when the operation has completed, well or not: at once where it has, else on a thread of
+        Rueda.
+
+        Several are called in the order in which they were added. Until one returns, those of all other operations wait:
+        it may start operations, and must not wait for any (``InvalidArgument``). What it raises is reported by
+        ``sys.unraisablehook``. ``shutdown()`` returns when all were called.
+        """
     def __await__(self) -> Generator[Any, None, T_co]: ...
     def _wait_a_while(self, seconds: float, /) -> bool: ...
 

@@ -87,6 +87,7 @@ int rueda_wait(rueda_handle* handle, double timeout_seconds);
 int rueda_poll(rueda_handle* handle, int* completed);
 int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
 int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);
+int rueda_handle_on_completion(rueda_handle* handle, rueda_callback callback, void* data);
 void rueda_handle_release(rueda_handle* handle);
 int rueda_allocate(size_t bytes, void** memory);
 int rueda_deallocate(void* memory);

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Completion callbacks: each is called once, whatever comes first, with how its operation ended.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/runtime/callback_thread.hpp"
+#include "core/runtime/completion_call.hpp"
+#include "rueda/rueda.hpp"
+#include "tests/conformance/jobs.hpp"
+#include "tests/conformance/public_ranks.hpp"
+#include "tests/conformance/runtime_client.hpp"
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using core::CallbackThread;
+
+void check_passed(const RanksResult& result) {
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// Counts down, for a test that waits for callbacks. Threads: any.
+class Countdown {
+public:
+    explicit Countdown(int from) : left_(from) {}
+    void one() {
+        const std::lock_guard lock(mutex_);
+        --left_;
+        changed_.notify_all();
+    }
+    void wait() {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return left_ <= 0; });
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    int left_;
+};
+
+/// What a handle is to the Runtime, without the C interface: so that ranks can be threads.
+struct Operation final : core::Completion, core::CompletionCall {
+    explicit Operation(CallbackThread& thread) : Completion(1, &end), calls(thread) {}
+    static void end(Completion& completion) {
+        auto& operation = static_cast<Operation&>(completion);
+        if (operation.take_at_end()) {
+            operation.calls.hand_over(operation);
+        }
+        operation.ended.store(true, std::memory_order_release);  // partner: the test, before it frees this
+    }
+    void call() noexcept override { called.fetch_add(1, std::memory_order_relaxed); }
+
+    CallbackThread& calls;
+    std::atomic<int> called{0};
+    std::atomic<bool> ended{false};
+};
+
+/// Registration from several threads of each rank, while the operations complete on whatever thread does.
+TEST_CASE("every callback is called once, as threads", "[threads]") {
+    check_passed(run_clients(GENERATE(1, 2, 4), test_config(), [](RankContext&, RuntimeClient& client) {
+        constexpr int kOperations = 200;
+        constexpr int kThreads = 2;
+        core::Runtime& runtime = client.runtime();
+        std::vector<std::unique_ptr<Operation>> operations;
+        std::vector<float> values(kOperations * kThreads, 1);
+        for (int i = 0; i < kOperations * kThreads; ++i) {
+            operations.push_back(std::make_unique<Operation>(runtime.callbacks()));
+        }
+        const auto ask = [&](int first) {
+            for (int i = first; i < kOperations * kThreads; i += kThreads) {
+                Operation& operation = *operations[static_cast<std::size_t>(i)];
+                const std::int64_t extent = 1;
+                const rueda_tensor tensor{&values[static_cast<std::size_t>(i)], &extent, 1, RUEDA_FLOAT32};
+                const rueda_options options = RUEDA_OPTIONS_INIT;
+                expect_ok(runtime.start_allreduce(runtime.world(), nullptr, "a" + std::to_string(i), tensor, tensor,
+                                                  options, operation),
+                          "start");
+                if (i % 3 == 0) {
+                    expect_ok(runtime.wait(operation, -1), "wait");
+                }
+                RUEDA_RANK_CHECK(operation.claim() && !operation.claim());
+                if (operation.done()) {
+                    operation.call();
+                    continue;
+                }
+                expect_ok(runtime.callbacks().start(), "the thread");
+                if (!operation.arm(operation)) {
+                    operation.call();
+                }
+            }
+        };
+        auto other = std::async(std::launch::async, ask, 1);
+        ask(0);
+        other.get();
+        for (const auto& operation : operations) {
+            expect_ok(runtime.wait(*operation, -1), "the end");
+        }
+        expect_ok(client.shutdown(), "shutdown");
+        for (const auto& operation : operations) {
+            RUEDA_RANK_EQUAL(operation->called.load(), 1);
+            RUEDA_RANK_CHECK(operation->ended.load(std::memory_order_acquire));
+            RUEDA_RANK_CHECK(operation->status().is_ok());
+        }
+        RUEDA_RANK_CHECK(runtime.callbacks().start().code() == ErrorCode::not_initialized);
+    }));
+}
+
+/// A call that appends its number.
+struct Numbered final : core::QueuedCall {
+    std::vector<int>* order = nullptr;
+    int number = 0;
+    void call() noexcept override { order->push_back(number); }
+};
+
+TEST_CASE("calls come in the order in which they were handed over, and none is lost at the end", "[threads]") {
+    for (int round = 0; round < 50; ++round) {
+        CallbackThread thread;
+        std::vector<int> order;
+        std::vector<Numbered> calls(100);
+        REQUIRE(thread.start().is_ok());
+        for (int i = 0; i < 100; ++i) {
+            calls[static_cast<std::size_t>(i)].order = &order;
+            calls[static_cast<std::size_t>(i)].number = i;
+            if (i == 99) {
+                thread.stop();  // the last is handed over too late, and called by who does it
+            }
+            thread.hand_over(calls[static_cast<std::size_t>(i)]);
+        }
+        REQUIRE(order.size() == 100);
+        CHECK(std::is_sorted(order.begin(), order.end()));
+    }
+}
+
+/// The public interface, in a job of one rank: its operations complete on the background thread.
+TEST_CASE("callbacks of handles that are gone, from several threads", "[threads]") {
+    rueda::init();
+    constexpr int kOperations = 300;
+    std::atomic<int> sum{0};
+    const auto body = [&](int thread) {
+        std::vector<float> values(kOperations, 1);
+        Countdown left(kOperations);
+        for (int i = 0; i < kOperations; ++i) {
+            const std::string name = std::to_string(thread) + "." + std::to_string(i);
+            rueda::allreduce_async(name, std::span(&values[static_cast<std::size_t>(i)], 1))
+                .on_completion([&, i](std::exception_ptr failure) {
+                    sum.fetch_add(failure == nullptr ? i : 1'000'000, std::memory_order_relaxed);
+                    left.one();
+                });
+        }
+        left.wait();
+    };
+    std::thread first(body, 1);
+    std::thread second(body, 2);
+    first.join();
+    second.join();
+    CHECK(sum.load() == kOperations * (kOperations - 1));
+    rueda::shutdown();
+}
+
+std::string text_of(const std::exception_ptr& failure) {
+    try {
+        if (failure) {
+            std::rethrow_exception(failure);
+        }
+        return "";
+    } catch (const Mismatch& error) {
+        return std::string("Mismatch: ") + error.what();
+    } catch (const Aborted& error) {
+        return std::string("Aborted: ") + error.what();
+    } catch (const Error& error) {
+        return std::string("another error: ") + error.what();
+    }
+}
+
+/// How an operation ended, as its callback was told, and on which thread.
+struct Told {
+    std::string text;
+    std::thread::id thread;
+};
+std::future<Told> told_of(const Handle& handle) {
+    auto promise = std::make_shared<std::promise<Told>>();
+    auto future = promise->get_future();
+    handle.on_completion([promise](const std::exception_ptr& failure) {
+        promise->set_value({text_of(failure), std::this_thread::get_id()});
+    });
+    return future;
+}
+
+void success_and_failure(RankContext& context) {
+    rueda::init();
+    const auto self = std::this_thread::get_id();
+    std::vector<float> values(1000, 1);
+    if (context.rank() == 0) {
+        // Before the others come: on a thread of Rueda.
+        const Handle late = rueda::allreduce_async("late", std::span(values), {.op = ReduceOp::sum});
+        auto told = told_of(late);
+        context.phase("asked");
+        const Told found = told.get();
+        RUEDA_RANK_EQUAL(found.text, std::string());
+        RUEDA_RANK_CHECK(found.thread != self);
+        late.wait();
+        RUEDA_RANK_EQUAL(values[999], 2.0F);
+    } else {
+        context.wait_for_phase(0, "asked");
+        const Handle handle = rueda::allreduce_async("late", std::span(values), {.op = ReduceOp::sum});
+        handle.wait();
+        // Afterwards: at once, here.
+        RUEDA_RANK_CHECK(told_of(handle).get().thread == self);
+        bool refused = false;
+        try {
+            handle.on_completion([](const std::exception_ptr&) { std::abort(); });
+        } catch (const InvalidArgument& error) {
+            refused = std::string(error.what()).find("has a completion callback already") != std::string::npos;
+        }
+        RUEDA_RANK_CHECK(refused);
+    }
+    std::vector<float> unlike(static_cast<std::size_t>(context.rank() + 1), 1);
+    const std::string text = told_of(rueda::allreduce_async("unlike", std::span(unlike))).get().text;
+    RUEDA_RANK_CHECK(text.starts_with("Mismatch: ") && text.find("'unlike'") != std::string::npos);
+    Handle().on_completion([&](const std::exception_ptr& failure) { RUEDA_RANK_CHECK(failure == nullptr); });
+    rueda::shutdown();
+}
+
+TEST_CASE("a callback is told how its operation ended", "[processes]") {
+    check_passed(run_public_ranks(2, success_and_failure));
+}
+
+/// It may start operations, whose callbacks start further ones; and must not wait.
+void chain_and_wait(RankContext& context) {
+    rueda::init();
+    float value = 1;
+    Countdown done(1);
+    std::string refusals;
+    std::function<void(int)> next = [&](int step) {
+        rueda::allreduce_async("step" + std::to_string(step), std::span(&value, 1), {.op = ReduceOp::sum})
+            .on_completion([&, step](const std::exception_ptr& failure) {
+                RUEDA_RANK_CHECK(failure == nullptr);
+                if (step < 9) {
+                    next(step + 1);
+                    return;
+                }
+                const auto refused = [&](auto&& call) {
+                    try {
+                        call();
+                        refusals += "not ";
+                    } catch (const InvalidArgument& error) {
+                        refusals += std::string(error.what()).starts_with("a completion callback called") ? "" : "?";
+                    }
+                    refusals += "refused ";
+                };
+                refused([&] { rueda::allreduce("blocking", std::span(&value, 1)); });
+                refused([&] { rueda::barrier(); });
+                refused([&] { rueda::join(); });
+                refused([&] { rueda::shutdown(); });
+                const Handle pending = rueda::allreduce_async("pending", std::span(&value, 1), {.op = ReduceOp::sum});
+                refused([&] { pending.wait(); });
+                pending.on_completion([&](const std::exception_ptr&) { done.one(); });
+            });
+    };
+    next(0);
+    context.phase("started");
+    done.wait();
+    RUEDA_RANK_EQUAL(refusals, std::string("refused refused refused refused refused "));
+    RUEDA_RANK_EQUAL(value, 2048.0F);                                        // 2 to the number of sums
+    rueda::allreduce("after", std::span(&value, 1), {.op = ReduceOp::max});  // the refused ones have left nothing
+    rueda::shutdown();
+}
+
+TEST_CASE("a callback may start operations and not wait for them", "[processes]") {
+    check_passed(run_public_ranks(2, chain_and_wait));
+}
+
+TEST_CASE("what a callback throws is logged, and the next one is called", "[processes]") {
+    check_passed(run_public_ranks(1, [](RankContext&) {
+        rueda::init();
+        float value = 1;
+        for (const char* name : {"one", "two", "three"}) {
+            Countdown called(1);
+            rueda::allreduce_async(name, std::span(&value, 1)).on_completion([&](const std::exception_ptr&) {
+                called.one();
+                throw std::runtime_error("of the test");
+            });
+            called.wait();
+        }
+        rueda::shutdown();
+    }));
+}
+
+TEST_CASE("callbacks of what is pending at a shutdown come before its return", "[processes]") {
+    check_passed(run_public_ranks(2, [](RankContext& context) {
+        rueda::init();
+        float value = 1;
+        std::string text = "not called";
+        const std::string name = "of rank " + std::to_string(context.rank());
+        rueda::allreduce_async(name, std::span(&value, 1)).on_completion([&](const std::exception_ptr& failure) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // longer than the rest of the shutdown
+            text = text_of(failure);
+        });
+        context.phase("started");
+        context.wait_for_phase(1 - context.rank(), "started");
+        rueda::shutdown();
+        RUEDA_RANK_CHECK(text.find("shut down") != std::string::npos || text.find("shutdown()") != std::string::npos);
+    }));
+}
+
+TEST_CASE("a death is told to every survivor's callbacks", "[processes]") {
+    const RanksResult result = run_public_ranks(3, [](RankContext& context) {
+        rueda::init();
+        float value = 1;
+        if (context.rank() == 1) {
+            context.wait_for_phase(0, "asked");
+            context.wait_for_phase(2, "asked");
+            context.kill_rank(1, SIGKILL);
+        }
+        auto told = told_of(rueda::allreduce_async("never", std::span(&value, 1)));
+        context.phase("asked");
+        const std::string text = told.get().text;
+        RUEDA_RANK_CHECK(text.starts_with("Aborted: ") && text.find("rank 1") != std::string::npos);
+        rueda::shutdown();
+    });
+    INFO(result.text());
+    CHECK(result.ranks[0].end == RankEnd::returned);
+    CHECK(result.ranks[1].end == RankEnd::killed);
+    CHECK(result.ranks[2].end == RankEnd::returned);
+    CHECK(result.leaks.empty());
+}
+
+TEST_CASE("a forked child is refused, and its parent's callbacks are called once", "[processes]") {
+    check_passed(run_public_ranks(2, [](RankContext& context) {
+        rueda::init();
+        float value = 1;
+        std::atomic<int> called{0};
+        if (context.rank() == 1) {
+            context.wait_for_phase(0, "forked");
+        }
+        const Handle handle = rueda::allreduce_async("x", std::span(&value, 1));
+        if (context.rank() == 0) {
+            handle.on_completion([&](const std::exception_ptr&) { called.fetch_add(1); });
+            float mine = 1;
+            rueda_handle* other = nullptr;
+            const std::int64_t extent = 1;
+            const rueda_tensor tensor{&mine, &extent, 1, RUEDA_FLOAT32};
+            RUEDA_RANK_CHECK(rueda_allreduce_async("y", &tensor, &tensor, nullptr, &other) == RUEDA_OK);
+            const pid_t child = ::fork();
+            if (child == 0) {
+                const bool refused =
+                    rueda_handle_on_completion(
+                        other, [](int, const char*, void*) { ::_exit(3); }, nullptr) == RUEDA_NOT_INITIALIZED;
+                ::_exit(refused && called.load() == 0 ? 7 : 1);
+            }
+            int status = 0;
+            RUEDA_RANK_CHECK(::waitpid(child, &status, 0) == child && WIFEXITED(status));
+            RUEDA_RANK_EQUAL(WEXITSTATUS(status), 7);
+            context.phase("forked");
+            RUEDA_RANK_CHECK(rueda_wait(other, -1) == RUEDA_OK);
+            rueda_handle_release(other);
+        } else {
+            rueda::allreduce("y", std::span(&value, 1));
+        }
+        handle.wait();
+        rueda::shutdown();
+        RUEDA_RANK_EQUAL(called.load(), context.rank() == 0 ? 1 : 0);
+    }));
+}
+
+}  // namespace
+}  // namespace rueda::tests

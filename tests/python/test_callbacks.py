@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""`add_done_callback`: every callback is called once, with the handle, when its operation has completed. Two ranks."""
+
+import gc
+import sys
+import threading
+import time
+import unittest
+import weakref
+
+import numpy as np
+import rueda
+
+
+def setUpModule():
+    rueda.init()
+
+
+def tearDownModule():
+    rueda.shutdown()
+
+
+class Callbacks(unittest.TestCase):
+    def test_results_by_callbacks_alone(self):
+        """The handles are dropped: their callbacks keep them."""
+        count = 100
+        results = {}
+        left = threading.Semaphore(0)
+
+        def keep(index, handle):
+            results[index] = handle.result()  # has ended, so nothing is waited for
+            left.release()
+
+        for index in range(count):
+            mine = np.full(10, index + rueda.rank(), np.float64)
+            rueda.allreduce_async(mine, f"r{index}", rueda.Sum).add_done_callback(lambda h, i=index: keep(i, h))
+        for _ in range(count):
+            self.assertTrue(left.acquire(timeout=30))
+        for index in range(count):
+            np.testing.assert_array_equal(results[index], np.full(10, sum(index + r for r in range(rueda.size()))))
+
+    def test_several_callbacks_come_in_their_order_and_late_ones_at_once(self):
+        called = []
+        done = threading.Event()
+        handle = rueda.barrier_async("ordered") if rueda.rank() == 0 else None
+        if handle is not None:
+            for name in "abc":
+                handle.add_done_callback(lambda h, n=name: called.append((n, h is handle)))
+            handle.add_done_callback(lambda _: done.set())
+            time.sleep(0.02)  # nothing may come before the other rank has
+            self.assertEqual(called, [])
+            rueda.barrier("go")
+            self.assertTrue(done.wait(30))
+        else:
+            rueda.barrier("go")
+            handle = rueda.barrier_async("ordered")
+            handle.wait()
+        expected = [("a", True), ("b", True), ("c", True)] if rueda.rank() == 0 else []
+        self.assertEqual(called, expected)
+        handle.add_done_callback(lambda _: called.append(threading.current_thread()))
+        self.assertEqual(called, [*expected, threading.main_thread()])
+
+    def test_a_failure_is_told(self):
+        done = threading.Event()
+        told = []
+
+        def look(handle):
+            try:
+                handle.result()
+            except rueda.Mismatch as error:
+                told.append(str(error))
+            done.set()
+
+        rueda.allreduce_async(np.ones(1 + rueda.rank()), "unlike").add_done_callback(look)
+        self.assertTrue(done.wait(30))
+        self.assertIn("'unlike'", told[0])
+
+    def test_a_callback_may_start_and_not_wait(self):
+        done = threading.Event()
+        told = []
+        tensor = np.ones(4)
+
+        def first(_):
+            handle = rueda.allreduce_async_(tensor, "second", rueda.Sum)
+            try:
+                handle.wait()
+            except rueda.InvalidArgument as error:
+                told.append(str(error))
+            handle.add_done_callback(second)
+
+        def second(handle):
+            told.append(handle.result()[0])
+            done.set()
+
+        rueda.allreduce_async_(tensor, "first", rueda.Sum).add_done_callback(first)
+        self.assertTrue(done.wait(30))
+        if len(told) == 2:  # it was still pending
+            self.assertRegex(told[0], "a completion callback called something that waits")
+        self.assertEqual(told[-1], rueda.size() ** 2)
+
+    def test_what_a_callback_raises_is_reported(self):
+        reported = []
+        hook, sys.unraisablehook = sys.unraisablehook, lambda report: reported.append(report.exc_value)
+        try:
+            done = threading.Event()
+
+            def fail(_):
+                raise KeyError("of the test")
+
+            handle = rueda.barrier_async("reported")
+            handle.add_done_callback(fail)
+            handle.add_done_callback(lambda _: done.set())
+            self.assertTrue(done.wait(30))
+        finally:
+            sys.unraisablehook = hook
+        self.assertEqual([error.args for error in reported], [("of the test",)])
+
+    def test_no_function(self):
+        handle = rueda.barrier_async("no function")
+        with self.assertRaisesRegex(TypeError, "5 cannot be called"):
+            handle.add_done_callback(5)
+        handle.wait()
+
+    def test_nothing_is_kept_afterwards(self):
+        class Owner:
+            def note(self, _):
+                done.set()
+
+        done = threading.Event()
+        owner = Owner()
+        handle = rueda.barrier_async("kept")
+        handle.add_done_callback(owner.note)
+        gone = weakref.ref(owner)
+        del owner
+        self.assertTrue(done.wait(30))
+        handle.wait()
+        rueda.barrier()
+        deadline = time.monotonic() + 10  # the list goes when the thread has left the callback
+        while gone() is not None and time.monotonic() < deadline:
+            gc.collect()
+            time.sleep(0.001)
+        self.assertIsNone(gone())
+
+    def test_pending_at_a_shutdown(self):
+        told = []
+
+        def look(handle):
+            try:
+                handle.result()
+            except rueda.RuedaError as error:
+                told.append(str(error))
+
+        rueda.allreduce_async(np.ones(1), f"of rank {rueda.rank()}").add_done_callback(look)
+        rueda.barrier()
+        rueda.shutdown()
+        self.assertEqual(len(told), 1)
+        self.assertIn("shut", told[0])
+        rueda.init()
+
+
+if __name__ == "__main__":
+    unittest.main()
