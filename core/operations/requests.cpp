@@ -197,12 +197,13 @@ Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int 
     const std::span<const std::int64_t> found(out.shape, static_cast<std::size_t>(out.ndim));
     if (!std::equal(expected.begin(), expected.end(), found.begin(), found.end())) {
         return failure(ErrorCode::invalid_argument,
-                       "the output's shape is {}; expected {}: of the input's {} rows, rank {} of {} gets {}",
-                       shape_text(found), shape_text(expected), in.shape[0], rank, size, rows.count);
+                       "the output's shape is {}; expected {}: the input has {} rows for {} ranks, and this one gets "
+                       "{}",
+                       shape_text(found), shape_text(expected), in.shape[0], size, rows.count);
     }
+    RUEDA_RETURN_IF_FAILED(check_memory_of(out, static_cast<std::uint64_t>(rows.count) * request.count, "output"));
     const std::uint64_t row_bytes = request.count * size_of(static_cast<DType>(in.dtype));
     const std::uint64_t bytes = static_cast<std::uint64_t>(rows.count) * row_bytes;
-    RUEDA_RETURN_IF_FAILED(check_memory_of(out, bytes, "output"));
     const auto input = reinterpret_cast<std::uintptr_t>(in.data);
     const auto output = reinterpret_cast<std::uintptr_t>(out.data);
     const bool overlap = input < output + bytes && output < input + static_cast<std::uint64_t>(in.shape[0]) * row_bytes;
@@ -255,8 +256,9 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < splits.size(); ++i) {
         if (splits[i] < 0) {
-            return failure(ErrorCode::invalid_argument, "the number of rows for rank {} is {}; it must not be negative",
-                           i, splits[i]);
+            // Their places are those of the ranks in the set, whose numbers in the job are others.
+            return failure(ErrorCode::invalid_argument, "splits[{}] is {}; a number of rows must not be negative", i,
+                           splits[i]);
         }
         if (__builtin_add_overflow(sum, splits[i], &sum)) {
             return failure(ErrorCode::invalid_argument, "the sum of the splits does not fit in 64 bits");
@@ -360,9 +362,10 @@ Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::siz
                     const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
                     const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(take_root(root, ranks, options, request.metadata));
+    RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
     const auto size = static_cast<int>(ranks.size());
     // Of the others' inputs only the rows' dtype and shape count.
-    std::vector<std::int64_t> shape(in.shape, in.shape + (in.shape != nullptr ? std::max(in.ndim, 0) : 0));
+    std::vector<std::int64_t> shape(in.shape, in.shape + in.ndim);
     rueda_tensor rows = in;
     if (rank != request.metadata.root && !shape.empty()) {
         shape.front() = 0;
@@ -373,7 +376,7 @@ Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::siz
         make_of_rows(Operation::scatter, "a scatter splits tensors along their", rows, options, request));
     request.metadata.shape[0] = Metadata::kAnyExtent;
     if (out != nullptr) {
-        RUEDA_RETURN_IF_FAILED(take_other_output(Operation::scatter, rows, *out, request));
+        RUEDA_RETURN_IF_FAILED(take_other_output(Operation::scatter, in, *out, request));
     }
     if (rank != request.metadata.root) {
         request.splits.assign(ranks.size(), 0);
@@ -411,10 +414,11 @@ Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::si
 
 Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows, std::int64_t rows_before) {
     if (*request.output_rows != rows) {
+        const bool has_source = static_cast<Operation>(request.metadata.operation) == Operation::scatter;
         return failure(ErrorCode::invalid_argument,
                        "tensor '{}': the output's first dimension is {}; expected {}, the number of rows that come "
-                       "from all ranks",
-                       name, *request.output_rows, rows);
+                       "from {}",
+                       name, *request.output_rows, rows, has_source ? "the root" : "all ranks");
     }
     const std::byte* const own_place = request.output + static_cast<std::uint64_t>(rows_before) * request.bytes();
     if (input_overlaps_output(request) && request.input != own_place) {

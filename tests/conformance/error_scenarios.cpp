@@ -302,13 +302,15 @@ void refused_rows(Client& client) {
     const auto scattered = [&](const Tensor& out) {
         return client.start_reducescatter("refused", tensor, &out, {}).status();
     };
-    RUEDA_RANK_EQUAL(message(scattered({values.data() + rows, DType::float32, {3, 1}}), "an output of other rows"),
-                     fmt::format("the output's shape is [3, 1]; expected [2, 1]: of the input's {} rows, rank {} of {} "
-                                 "gets 2",
-                                 rows, client.rank(), size));
+    RUEDA_RANK_EQUAL(
+        message(scattered({values.data() + rows, DType::float32, {3, 1}}), "an output of other rows"),
+        fmt::format("the output's shape is [3, 1]; expected [2, 1]: the input has {} rows for {} ranks, and "
+                    "this one gets 2",
+                    rows, size));
     message(scattered({values.data() + rows, DType::float32, {2}}), "an output of another shape");
     message(scattered({values.data() + rows, DType::int32, {2, 1}}), "an output of another dtype");
-    message(scattered({nullptr, DType::float32, {2, 1}}), "an output without memory");
+    RUEDA_RANK_EQUAL(message(scattered({nullptr, DType::float32, {2, 1}}), "an output without memory"),
+                     std::string("the output tensor has 2 elements and no data (a null pointer)"));
     message(scattered({values.data() + std::ptrdiff_t{2} * client.rank() + 1, DType::float32, {2, 1}}), "an overlap");
     message(client.start_reducescatter("refused", {values.data(), DType::float32, {}}, nullptr, {}).status(),
             "a reducescatter of a scalar");
@@ -323,7 +325,7 @@ void refused_rows(Client& client) {
     RUEDA_RANK_EQUAL(exchanged(std::vector<std::int64_t>{}),
                      fmt::format("there are 0 splits; expected {}, the number of rows for each rank", size));
     RUEDA_RANK_EQUAL(exchanged(splits_of(size, -1, 2)),
-                     std::string("the number of rows for rank 0 is -1; it must not be negative"));
+                     std::string("splits[0] is -1; a number of rows must not be negative"));
     RUEDA_RANK_EQUAL(
         exchanged(splits_of(size, 3, 2)),
         fmt::format("the sum of the splits is {}; expected {}, the first dimension of the input", rows + 1, rows));

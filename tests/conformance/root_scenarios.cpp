@@ -273,6 +273,26 @@ void an_output_that_does_not_fit(Client& client) {
     out.check_margin("an output that does not fit");
 }
 
+/// On the last rank alone.
+void a_share_that_does_not_fit(Client& client) {
+    const bool is_last = client.rank() == client.size() - 1;
+    const Buffer all(client, DType::float32, {2 * client.size(), 3}, false);
+    const Buffer out(client, DType::float32, {is_last ? 1 : 2, 3}, false);
+    fill_input(all.tensor(), ReduceOp::sum, client.rank(), 1);
+    const auto pending =
+        expect_value(client.start_scatter("root.share", all.tensor(), std::nullopt, &out.tensor(), 0), "a scatter");
+    const Status ended = pending->wait();
+    if (is_last) {
+        RUEDA_RANK_EQUAL(expect_failure(ended, ErrorCode::invalid_argument, "too small"),
+                         std::string("tensor 'root.share': the output's first dimension is 1; expected 2, the number "
+                                     "of rows that come from the root"));
+    } else {
+        expect_ok(ended, "the others");
+        check_copy(out.tensor(), 0, 6, 0, 1, "the others", static_cast<std::size_t>(6 * client.rank()));
+    }
+    out.check_margin("a share that does not fit");
+}
+
 }  // namespace
 
 std::span<const Scenario> root_scenarios() {
@@ -284,6 +304,7 @@ std::span<const Scenario> root_scenarios() {
         {"operations with a root among others", &among_others},
         {"operations with a root that are refused", &refusals},
         {"a gather into an output that does not fit", &an_output_that_does_not_fit},
+        {"a scatter into an output that does not fit", &a_share_that_does_not_fit},
     };
     return kScenarios;
 }

@@ -71,5 +71,41 @@ TEST_CASE("what does not exist for a tensor is refused with its name", "[threads
     CHECK(naming_unsupported("mask", other).message() == "something else");
 }
 
+Status scatter(const rueda_tensor& in, const rueda_tensor* out, int rank) {
+    Request request;
+    return make_scatter(in, nullptr, 0, out, /*root=*/0, std::array{0, 1}, rank, RUEDA_OPTIONS_INIT, request);
+}
+
+TEST_CASE("a scatter's input is checked before its shape is read, on every rank", "[threads]") {
+    std::array<float, 4> values{};
+    const std::int64_t extent = 4;  // the only one that is there
+    const rueda_tensor right{values.data(), &extent, 1, RUEDA_FLOAT32};
+    rueda_tensor many = right;
+    many.ndim = 100;
+    rueda_tensor negative = right;
+    negative.ndim = -1;
+    rueda_tensor shapeless = right;
+    shapeless.shape = nullptr;
+    for (const int rank : {0, 1}) {
+        INFO("rank " << rank);
+        CHECK(scatter(right, nullptr, rank).is_ok());
+        CHECK(scatter(many, nullptr, rank).message() == "the input tensor has 100 dimensions; expected 0 to 16");
+        CHECK(scatter(negative, nullptr, rank).message() == "the input tensor has -1 dimensions; expected 0 to 16");
+        CHECK(scatter(shapeless, nullptr, rank).message() == "the input tensor has 1 dimensions and no shape");
+    }
+}
+
+TEST_CASE("a scatter's output of other rows is refused with the shapes that were given", "[threads]") {
+    std::array<float, 8> values{};
+    const std::array<std::int64_t, 2> input_shape = {2, 3};
+    const std::array<std::int64_t, 2> output_shape = {1, 2};
+    const rueda_tensor in{values.data(), input_shape.data(), 2, RUEDA_FLOAT32};
+    const rueda_tensor out{values.data() + 6, output_shape.data(), 2, RUEDA_FLOAT32};
+    for (const int rank : {0, 1}) {
+        CHECK(scatter(in, &out, rank).message() ==
+              "the output's shape is [1, 2] and the input's [2, 3]; they may differ in the first dimension only");
+    }
+}
+
 }  // namespace
 }  // namespace rueda::core
