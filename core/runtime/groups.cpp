@@ -85,6 +85,17 @@ Status ProcessSet::settle_group(TensorEntry& entry) {
         return {};
     }
     const std::string group(group_of_count(entry.name));
+    for (const auto& [count, ranks] : ranks_of) {
+        // Of its own members a rank has checked the names; what others say may make longer ones.
+        const auto members = static_cast<std::size_t>(count);
+        if (count != entry.request.first_dimension &&
+            name_of_member(group, members - 1, members).size() > RUEDA_MAX_NAME) {
+            return failure(ErrorCode::internal,
+                           "tensor '{}': rank {} announced a group of {}, and the names of its members would be longer "
+                           "than {} bytes",
+                           entry.name, ranks.front(), count, RUEDA_MAX_NAME);
+        }
+    }
     entry.completion->fail(failure(ErrorCode::mismatch,
                                    "group '{}': the ranks disagree about the number of its members: {}", group,
                                    describe_counts(ranks_of)));
@@ -101,7 +112,9 @@ Status ProcessSet::settle_group(TensorEntry& entry) {
 void ProcessSet::announce_for_others(std::string_view group, std::int64_t count, const TensorEntry& entry) {
     const std::lock_guard lock(enqueue_mutex_);
     if (!check_open(entry.name).is_ok()) {
-        return;  // what is pending fails otherwise
+        // After a failure or a shutdown all that is pending fails. In join() this rank stands in for whatever others
+        // have pending, so their members end without it, some of them well; the groups' handles fail all the same.
+        return;
     }
     for (std::int64_t i = 0; i < count; ++i) {
         TensorEntry& other =

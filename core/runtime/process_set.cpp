@@ -483,6 +483,7 @@ bool ProcessSet::try_post_full(TensorEntry& entry) {
     if (record == nullptr) {
         return false;
     }
+    RUEDA_ASSERT(entry.name.size() <= RUEDA_MAX_NAME);
     entry.in_full = true;
     record->kind = static_cast<std::uint32_t>(RequestKind::announce);
     record->ticket = entry.ticket;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/negotiation/layout.hpp"
+#include "core/operations/groups.hpp"
 #include "tests/faults/faults.hpp"
 
 namespace rueda::tests {
@@ -165,6 +166,49 @@ TEST_CASE("an allgather of rows that do not travel", "[faults]") {
     const int size = GENERATE(2, 3);
     check_lie(size, Kind::allgather, 4, {8, 4 * kRowBytes, {}},
               fmt::format(" announced a payload of {} bytes for {}", 4 * kRowBytes, 8 * kRowBytes));
+}
+
+/// A rank says that it has a million members, which its own library would have refused.
+Status claim_members(RuntimeClient& client, const std::string& group) {
+    core::Request count;
+    core::make_count(core::kMostGroupMembers, 0, count);
+    core::Completion completion;
+    const std::string name = core::name_of_count(group);
+    Status started = client.runtime().start(client.runtime().world(), name, count, completion);
+    return started.is_ok() ? client.runtime().wait(completion, -1) : started;
+}
+
+TEST_CASE("a group whose members' names would be too long", "[faults]") {
+    const int size = GENERATE(2, 3);
+    // "_1of2" and "_members" fit behind it, "_1000000of1000000" does not.
+    const std::string group(RUEDA_MAX_NAME - 10, 'x');
+    for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
+        const auto body = [&](RankContext& context, RuntimeClient& client) {
+            const Buffer first(client, DType::float32, {3}, false);
+            const Buffer second(client, DType::float32, {3}, false);
+            Status ended;
+            if (client.rank() == size - 1) {
+                ended = claim_members(client, group);
+            } else {
+                const auto pending = client.start_group(group, {first.tensor(), second.tensor()}, {ReduceOp::sum});
+                ended = pending.is_ok() ? pending.value()->wait() : pending.status();
+            }
+            context.report("code", rueda::name_of(ended.code()));
+            context.report("text", ended.message());
+        };
+        const RanksResult result =
+            run_clients(size, test_config(), body, {.as = as, .deadline = std::chrono::seconds(30)});
+        INFO(result.text());
+        CHECK(result.passed());
+        for (int rank = 0; rank + 1 < size; ++rank) {
+            const RankOutcome& survivor = result.ranks[static_cast<std::size_t>(rank)];
+            CHECK(survivor.value("code") == "Internal");
+            CHECK(survivor.value("text") ==
+                  fmt::format("tensor '{}_members': rank {} announced a group of 1000000, and the names of its members "
+                              "would be longer than {} bytes",
+                              group, size - 1, RUEDA_MAX_NAME));
+        }
+    }
 }
 
 /// Rank 1 writes into the place of rank 0, as one does that is a generation behind: rank 0 believes itself.
