@@ -37,6 +37,7 @@ struct Segment {
     /// Allreduce on one host: so many members are absent (Location); of these, so many an average does not count.
     std::uint32_t absent = 0;
     std::uint32_t uncounted = 0;
+    Compression compression = Compression::none;  ///< allreduce on several hosts, of float32 and float64
 
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(dtype); }
     [[nodiscard]] ops::Reduction reduction(std::uint32_t members) const {

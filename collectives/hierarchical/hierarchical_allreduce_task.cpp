@@ -17,8 +17,9 @@ constexpr std::uint64_t kPieceOfOne = 64 * 1024;
 /// Places for staging: two overlap staging and combining; with four, who is late for a moment is not waited for.
 constexpr std::uint64_t kMostStagingPlaces = 4;
 constexpr std::uint64_t kLeastWorthAPlace = 1024;
-/// Two words.
+/// Two words; and what a double that is compressed takes beside them, where it is four times as long.
 constexpr std::uint64_t kLargestElement = 16;
+constexpr std::uint64_t kLeastPlace = 4 * kLargestElement;
 
 }  // namespace
 
@@ -29,7 +30,7 @@ HierarchicalAllreduceTask::HierarchicalAllreduceTask(HierarchicalSet& set)
 
 void HierarchicalAllreduceTask::plan_cells() {
     if (set_.members == 1) {
-        piece_bytes_ = kPieceOfOne;
+        place_bytes_ = kPieceOfOne;
         return;
     }
     const std::uint64_t half = set_.bytes_of_cells() / 2;
@@ -39,11 +40,21 @@ void HierarchicalAllreduceTask::plan_cells() {
         staging_places_ /= 2;
     }
     const std::uint64_t bytes = half / staging_places_ / lanes;
-    const std::uint64_t unit = bytes < base::kCacheLine ? kLargestElement : base::kCacheLine;
     // A cell has room for an element of every member (core/runtime/arena_setup.cpp).
-    RUEDA_ASSERT(bytes >= kLargestElement);
+    RUEDA_ASSERT(bytes >= kLeastPlace);
+    place_bytes_ = bytes / base::kCacheLine * base::kCacheLine;
+    delivery_places_ = half / place_bytes_;
+}
+
+/// How much crosses at one time, so that a place has room for all of it as it is staged.
+void HierarchicalAllreduceTask::plan_pieces() {
+    staged_ratio_ = 1;
+    for (const PartialReduction& reduction : reductions_) {
+        staged_ratio_ = std::max(staged_ratio_, reduction.staged_ratio());
+    }
+    const std::uint64_t bytes = place_bytes_ / staged_ratio_;
+    const std::uint64_t unit = bytes < base::kCacheLine ? kLargestElement : base::kCacheLine;
     piece_bytes_ = bytes / unit * unit;
-    delivery_places_ = half / piece_bytes_;
 }
 
 void HierarchicalAllreduceTask::begin(const Batch& batch) {
@@ -53,11 +64,15 @@ void HierarchicalAllreduceTask::begin(const Batch& batch) {
     for (std::uint32_t i = 0; i < batch.segments.size(); ++i) {
         const std::uint64_t rows =
             batch.operation == Operation::reducescatter ? static_cast<std::uint64_t>(batch.rows[0]) : 1;
-        reductions_.push_back(in_partials(reduction(i)));
+        // One host has nobody to send to.
+        const bool crosses = set_.hosts.count() > 1;
+        const PartialReduction& partial = reductions_.emplace_back(
+            in_partials(reduction(i), crosses ? batch.segments[i].compression : Compression::none));
         if (const std::uint64_t elements = rows * batch.segments[i].count; elements > 0) {
-            chunks_.add(i, elements * carried_bytes(reduction(i)));
+            chunks_.add(i, elements * partial.carried_bytes, partial.compressed.has_value());
         }
     }
+    plan_pieces();
     chunk_count_ = chunks_.count();
     for (Cursor* cursor : {&staging_, &combining_, &delivering_, &fetching_}) {
         *cursor = {};
@@ -94,11 +109,11 @@ Range HierarchicalAllreduceTask::part(const Cursor& cursor, std::uint32_t lane) 
 }
 
 std::byte* HierarchicalAllreduceTask::staged(std::uint32_t member, std::uint32_t lane, std::uint64_t number) const {
-    return set_.cells_of(member) + (number % staging_places_ * set_.hosts.lanes() + lane) * piece_bytes_;
+    return set_.cells_of(member) + (number % staging_places_ * set_.hosts.lanes() + lane) * place_bytes_;
 }
 
 std::byte* HierarchicalAllreduceTask::delivered(std::uint32_t lane, std::uint64_t number) const {
-    return set_.cells_of(lane) + set_.bytes_of_cells() / 2 + number % delivery_places_ * piece_bytes_;
+    return set_.cells_of(lane) + set_.bytes_of_cells() / 2 + number % delivery_places_ * place_bytes_;
 }
 
 const Location& HierarchicalAllreduceTask::location(std::uint32_t segment, std::uint32_t member) const {
@@ -124,13 +139,15 @@ bool HierarchicalAllreduceTask::writes_directly(std::uint32_t segment, std::uint
 void HierarchicalAllreduceTask::load_input(std::uint32_t segment, std::uint64_t offset, std::byte* place,
                                            std::uint64_t bytes) const {
     const std::byte* const input = batch_.segments[segment].input;
-    if (!reductions_[segment].in_words) {
-        ops::copy(place, input + offset, bytes);
+    const PartialReduction& partial = reductions_[segment];
+    if (!partial.in_words) {
+        const std::uint64_t ratio = partial.staged_ratio();
+        ops::copy(place, input + offset * ratio, bytes * ratio);
         return;
     }
     const ops::Reduction whole = reduction(segment);
-    const std::uint64_t element = carried_bytes(whole);
-    ops::to_words(whole, input + offset / element * size_of(whole.dtype), place, bytes / element);
+    ops::to_words(whole, input + offset / partial.carried_bytes * size_of(whole.dtype), place,
+                  bytes / partial.carried_bytes);
 }
 
 // ---- steps ----------------------------------------------------------------------------------------------------------
@@ -204,7 +221,7 @@ void HierarchicalAllreduceTask::stage() {
             .for_each_piece(range,
                             [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
                                 if (resident_input(segment, set_.rank) == nullptr) {
-                                    load_input(segment, offset, place + (at - range.begin), bytes);
+                                    load_input(segment, offset, place + (at - range.begin) * staged_ratio_, bytes);
                                     work_ += bytes;
                                 }
                             });
@@ -225,22 +242,22 @@ void HierarchicalAllreduceTask::combine() {
                                 (range.begin - NetworkChunks::share(combining_.chunk, set_.rank).begin);
     chunks_.map_of(combining_.chunk)
         .for_each_piece(range, [&](std::uint32_t index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+            const std::uint64_t ratio = reductions_[index].staged_ratio();
             std::array<const std::byte*, base::kMaxLocalRanks> sources{};
             for (std::uint32_t member = 0; member < set_.members; ++member) {
                 const std::byte* const resident = resident_input(index, member);
-                sources[member] = member == set_.rank   ? batch_.segments[index].input + offset
-                                  : resident != nullptr ? resident + offset
-                                                        : staged(member, set_.rank, number) + (at - range.begin);
+                sources[member] = member == set_.rank ? batch_.segments[index].input + offset * ratio
+                                  : resident != nullptr
+                                      ? resident + offset * ratio
+                                      : staged(member, set_.rank, number) + (at - range.begin) * staged_ratio_;
             }
             if (reductions_[index].in_words) {
                 own_words_.resize(piece_bytes_);
                 load_input(index, offset, own_words_.data(), bytes);
                 sources[set_.rank] = own_words_.data();
             }
-            std::byte* const to = partials + (at - range.begin);
-            const ops::Reduction& reduction = reductions_[index].within;
-            set_.nodes.reduce(reduction, {sources.data(), set_.members}, {&to, 1}, bytes / size_of(reduction.dtype));
-            work_ += bytes * set_.members;
+            combine_segment(index, {sources.data(), set_.members}, partials + (at - range.begin), bytes);
+            work_ += bytes * ratio * set_.members;
         });
     const std::uint64_t chunk = combining_.chunk_index;
     advance(combining_);
@@ -250,6 +267,20 @@ void HierarchicalAllreduceTask::combine() {
     if (set_.members > 1) {
         set_.publish(set_.mine().combined, number + 1);
     }
+}
+
+void HierarchicalAllreduceTask::combine_segment(std::uint32_t segment, std::span<const std::byte* const> sources,
+                                                std::byte* partial, std::uint64_t bytes) {
+    const PartialReduction& reduction = reductions_[segment];
+    if (!reduction.compressed) {
+        set_.nodes.reduce(reduction.within, sources, {&partial, 1}, bytes / size_of(reduction.within.dtype));
+        return;
+    }
+    const std::uint64_t elements = bytes / reduction.carried_bytes;
+    combined_.resize(place_bytes_);
+    std::byte* const combined = combined_.data();
+    set_.nodes.reduce(reduction.within, sources, {&combined, 1}, elements);
+    ops::compress(*reduction.compressed, combined, partial, elements);
 }
 
 /// All ranks must have fetched what lay in the place.
@@ -279,7 +310,7 @@ void HierarchicalAllreduceTask::deliver() {
                 if (member == set_.rank) {
                     write_output(segment, offset, result, bytes);
                 } else if (writes_directly(segment, member)) {
-                    ops::copy(location(segment, member).output + offset, result, bytes);
+                    write_to(location(segment, member).output, segment, offset, result, bytes);
                 } else {
                     somebody_fetches = true;
                     continue;
@@ -331,7 +362,7 @@ void HierarchicalAllreduceTask::fetch() {
 
 /// What of a segment this rank's output has room for.
 Range HierarchicalAllreduceTask::kept(std::uint32_t segment) const {
-    const std::uint64_t row = batch_.segments[segment].count * carried_bytes(reduction(segment));
+    const std::uint64_t row = batch_.segments[segment].count * reductions_[segment].carried_bytes;
     if (batch_.operation != Operation::reducescatter) {
         return {0, wants_result(segment, set_.rank) ? row : 0};
     }
@@ -347,15 +378,24 @@ void HierarchicalAllreduceTask::write_output(std::uint32_t segment, std::uint64_
     if (begin >= end) {
         return;
     }
-    std::byte* const output = batch_.segments[segment].output;
-    if (!reductions_[segment].in_words) {
-        ops::copy(output + (begin - keep.begin), result + (begin - offset), end - begin);
-        return;
+    write_to(batch_.segments[segment].output, segment, begin - keep.begin, result + (begin - offset), end - begin);
+}
+
+/// `offset`: of the output, as results are carried.
+void HierarchicalAllreduceTask::write_to(std::byte* output, std::uint32_t segment, std::uint64_t offset,
+                                         const std::byte* result, std::uint64_t bytes) const {
+    const PartialReduction& partial = reductions_[segment];
+    const std::uint64_t first = offset / partial.carried_bytes;
+    const std::uint64_t elements = bytes / partial.carried_bytes;
+    if (partial.in_words) {
+        const ops::Reduction whole = reduction(segment);
+        ops::average_words(whole, result, output + first * size_of(whole.dtype), elements);
+    } else if (partial.compressed) {
+        ops::expand(*partial.compressed, result, output + first * size_of(partial.compressed->dtype),
+                    partial.expanded_by, elements);
+    } else {
+        ops::copy(output + offset, result, bytes);
     }
-    const ops::Reduction whole = reduction(segment);
-    const std::uint64_t element = carried_bytes(whole);
-    ops::average_words(whole, result + (begin - offset), output + (begin - keep.begin) / element * size_of(whole.dtype),
-                       (end - begin) / element);
 }
 
 }  // namespace rueda::collectives

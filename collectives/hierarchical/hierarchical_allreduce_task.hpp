@@ -27,6 +27,8 @@ namespace rueda::collectives {
 /// with the network between combine and deliver. The two halves of the cells are used in turn, each by itself, so that
 /// every phase of a piece waits for pieces before it only, and nothing waits in a circle. What lies in the arena is not
 /// staged but read there, and results are written there by the lane; of a host of one rank nothing goes through cells.
+/// A compressed tensor is staged and combined as it is, and its result lies in the cells as it has crossed; ranges and
+/// offsets are those of what crosses.
 /// Per rank and S bytes, m ranks and l lanes on the host: copies S out, combines S × m/l, and copies S in.
 class HierarchicalAllreduceTask final : public Task {
 public:
@@ -46,6 +48,7 @@ private:
     };
 
     void plan_cells();
+    void plan_pieces();
     void go_to_chunk(Cursor& cursor, std::uint64_t index) const;
     void advance(Cursor& cursor) const;
     [[nodiscard]] bool is_at_end(const Cursor& cursor) const { return cursor.chunk_index == chunk_count_; }
@@ -77,7 +80,11 @@ private:
     [[nodiscard]] bool wants_result(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool writes_directly(std::uint32_t segment, std::uint32_t member) const;
     void load_input(std::uint32_t segment, std::uint64_t offset, std::byte* place, std::uint64_t bytes) const;
+    void combine_segment(std::uint32_t segment, std::span<const std::byte* const> sources, std::byte* partial,
+                         std::uint64_t bytes);
     void write_output(std::uint32_t segment, std::uint64_t offset, const std::byte* result, std::uint64_t bytes) const;
+    void write_to(std::byte* output, std::uint32_t segment, std::uint64_t offset, const std::byte* result,
+                  std::uint64_t bytes) const;
     [[nodiscard]] Range kept(std::uint32_t segment) const;
 
     HierarchicalSet& set_;
@@ -87,8 +94,11 @@ private:
     std::vector<PartialReduction> reductions_;  // by segment
     std::uint64_t chunk_count_ = 0;
     std::vector<std::byte> own_words_;  // a piece of my input
+    std::vector<std::byte> combined_;   // a piece that is compressed next
 
-    std::uint64_t piece_bytes_ = 0;      // of one lane
+    std::uint64_t place_bytes_ = 0;      // for a piece of one lane
+    std::uint64_t piece_bytes_ = 0;      // of one lane, as they cross, in this batch
+    std::uint64_t staged_ratio_ = 1;     // of this batch: the largest; so much longer a piece is in its place
     std::uint64_t staging_places_ = 0;   // in the first half of a rank's cells, each with a piece for every lane
     std::uint64_t delivery_places_ = 0;  // in the second half of a lane's
 

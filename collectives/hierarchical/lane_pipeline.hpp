@@ -54,7 +54,7 @@ private:
     static constexpr std::uint64_t kPhaseDistance = 3;
 
     struct Slot {
-        std::array<std::unique_ptr<NetworkAllreduce>, 3> algorithms;  // by NetworkWay
+        std::array<std::unique_ptr<NetworkAllreduce>, kNetworkWays> algorithms;  // by NetworkWay
         NetworkAllreduce* algorithm = nullptr;
         std::byte* memory = nullptr;
         std::uint64_t start = 0;     // key

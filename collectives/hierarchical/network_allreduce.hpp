@@ -67,8 +67,14 @@ protected:
     /// Of one segment.
     void combine_piece(std::uint32_t segment, std::span<const std::byte* const> sources, std::byte* destination,
                        std::uint64_t bytes, ops::Reduction PartialReduction::*level) const {
-        const ops::Reduction& reduction = reductions_[segment].*level;
-        ops::reduce(reduction, sources, {&destination, 1}, bytes / size_of(reduction.dtype));
+        const PartialReduction& partial = reductions_[segment];
+        const ops::Reduction& reduction = partial.*level;
+        if (partial.compressed) {
+            ops::reduce_compressed(*partial.compressed, reduction.op, sources, destination,
+                                   bytes / ops::kCompressedBytes);
+        } else {
+            ops::reduce(reduction, sources, {&destination, 1}, bytes / size_of(reduction.dtype));
+        }
     }
 
 private:

@@ -52,31 +52,40 @@ NetworkChunks::NetworkChunks(std::uint32_t hosts, std::uint32_t lanes, const Hie
 }
 
 void NetworkChunks::clear() {
-    small_.clear();
-    large_.clear();
+    for (SegmentMap& map : maps_) {
+        map.clear();
+    }
 }
 
-void NetworkChunks::add(std::uint32_t segment, std::uint64_t bytes) {
-    (bytes <= small_bytes_ ? small_ : large_).add(segment, bytes);
+void NetworkChunks::add(std::uint32_t segment, std::uint64_t bytes, bool is_compressed) {
+    const NetworkWay way = is_compressed           ? NetworkWay::host_order
+                           : bytes <= small_bytes_ ? NetworkWay::doubling
+                                                   : large_way_;
+    maps_[static_cast<std::size_t>(way)].add(segment, bytes);
 }
 
-std::uint64_t NetworkChunks::small_chunks() const {
-    const std::uint64_t chunk = small_share_ * lanes_;
-    return (small_.bytes() + chunk - 1) / chunk;
+std::uint64_t NetworkChunks::chunks_of(NetworkWay way) const {
+    const std::uint64_t bytes = maps_[static_cast<std::size_t>(way)].bytes();
+    return (bytes + chunk_bytes(way) - 1) / chunk_bytes(way);
 }
 
 std::uint64_t NetworkChunks::count() const {
-    const std::uint64_t chunk = large_share_ * lanes_;
-    return small_chunks() + (large_.bytes() + chunk - 1) / chunk;
+    return chunks_of(NetworkWay::doubling) + chunks_of(NetworkWay::host_order) + chunks_of(NetworkWay::ring);
 }
 
 NetworkChunks::Chunk NetworkChunks::chunk(std::uint64_t index) const {
-    const bool is_small = index < small_chunks();
-    const std::uint64_t bytes = (is_small ? small_share_ : large_share_) * lanes_;
-    const std::uint64_t begin = (is_small ? index : index - small_chunks()) * bytes;
     Chunk chunk;
-    chunk.way = is_small ? NetworkWay::doubling : large_way_;
-    chunk.range = {begin, std::min(begin + bytes, (is_small ? small_ : large_).bytes())};
+    for (const NetworkWay way : {NetworkWay::doubling, NetworkWay::host_order, NetworkWay::ring}) {
+        chunk.way = way;
+        const std::uint64_t chunks = chunks_of(way);
+        if (index < chunks) {
+            break;
+        }
+        index -= chunks;
+    }
+    const std::uint64_t bytes = chunk_bytes(chunk.way);
+    const std::uint64_t begin = index * bytes;
+    chunk.range = {begin, std::min(begin + bytes, map_of(chunk).bytes())};
     const std::uint64_t worth = (chunk.range.bytes() + least_of_lane_ - 1) / least_of_lane_;
     chunk.lanes = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(worth, 1, lanes_));
     return chunk;

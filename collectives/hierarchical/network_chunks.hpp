@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -10,12 +12,14 @@
 
 namespace rueda::collectives {
 
-/// How a tensor crosses between hosts, which its own size and the settings choose.
+/// How a tensor crosses between hosts, which its own size and the settings choose. What is compressed goes in the order
+/// of the hosts, whatever its size: the other ways round partials more often than once.
 enum class NetworkWay : std::uint8_t { doubling, host_order, ring };
+inline constexpr std::size_t kNetworkWays = 3;
 
-/// A batch, cut into what crosses between hosts at one time. Small tensors lie one after the other in one virtual
-/// range, large ones in another; a chunk is a part of one of them, and every lane has its share of it. Pure arithmetic
-/// on what all ranks know, so every rank of every host computes the same.
+/// A batch, cut into what crosses between hosts at one time. Tensors of one way lie one after the other in one virtual
+/// range, of the bytes that cross; a chunk is a part of one of them, and every lane has its share of it. Pure
+/// arithmetic on what all ranks know, so every rank of every host computes the same.
 class NetworkChunks {
 public:
     struct Chunk {
@@ -27,12 +31,13 @@ public:
     NetworkChunks(std::uint32_t hosts, std::uint32_t lanes, const HierarchicalOptions& options);
 
     void clear();
-    void add(std::uint32_t segment, std::uint64_t bytes);
+    /// `bytes`: as they cross.
+    void add(std::uint32_t segment, std::uint64_t bytes, bool is_compressed);
 
     [[nodiscard]] std::uint64_t count() const;
     [[nodiscard]] Chunk chunk(std::uint64_t index) const;
     [[nodiscard]] const SegmentMap& map_of(const Chunk& chunk) const {
-        return chunk.way == NetworkWay::doubling ? small_ : large_;
+        return maps_[static_cast<std::size_t>(chunk.way)];
     }
     [[nodiscard]] static Range share(const Chunk& chunk, std::uint32_t lane);
     /// Of all lanes.
@@ -45,7 +50,11 @@ public:
     [[nodiscard]] static std::uint32_t doubling_rooms(std::uint32_t hosts);
 
 private:
-    [[nodiscard]] std::uint64_t small_chunks() const;
+    /// Of every lane.
+    [[nodiscard]] std::uint64_t chunk_bytes(NetworkWay way) const {
+        return (way == NetworkWay::doubling ? small_share_ : large_share_) * lanes_;
+    }
+    [[nodiscard]] std::uint64_t chunks_of(NetworkWay way) const;
 
     std::uint32_t lanes_;
     std::uint64_t small_bytes_;
@@ -54,8 +63,7 @@ private:
     std::uint64_t large_share_ = 0;
     std::uint64_t memory_bytes_ = 0;
     std::uint64_t least_of_lane_ = 0;
-    SegmentMap small_;
-    SegmentMap large_;
+    std::array<SegmentMap, kNetworkWays> maps_;  // by NetworkWay
 };
 
 }  // namespace rueda::collectives

@@ -7,13 +7,41 @@
 
 namespace rueda::collectives {
 
-PartialReduction in_partials(const ops::Reduction& reduction) {
+namespace {
+
+PartialReduction in_words(const ops::Reduction& reduction) {
     PartialReduction partial;
-    if (ops::needs_words(reduction)) {
-        partial.in_words = true;
-        partial.within = partial.between = partial.last = {.dtype = DType::int64, .op = ReduceOp::sum};
-        return partial;
+    partial.in_words = true;
+    partial.within = partial.between = partial.last = {.dtype = DType::int64, .op = ReduceOp::sum};
+    partial.carried_bytes = ops::words_of(reduction.dtype) * sizeof(std::int64_t);
+    return partial;
+}
+
+PartialReduction compressed(const ops::Reduction& reduction, Compression compression) {
+    PartialReduction partial;
+    partial.compressed = ops::Compressed{reduction.dtype, compression};
+    partial.expanded_by = reduction.postscale;
+    partial.carried_bytes = ops::kCompressedBytes;
+    partial.within = reduction;
+    partial.within.postscale = 1.0;
+    if (reduction.op == ReduceOp::average) {
+        partial.within.op = ReduceOp::sum;
+        partial.within.postscale = 1.0 / reduction.divisor;
     }
+    partial.between = partial.last = {.dtype = reduction.dtype, .op = partial.within.op};
+    return partial;
+}
+
+}  // namespace
+
+PartialReduction in_partials(const ops::Reduction& reduction, Compression compression) {
+    if (ops::needs_words(reduction)) {
+        return in_words(reduction);
+    }
+    if (compression != Compression::none) {
+        return compressed(reduction, compression);
+    }
+    PartialReduction partial;
     const ops::Levels levels = *ops::levels_of(reduction);  // what has none is in words
     partial.within = levels.within;
     partial.last = levels.across;
@@ -22,12 +50,8 @@ PartialReduction in_partials(const ops::Reduction& reduction) {
     if (reduction.op == ReduceOp::average) {
         partial.between.op = ReduceOp::sum;
     }
+    partial.carried_bytes = size_of(reduction.dtype);
     return partial;
-}
-
-std::uint64_t carried_bytes(const ops::Reduction& reduction) {
-    return ops::needs_words(reduction) ? ops::words_of(reduction.dtype) * sizeof(std::int64_t)
-                                       : size_of(reduction.dtype);
 }
 
 }  // namespace rueda::collectives

@@ -141,9 +141,9 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     const std::uint64_t usual = std::clamp(l2_bytes / 32, kSmallestUsualChunk, kLargestUsualChunk);
     const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : usual;
     // At the least, an element of every member: of a reducescatter a cell holds a piece for each. An element has 8
-    // bytes; between hosts an average of int64 is carried in 16, and cells are alike on all, however many members each
-    // has.
-    const std::uint64_t piece_bytes = extent.is_led() ? 16 : 8;
+    // bytes; between hosts an average of int64 is carried in 16, beside which a double that crosses as 16 bits is
+    // staged four times as long; and cells are alike on all, however many members each has.
+    const std::uint64_t piece_bytes = extent.is_led() ? 64 : 8;
     const std::uint64_t pieces = extent.is_led() ? base::kMaxLocalRanks : members;
     const std::uint64_t least_lines = (piece_bytes * pieces + base::kCacheLine - 1) / base::kCacheLine;
     plan.cell_bytes = std::max(wanted / base::kCacheLine, least_lines) * base::kCacheLine;

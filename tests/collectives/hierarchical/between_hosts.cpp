@@ -3,6 +3,7 @@
 #include "tests/collectives/hierarchical/between_hosts.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "tests/ops/buffers.hpp"
 
@@ -98,6 +99,44 @@ Bytes expected_between_hosts(const ops::Reduction& reduction, const std::vector<
     }
     return order == HostOrder::balanced ? balanced(factors, partials, count)
                                         : ring(factors, partials, count, size_of(reduction.dtype));
+}
+
+namespace {
+
+/// What float32 or float64 elements are after their way as 16 bits.
+Bytes rounded(DType dtype, DType halves, const Bytes& elements) {
+    const auto round = [&](auto value) {
+        Bytes result = elements;
+        for (std::size_t at = 0; at < result.size(); at += sizeof(value)) {
+            std::memcpy(&value, result.data() + at, sizeof(value));
+            value = static_cast<decltype(value)>(
+                ops::test::decode(halves, ops::test::encode(halves, static_cast<double>(value))));
+            std::memcpy(result.data() + at, &value, sizeof(value));
+        }
+        return result;
+    };
+    return dtype == DType::float32 ? round(0.0F) : round(0.0);
+}
+
+}  // namespace
+
+Bytes expected_compressed(const ops::Reduction& reduction, Compression compression,
+                          const std::vector<std::vector<Bytes>>& inputs, std::size_t count) {
+    const DType halves = compression == Compression::fp16 ? DType::float16 : DType::bfloat16;
+    const DType dtype = reduction.dtype;
+    ops::Reduction within = reduction;
+    within.postscale = 1.0;
+    if (reduction.op == ReduceOp::average) {
+        within.op = ReduceOp::sum;
+        within.postscale = 1.0 / reduction.divisor;
+    }
+    std::vector<Bytes> partials;
+    for (const std::vector<Bytes>& host : inputs) {
+        partials.push_back(rounded(dtype, halves, ops::test::expected(within, host, count)));
+    }
+    const Bytes all = ops::test::expected({.dtype = dtype, .op = within.op}, partials, count);
+    return ops::test::expected({.dtype = dtype, .op = ReduceOp::sum, .postscale = reduction.postscale},
+                               {rounded(dtype, halves, all)}, count);
 }
 
 }  // namespace rueda::tests

@@ -18,4 +18,8 @@ ops::test::Bytes expected_between_hosts(const ops::Reduction& reduction,
                                         const std::vector<std::vector<ops::test::Bytes>>& inputs, std::size_t count,
                                         HostOrder order);
 
+/// The same of a tensor that travels compressed, of float32 or float64: docs/design/0008-compression.md, spelt out.
+ops::test::Bytes expected_compressed(const ops::Reduction& reduction, Compression compression,
+                                     const std::vector<std::vector<ops::test::Bytes>>& inputs, std::size_t count);
+
 }  // namespace rueda::tests

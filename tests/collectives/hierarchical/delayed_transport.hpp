@@ -19,6 +19,7 @@ public:
         : inner_(std::move(inner)), most_(most), random_(seed) {}
 
     Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override {
+        sent_bytes_ += bytes.size();
         return delayed(inner_->send(rank, port, bytes));
     }
     Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override {
@@ -44,6 +45,7 @@ public:
     [[nodiscard]] Transport& inner() { return *inner_; }
     /// That were started and have not ended.
     [[nodiscard]] std::size_t under_way() const { return left_.size(); }
+    [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
 
 private:
     Result<Ticket> delayed(Result<Ticket> ticket) {
@@ -56,6 +58,7 @@ private:
     std::unique_ptr<Transport> inner_;
     std::uint32_t most_;
     std::mt19937 random_;
+    std::uint64_t sent_bytes_ = 0;
     std::unordered_map<Ticket, std::uint32_t> left_;
 };
 

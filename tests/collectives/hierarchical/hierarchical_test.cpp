@@ -60,10 +60,19 @@ TensorPlan any_tensor(std::mt19937& random, std::uint64_t most) {
     return tensor;
 }
 
+/// Of float32 or float64, as either of the two.
+TensorPlan any_compressed(std::mt19937& random, std::uint64_t most) {
+    TensorPlan tensor = any_tensor(random, most);
+    tensor.dtype = random() % 2 == 0 ? DType::float32 : DType::float64;
+    tensor.compression = random() % 2 == 0 ? Compression::fp16 : Compression::bf16;
+    return tensor;
+}
+
 BatchPlan any_allreduce(std::mt19937& random) {
     BatchPlan plan;
     for (auto tensors = 1 + random() % 5; tensors > 0; --tensors) {
-        plan.tensors.push_back(any_tensor(random, random() % 3 == 0 ? 2500 : 60));
+        const std::uint64_t most = random() % 3 == 0 ? 2500 : 60;
+        plan.tensors.push_back(random() % 4 == 0 ? any_compressed(random, most) : any_tensor(random, most));
     }
     return plan;
 }
@@ -164,7 +173,7 @@ TEST_CASE("operations of several hosts follow each other through the same cells"
 TEST_CASE("the smallest cells over several hosts", "[unit]") {
     constexpr Operation kOperations[] = {Operation::allreduce, Operation::allgather, Operation::alltoall};
     const HostOf layout{0, 0, 0, 0, 1, 1, 1, 1};
-    const HostsShape shape{layout, 64, 2, Residency::none, {512, false, 64}, 1};  // an element of each in a cell
+    const HostsShape shape{layout, 256, 2, Residency::none, {512, false, 64}, 1};  // an element of each in a cell
     std::mt19937 random(3);
     std::vector<BatchPlan> batches;
     for (const DType dtype : ops::test::kDTypes) {

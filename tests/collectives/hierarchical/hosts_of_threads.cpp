@@ -223,6 +223,7 @@ void HostsOfThreads::make_batch(Rank& rank, std::uint32_t number) {
         segment.reduce_op = tensor.op;
         segment.prescale = tensor.prescale;
         segment.postscale = tensor.postscale;
+        segment.compression = tensor.compression;
         segment.root = plan.root;
         segment.count = tensor.count;
         segment.input = memory.in[number].memory;
@@ -312,6 +313,9 @@ Bytes HostsOfThreads::expected_allreduce(const TensorPlan& tensor, std::uint64_t
                                    .prescale = tensor.prescale,
                                    .postscale = tensor.postscale,
                                    .divisor = static_cast<int>(size())};
+    if (tensor.compression != Compression::none && host_count_ > 1) {
+        return expected_compressed(reduction, tensor.compression, by_host, count);
+    }
     const bool is_small = count * size_of(tensor.dtype) <= shape_.options.small_bytes;
     return expected_between_hosts(reduction, by_host, count,
                                   is_small              ? HostOrder::balanced

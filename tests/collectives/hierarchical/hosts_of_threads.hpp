@@ -23,6 +23,7 @@ struct TensorPlan {
     std::uint64_t count = 0;
     double prescale = 1.0;
     double postscale = 1.0;
+    Compression compression = Compression::none;
 };
 
 /// What all ranks do together. `tensors` has one element where the operation is no allreduce: of one by rows, `count`
@@ -74,6 +75,10 @@ public:
     /// As after an abort: abandons the rank's communicator, and destroys it.
     void lose(std::uint32_t rank);
     [[nodiscard]] DelayedTransport& transport(std::uint32_t rank);
+
+    /// Of the first tensor of the first batch, after run().
+    [[nodiscard]] const Bytes& input_of(std::uint32_t rank) const { return memory_[0][0].inputs[rank]; }
+    [[nodiscard]] const Bytes& output_of(std::uint32_t rank) const { return memory_[0][0].outputs[rank]; }
 
     /// The first thing that is not as it should be; "" if there is none.
     [[nodiscard]] std::string check() const;
