@@ -55,6 +55,7 @@ struct Config {
     std::uint64_t doubling_limit_bytes = 64 * kKiB;
     bool ring = false;
     std::uint64_t network_chunk_bytes = 0;  ///< 0: chosen
+    std::string compression;                ///< CompressionRules::parse(); empty: none
 
     // Memory.
     std::uint64_t arena_limit_bytes = 64 * kMiB;

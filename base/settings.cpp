@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/compression_rules.hpp"
+
 namespace rueda::base {
 
 namespace {
@@ -35,6 +37,8 @@ bool is_host_name(std::string_view text) {
     return text.size() <= kLongestHostName &&
            std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
+
+bool is_compression(std::string_view text) { return CompressionRules::parse(text).has_value(); }
 
 bool is_any_text(std::string_view /*text*/) { return true; }
 
@@ -110,6 +114,13 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"RUEDA_NETWORK_CHUNK", "", SettingGroup::speed,
      BytesSetting{&Config::network_chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
      "Bytes that one lane sends to other hosts at a time. 0: chosen. Rank 0's counts."},
+    {"RUEDA_COMPRESSION", "", SettingGroup::speed,
+     TextSetting{&Config::compression, is_compression,
+                 "rules such as 'bf16', 'fp16:>=64K' or 'none:*.bias,bf16': none, fp16 or bf16, each with conditions "
+                 "(>=bytes, <bytes, a pattern for names) after colons"},
+     "As what the float32 and float64 tensors of an allreduce travel between hosts, where the call does not say it: "
+     "`fp16`, `bf16` or `none`, for all, or by rules such as `none:*.bias,bf16:>=64K`, of which the first that fits "
+     "counts ([compression.md](compression.md)). The same on all ranks."},
 
     {"RUEDA_ARENA_LIMIT", "", SettingGroup::memory, BytesSetting{&Config::arena_limit_bytes, {kMiB, kMostBytes}},
      "Shared memory of one host for control data and cells, at most."},

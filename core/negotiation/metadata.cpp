@@ -106,7 +106,8 @@ std::uint64_t bytes_of(const Metadata& metadata) {
 bool is_plausible(const Metadata& metadata) {
     if (metadata.operation > static_cast<std::uint8_t>(collectives::kLastOperation) || metadata.dtype >= kDTypeCount ||
         metadata.reduce_op > static_cast<std::uint8_t>(ReduceOp::product) || metadata.ndim > RUEDA_MAX_DIMENSIONS ||
-        metadata.compression > static_cast<std::uint32_t>(Compression::bf16) || !is_reduction_defined(metadata)) {
+        metadata.compression > static_cast<std::uint32_t>(Compression::bf16) || !is_reduction_defined(metadata) ||
+        (metadata.compression != static_cast<std::uint32_t>(Compression::none) && !may_compress(metadata))) {
         return false;
     }
     for (int i = 0; i < metadata.ndim; ++i) {

@@ -52,8 +52,16 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
             .postscale = metadata.postscale};
 }
 
+/// Whether values can be compressed between hosts: of an allreduce of float32 or float64 whose sums are not Adasum's.
+[[nodiscard]] constexpr bool may_compress(const Metadata& metadata) {
+    const auto dtype = static_cast<DType>(metadata.dtype);
+    return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::allreduce) &&
+           (dtype == DType::float32 || dtype == DType::float64) &&
+           metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum);
+}
+
 /// False for bytes that no working rank writes: unknown enumerators, too many dimensions, negative extents, a reduction
-/// that the dtype does not have.
+/// or a compression that the dtype does not have.
 [[nodiscard]] bool is_plausible(const Metadata& metadata);
 
 /// The error for all members: what differs, and which ranks have which value.

@@ -93,10 +93,21 @@ void describe(Operation operation, const rueda_tensor& tensor, Metadata& metadat
     }
 }
 
+/// Of all operations but an allreduce.
+Status refuse_compression(Operation operation, const rueda_options& options) {
+    return options.compression == RUEDA_COMPRESSION_NONE
+               ? Status()
+               : failure(ErrorCode::unsupported, "there is no compression for {}, only for allreduce; leave it out",
+                         collectives::name_of(operation));
+}
+
 /// Input and output of the same dtype and shape: everything but what is special to the operation.
 Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_tensor& out,
                        const rueda_options& options, bool reads_input, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
+    if (operation != Operation::allreduce) {
+        RUEDA_RETURN_IF_FAILED(refuse_compression(operation, options));
+    }
     if (&in != &out) {
         RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
         RUEDA_RETURN_IF_FAILED(check_same(in, out));
@@ -111,6 +122,28 @@ Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_
     describe(operation, in, request.metadata);
     request.input = static_cast<const std::byte*>(in.data);
     request.output = static_cast<std::byte*>(out.data);
+    return {};
+}
+
+/// Of an allreduce, whose metadata is made.
+Status take_compression(const rueda_options& options, Request& request) {
+    if (options.compression == RUEDA_COMPRESSION_NONE) [[likely]] {
+        return {};
+    }
+    if (options.compression < RUEDA_COMPRESSION_NONE || options.compression > RUEDA_COMPRESSION_BF16) {
+        return failure(ErrorCode::invalid_argument, "the compression is {}; expected 0 to 2 (rueda_compression)",
+                       options.compression);
+    }
+    if (!may_compress(request.metadata)) {
+        return failure(ErrorCode::unsupported,
+                       "there is no compression for an allreduce ({}) of {}, only for float32 and float64 and other "
+                       "reductions than adasum; leave it out, or set RUEDA_COMPRESSION, which leaves such tensors as "
+                       "they are",
+                       name_of(static_cast<ReduceOp>(request.metadata.reduce_op)),
+                       name_of(static_cast<DType>(request.metadata.dtype)));
+    }
+    request.metadata.compression = static_cast<std::uint32_t>(options.compression);
+    request.asked_compression = options.compression;
     return {};
 }
 
@@ -166,6 +199,7 @@ Status take_root(int root, std::span<const int> ranks, const rueda_options& opti
 Status make_of_rows(Operation operation, const char* does, const rueda_tensor& in, const rueda_options& options,
                     Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
+    RUEDA_RETURN_IF_FAILED(refuse_compression(operation, options));
     request.metadata.process_set = options.process_set;
     if (in.ndim == 0) {
         return failure(ErrorCode::invalid_argument,
@@ -304,7 +338,8 @@ Status take_other_output(Operation operation, const rueda_tensor& in, const rued
 Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
     RUEDA_RETURN_IF_FAILED(make_same_shape(Operation::allreduce, in, out, options, /*reads_input=*/true, request));
-    return check_reduction_of(request.metadata);
+    RUEDA_RETURN_IF_FAILED(check_reduction_of(request.metadata));
+    return take_compression(options, request);
 }
 
 bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
@@ -321,9 +356,9 @@ bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_
     };
     return last.output != nullptr && metadata.operation == static_cast<std::uint8_t>(Operation::allreduce) &&
            options.process_set == metadata.process_set && options.reduce_op == metadata.reduce_op &&
-           same_bits(options.prescale, metadata.prescale) && same_bits(options.postscale, metadata.postscale) &&
-           same_tensor(in, last.input) && (&in == &out || same_tensor(out, last.output)) &&
-           (&in != &out || last.input == last.output);
+           options.compression == last.asked_compression && same_bits(options.prescale, metadata.prescale) &&
+           same_bits(options.postscale, metadata.postscale) && same_tensor(in, last.input) &&
+           (&in == &out || same_tensor(out, last.output)) && (&in != &out || last.input == last.output);
 }
 
 Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, std::span<const int> ranks, int rank,
@@ -431,6 +466,7 @@ Status check_output_of_all(const Request& request, std::string_view name, std::i
 }
 
 Status make_barrier(const rueda_options& options, Request& request) {
+    RUEDA_RETURN_IF_FAILED(refuse_compression(Operation::barrier, options));
     request.metadata.operation = static_cast<std::uint8_t>(Operation::barrier);
     request.metadata.process_set = options.process_set;
     return {};

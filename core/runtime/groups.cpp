@@ -45,7 +45,7 @@ Status ProcessSet::submit_group(std::string_view group, std::span<const std::str
     const auto each = [&](const std::string& name, const Request& request) {
         TensorEntry* const entry = table_.find(name);
         if (status.is_ok()) {
-            entry->ask_for(request);
+            ask_for(*entry, request);
             start(*entry, completion, urgency);
         } else if (entry != nullptr) {
             table_.forget_if_unused(*entry);

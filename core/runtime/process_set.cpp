@@ -84,6 +84,7 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
       set_size_(others ? static_cast<std::uint32_t>(others->group.size) : extent.members),
       fusion_threshold_bytes_(config.fusion_threshold_bytes),
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
+      compression_rules_(base::CompressionRules::parse(config.compression).value_or(base::CompressionRules())),
       nodes_(nodes),
       no_memory_to_start_(ErrorCode::resource_exhausted,
                           "there is no memory left to start an operation; nothing was started, and it can be tried "
@@ -121,7 +122,7 @@ Status ProcessSet::submit(std::string_view name, const Request& request, Complet
         if (entry.pending.load(std::memory_order_acquire)) {
             return duplicate(entry);
         }
-        entry.ask_for(request);
+        ask_for(entry, request);
         start(entry, completion, urgency);
         return {};
     });
@@ -134,7 +135,7 @@ Status ProcessSet::submit(TensorEntry& entry, const Request& request, Completion
         if (entry.pending.load(std::memory_order_acquire)) {
             return duplicate(entry);
         }
-        entry.ask_for(request);
+        ask_for(entry, request);
         start(entry, completion, urgency);
         return {};
     });
@@ -157,7 +158,7 @@ Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, c
                 table_.forget_if_unused(entry);
                 return naming_unsupported(known != nullptr ? std::string_view(known->name) : name, std::move(made));
             }
-            entry.ask_for(request);
+            ask_for(entry, request);
         }
         start(entry, completion, urgency);
         return {};
@@ -169,6 +170,15 @@ Status ProcessSet::duplicate(const TensorEntry& entry) const {
         ErrorCode::duplicate_name,
         "tensor '{}': an operation with this name is still pending on this rank; wait for it, or use another name",
         entry.name);
+}
+
+/// What the caller has not said about compression, the rules say.
+void ProcessSet::ask_for(TensorEntry& entry, const Request& request) const {
+    entry.ask_for(request);
+    Metadata& metadata = entry.request.metadata;
+    if (!compression_rules_.empty() && request.asked_compression == RUEDA_COMPRESSION_NONE && may_compress(metadata)) {
+        metadata.compression = static_cast<std::uint32_t>(compression_rules_.of(entry.name, request.bytes()));
+    }
 }
 
 TensorEntry& ProcessSet::pin(std::string_view name) {
@@ -316,7 +326,7 @@ TensorEntry& ProcessSet::next_unnamed() {
 
 void ProcessSet::start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept {
     TensorEntry& entry = next_unnamed();
-    entry.ask_for(request);
+    ask_for(entry, request);
     begin_pending(entry, completion);
     pending_.fetch_add(1, std::memory_order_seq_cst);
     entry.generation = unnamed_calls_++ / extent_.unnamed_slots + 1;
@@ -1061,7 +1071,8 @@ Status ProcessSet::add_segment(TensorEntry& entry, std::uint32_t slot) {
                          .root = static_cast<std::uint32_t>(metadata.root),
                          .count = request.count,
                          .input = request.input,
-                         .output = request.output});
+                         .output = request.output,
+                         .compression = static_cast<Compression>(metadata.compression)});
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         RUEDA_RETURN_IF_FAILED(locate(entry, slot, member, locations_.emplace_back()));
         if (locations_.back().absent) [[unlikely]] {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/compression_rules.hpp"
 #include "base/config.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/hierarchical/hierarchical_communicator.hpp"
@@ -198,6 +199,7 @@ private:
     void start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept;
     void begin_pending(TensorEntry& entry, Completion& completion) noexcept;
     [[nodiscard]] Status duplicate(const TensorEntry& entry) const;
+    void ask_for(TensorEntry& entry, const Request& request) const;
     void prefetch(const TensorEntry& entry) const;
     void announce(TensorEntry& entry, Urgency urgency) noexcept;
     void count_arrival(TensorEntry& entry, bool changed, Urgency urgency);
@@ -345,6 +347,7 @@ private:
     std::unique_ptr<Leader> leader_;  // on the leader of several hosts
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
+    base::CompressionRules compression_rules_;
     collectives::NumaNodes nodes_;
     // Made while there is memory for them.
     Status no_memory_to_start_;

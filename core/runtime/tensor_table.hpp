@@ -27,6 +27,8 @@ struct Request {
     /// Operations by rows but a reducescatter: rows of the output that the caller gave; none: Rueda makes it.
     std::optional<std::int64_t> output_rows;
     std::uint32_t member = 0;  ///< of a group: which of its outputs is this one's
+    /// Compression in the caller's options; what holds, which a rule may have chosen, is in the metadata.
+    std::int32_t asked_compression = 0;
 
     /// Of `count` elements: the tensor, or one row.
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(static_cast<DType>(metadata.dtype)); }

@@ -33,6 +33,7 @@ MEMBER(rueda_options, postscale, 16, 8);
 MEMBER(rueda_options, slot, 24, 8);
 MEMBER(rueda_options, reduce_op, 32, 4);
 MEMBER(rueda_options, process_set, 36, 4);
+MEMBER(rueda_options, compression, 52, 4);
 
 NUMBER(RUEDA_MAX_NAME, 511);
 NUMBER(RUEDA_MAX_DIMENSIONS, 16);
@@ -69,6 +70,10 @@ NUMBER(RUEDA_MIN, 3);
 NUMBER(RUEDA_MAX, 4);
 NUMBER(RUEDA_PRODUCT, 5);
 
+NUMBER(RUEDA_COMPRESSION_NONE, 0);
+NUMBER(RUEDA_COMPRESSION_FP16, 1);
+NUMBER(RUEDA_COMPRESSION_BF16, 2);
+
 NUMBER(RUEDA_JOIN_AVERAGE_ALL, 0);
 NUMBER(RUEDA_JOIN_AVERAGE_ACTIVE, 1);
 
@@ -87,6 +92,9 @@ int main(void) {
     }
     if (options.slot != NULL || options.process_set != 0) {
         return fail("the operation is not one of the world by its name");
+    }
+    if (options.compression != RUEDA_COMPRESSION_NONE) {
+        return fail("the tensor is compressed");
     }
     return options.reduce_op == RUEDA_AVERAGE ? 0 : fail("the reduction is not the average");
 }

@@ -43,6 +43,10 @@ static_assert(same(RUEDA_MIN, rueda::ReduceOp::min));
 static_assert(same(RUEDA_MAX, rueda::ReduceOp::max));
 static_assert(same(RUEDA_PRODUCT, rueda::ReduceOp::product));
 
+static_assert(same(RUEDA_COMPRESSION_NONE, rueda::Compression::none));
+static_assert(same(RUEDA_COMPRESSION_FP16, rueda::Compression::fp16));
+static_assert(same(RUEDA_COMPRESSION_BF16, rueda::Compression::bf16));
+
 static_assert(same(RUEDA_JOIN_AVERAGE_ALL, rueda::JoinAverage::all));
 static_assert(same(RUEDA_JOIN_AVERAGE_ACTIVE, rueda::JoinAverage::active));
 

@@ -60,6 +60,7 @@ TEST_CASE("an empty environment gives the defaults", "[config]") {
     CHECK_FALSE(config.log_hide_time);
     CHECK(config.mpi_library.empty());
     CHECK(config.hostname.empty());
+    CHECK(config.compression.empty());
     CHECK(config.notes.empty());
 }
 
@@ -78,6 +79,7 @@ TEST_CASE("every variable reaches its field", "[config]") {
                                 {"RUEDA_CHUNK_SIZE", "256"},
                                 {"RUEDA_CELLS", "2"},
                                 {"RUEDA_SPIN_TIME", "0"},
+                                {"RUEDA_COMPRESSION", "none:*.bias,bf16:>=64K"},
                                 {"RUEDA_ARENA_LIMIT", "1M"},
                                 {"RUEDA_RESIDENT_LIMIT", "2G"},
                                 {"RUEDA_SLOTS", "16"},
@@ -103,6 +105,7 @@ TEST_CASE("every variable reaches its field", "[config]") {
     CHECK(config.chunk_bytes == 256);
     CHECK(config.cells_per_rank == 2);
     CHECK(config.spin_seconds == 0);
+    CHECK(config.compression == "none:*.bias,bf16:>=64K");
     CHECK(config.arena_limit_bytes == 1048576);
     CHECK(config.resident_limit_bytes == 2147483648);
     CHECK(config.slots == 16);

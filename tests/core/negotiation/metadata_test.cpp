@@ -64,11 +64,27 @@ TEST_CASE("bytes that no working rank writes are told apart") {
         [](Metadata& m) { m.operation = 255; }, [](Metadata& m) { m.dtype = 13; },
         [](Metadata& m) { m.reduce_op = 6; },   [](Metadata& m) { m.ndim = RUEDA_MAX_DIMENSIONS + 1; },
         [](Metadata& m) { m.shape[0] = -2; },   [](Metadata& m) { m.shape[1] = -1; },
+        [](Metadata& m) { m.compression = 3; },
     };
     for (const auto& breaks : broken) {
         Metadata metadata = allreduce_of({3, 4});
         breaks(metadata);
         CHECK_FALSE(is_plausible(metadata));
+    }
+}
+
+TEST_CASE("compression is plausible for allreduces of float32 and float64") {
+    for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::int64}) {
+        for (const auto operation : {collectives::Operation::allreduce, collectives::Operation::reducescatter}) {
+            Metadata metadata = allreduce_of({3, 4}, dtype);
+            metadata.operation = static_cast<std::uint8_t>(operation);
+            CHECK(is_plausible(metadata));
+            metadata.compression = static_cast<std::uint32_t>(Compression::bf16);
+            CHECK(is_plausible(metadata) == (operation == collectives::Operation::allreduce &&
+                                             (dtype == DType::float32 || dtype == DType::float64)));
+            metadata.reduce_op = static_cast<std::uint8_t>(ReduceOp::adasum);
+            CHECK_FALSE(is_plausible(metadata));
+        }
     }
 }
 

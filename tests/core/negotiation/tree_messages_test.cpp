@@ -16,15 +16,21 @@ namespace {
 constexpr std::uint32_t kRanks = 6;
 constexpr std::uint32_t kHosts = 3;
 
+/// But for compression, which an alltoall has not.
 Metadata everything_set() {
     Metadata metadata = allreduce_of({Metadata::kAnyExtent, 7}, DType::int64);
     metadata.operation = static_cast<std::uint8_t>(collectives::Operation::alltoall);
     metadata.reduce_op = 1;
     metadata.root = 5;
     metadata.process_set = 3;
-    metadata.compression = 2;
     metadata.prescale = std::numeric_limits<double>::quiet_NaN();
     metadata.postscale = -0.0;
+    return metadata;
+}
+
+Metadata compressed() {
+    Metadata metadata = allreduce_of({3});
+    metadata.compression = 2;
     return metadata;
 }
 
@@ -35,7 +41,7 @@ UpMessage full_up() {
     up.announcements.push_back({by_id(4), {}, {}});
     up.announcements.push_back(
         {by_name("layer1"), {{everything_set(), {{0, 1}, {3, 3}}}, {std::nullopt, {{2, 2}}}}, {}});
-    up.announcements.push_back({by_call(0), {{allreduce_of({3}), {{4, 5}}}}, {{0, {1, 0}}, {2, {1LL << 40, 3}}}});
+    up.announcements.push_back({by_call(0), {{compressed(), {{4, 5}}}}, {{0, {1, 0}}, {2, {1LL << 40, 3}}}});
     up.shutting_down = {3, 0};
     up.closed_hosts = 2;
     return up;
@@ -114,6 +120,9 @@ TEST_CASE("a message up comes out as it went in") {
     CHECK(named.rows.empty());
     const Announcement& unnamed = up.announcements[2];
     CHECK(unnamed.key == by_call(0));
+    REQUIRE(unnamed.claims.size() == 1);
+    const Metadata allreduce = compressed();
+    CHECK(std::memcmp(&*unnamed.claims[0].metadata, &allreduce, sizeof(Metadata)) == 0);
     REQUIRE(unnamed.rows.size() == 2);
     CHECK(unnamed.rows[0].rows == std::vector<std::int64_t>{1, 0});
     CHECK(unnamed.rows[1].host == 2);

@@ -107,5 +107,77 @@ TEST_CASE("a scatter's output of other rows is refused with the shapes that were
     }
 }
 
+struct Made {
+    Status status;
+    Request request;
+};
+
+Made made_with(std::int32_t compression, std::int32_t dtype, std::int32_t op = RUEDA_SUM) {
+    static std::array<std::byte, 64> memory{};
+    static const std::int64_t extent = 4;
+    const rueda_tensor tensor{memory.data(), &extent, 1, dtype};
+    rueda_options options = RUEDA_OPTIONS_INIT;
+    options.reduce_op = op;
+    options.compression = compression;
+    Made made;
+    made.status = make_allreduce(tensor, tensor, options, made.request);
+    if (made.status.is_ok()) {
+        for (const std::int32_t next : {RUEDA_COMPRESSION_NONE, RUEDA_COMPRESSION_FP16, RUEDA_COMPRESSION_BF16}) {
+            options.compression = next;
+            CHECK(repeats_allreduce(made.request, tensor, tensor, options) == (next == compression));
+        }
+    }
+    return made;
+}
+
+TEST_CASE("compression is for allreduces of float32 and float64", "[threads]") {
+    for (const std::int32_t compression : {RUEDA_COMPRESSION_NONE, RUEDA_COMPRESSION_FP16, RUEDA_COMPRESSION_BF16}) {
+        for (const std::int32_t dtype : {RUEDA_FLOAT32, RUEDA_FLOAT64}) {
+            const Made made = made_with(compression, dtype);
+            CHECK(made.status.is_ok());
+            CHECK(made.request.metadata.compression == static_cast<std::uint32_t>(compression));
+        }
+    }
+    for (const std::int32_t dtype : {RUEDA_INT32, RUEDA_FLOAT16, RUEDA_BFLOAT16}) {
+        CHECK(made_with(RUEDA_COMPRESSION_NONE, dtype).status.is_ok());
+        CHECK(made_with(RUEDA_COMPRESSION_BF16, dtype).status.code() == ErrorCode::unsupported);
+    }
+    CHECK(made_with(RUEDA_COMPRESSION_FP16, RUEDA_INT32).status.message() ==
+          "there is no compression for an allreduce (sum) of int32, only for float32 and float64 and other reductions "
+          "than adasum; leave it out, or set RUEDA_COMPRESSION, which leaves such tensors as they are");
+    CHECK(made_with(3, RUEDA_FLOAT32).status.code() == ErrorCode::invalid_argument);
+    CHECK(made_with(-1, RUEDA_FLOAT32).status.message() ==
+          "the compression is -1; expected 0 to 2 (rueda_compression)");
+}
+
+TEST_CASE("other operations refuse compression", "[threads]") {
+    std::array<float, 4> values{};
+    const std::int64_t extent = 4;
+    const rueda_tensor tensor{values.data(), &extent, 1, RUEDA_FLOAT32};
+    rueda_options options = RUEDA_OPTIONS_INIT;
+    const auto all = [&] {
+        constexpr std::array kRanks{0, 1};
+        std::array<Request, 8> requests;
+        return std::array{make_broadcast(tensor, tensor, 0, kRanks, 0, options, requests[0]),
+                          make_reduce(tensor, &tensor, 0, kRanks, 0, options, requests[1]),
+                          make_gather(tensor, nullptr, 0, kRanks, 0, options, requests[2]),
+                          make_scatter(tensor, nullptr, 0, nullptr, 0, kRanks, 0, options, requests[3]),
+                          make_allgather(tensor, nullptr, options, requests[4]),
+                          make_reducescatter(tensor, nullptr, 0, 2, options, requests[5]),
+                          make_alltoall(tensor, nullptr, 0, nullptr, 2, options, requests[6]),
+                          make_barrier(options, requests[7])};
+    };
+    for (const Status& made : all()) {
+        INFO(made.message());
+        CHECK(made.is_ok());
+    }
+    options.compression = RUEDA_COMPRESSION_FP16;
+    for (const Status& made : all()) {
+        INFO(made.message());
+        CHECK(made.code() == ErrorCode::unsupported);
+        CHECK(made.message().ends_with(", only for allreduce; leave it out"));
+    }
+}
+
 }  // namespace
 }  // namespace rueda::core
