@@ -46,6 +46,10 @@ struct Call {
         options.postscale = PyFloat_AsDouble(given[2]);
         return PyErr_Occurred() == nullptr;
     }
+    [[nodiscard]] bool read_compression(PyObject* given) {
+        options.compression = static_cast<std::int32_t>(PyLong_AsLong(given));
+        return PyErr_Occurred() == nullptr;
+    }
 };
 
 bool has_arguments(const char* function, Py_ssize_t count, Py_ssize_t expected) {
@@ -94,12 +98,12 @@ PyObject* finish_call(Operation operation, bool blocking, int status, rueda_hand
     return nullptr;
 }
 
-/// (input, output, name, op, prescale_factor, postscale_factor, result, process_set)
+/// (input, output, name, op, prescale_factor, postscale_factor, result, process_set, compression)
 template <bool blocking>
 PyObject* allreduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("allreduce", count, 8) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
-        !call.read_reduction(given + 3)) {
+    if (!has_arguments("allreduce", count, 9) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
+        !call.read_reduction(given + 3) || !call.read_compression(given[8])) {
         return nullptr;
     }
     Operation operation = new_operation(given[2], given[6], /*makes_result=*/false);
@@ -136,11 +140,11 @@ bool borrow_all(InFlight& operation, PyObject* inputs, PyObject* outputs, std::v
     return true;
 }
 
-/// (inputs, outputs, name, op, prescale_factor, postscale_factor, result, process_set)
+/// (inputs, outputs, name, op, prescale_factor, postscale_factor, result, process_set, compression)
 PyObject* grouped_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("grouped_allreduce_async", count, 8) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
-        !call.read_reduction(given + 3)) {
+    if (!has_arguments("grouped_allreduce_async", count, 9) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
+        !call.read_reduction(given + 3) || !call.read_compression(given[8])) {
         return nullptr;
     }
     Operation operation = new_operation(given[2], given[6], /*makes_result=*/false);

@@ -83,7 +83,7 @@ from rueda.errors import (
     Timeout,
     Unsupported,
 )
-from rueda.types import Adasum, Average, DType, Max, Min, Product, ReduceOp, Sum
+from rueda.types import Adasum, Average, Compression, DType, Max, Min, Product, ReduceOp, Sum
 
 _native.set_hooks(_ERRORS_BY_CODE, _adapt, _wait_in_loop)
 
@@ -93,6 +93,7 @@ __all__ = [
     "Aborted",
     "Adasum",
     "Average",
+    "Compression",
     "DType",
     "DuplicateName",
     "Handle",

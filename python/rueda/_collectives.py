@@ -24,7 +24,8 @@ from rueda._group_names import group_name
 from rueda._native import Handle, TensorSlot
 from rueda._process_sets import ProcessSet, global_process_set
 from rueda._tensors import Tensor, array_of, arrays_of, with_output, with_received_splits
-from rueda.types import Average, Max, ReduceOp
+from rueda.errors import InvalidArgument
+from rueda.types import Average, Compression, Max, ReduceOp
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +34,19 @@ if TYPE_CHECKING:
 
 Name: TypeAlias = "str | TensorSlot | None"
 T = TypeVar("T")
+AnyCompression: TypeAlias = Compression | Literal["none", "fp16", "bf16"]
+
+
+def number_of(compression: AnyCompression) -> Compression:
+    """From a member or its name."""
+    if compression.__class__ is Compression:
+        return compression
+    if not isinstance(compression, str):
+        raise TypeError(f"compression is {compression!r}; expected a rueda.Compression, or 'none', 'fp16' or 'bf16'")
+    try:
+        return Compression[compression]
+    except KeyError:
+        raise InvalidArgument(f"compression is {compression!r}; expected 'none', 'fp16' or 'bf16'") from None
 
 
 def allreduce(
@@ -43,6 +57,7 @@ def allreduce(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
+    compression: AnyCompression = Compression.none,
 ) -> Array:
     """Element i of the result is the reduction, in the order of the ranks, of element i of every rank's tensor.
 
@@ -52,6 +67,8 @@ def allreduce(
             in float32. Of bool, Max is or, Min and Product are and; the others are Unsupported.
         prescale_factor: every rank's tensor is multiplied by it first; at no cost.
         postscale_factor: the result is multiplied by it last; at no cost.
+        compression: of float32 and float64, as what they travel between hosts: a ``rueda.Compression``, or "none", "fp16"
+            or "bf16". None as said by ``RUEDA_COMPRESSION``. Refused for other dtypes. See docs/compression.md.
 
     Returns:
         A new array of the same shape and dtype.
@@ -61,8 +78,9 @@ def allreduce(
         mean_loss = rueda.allreduce(loss, "loss")
     """
     tensor, output = with_output(tensor)
+    number = number_of(compression)
     return _native.allreduce(
-        tensor, output, name, op, prescale_factor, postscale_factor, output, process_set.process_set_id
+        tensor, output, name, op, prescale_factor, postscale_factor, output, process_set.process_set_id, number
     )
 
 
@@ -74,6 +92,7 @@ def allreduce_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
+    compression: AnyCompression = Compression.none,
 ) -> Handle[Array]:
     """allreduce() that returns at once.
 
@@ -83,8 +102,9 @@ def allreduce_async(
         mean_loss = handle.result()
     """
     tensor, output = with_output(tensor)
+    number = number_of(compression)
     return _native.allreduce_async(
-        tensor, output, name, op, prescale_factor, postscale_factor, output, process_set.process_set_id
+        tensor, output, name, op, prescale_factor, postscale_factor, output, process_set.process_set_id, number
     )
 
 
@@ -96,6 +116,7 @@ def allreduce_(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
+    compression: AnyCompression = Compression.none,
 ) -> T:
     """allreduce() in place: the fastest form. The tensor has to be contiguous and writable.
 
@@ -106,8 +127,9 @@ def allreduce_(
 
         rueda.allreduce_(gradient, "layer1.weight")
     """
+    number = number_of(compression)
     return _native.allreduce(
-        tensor, tensor, name, op, prescale_factor, postscale_factor, tensor, process_set.process_set_id
+        tensor, tensor, name, op, prescale_factor, postscale_factor, tensor, process_set.process_set_id, number
     )
 
 
@@ -119,6 +141,7 @@ def allreduce_async_(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
+    compression: AnyCompression = Compression.none,
 ) -> Handle[T]:
     """allreduce_() that returns at once.
 
@@ -128,8 +151,9 @@ def allreduce_async_(
         for handle in handles:
             handle.wait()
     """
+    number = number_of(compression)
     return _native.allreduce_async(
-        tensor, tensor, name, op, prescale_factor, postscale_factor, tensor, process_set.process_set_id
+        tensor, tensor, name, op, prescale_factor, postscale_factor, tensor, process_set.process_set_id, number
     )
 
 
@@ -146,13 +170,14 @@ def grouped_allreduce(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
+    compression: AnyCompression = Compression.none,
 ) -> list[Array]:
     """An allreduce of each of the tensors, with one name; either all are started or none.
 
     Args:
         tensors: as many on every rank, at least one; shapes and dtypes may differ within the group.
         name: the members are called ``<name>_<i>of<count>``, from 1.
-        op, prescale_factor, postscale_factor: as of allreduce(), for all of them.
+        op, prescale_factor, postscale_factor, compression: as of allreduce(), for all of them.
 
     Returns:
         A new array for each.
@@ -162,7 +187,13 @@ def grouped_allreduce(
         weight, bias = rueda.grouped_allreduce([weight, bias], "layer1")
     """
     return grouped_allreduce_async(
-        tensors, name, op, prescale_factor=prescale_factor, postscale_factor=postscale_factor, process_set=process_set
+        tensors,
+        name,
+        op,
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        process_set=process_set,
+        compression=compression,
     ).result()
 
 
@@ -174,6 +205,7 @@ def grouped_allreduce_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
+    compression: AnyCompression = Compression.none,
 ) -> Handle[list[Array]]:
     """grouped_allreduce() that returns at once, one handle for all.
 
@@ -182,9 +214,10 @@ def grouped_allreduce_async(
         weight, bias = rueda.grouped_allreduce_async([weight, bias], "layer1").result()
     """
     inputs, outputs = _outputs(tensors)
+    number = number_of(compression)
     with group_name(name, process_set.process_set_id) as unique:
         return _native.grouped_allreduce_async(
-            inputs, outputs, unique, op, prescale_factor, postscale_factor, outputs, process_set.process_set_id
+            inputs, outputs, unique, op, prescale_factor, postscale_factor, outputs, process_set.process_set_id, number
         )
 
 
@@ -196,6 +229,7 @@ def grouped_allreduce_(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
+    compression: AnyCompression = Compression.none,
 ) -> list[T]:
     """grouped_allreduce() in place. Returns the tensors.
 
@@ -204,7 +238,13 @@ def grouped_allreduce_(
         rueda.grouped_allreduce_([weight, bias], "layer1")
     """
     return grouped_allreduce_async_(
-        tensors, name, op, prescale_factor=prescale_factor, postscale_factor=postscale_factor, process_set=process_set
+        tensors,
+        name,
+        op,
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        process_set=process_set,
+        compression=compression,
     ).result()
 
 
@@ -216,6 +256,7 @@ def grouped_allreduce_async_(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
+    compression: AnyCompression = Compression.none,
 ) -> Handle[list[T]]:
     """grouped_allreduce_() that returns at once.
 
@@ -224,9 +265,10 @@ def grouped_allreduce_async_(
         rueda.grouped_allreduce_async_([weight, bias], "layer1").wait()
     """
     own = list(tensors)
+    number = number_of(compression)
     with group_name(name, process_set.process_set_id) as unique:
         return _native.grouped_allreduce_async(
-            own, own, unique, op, prescale_factor, postscale_factor, own, process_set.process_set_id
+            own, own, unique, op, prescale_factor, postscale_factor, own, process_set.process_set_id, number
         )
 
 

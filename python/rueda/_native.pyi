@@ -116,13 +116,40 @@ def begin_step(step: int, /) -> None: ...
 def busy_begin(what: str, /) -> None: ...
 def busy_end() -> None: ...
 def allreduce(
-    input: Any, output: Any, name: Name, op: int, pre: float, post: float, result: T, process_set: int, /
+    input: Any,
+    output: Any,
+    name: Name,
+    op: int,
+    pre: float,
+    post: float,
+    result: T,
+    process_set: int,
+    compression: int,
+    /,
 ) -> T: ...
 def allreduce_async(
-    input: Any, output: Any, name: Name, op: int, pre: float, post: float, result: T, process_set: int, /
+    input: Any,
+    output: Any,
+    name: Name,
+    op: int,
+    pre: float,
+    post: float,
+    result: T,
+    process_set: int,
+    compression: int,
+    /,
 ) -> Handle[T]: ...
 def grouped_allreduce_async(
-    inputs: list[Any], outputs: list[Any], name: Name, op: int, pre: float, post: float, result: T, process_set: int, /
+    inputs: list[Any],
+    outputs: list[Any],
+    name: Name,
+    op: int,
+    pre: float,
+    post: float,
+    result: T,
+    process_set: int,
+    compression: int,
+    /,
 ) -> Handle[T]: ...
 
 # Of a group, `result` is called with (memory, shape, dtype) of each member.

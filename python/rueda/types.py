@@ -18,6 +18,14 @@ class ReduceOp(enum.IntEnum):
     Product = 5
 
 
+class Compression(enum.IntEnum):
+    """What float32 and float64 become while they travel between hosts; the names are Horovod's too."""
+
+    none = 0
+    fp16 = 1
+    bf16 = 2
+
+
 class DType(enum.IntEnum):
     """Types of elements."""
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# hosts.sh PYTHON: three ranks on two hosts, and two on two, which RUEDA_HOSTNAME makes of this one.
+# hosts.sh PYTHON: three ranks on two hosts, and two on two, which RUEDA_HOSTNAME makes of this one. And compressed
+# tensors between three hosts, of which one has two ranks.
 set -euo pipefail
 mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
 program='
@@ -20,3 +21,6 @@ uneven=$(run -np 2 -x RUEDA_HOSTNAME=a "$python" -B -c "$program" : -np 1 -x RUE
 [[ $uneven == $'0 2 2 False 6.0\n1 2 1 False 6.0\n2 1 2 False 6.0' ]] || { echo "two and one: $uneven"; exit 1; }
 even=$(run -np 1 -x RUEDA_HOSTNAME=a "$python" -B -c "$program" : -np 1 -x RUEDA_HOSTNAME=b "$python" -B -c "$program")
 [[ $even == $'0 1 2 True 3.0\n1 1 2 True 3.0' ]] || { echo "one and one: $even"; exit 1; }
+compression=("$python" -B "$(dirname "$0")/test_compression.py")
+mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 -x RUEDA_HOSTNAME=a "${compression[@]}" : \
+    -np 1 -x RUEDA_HOSTNAME=b "${compression[@]}" : -np 1 -x RUEDA_HOSTNAME=c "${compression[@]}"

@@ -46,6 +46,7 @@ class Interface(unittest.TestCase):
         for kind, members in (
             ("rueda_dtype", {dtype.name.upper(): dtype.value for dtype in rueda.DType}),
             ("rueda_reduce_op", {op.name.upper(): op.value for op in rueda.ReduceOp}),
+            ("rueda_compression", {f"COMPRESSION_{way.name.upper()}": way.value for way in rueda.Compression}),
         ):
             body = re.search(rf"enum {kind} {{(.*?)}};", HEADER, re.DOTALL).group(1)
             declared = {name: int(number) for name, number in re.findall(r"RUEDA_(\w+)\s*=\s*(\d+)", body)}

@@ -55,7 +55,7 @@ class Tree(unittest.TestCase):
 
     def test_documents_show_the_programs_as_they_are(self):
         shown = 0
-        for document in ("docs/cpp.md", "docs/python.md", "README.md"):
+        for document in ("docs/cpp.md", "docs/python.md", "docs/compression.md", "README.md"):
             text = read(pathlib.PurePosixPath(document))
             blocks = re.findall(r"<!-- (examples/\S+) -->\n```(?:cpp|python)\n(.*?)```", text, re.DOTALL)
             for name, block in blocks:

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Compression between hosts, against NumPy. All ranks run the same tests in order: on one host, where it changes nothing,
+and on several, started by hosts.sh."""
+
+import os
+import unittest
+
+import numpy as np
+import rueda
+
+COUNT = 20_000
+
+
+def setUpModule():
+    os.environ["RUEDA_COMPRESSION"] = "none:plain*,fp16:rule.small:<64K,bf16:rule.*:>=64K"
+    rueda.init()
+
+
+def tearDownModule():
+    rueda.barrier()  # the last test may end before others have begun it
+    rueda.shutdown()
+
+
+def values(rank: int, dtype: str, count: int = COUNT) -> np.ndarray:
+    return np.random.default_rng(rank).normal(0, 1, count).astype(dtype)
+
+
+def to_bfloat16(array: np.ndarray) -> np.ndarray:
+    """To the nearest, ties to even, of moderate numbers; by arithmetic on the value."""
+    fraction, exponent = np.frexp(array.astype(np.float64))
+    return np.ldexp(np.round(fraction * 256), exponent - 8).astype(array.dtype)
+
+
+def to_float16(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float16).astype(array.dtype)
+
+
+ROUND = {"none": lambda array: array, "fp16": to_float16, "bf16": to_bfloat16}
+
+
+class Compression(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # Ranks in the order of their hosts; leaders have the local rank 0.
+        local_ranks = rueda.allgather(np.array([rueda.local_rank()]), "local ranks").tolist()
+        cls.hosts: list[list[int]] = []
+        for rank, local_rank in enumerate(local_ranks):
+            if local_rank == 0:
+                cls.hosts.append([])
+            cls.hosts[-1].append(rank)
+
+    def expected(self, compression: str, dtype: str, op=rueda.Sum, count: int = COUNT, postscale: float = 1.0):
+        """In the order of ranks and hosts, rounded where docs/compression.md says so."""
+        rounded = ROUND[compression if len(self.hosts) > 1 else "none"]
+        one = np.dtype(dtype).type
+        factor = one(1 / rueda.size() if op == rueda.Average else 1)
+        partials = []
+        for ranks in self.hosts:
+            partial = values(ranks[0], dtype, count)
+            for rank in ranks[1:]:
+                partial = partial + values(rank, dtype, count)
+            partials.append(rounded(partial * factor) if len(self.hosts) > 1 else partial)
+        total = partials[0]
+        for partial in partials[1:]:
+            total = total + partial
+        return rounded(total) * one(postscale) if len(self.hosts) > 1 else total * (factor * one(postscale))
+
+    def test_results_are_those_of_numpy_on_every_rank(self):
+        for dtype in ("float32", "float64"):
+            for way in ("fp16", "bf16", rueda.Compression.fp16, rueda.Compression.bf16):
+                name = rueda.Compression(way).name if isinstance(way, int) else way
+                for op in (rueda.Sum, rueda.Average):
+                    with self.subTest(dtype=dtype, way=way, op=op.name):
+                        result = rueda.allreduce(values(rueda.rank(), dtype), f"{dtype}.{op.name}", op, compression=way)
+                        np.testing.assert_array_equal(result, self.expected(name, dtype, op))
+                        everybodys = rueda.allgather(result.reshape(1, -1), "results")
+                        self.assertTrue((everybodys == result).all())
+
+    def test_the_factor_after_is_applied_behind_the_wire(self):
+        result = rueda.allreduce(
+            values(rueda.rank(), "float32"), "scaled", rueda.Sum, postscale_factor=0.125, compression="fp16"
+        )
+        np.testing.assert_array_equal(result, self.expected("fp16", "float32", postscale=0.125))
+
+    def test_in_place_with_handles_and_in_groups(self):
+        mine = values(rueda.rank(), "float32")
+        rueda.allreduce_async_(mine, "in place", rueda.Sum, compression="bf16").wait()
+        np.testing.assert_array_equal(mine, self.expected("bf16", "float32"))
+        pair = [values(rueda.rank(), "float32"), values(rueda.rank(), "float64", 7)]
+        for group in (
+            rueda.grouped_allreduce(pair, "pair", rueda.Sum, compression="fp16"),
+            rueda.grouped_allreduce_async(pair, "pair", rueda.Sum, compression="fp16").result(),
+            rueda.grouped_allreduce_([tensor.copy() for tensor in pair], "pair", rueda.Sum, compression="fp16"),
+        ):
+            np.testing.assert_array_equal(group[0], self.expected("fp16", "float32"))
+            np.testing.assert_array_equal(group[1], self.expected("fp16", "float64", count=7))
+
+    def test_rules_hold_where_the_call_says_nothing(self):
+        for name, count, way in (
+            ("rule.small", 100, "fp16"),
+            ("rule.large", 16384, "bf16"),
+            ("rule.medium", 100, "none"),
+            ("plain.rule", 16384, "none"),
+        ):
+            for _ in range(3):
+                result = rueda.allreduce(values(rueda.rank(), "float32", count), name, rueda.Sum)
+                np.testing.assert_array_equal(result, self.expected(way, "float32", count=count), name)
+        result = rueda.allreduce(values(rueda.rank(), "float32", 100), "rule.small", rueda.Sum, compression="bf16")
+        np.testing.assert_array_equal(result, self.expected("bf16", "float32", count=100))
+        whole = np.full(32768, rueda.rank(), np.int32)  # nothing that rules are for
+        self.assertEqual(rueda.allreduce(whole, "rule.whole", rueda.Sum)[0], sum(range(rueda.size())))
+
+    def test_a_disagreement_names_ranks_and_values(self):
+        if rueda.size() < 2:
+            return
+        way = "bf16" if rueda.rank() == 0 else "none"
+        others = "rank 1" if rueda.size() == 2 else "ranks 1-3"
+        with self.assertRaises(rueda.Mismatch) as caught:
+            rueda.allreduce(np.ones(10, np.float32), "differs", compression=way)
+        self.assertEqual(
+            str(caught.exception),
+            f"tensor 'differs': the ranks disagree about the compression: rank 0: bf16; {others}: none",
+        )
+        self.assertEqual(rueda.allreduce(np.ones(10, np.float32), "differs", compression="bf16")[0], 1)
+        # A slot that is known, too.
+        with self.assertRaises(rueda.Mismatch):
+            rueda.allreduce(np.ones(10, np.float32), "differs", compression=way)
+        self.assertEqual(rueda.allreduce(np.ones(10, np.float32), "differs", compression="fp16")[0], 1)
+
+    def test_what_cannot_be_compressed_is_refused(self):
+        with self.assertRaisesRegex(rueda.Unsupported, "tensor 'whole': there is no compression .* of int32"):
+            rueda.allreduce(np.ones(3, np.int32), "whole", rueda.Sum, compression="fp16")
+        with self.assertRaisesRegex(rueda.Unsupported, "of float16"):
+            rueda.allreduce(np.ones(3, np.float16), "half", rueda.Sum, compression="bf16")
+        with self.assertRaisesRegex(rueda.Unsupported, "mixed_2of2"):
+            pair = [np.ones(3, np.float32), np.ones(3, np.int64)]
+            rueda.grouped_allreduce(pair, "mixed", rueda.Sum, compression="bf16")
+        with self.assertRaisesRegex(rueda.InvalidArgument, "compression is 'fp8'; expected 'none', 'fp16' or 'bf16'"):
+            rueda.allreduce(np.ones(3, np.float32), "eight", compression="fp8")
+        with self.assertRaisesRegex(TypeError, "compression is 1; expected a rueda.Compression"):
+            rueda.allreduce(np.ones(3, np.float32), "number", compression=1)
+
+
+if __name__ == "__main__":
+    unittest.main()
