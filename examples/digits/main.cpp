@@ -96,7 +96,8 @@ private:
         loss_.numbers()[0] = loss.sum * scale;
         loss_.start();
         // Layer by layer: what is ready travels while the layers below are computed.
-        network_.backward(images, loss.slope, [](Parameter& parameter) { parameter.gradient.start(); });
+        network_.backward(images, loss.slope,
+                          [this](Parameter& parameter) { parameter.gradient.start(options_.compression); });
         for (Parameter* parameter : network_.parameters()) {
             parameter->gradient.wait();
             parameter->update(static_cast<float>(rate), static_cast<float>(options_.momentum));

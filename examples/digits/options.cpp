@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <map>
 
 #include "rueda/error.hpp"
 
@@ -19,7 +20,10 @@ constexpr const char* kExamples = R"(Examples:
   ruedarun -np 2 digits --epochs 30 --resume              go on from digits-run
   digits --data my.csv                                    alone, on lines of 64 pixels (0-16) and a label (0-9))";
 
-void describe(CLI::App& app, Options& options, std::string& policy) {
+const std::map<std::string, rueda::Compression> kCompressions = {
+    {"none", rueda::Compression::none}, {"fp16", rueda::Compression::fp16}, {"bf16", rueda::Compression::bf16}};
+
+void describe(CLI::App& app, Options& options, std::string& policy, std::string& compression) {
     app.option_defaults()->always_capture_default()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app.add_option("--data", options.data, "CSV file of images, plain or gzipped");
     app.add_option("--checkpoint-dir", options.checkpoint_dir, "folder for checkpoint, curve and picture");
@@ -37,6 +41,8 @@ void describe(CLI::App& app, Options& options, std::string& policy) {
         ->check(CLI::Range(0.0, 0.9999));
     app.add_option("--seed", options.seed, "of the initial parameters and the order of the images")
         ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
+    app.add_option("--compression", compression, "of gradients between hosts: none, fp16 or bf16")
+        ->check(CLI::IsMember(kCompressions));
     app.footer(kExamples);
 }
 
@@ -51,8 +57,9 @@ std::string one_line(std::string text) {
 std::optional<Options> parse_options(int argc, const char* const* argv, std::string& help) {
     Options options;
     std::string policy(rueda::training::name_of(options.policy));
+    std::string compression(rueda::name_of(options.compression));
     CLI::App app("Trains a small convolutional network on handwritten digits, on any number of processes.", "digits");
-    describe(app, options, policy);
+    describe(app, options, policy, compression);
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
@@ -62,6 +69,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::str
         throw rueda::InvalidArgument(one_line(error.what()) + " (see digits --help)");
     }
     options.policy = rueda::training::parse_scaling_policy(policy);
+    options.compression = kCompressions.at(compression);
     return options;
 }
 
@@ -76,7 +84,8 @@ rueda::training::Metadata course_of(const Options& options) {
             {"lr-cap", text(options.cap)},
             {"warmup-epochs", std::to_string(options.warmup_epochs)},
             {"momentum", text(options.momentum)},
-            {"seed", std::to_string(options.seed)}};
+            {"seed", std::to_string(options.seed)},
+            {"compression", rueda::name_of(options.compression)}};
 }
 
 }  // namespace digits

@@ -9,6 +9,7 @@
 
 #include "rueda/training/checkpoint.hpp"
 #include "rueda/training/learning_rate.hpp"
+#include "rueda/types.hpp"
 
 namespace digits {
 
@@ -25,6 +26,7 @@ struct Options {
     std::int64_t warmup_epochs = 2;
     double momentum = 0.9;
     std::int64_t seed = 1;
+    rueda::Compression compression = rueda::Compression::none;  ///< of gradients, between hosts
 };
 
 /// Throws rueda::InvalidArgument, in one line, for what cannot be understood. Nothing where the user asked for help,

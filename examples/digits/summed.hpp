@@ -29,9 +29,9 @@ public:
     }
 
     [[nodiscard]] std::span<T> numbers() noexcept { return numbers_; }
-    void start() {
+    void start(rueda::Compression compression = rueda::Compression::none) {
         const rueda::TensorView view(numbers_.data(), rueda::dtype_of<T>, shape_);
-        pending_ = rueda::allreduce_async(slot_, view, {.op = rueda::ReduceOp::sum});
+        pending_ = rueda::allreduce_async(slot_, view, {.op = rueda::ReduceOp::sum, .compression = compression});
     }
     void wait() { pending_.wait(); }
 
