@@ -26,7 +26,9 @@ namespace {
 constexpr int kOperations = 60;     ///< of a thread in a round
 constexpr std::size_t kWindow = 8;  ///< operations of a thread that are under way
 constexpr std::size_t kSets = 3;    ///< beside the world
-constexpr int kNames = 40;          ///< of a thread; each is used with other metadata again and again
+/// A job can add 7999 in its life, which is the case after half an hour with four ranks; then the last ones stay.
+constexpr std::size_t kMostSets = 7500;
+constexpr int kNames = 40;  ///< of a thread; each is used with other metadata again and again
 
 struct Plan {
     double seconds = 3;
@@ -136,13 +138,10 @@ void remove_sets(const std::vector<Members>& sets) {
 /// All threads work in all sets.
 void run_round(std::uint32_t seed, int threads, const std::vector<Members>& sets) {
     std::vector<std::unique_ptr<Worker>> workers;
-    std::vector<std::thread> running;
+    std::vector<std::jthread> running;  // joined also where one cannot be started
     for (int thread = 0; thread < threads; ++thread) {
         workers.push_back(std::make_unique<Worker>(seed, thread, sets));
         running.emplace_back([worker = workers.back().get()] { worker->run(); });
-    }
-    for (std::thread& thread : running) {
-        thread.join();
     }
 }
 
@@ -218,11 +217,13 @@ void soak(const Plan& plan) {
     Growth growth;
     Schedule schedule(plan.seconds);
     std::vector<Members> sets;
+    std::size_t added = 0;  // the same on all ranks
     while (schedule.goes_on()) {
         const std::uint32_t seed = plan.seed + schedule.rounds();
-        if (schedule.new_sets()) {
+        if (schedule.new_sets() && added + kSets <= kMostSets) {
             remove_sets(sets);
             sets = add_sets(seed);
+            added += sets.size() - 1;
         }
         run_round(seed, plan.threads, sets);
         growth.add(Footprint::now());
