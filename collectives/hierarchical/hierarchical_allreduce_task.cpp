@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "collectives/rows.hpp"
 #include "ops/exact_sums.hpp"
+#include "ops/neutral.hpp"
 
 namespace rueda::collectives {
 namespace {
@@ -124,10 +125,11 @@ const std::byte* HierarchicalAllreduceTask::resident_input(std::uint32_t segment
     return reductions_[segment].in_words ? nullptr : location(segment, member).input;
 }
 
-/// Of a reduce, the root only.
+/// Of a reduce, the root only. Who has joined has no place for it.
 bool HierarchicalAllreduceTask::wants_result(std::uint32_t segment, std::uint32_t member) const {
     const std::uint32_t root = batch_.segments[segment].root;
-    return batch_.operation != Operation::reduce || (set_.hosts.is_here(root) && set_.hosts.local_of(root) == member);
+    return !location(segment, member).absent &&
+           (batch_.operation != Operation::reduce || (set_.hosts.is_here(root) && set_.hosts.local_of(root) == member));
 }
 
 /// Rows of a reducescatter, and what is for the root of a reduce, everybody fetches for itself.
@@ -218,13 +220,13 @@ void HierarchicalAllreduceTask::stage() {
         }
         std::byte* const place = staged(set_.rank, lane, number);
         chunks_.map_of(staging_.chunk)
-            .for_each_piece(range,
-                            [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
-                                if (resident_input(segment, set_.rank) == nullptr) {
-                                    load_input(segment, offset, place + (at - range.begin) * staged_ratio_, bytes);
-                                    work_ += bytes;
-                                }
-                            });
+            .for_each_piece(
+                range, [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+                    if (!location(segment, set_.rank).absent && resident_input(segment, set_.rank) == nullptr) {
+                        load_input(segment, offset, place + (at - range.begin) * staged_ratio_, bytes);
+                        work_ += bytes;
+                    }
+                });
     }
     advance(staging_);
     set_.publish(set_.mine().staged, number + 1);
@@ -244,19 +246,18 @@ void HierarchicalAllreduceTask::combine() {
         .for_each_piece(range, [&](std::uint32_t index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
             const std::uint64_t ratio = reductions_[index].staged_ratio();
             std::array<const std::byte*, base::kMaxLocalRanks> sources{};
+            std::size_t present = 0;
             for (std::uint32_t member = 0; member < set_.members; ++member) {
+                if (location(index, member).absent) {
+                    continue;
+                }
                 const std::byte* const resident = resident_input(index, member);
-                sources[member] = member == set_.rank ? batch_.segments[index].input + offset * ratio
-                                  : resident != nullptr
-                                      ? resident + offset * ratio
-                                      : staged(member, set_.rank, number) + (at - range.begin) * staged_ratio_;
+                sources[present++] = member == set_.rank ? own_input(index, offset, bytes)
+                                     : resident != nullptr
+                                         ? resident + offset * ratio
+                                         : staged(member, set_.rank, number) + (at - range.begin) * staged_ratio_;
             }
-            if (reductions_[index].in_words) {
-                own_words_.resize(piece_bytes_);
-                load_input(index, offset, own_words_.data(), bytes);
-                sources[set_.rank] = own_words_.data();
-            }
-            combine_segment(index, {sources.data(), set_.members}, partials + (at - range.begin), bytes);
+            combine_segment(index, {sources.data(), present}, partials + (at - range.begin), bytes);
             work_ += bytes * ratio * set_.members;
         });
     const std::uint64_t chunk = combining_.chunk_index;
@@ -269,18 +270,41 @@ void HierarchicalAllreduceTask::combine() {
     }
 }
 
+/// Mine, as it is combined.
+const std::byte* HierarchicalAllreduceTask::own_input(std::uint32_t segment, std::uint64_t offset,
+                                                      std::uint64_t bytes) {
+    if (!reductions_[segment].in_words) {
+        return batch_.segments[segment].input + offset * reductions_[segment].staged_ratio();
+    }
+    own_words_.resize(piece_bytes_);
+    load_input(segment, offset, own_words_.data(), bytes);
+    return own_words_.data();
+}
+
 void HierarchicalAllreduceTask::combine_segment(std::uint32_t segment, std::span<const std::byte* const> sources,
                                                 std::byte* partial, std::uint64_t bytes) {
     const PartialReduction& reduction = reductions_[segment];
     if (!reduction.compressed) {
-        set_.nodes.reduce(reduction.within, sources, {&partial, 1}, bytes / size_of(reduction.within.dtype));
+        reduce_present(reduction.within, sources, partial, bytes / size_of(reduction.within.dtype));
         return;
     }
     const std::uint64_t elements = bytes / reduction.carried_bytes;
     combined_.resize(place_bytes_);
-    std::byte* const combined = combined_.data();
-    set_.nodes.reduce(reduction.within, sources, {&combined, 1}, elements);
-    ops::compress(*reduction.compressed, combined, partial, elements);
+    reduce_present(reduction.within, sources, combined_.data(), elements);
+    ops::compress(*reduction.compressed, combined_.data(), partial, elements);
+}
+
+/// Without ranks that have joined. Where all of this host have, what changes nothing of what other hosts give.
+void HierarchicalAllreduceTask::reduce_present(const ops::Reduction& reduction,
+                                               std::span<const std::byte* const> sources, std::byte* to,
+                                               std::uint64_t count) const {
+    if (sources.size() == set_.members) [[likely]] {
+        set_.nodes.reduce(reduction, sources, {&to, 1}, count);
+    } else if (!sources.empty()) {
+        ops::reduce(reduction, sources, {&to, 1}, count);
+    } else {
+        ops::fill_neutral(reduction, to, count);
+    }
 }
 
 /// All ranks must have fetched what lay in the place.
@@ -348,7 +372,7 @@ void HierarchicalAllreduceTask::fetch() {
         chunks_.map_of(fetching_.chunk)
             .for_each_piece(range,
                             [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
-                                if (!writes_directly(segment, set_.rank)) {
+                                if (wants_result(segment, set_.rank) && !writes_directly(segment, set_.rank)) {
                                     write_output(segment, offset, place + (at - range.begin), bytes);
                                     work_ += bytes;
                                 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "collectives/communicator.hpp"
@@ -29,7 +30,9 @@ namespace rueda::collectives {
 /// staged but read there, and results are written there by the lane; of a host of one rank nothing goes through cells.
 /// A compressed tensor is staged and combined as it is, and its result lies in the cells as it has crossed; ranges and
 /// offsets are those of what crosses.
-/// Per rank and S bytes, m ranks and l lanes on the host: copies S out, combines S × m/l, and copies S in.
+/// A rank that has joined (Location::absent) stages and fetches nothing; as a lane it combines the others' inputs, and
+/// where all of its host have joined, sends what changes nothing. Per rank and S bytes, m ranks and l lanes on the
+/// host: copies S out, combines S × m/l, and copies S in.
 class HierarchicalAllreduceTask final : public Task {
 public:
     explicit HierarchicalAllreduceTask(HierarchicalSet& set);
@@ -79,6 +82,9 @@ private:
     [[nodiscard]] const std::byte* resident_input(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool wants_result(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool writes_directly(std::uint32_t segment, std::uint32_t member) const;
+    [[nodiscard]] const std::byte* own_input(std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes);
+    void reduce_present(const ops::Reduction& reduction, std::span<const std::byte* const> sources, std::byte* to,
+                        std::uint64_t count) const;
     void load_input(std::uint32_t segment, std::uint64_t offset, std::byte* place, std::uint64_t bytes) const;
     void combine_segment(std::uint32_t segment, std::span<const std::byte* const> sources, std::byte* partial,
                          std::uint64_t bytes);

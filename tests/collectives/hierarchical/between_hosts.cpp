@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "tests/ops/buffers.hpp"
 
@@ -36,6 +37,14 @@ Factors factors_of(const ops::Reduction& r) {
     return factors;
 }
 
+/// Of those that give something. The last combination applies the factor after also where only one does.
+Bytes combined(const ops::Reduction& reduction, const std::vector<Bytes>& parts, std::size_t count) {
+    std::vector<Bytes> present;
+    std::copy_if(parts.begin(), parts.end(), std::back_inserter(present),
+                 [](const Bytes& part) { return !part.empty(); });
+    return present.empty() ? Bytes() : ops::test::expected(reduction, present, count);
+}
+
 Bytes balanced(const Factors& factors, std::vector<Bytes> hosts, std::size_t count) {
     std::size_t power = 1;
     while (2 * power <= hosts.size()) {
@@ -44,14 +53,13 @@ Bytes balanced(const Factors& factors, std::vector<Bytes> hosts, std::size_t cou
     const std::size_t more = hosts.size() - power;
     std::vector<Bytes> left;
     for (std::size_t host = 0; host < hosts.size(); host += host < 2 * more ? 2 : 1) {
-        left.push_back(host < 2 * more ? ops::test::expected(factors.between, {hosts[host], hosts[host + 1]}, count)
+        left.push_back(host < 2 * more ? combined(factors.between, {hosts[host], hosts[host + 1]}, count)
                                        : hosts[host]);
     }
     while (left.size() > 1) {
         std::vector<Bytes> next;
         for (std::size_t i = 0; i < left.size(); i += 2) {
-            next.push_back(
-                ops::test::expected(left.size() == 2 ? factors.last : factors.between, {left[i], left[i + 1]}, count));
+            next.push_back(combined(left.size() == 2 ? factors.last : factors.between, {left[i], left[i + 1]}, count));
         }
         left = std::move(next);
     }
@@ -64,13 +72,15 @@ Bytes ring(const Factors& factors, const std::vector<Bytes>& hosts, std::size_t 
         const std::size_t end = std::min(begin + kRingGranule, count * element);
         const auto granule = [&](std::size_t host) {
             const auto first = hosts[host % hosts.size()].begin();
-            return Bytes(first + static_cast<std::ptrdiff_t>(begin), first + static_cast<std::ptrdiff_t>(end));
+            return hosts[host % hosts.size()].empty()
+                       ? Bytes()
+                       : Bytes(first + static_cast<std::ptrdiff_t>(begin), first + static_cast<std::ptrdiff_t>(end));
         };
         const std::size_t first = begin / kRingGranule % hosts.size();
         Bytes sum = granule(first);
         for (std::size_t i = 1; i < hosts.size(); ++i) {
-            sum = ops::test::expected(i + 1 == hosts.size() ? factors.last : factors.between, {sum, granule(first + i)},
-                                      (end - begin) / element);
+            sum = combined(i + 1 == hosts.size() ? factors.last : factors.between, {sum, granule(first + i)},
+                           (end - begin) / element);
         }
         result.insert(result.end(), sum.begin(), sum.end());
     }
@@ -92,10 +102,10 @@ Bytes expected_between_hosts(const ops::Reduction& reduction, const std::vector<
     const Factors factors = factors_of(reduction);
     std::vector<Bytes> partials;
     for (const std::vector<Bytes>& host : inputs) {
-        partials.push_back(ops::test::expected(factors.within, host, count));
+        partials.push_back(combined(factors.within, host, count));
     }
     if (partials.size() == 1 || order == HostOrder::by_host) {
-        return ops::test::expected(factors.last, partials, count);
+        return combined(factors.last, partials, count);
     }
     return order == HostOrder::balanced ? balanced(factors, partials, count)
                                         : ring(factors, partials, count, size_of(reduction.dtype));

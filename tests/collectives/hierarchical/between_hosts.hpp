@@ -13,7 +13,8 @@ namespace rueda::tests {
 enum class HostOrder : std::uint8_t { balanced, by_host, ring };
 
 /// What an allreduce over several hosts must give, bit for bit: the definition of docs/design/0002-several-hosts.md and
-/// collectives/hierarchical/README.md, spelt out. `inputs` by host and local rank.
+/// collectives/hierarchical/README.md, spelt out. `inputs` by host and local rank; of a host that gives
+/// nothing, none.
 ops::test::Bytes expected_between_hosts(const ops::Reduction& reduction,
                                         const std::vector<std::vector<ops::test::Bytes>>& inputs, std::size_t count,
                                         HostOrder order);

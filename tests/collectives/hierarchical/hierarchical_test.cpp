@@ -133,6 +133,58 @@ TEST_CASE("a broadcast over several hosts", "[unit]") { check_operation(Operatio
 
 TEST_CASE("an allgather over several hosts", "[unit]") { check_operation(Operation::allgather); }
 
+/// Somebody stays; some of those who go are not counted. Often a whole host goes.
+void let_some_join(BatchPlan& plan, const HostOf& host_of, std::mt19937& random) {
+    const auto size = static_cast<std::uint32_t>(host_of.size());
+    const std::uint32_t stays = draw(random, size);
+    const std::uint32_t gone_host = draw(random, 2 * size);
+    std::uint32_t joined = 0;
+    plan.joined.assign(size, false);
+    for (std::uint32_t rank = 0; rank < size; ++rank) {
+        plan.joined[rank] = rank != stays && (random() % 2 == 0 || host_of[rank] == gone_host % (host_of.back() + 1));
+        joined += plan.joined[rank] ? 1U : 0U;
+    }
+    plan.uncounted = draw(random, joined + 1);
+}
+
+TEST_CASE("an allreduce over several hosts without ranks that have joined", "[unit]") {
+    std::uint32_t seed = 500;
+    for (const HostOf& layout : kLayouts) {
+        for (const HostsShape& shape : shapes_of(layout)) {
+            std::mt19937 random(++seed);
+            std::vector<BatchPlan> batches;
+            for (int i = 0; i < 8; ++i) {
+                batches.push_back(any_allreduce(random));
+                if (i % 4 != 3) {
+                    let_some_join(batches.back(), layout, random);
+                }
+            }
+            check(shape, batches, seed);
+        }
+    }
+}
+
+TEST_CASE("every dtype and every reduction over hosts of which all but one have joined", "[unit]") {
+    for (const HostOf& layout : kLayouts) {
+        BatchPlan plan;
+        for (const DType dtype : ops::test::kDTypes) {
+            for (const ReduceOp op : ops::test::ops_of(dtype)) {
+                const bool scaled = dtype != DType::boolean;
+                plan.tensors.push_back({dtype, op, 37, 1.0, 1.0});
+                plan.tensors.push_back({dtype, op, 700, scaled ? 0.5 : 1.0, scaled ? 3.0 : 1.0});
+            }
+        }
+        for (const std::uint32_t stays : {0U, static_cast<std::uint32_t>(layout.size()) - 1}) {
+            plan.joined.assign(layout.size(), true);
+            plan.joined[stays] = false;
+            plan.uncounted = static_cast<std::uint32_t>(layout.size()) / 2;
+            for (const HostsShape& shape : shapes_of(layout)) {
+                check(shape, {plan}, 78);
+            }
+        }
+    }
+}
+
 TEST_CASE("an alltoall over several hosts", "[unit]") { check_operation(Operation::alltoall); }
 
 TEST_CASE("a reducescatter over several hosts", "[unit]") { check_operation(Operation::reducescatter); }

@@ -32,6 +32,8 @@ Bytes slice(const Bytes& bytes, std::uint64_t begin, std::uint64_t end) {
     return {bytes.begin() + static_cast<std::ptrdiff_t>(begin), bytes.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
+bool has_joined(const BatchPlan& plan, std::uint32_t rank) { return !plan.joined.empty() && plan.joined[rank]; }
+
 }  // namespace
 
 std::vector<std::shared_ptr<Arena>> arenas_of(std::uint32_t members, const HostsShape& shape) {
@@ -189,6 +191,10 @@ void HostsOfThreads::lay_out(const BatchPlan& plan, std::mt19937_64& random) {
         }
         memory.inputs_after.resize(size());
         memory.outputs.resize(size());
+        for (std::uint32_t rank = 0; rank < size(); ++rank) {
+            const std::byte* const out = memory.out[rank].memory;
+            memory.outputs_before.emplace_back(out, out + memory.out_bytes[rank]);
+        }
         tensors.push_back(std::move(memory));
     }
     memory_.push_back(std::move(tensors));
@@ -229,6 +235,10 @@ void HostsOfThreads::make_batch(Rank& rank, std::uint32_t number) {
         segment.input = memory.in[number].memory;
         const bool keeps = plan.keeps_nothing.empty() || !plan.keeps_nothing[number];
         segment.output = keeps ? memory.out[number].memory : nullptr;
+        segment.uncounted = plan.uncounted;
+        if (has_joined(plan, number)) {
+            segment.input = segment.output = nullptr;
+        }
         rank.segments.push_back(segment);
         for (const std::uint32_t other : ranks_of_[shape_.host_of[number]]) {
             collectives::Location location;
@@ -238,6 +248,11 @@ void HostsOfThreads::make_batch(Rank& rank, std::uint32_t number) {
             std::byte* const region = rank.arena->resident(ranks_[other]->arena->rank());
             location.input = memory.in[other].resident ? region + memory.in[other].offset : nullptr;
             location.output = memory.out[other].resident ? region + memory.out[other].offset : nullptr;
+            if (has_joined(plan, other)) {
+                location = {};
+                location.absent = true;
+                ++rank.segments.back().absent;
+            }
             rank.locations.push_back(location);
         }
     }
@@ -299,20 +314,23 @@ bool HostsOfThreads::run(std::mt19937& random) {
     return false;
 }
 
-Bytes HostsOfThreads::expected_allreduce(const TensorPlan& tensor, std::uint64_t count,
+/// Hosts that give nothing leave what they are combined with as it is.
+Bytes HostsOfThreads::expected_allreduce(const BatchPlan& plan, const TensorPlan& tensor, std::uint64_t count,
                                          const std::vector<Bytes>& inputs) const {
     std::vector<std::vector<Bytes>> by_host;
     for (const auto& ranks : ranks_of_) {
         by_host.emplace_back();
         for (const std::uint32_t rank : ranks) {
-            by_host.back().push_back(inputs[rank]);
+            if (!has_joined(plan, rank)) {
+                by_host.back().push_back(inputs[rank]);
+            }
         }
     }
     const ops::Reduction reduction{.dtype = tensor.dtype,
                                    .op = tensor.op,
                                    .prescale = tensor.prescale,
                                    .postscale = tensor.postscale,
-                                   .divisor = static_cast<int>(size())};
+                                   .divisor = static_cast<int>(size() - plan.uncounted)};
     if (tensor.compression != Compression::none && host_count_ > 1) {
         return expected_compressed(reduction, tensor.compression, by_host, count);
     }
@@ -328,10 +346,10 @@ Bytes HostsOfThreads::expected(const BatchPlan& plan, const TensorPlan& tensor, 
     const std::uint64_t row_bytes = tensor.count * size_of(tensor.dtype);
     switch (plan.operation) {
         case Operation::allreduce:
-            return expected_allreduce(tensor, tensor.count, memory.inputs);
+            return expected_allreduce(plan, tensor, tensor.count, memory.inputs);
         case Operation::reducescatter: {
-            const Bytes all =
-                expected_allreduce(tensor, tensor.count * static_cast<std::uint64_t>(plan.rows[0]), memory.inputs);
+            const Bytes all = expected_allreduce(plan, tensor, tensor.count * static_cast<std::uint64_t>(plan.rows[0]),
+                                                 memory.inputs);
             const auto mine = collectives::rows_of_member(plan.rows[0], rank, size());
             return slice(all, static_cast<std::uint64_t>(mine.begin) * row_bytes,
                          static_cast<std::uint64_t>(mine.begin + mine.count) * row_bytes);
@@ -373,6 +391,12 @@ std::string HostsOfThreads::check() const {
                 };
                 if (!memory.in_place[rank] && memory.inputs[rank] != memory.inputs_after[rank]) {
                     return where() + "the input has changed";
+                }
+                if (has_joined(plan, rank)) {
+                    if (memory.outputs[rank] != memory.outputs_before[rank]) {
+                        return where() + "the output of a rank that has joined has changed";
+                    }
+                    continue;
                 }
                 if (!plan.keeps_nothing.empty() && plan.keeps_nothing[rank]) {
                     continue;

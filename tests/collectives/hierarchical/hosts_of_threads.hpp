@@ -35,6 +35,8 @@ struct BatchPlan {
     std::vector<std::int64_t> rows;    ///< by rank: allgather, reducescatter (the same for all)
     std::vector<std::int64_t> splits;  ///< alltoall: rows that each has for each, by the first
     std::vector<bool> keeps_nothing;   ///< by rank; empty: all keep
+    std::vector<bool> joined = {};     ///< allreduce, by rank: has no part in it; empty: nobody
+    std::uint32_t uncounted = 0;       ///< of these, for averages
 };
 
 enum class Residency : std::uint8_t { none, all, mixed };
@@ -97,6 +99,7 @@ private:
         std::vector<bool> in_place;
         std::vector<Bytes> inputs_after;  // by rank, as they were when the rank's batch was done
         std::vector<Bytes> outputs;       // likewise
+        std::vector<Bytes> outputs_before;
     };
     struct Rank;
 
@@ -109,7 +112,7 @@ private:
                                                std::uint32_t rank) const;
     [[nodiscard]] Bytes expected(const BatchPlan& plan, const TensorPlan& tensor, const Tensor& memory,
                                  std::uint32_t rank) const;
-    [[nodiscard]] Bytes expected_allreduce(const TensorPlan& tensor, std::uint64_t count,
+    [[nodiscard]] Bytes expected_allreduce(const BatchPlan& plan, const TensorPlan& tensor, std::uint64_t count,
                                            const std::vector<Bytes>& inputs) const;
 
     HostsShape shape_;
