@@ -21,7 +21,7 @@ bool is_linear(ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::aver
 }  // namespace
 
 std::optional<Levels> levels_of(const Reduction& reduction) {
-    if (reduction.op == ReduceOp::average && is_integer(reduction.dtype)) {
+    if (reduction.op == ReduceOp::adasum || (reduction.op == ReduceOp::average && is_integer(reduction.dtype))) {
         return std::nullopt;
     }
     Levels levels{reduction, reduction};

@@ -21,8 +21,9 @@ struct Levels {
 /// after to `across`; but of a sum or an average of float16, whose range ends at 65504, the factor after belongs to
 /// `within` too, so that an average that fits does not pass through partial results that do not.
 ///
-/// Nothing for an average of integers: it divides the exact sum, which a partial result of the type cannot hold. No
-/// order of the sources changes it, nor any other reduction of integers.
+/// Nothing for adasum, whose tree of pairs is by rank; and nothing for an average of integers: it divides the exact
+/// sum, which a partial result of the type cannot hold. No order of the sources changes it, nor any other reduction of
+/// integers.
 [[nodiscard]] std::optional<Levels> levels_of(const Reduction& reduction);
 
 /// As reduce(), in two levels: `sources` group by group, of which each has the next `group_sizes[g]` (1 and more).

@@ -3,6 +3,7 @@
 #include "ops/reduce.hpp"
 
 #include "base/assert.hpp"
+#include "ops/adasum.hpp"
 #include "ops/integers-inl.hpp"
 #include "ops/pass.hpp"
 
@@ -19,7 +20,10 @@ bool needs_exact_integers(const Reduction& reduction) {
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources,
             std::span<std::byte* const> destinations, std::size_t count, Store store) {
     RUEDA_ASSERT(!sources.empty() && !destinations.empty());
-    RUEDA_ASSERT(reduction.op != ReduceOp::adasum);
+    if (reduction.op == ReduceOp::adasum) [[unlikely]] {
+        adasum(reduction, sources, destinations, count);
+        return;
+    }
     RUEDA_ASSERT(reduction.op != ReduceOp::average || reduction.divisor > 0);
     RUEDA_ASSERT(is_defined(reduction));
     if (count == 0) {

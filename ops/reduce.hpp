@@ -26,6 +26,8 @@ namespace rueda::ops {
 ///   (of an average: sum * postscale / divisor, truncated once). Truncation gives the nearest limit for what is out of
 ///   the type's range, and 0 for NaN. Factors, averages and products are not vectorised, and stored by ordinary stores
 ///   always.
+/// - adasum, of floating-point types, is not made element by element: the sources must be whole tensors, and the range
+///   must not be cut (ops/adasum.hpp). A source may be null there, which is a tensor of zeros.
 /// - bool: every byte but 0 is true, and results are 0 and 1. min and product are and, max is or. There is no sum, no
 ///   average and no factor: who asks for them is refused before (core/operations/requests).
 struct Reduction {
@@ -36,8 +38,15 @@ struct Reduction {
     int divisor = 1;  ///< number of contributing ranks; read for ReduceOp::average only
 };
 
-/// Whether the dtype has that operation and these factors; false for some of bool only.
+[[nodiscard]] constexpr bool is_floating_point(DType dtype) {
+    return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
+}
+
+/// Whether the dtype has that operation and these factors; false for some of bool, and for adasum of integers.
 [[nodiscard]] constexpr bool is_defined(const Reduction& reduction) {
+    if (reduction.op == ReduceOp::adasum) {
+        return is_floating_point(reduction.dtype);
+    }
     return reduction.dtype != DType::boolean || (reduction.op != ReduceOp::sum && reduction.op != ReduceOp::average &&
                                                  reduction.prescale == 1.0 && reduction.postscale == 1.0);
 }
