@@ -2,16 +2,54 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/host/host_communicator.hpp"
 
+#include <utility>
+
+#include "collectives/host/inline_segments.hpp"
+
 namespace rueda::collectives {
+namespace {
+
+/// Of what travelled with the announcements, and of a set of one, AllreduceTask does adasum as well.
+bool needs_passes(const Batch& batch, std::size_t segment, std::uint32_t members) {
+    return batch.segments[segment].reduce_op == ReduceOp::adasum && members > 1 &&
+           !all_travelled(batch.locations_of(segment, members));
+}
+
+}  // namespace
+
+HostCommunicator::HostCommunicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes)
+    : set_(std::move(arena), nodes),
+      allreduce_(set_),
+      numa_allreduce_(set_),
+      adasum_(set_),
+      mixed_allreduce_(
+          set_.members, [this](const Batch& batch) -> Task& { return start_allreduce(batch); },
+          [this](const Batch& batch) -> Task& {
+              adasum_.begin(batch);
+              return adasum_;
+          }),
+      exchange_(set_),
+      scatter_(set_) {}
+
+Task& HostCommunicator::start_allreduce(const Batch& batch) {
+    if (numa_allreduce_.suits(batch)) {
+        numa_allreduce_.begin(batch);
+        return numa_allreduce_;
+    }
+    allreduce_.begin(batch);
+    return allreduce_;
+}
 
 Task& HostCommunicator::start(const Batch& batch) {
     if (batch.operation == Operation::allreduce) {
-        if (numa_allreduce_.suits(batch)) {
-            numa_allreduce_.begin(batch);
-            return numa_allreduce_;
+        for (std::size_t i = 0; i < batch.segments.size(); ++i) {
+            if (needs_passes(batch, i, set_.members)) [[unlikely]] {
+                mixed_allreduce_.begin(batch,
+                                       [&](std::size_t segment) { return needs_passes(batch, segment, set_.members); });
+                return mixed_allreduce_;
+            }
         }
-        allreduce_.begin(batch);
-        return allreduce_;
+        return start_allreduce(batch);
     }
     if (batch.operation != Operation::broadcast && batch.operation != Operation::allgather) {
         scatter_.begin(batch);

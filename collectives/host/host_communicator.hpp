@@ -6,10 +6,12 @@
 #include <memory>
 
 #include "collectives/communicator.hpp"
+#include "collectives/host/adasum_task.hpp"
 #include "collectives/host/allreduce_task.hpp"
 #include "collectives/host/arena.hpp"
 #include "collectives/host/exchange_task.hpp"
 #include "collectives/host/host_set.hpp"
+#include "collectives/host/mixed_allreduce_task.hpp"
 #include "collectives/host/numa_allreduce_task.hpp"
 #include "collectives/host/numa_nodes.hpp"
 #include "collectives/host/scatter_task.hpp"
@@ -20,15 +22,18 @@ namespace rueda::collectives {
 /// Threads: as Communicator says.
 class HostCommunicator final : public Communicator {
 public:
-    explicit HostCommunicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes = {})
-        : set_(std::move(arena), nodes), allreduce_(set_), numa_allreduce_(set_), exchange_(set_), scatter_(set_) {}
+    explicit HostCommunicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes = {});
 
     [[nodiscard]] Task& start(const Batch& batch) override;
 
 private:
+    [[nodiscard]] Task& start_allreduce(const Batch& batch);
+
     HostSet set_;
     AllreduceTask allreduce_;
     NumaAllreduceTask numa_allreduce_;
+    AdasumTask adasum_;
+    MixedAllreduceTask mixed_allreduce_;
     ExchangeTask exchange_;
     ScatterTask scatter_;
 };

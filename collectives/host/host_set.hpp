@@ -30,7 +30,7 @@ struct HostSet {
     NumaNodes nodes;                     ///< the order in which the members' inputs are combined
 
     /// Combines `sources`, one by member, into `destinations`, in the set's order; those of absent members are left
-    /// out, and then NUMA nodes do not matter: by rank.
+    /// out, and then NUMA nodes do not matter: by rank. To adasum they are zeros, at their places in the tree.
     void reduce(const Segment& segment, std::span<const Location> locations, std::span<const std::byte* const> sources,
                 std::span<std::byte* const> destinations, std::uint64_t count) const {
         if (destinations.empty()) {
@@ -41,6 +41,13 @@ struct HostSet {
             return;
         }
         std::array<const std::byte*, base::kMaxLocalRanks> present{};
+        if (segment.reduce_op == ReduceOp::adasum) {
+            for (std::uint32_t member = 0; member < members; ++member) {
+                present[member] = locations[member].absent ? nullptr : sources[member];
+            }
+            ops::reduce(segment.reduction(members), {present.data(), members}, destinations, count);
+            return;
+        }
         std::size_t found = 0;
         for (std::uint32_t member = 0; member < members; ++member) {
             if (!locations[member].absent) {

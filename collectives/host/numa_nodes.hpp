@@ -36,7 +36,7 @@ public:
     /// Its place when the first members of all nodes are counted, then the second ones, and so on.
     [[nodiscard]] std::uint32_t turn_of(std::uint32_t member) const { return turns_[member]; }
 
-    /// ops::reduce() in this order. `sources`: of all members, by rank.
+    /// ops::reduce() in this order; of adasum by rank. `sources`: of all members, by rank.
     void reduce(const ops::Reduction& reduction, std::span<const std::byte* const> sources,
                 std::span<std::byte* const> destinations, std::size_t count,
                 ops::Store store = ops::Store::cached) const {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "collectives/rows.hpp"
+#include "tests/ops/adasum_reference.hpp"
 #include "tests/ops/buffers.hpp"
 
 namespace rueda::tests {
@@ -107,7 +108,9 @@ void HandMadeJob::lay_out(std::uint32_t batch, Residency residency, std::mt19937
                 return !tensor.travels &&
                        (residency == Residency::all || (residency == Residency::mixed && random() % 2 == 0));
             };
-            memory.inputs.push_back(ops::test::random_elements(tensor.dtype, tensor.count, random));
+            memory.inputs.push_back(tensor.op == ReduceOp::adasum
+                                        ? ops::test::random_gradients(tensor.dtype, tensor.count, random)
+                                        : ops::test::random_elements(tensor.dtype, tensor.count, random));
             memory.in.push_back(place(member, bytes, resident()));
             std::copy(memory.inputs.back().begin(), memory.inputs.back().end(), memory.in.back().memory);
             const bool in_place = plan.operation == Operation::allreduce && random() % 2 == 0;
@@ -203,6 +206,9 @@ bool HandMadeJob::went_by_partials() const {
 Bytes HandMadeJob::expected_output(std::size_t batch, std::size_t tensor, std::uint32_t member) const {
     const BatchPlan& plan = batches_[batch];
     const TensorPlan& t = plan.tensors[tensor];
+    if (t.op == ReduceOp::adasum) {
+        return ops::test::expected_adasum(reduction(t), memory_[batch][tensor].inputs, t.count, members(), 1);
+    }
     // By node, in the order of the nodes' first members.
     std::vector<std::int32_t> nodes;
     for (const std::int32_t node : node_of_member_) {

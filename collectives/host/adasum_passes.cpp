@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/host/adasum_passes.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace rueda::collectives {
+namespace {
+
+/// Of a host of one rank, which needs no cells.
+constexpr std::uint64_t kPieceOfOne = 64 * 1024;
+constexpr std::uint64_t kLargestElement = 8;
+
+std::uint64_t bytes_of_piece(const HostSet& set, std::uint32_t owners) {
+    if (set.members == 1) {
+        return kPieceOfOne;
+    }
+    // A cell has room for an element of every member (core/runtime/arena_setup.cpp).
+    const std::uint64_t bytes = set.arena->plan().cell_bytes / owners;
+    RUEDA_ASSERT(bytes >= kLargestElement);
+    const std::uint64_t unit = bytes < base::kCacheLine ? kLargestElement : base::kCacheLine;
+    return bytes / unit * unit;
+}
+
+}  // namespace
+
+AdasumPasses::AdasumPasses(HostSet& set, std::uint32_t owners, MayWrite may_write)
+    : set_(set),
+      owners_(owners),
+      may_write_(std::move(may_write)),
+      numbers_sum_(set),
+      piece_bytes_(bytes_of_piece(set, owners)) {}
+
+void AdasumPasses::cut(const Batch& batch, std::uint32_t parts, std::span<PartMap> maps) {
+    const auto owners = static_cast<std::uint32_t>(maps.size());
+    const std::uint32_t of_each = parts / owners;
+    for (PartMap& map : maps) {
+        map.clear();
+    }
+    // An owner's first parts of all tensors come before its second ones: between hosts each is for another one.
+    for (std::uint32_t turn = 0; turn < of_each; ++turn) {
+        for (std::uint32_t owner = 0; owner < owners; ++owner) {
+            const std::uint32_t part = owner * of_each + turn;
+            for (std::uint32_t segment = 0; segment < batch.segments.size(); ++segment) {
+                const std::uint64_t bytes = batch.segments[segment].bytes();
+                maps[owner].add(segment,
+                                {ops::part_begin(bytes, part, parts), ops::part_begin(bytes, part + 1, parts)});
+            }
+        }
+    }
+}
+
+void AdasumPasses::begin(const Batch& batch, std::span<const PartMap> maps) {
+    to_outputs_ = true;
+    start(batch, maps);
+}
+
+void AdasumPasses::begin_into(const Batch& batch, std::span<const PartMap> maps, std::byte* results) {
+    to_outputs_ = false;
+    results_ = results;
+    start(batch, maps);
+}
+
+void AdasumPasses::start(const Batch& batch, std::span<const PartMap> maps) {
+    batch_ = batch;
+    maps_ = maps;
+    std::uint64_t longest = 0;
+    for (const PartMap& map : maps) {
+        longest = std::max(longest, map.bytes());
+    }
+    pieces_ = (longest + piece_bytes_ - 1) / piece_bytes_;
+    dots_.assign(batch.segments.size() * ops::pairs_of(set_.members), 0.0);
+    weights_.resize(batch.segments.size() * set_.members);
+    number_chunks_ = pieces_ > 0 ? NumbersSum::chunks_of(set_, dots_.size()) : 0;
+    stays_ = set_.members > 1 && pieces_ + number_chunks_ <= set_.arena->plan().cells_per_rank;
+    staged_ = measured_ = combined_ = fetched_ = 0;
+    phase_ = pieces_ > 0 ? Phase::measure : Phase::done;
+}
+
+bool AdasumPasses::act(std::uint64_t& work) {
+    switch (phase_) {
+        case Phase::measure:
+            return stage_next(0, measured_, work) || measure(work);
+        case Phase::numbers:
+            return sum_numbers();
+        case Phase::combine:
+            return (!stays_ && stage_next(first_combined(), to_outputs_ ? fetched_ : combined_, work)) ||
+                   combine(work) || fetch(work);
+        case Phase::done:
+            break;
+    }
+    return false;
+}
+
+// ---- staging --------------------------------------------------------------------------------------------------------
+
+/// The next piece of a phase whose chunks have the numbers from `first` on; of the pieces before `needed` this rank
+/// needs its cells no more. What it has staged before the phase, too, it needs no more.
+bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::uint64_t& work) {
+    if (staged_ == pieces_ || set_.members == 1 || (!stays_ && staged_ >= needed + set_.arena->plan().cells_per_rank) ||
+        !may_write_(first + staged_)) {
+        return false;
+    }
+    stage(staged_, first + staged_, work);
+    ++staged_;
+    set_.publish(set_.mine().staged, set_.chunks + first + staged_);
+    return true;
+}
+
+/// For all other owners, each in its place.
+void AdasumPasses::stage(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
+    const Range range = piece(index);
+    for (std::uint32_t owner = 0; owner < owners_; ++owner) {
+        if (owner == set_.rank) {
+            continue;
+        }
+        std::byte* const to = place(set_.rank, owner, number);
+        maps_[owner].for_each_piece(
+            range, [&](const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+                const Location& mine = location(part.segment, set_.rank);
+                if (!mine.absent && mine.input == nullptr) {
+                    ops::copy(to + (at - range.begin), batch_.segments[part.segment].input + offset, bytes);
+                    work += bytes;
+                }
+            });
+    }
+}
+
+/// Where the members' elements lie of a piece of mine; null: of one that has joined.
+void AdasumPasses::collect_sources(const PartMap::Part& part, std::uint64_t offset, std::uint64_t in_place,
+                                   std::uint64_t number) {
+    sources_.clear();
+    for (std::uint32_t member = 0; member < set_.members; ++member) {
+        const Location& of = location(part.segment, member);
+        sources_.push_back(of.absent             ? nullptr
+                           : member == set_.rank ? batch_.segments[part.segment].input + offset
+                           : of.input != nullptr ? of.input + offset
+                                                 : place(member, set_.rank, number) + in_place);
+    }
+}
+
+// ---- measure --------------------------------------------------------------------------------------------------------
+
+bool AdasumPasses::measure(std::uint64_t& work) {
+    if (set_.members > 1 &&
+        (measured_ == staged_ || !set_.all_reached(&Progress::staged, set_.chunks + measured_ + 1))) {
+        return false;
+    }
+    if (is_owner()) {
+        measure_piece(measured_, work);
+    }
+    ++measured_;
+    if (set_.members > 1 && !stays_) {
+        set_.publish(set_.mine().fetched, set_.chunks + measured_);
+    }
+    if (measured_ == pieces_) {
+        phase_ = Phase::numbers;
+        numbers_sum_.begin(dots_, owners_, pieces_, stays_);
+    }
+    return true;
+}
+
+void AdasumPasses::measure_piece(std::uint64_t index, std::uint64_t& work) {
+    const Range range = piece(index);
+    const std::size_t pairs = ops::pairs_of(set_.members);
+    maps_[set_.rank].for_each_piece(
+        range, [&](const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+            const DType dtype = batch_.segments[part.segment].dtype;
+            if (offset == part.range.begin) {
+                products_.begin(dtype, set_.members);
+            }
+            collect_sources(part, offset, at - range.begin, index);
+            products_.add(sources_, bytes / size_of(dtype));
+            if (offset + bytes == part.range.end) {
+                products_.end(std::span(dots_).subspan(part.segment * pairs, pairs));
+            }
+            work += bytes * set_.members;
+        });
+}
+
+// ---- numbers --------------------------------------------------------------------------------------------------------
+
+bool AdasumPasses::sum_numbers() {
+    const bool acted = !numbers_sum_.is_done() && numbers_sum_.act(may_write_);
+    if (!numbers_sum_.is_done()) {
+        return acted;
+    }
+    find_weights();
+    phase_ = Phase::combine;
+    staged_ = stays_ ? pieces_ : 0;
+    return true;
+}
+
+void AdasumPasses::find_weights() {
+    const std::size_t pairs = ops::pairs_of(set_.members);
+    for (std::size_t i = 0; i < batch_.segments.size(); ++i) {
+        const Segment& segment = batch_.segments[i];
+        ops::adasum_weights(std::span(dots_).subspan(i * pairs, pairs), segment.prescale * segment.postscale,
+                            std::span(weights_).subspan(i * set_.members, set_.members));
+    }
+}
+
+// ---- combine --------------------------------------------------------------------------------------------------------
+
+bool AdasumPasses::combine(std::uint64_t& work) {
+    const std::uint64_t number = first_combined() + combined_;
+    if (combined_ == pieces_ ||
+        (set_.members > 1 &&
+         (combined_ == staged_ || !set_.all_reached(&Progress::staged, set_.chunks + number + 1)))) {
+        return false;
+    }
+    if (is_owner()) {
+        combine_piece(combined_, number, work);
+    }
+    ++combined_;
+    if (to_outputs_) {
+        set_.publish(set_.mine().reduced, set_.chunks + number + 1);
+        return true;
+    }
+    const bool is_last = combined_ == pieces_;
+    if (set_.members > 1 && (!stays_ || is_last)) {
+        set_.publish(set_.mine().fetched, set_.chunks + (is_last ? staged_chunks() : number + 1));
+    }
+    phase_ = is_last ? Phase::done : phase_;
+    return true;
+}
+
+/// As in AllreduceTask the result goes where each member's input lay, in its cell.
+void AdasumPasses::combine_piece(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
+    const Range range = piece(index);
+    maps_[set_.rank].for_each_piece(
+        range, [&](const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+            const Segment& segment = batch_.segments[part.segment];
+            collect_sources(part, offset, at - range.begin, number);
+            destinations_.clear();
+            if (!to_outputs_) {
+                destinations_.push_back(results_ + at);
+            } else {
+                for (std::uint32_t member = 0; member < set_.members; ++member) {
+                    const Location& of = location(part.segment, member);
+                    if (!of.absent) {
+                        destinations_.push_back(member == set_.rank ? segment.output + offset
+                                                : of.output != nullptr
+                                                    ? of.output + offset
+                                                    : place(member, set_.rank, number) + (at - range.begin));
+                    }
+                }
+            }
+            ops::weighted_sum(segment.dtype, sources_,
+                              std::span(weights_).subspan(std::size_t{part.segment} * set_.members, set_.members),
+                              destinations_, bytes / size_of(segment.dtype));
+            work += bytes * (set_.members + destinations_.size());
+        });
+}
+
+bool AdasumPasses::fetch(std::uint64_t& work) {
+    const std::uint64_t number = first_combined() + fetched_;
+    if (!to_outputs_ || fetched_ == combined_ || !set_.all_reached(&Progress::reduced, set_.chunks + number + 1)) {
+        return false;
+    }
+    fetch_piece(fetched_, number, work);
+    ++fetched_;
+    const bool is_last = fetched_ == pieces_;
+    if (!stays_ || is_last) {
+        set_.publish(set_.mine().fetched, set_.chunks + (is_last ? staged_chunks() : number + 1));
+    }
+    phase_ = is_last ? Phase::done : phase_;
+    return true;
+}
+
+void AdasumPasses::fetch_piece(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
+    const Range range = piece(index);
+    for (std::uint32_t owner = 0; owner < owners_; ++owner) {
+        if (owner == set_.rank) {
+            continue;
+        }
+        const std::byte* const from = place(set_.rank, owner, number);
+        maps_[owner].for_each_piece(
+            range, [&](const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+                const Location& mine = location(part.segment, set_.rank);
+                if (!mine.absent && mine.output == nullptr) {
+                    ops::copy(batch_.segments[part.segment].output + offset, from + (at - range.begin), bytes);
+                    work += bytes;
+                }
+            });
+    }
+}
+
+}  // namespace rueda::collectives

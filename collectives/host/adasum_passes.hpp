@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "collectives/host/host_set.hpp"
+#include "collectives/host/numbers_sum.hpp"
+#include "collectives/host/part_map.hpp"
+#include "ops/adasum.hpp"
+
+namespace rueda::collectives {
+
+/// Adasum of the inputs of one host's ranks, of all tensors of a batch, each by itself (ops/adasum.hpp). The first
+/// ranks, the *owners*, have a part of every tensor each, which they work on; everybody stages its input for them, as
+/// in AllreduceTask. Three phases:
+///
+///  - *measure*: the inputs go through the cells, and every owner makes the dot products of its parts.
+///  - *numbers*: the owners' dot products are added, and everybody works out the weights.
+///  - *combine*: the inputs go through the cells again, and every owner makes its parts of the results. These go to the
+///    outputs, by way of the cells like those of AllreduceTask; or, where there is more to do with them, to memory of
+///    the owner.
+///
+/// What fits into the cells as a whole is staged once: it stays there from measuring to combining.
+///
+/// Per rank and S bytes, m ranks, all of them owners: copies S(m−1)/m out, reads S, twice each; writes S, copies
+/// S(m−1)/m in. An input in the arena is not staged, an output there not fetched.
+///
+/// Threads: whoever drives the engine.
+class AdasumPasses {
+public:
+    /// `may_write(number)`: whether the cells may be written that are for this chunk of the batch, counted from 0.
+    using MayWrite = std::function<bool(std::uint64_t number)>;
+    AdasumPasses(HostSet& set, std::uint32_t owners, MayWrite may_write);
+
+    /// What each owner has of the batch: `maps` by owner, which together have every tensor once, and stay until the
+    /// end. An owner's parts of one tensor are in the order of the tensor, and each is a part of its own to the dot
+    /// products. The results go to the outputs.
+    void begin(const Batch& batch, std::span<const PartMap> maps);
+    /// The same, but each owner's results go to `results`, laid out like its map; others give none.
+    void begin_into(const Batch& batch, std::span<const PartMap> maps, std::byte* results);
+    /// One action; false: nothing could be done. `work` grows by the bytes that were touched.
+    bool act(std::uint64_t& work);
+    [[nodiscard]] bool is_done() const { return phase_ == Phase::done; }
+    /// That went through the cells; the same on all ranks of the host.
+    [[nodiscard]] std::uint64_t chunks() const { return staged_chunks(); }
+
+    /// Of the maps of a batch whose tensors are each cut into `parts`, of which owner o has those from o · parts/owners
+    /// on.
+    static void cut(const Batch& batch, std::uint32_t parts, std::span<PartMap> maps);
+
+private:
+    enum class Phase : std::uint8_t { measure, numbers, combine, done };
+
+    [[nodiscard]] bool is_owner() const { return set_.rank < owners_; }
+    [[nodiscard]] std::uint64_t first_combined() const { return stays_ ? 0 : pieces_ + number_chunks_; }
+    [[nodiscard]] std::uint64_t staged_chunks() const { return pieces_ + number_chunks_ + (stays_ ? 0 : pieces_); }
+    [[nodiscard]] Range piece(std::uint64_t index) const { return {index * piece_bytes_, (index + 1) * piece_bytes_}; }
+    [[nodiscard]] std::byte* place(std::uint32_t member, std::uint32_t owner, std::uint64_t number) const {
+        return set_.arena->cell(member, set_.chunks + number) + owner * piece_bytes_;
+    }
+
+    void start(const Batch& batch, std::span<const PartMap> maps);
+    bool stage_next(std::uint64_t first, std::uint64_t most, std::uint64_t& work);
+    void stage(std::uint64_t index, std::uint64_t number, std::uint64_t& work);
+    bool measure(std::uint64_t& work);
+    void measure_piece(std::uint64_t index, std::uint64_t& work);
+    bool sum_numbers();
+    void find_weights();
+    bool combine(std::uint64_t& work);
+    void combine_piece(std::uint64_t index, std::uint64_t number, std::uint64_t& work);
+    bool fetch(std::uint64_t& work);
+    void fetch_piece(std::uint64_t index, std::uint64_t number, std::uint64_t& work);
+    void collect_sources(const PartMap::Part& part, std::uint64_t offset, std::uint64_t in_place, std::uint64_t number);
+    [[nodiscard]] const Location& location(std::uint32_t segment, std::uint32_t member) const {
+        return batch_.locations[std::size_t{segment} * set_.members + member];
+    }
+
+    HostSet& set_;
+    std::uint32_t owners_;
+    MayWrite may_write_;
+    NumbersSum numbers_sum_;
+
+    Batch batch_;
+    std::span<const PartMap> maps_;
+    bool to_outputs_ = true;
+    std::byte* results_ = nullptr;     // of an owner, where not
+    std::uint64_t piece_bytes_ = 0;    // of one owner
+    std::uint64_t pieces_ = 0;         // of the longest map
+    std::uint64_t number_chunks_ = 0;  // see NumbersSum
+    bool stays_ = false;
+
+    Phase phase_ = Phase::done;
+    std::uint64_t staged_ = 0;    // pieces, in this phase
+    std::uint64_t measured_ = 0;  // likewise, and below
+    std::uint64_t combined_ = 0;
+    std::uint64_t fetched_ = 0;
+    ops::DotProducts products_;
+    std::vector<double> dots_;     // by segment, then by pair of members
+    std::vector<double> weights_;  // by segment, then by member
+    std::vector<const std::byte*> sources_;
+    std::vector<std::byte*> destinations_;
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/host/adasum_task.hpp"
+
+namespace rueda::collectives {
+namespace {
+
+/// Work of one step: of the order of a chunk, so that abort and other waiters are looked at.
+constexpr std::uint64_t kStepBytes = 64 * 1024;
+
+}  // namespace
+
+AdasumTask::AdasumTask(HostSet& set)
+    : set_(set),
+      passes_(set, set.members, [&set](std::uint64_t number) { return set.cell_is_free(set.chunks + number); }),
+      maps_(set.members) {}
+
+void AdasumTask::begin(const Batch& batch) {
+    AdasumPasses::cut(batch, set_.members, maps_);
+    passes_.begin(batch, maps_);
+}
+
+StepResult AdasumTask::step() {
+    std::uint64_t work = 0;
+    bool acted = false;
+    while (work < kStepBytes && passes_.act(work)) {
+        acted = true;
+    }
+    if (!passes_.is_done()) {
+        return acted ? StepResult::advanced : StepResult::waiting;
+    }
+    // Everybody has combined everything, so nobody reads my inputs or writes my outputs any more.
+    set_.chunks += passes_.chunks();
+    return StepResult::done;
+}
+
+}  // namespace rueda::collectives

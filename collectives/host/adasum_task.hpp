@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "collectives/host/adasum_passes.hpp"
+#include "collectives/host/host_set.hpp"
+#include "collectives/host/part_map.hpp"
+
+namespace rueda::collectives {
+
+/// An allreduce by adasum of the ranks of one host, where not all inputs travelled: AdasumPasses with every rank an
+/// owner.
+class AdasumTask final : public Task {
+public:
+    explicit AdasumTask(HostSet& set);
+
+    void begin(const Batch& batch);
+    StepResult step() override;
+
+private:
+    HostSet& set_;
+    AdasumPasses passes_;
+    std::vector<PartMap> maps_;  // by member
+};
+
+}  // namespace rueda::collectives

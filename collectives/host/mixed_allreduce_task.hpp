@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+
+namespace rueda::collectives {
+
+/// A batch of allreduces of which some are by adasum: these and the others are two batches for two tasks, one after the
+/// other. All members part the batch alike.
+///
+/// Threads: whoever drives the engine.
+class MixedAllreduceTask final : public Task {
+public:
+    using Begin = std::function<Task&(const Batch&)>;
+    /// `others` and `adasum` begin the tasks; `members`: of this host.
+    MixedAllreduceTask(std::uint32_t members, Begin others, Begin adasum);
+
+    /// `is_adasum(segment)` chooses, by its index.
+    template <class IsAdasum>
+    void begin(const Batch& batch, IsAdasum&& is_adasum) {
+        others_.clear();
+        adasums_.clear();
+        for (std::uint32_t i = 0; i < batch.segments.size(); ++i) {
+            (is_adasum(i) ? adasums_ : others_).add(batch, i, members_);
+        }
+        start(batch);
+    }
+    StepResult step() override;
+
+private:
+    struct Part {
+        std::vector<Segment> segments;
+        std::vector<Location> locations;
+
+        void clear() {
+            segments.clear();
+            locations.clear();
+        }
+        void add(const Batch& batch, std::uint32_t segment, std::uint32_t members);
+        [[nodiscard]] Batch batch(const Batch& of) const;
+    };
+    void start(const Batch& batch);
+
+    std::uint32_t members_;
+    Begin begin_others_;
+    Begin begin_adasum_;
+    Batch batch_;
+    Part others_;
+    Part adasums_;
+    Task* task_ = nullptr;
+    bool adasum_follows_ = false;
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/atomics.hpp"
+#include "collectives/host/segment_map.hpp"
+
+namespace rueda::collectives {
+
+/// What one rank works on in an operation that needs tensors whole: of each tensor a part, one after the other in a
+/// virtual range of bytes, each at a multiple of a cache line. (Of SegmentMap, a rank has a share of the batch, which
+/// cuts a tensor where the other tensors of the batch want it.) Pure arithmetic. Threads: none of its own.
+class PartMap {
+public:
+    struct Part {
+        std::uint32_t segment = 0;
+        Range range;              ///< of the tensor; it begins at a multiple of a cache line
+        std::uint64_t begin = 0;  ///< in the virtual range
+    };
+
+    void clear() {
+        parts_.clear();
+        end_ = 0;
+    }
+    /// One that is empty has no place.
+    void add(std::uint32_t segment, Range range) {
+        if (range.bytes() > 0) {
+            parts_.push_back({segment, range, end_});
+            end_ += (range.bytes() + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
+        }
+    }
+    /// A multiple of a cache line.
+    [[nodiscard]] std::uint64_t bytes() const { return end_; }
+
+    /// Calls f(part, offset in the tensor, bytes, offset in the virtual range) for each piece of `range`.
+    template <class F>
+    void for_each_piece(Range range, F&& f) const {
+        auto part = std::upper_bound(parts_.begin(), parts_.end(), range.begin,
+                                     [](std::uint64_t offset, const Part& p) { return offset < p.begin; });
+        for (part -= part == parts_.begin() ? 0 : 1; part != parts_.end() && part->begin < range.end; ++part) {
+            const std::uint64_t begin = std::max(range.begin, part->begin);
+            const std::uint64_t end = std::min(range.end, part->begin + part->range.bytes());
+            if (begin < end) {
+                f(*part, part->range.begin + (begin - part->begin), end - begin, begin);
+            }
+        }
+    }
+
+private:
+    std::vector<Part> parts_;
+    std::uint64_t end_ = 0;
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Adasum of the ranks of one host: bit for bit what its definition gives, whatever way a tensor goes, wherever it is
+// cut, and whatever else is in its batch.
+#include <array>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "tests/collectives/host/hand_made_batches.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using collectives::Operation;
+using collectives::StepResult;
+using Nodes = std::vector<std::int32_t>;
+
+constexpr std::array kResidencies = {Residency::none, Residency::all, Residency::mixed};
+constexpr std::array kFloats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
+/// One NUMA node, and two, which adasum does not mind.
+const std::vector<Nodes> kLayouts = {{0, 0}, {0, 0, 0}, {0, 0, 0, 0, 0}, {0, 1, 0, 1}, {0, 0, 0, 0, 0, 0, 0, 0}};
+
+void check_outputs(const HandMadeJob& job, const std::vector<BatchPlan>& batches) {
+    for (std::size_t batch = 0; batch < batches.size(); ++batch) {
+        for (std::size_t tensor = 0; tensor < batches[batch].tensors.size(); ++tensor) {
+            for (std::uint32_t member = 0; member < job.members(); ++member) {
+                CAPTURE(batch, tensor, member);
+                REQUIRE(job.output(batch, tensor, member) == job.expected_output(batch, tensor, member));
+            }
+            CHECK(job.inputs_are_intact(batch, tensor));
+        }
+    }
+}
+
+TensorPlan any_adasum(std::mt19937& random) {
+    TensorPlan tensor;
+    tensor.dtype = kFloats[random() % kFloats.size()];
+    tensor.op = ReduceOp::adasum;
+    tensor.count = random() % 4 == 0 ? random() % 20000 : random() % 300;
+    tensor.prescale = random() % 3 == 0 ? 0.5 : 1.0;
+    tensor.postscale = random() % 3 == 0 ? -3.0 : 1.0;
+    tensor.travels = tensor.count < 300 && random() % 3 == 0;
+    return tensor;
+}
+
+std::vector<BatchPlan> any_batches(std::mt19937& random, int count) {
+    std::vector<BatchPlan> batches;
+    for (int i = 0; i < count; ++i) {
+        BatchPlan batch;
+        for (auto tensors = 1 + random() % 5; tensors > 0; --tensors) {
+            batch.tensors.push_back(any_adasum(random));
+            if (random() % 3 == 0) {
+                batch.tensors.push_back({.count = random() % 5000});  // a sum
+            }
+        }
+        batches.push_back(batch);
+        if (random() % 3 == 0) {
+            batches.push_back({Operation::reducescatter, {{.count = 1 + random() % 3000}}});
+        }
+        if (random() % 3 == 0) {
+            batches.push_back({Operation::allreduce, {{.count = 1 + random() % 9000}}});
+        }
+    }
+    return batches;
+}
+
+}  // namespace
+
+TEST_CASE("adasum of every kind of tensor, one after the other with other batches", "[unit]") {
+    std::mt19937 random(1);
+    for (const Nodes& nodes : kLayouts) {
+        for (const Residency residency : kResidencies) {
+            for (const std::uint64_t cell_bytes : {64U, 256U, 8192U, 65536U}) {
+                const std::vector<BatchPlan> batches = any_batches(random, 6);
+                const std::uint32_t cells = 2 + static_cast<std::uint32_t>(random() % 4);
+                CAPTURE(nodes, static_cast<int>(residency), cell_bytes, cells);
+                HandMadeJob job({nodes, cell_bytes, cells, residency}, batches, static_cast<std::uint32_t>(random()));
+                REQUIRE(job.run(random));
+                check_outputs(job, batches);
+            }
+        }
+    }
+}
+
+TEST_CASE("adasum of members as threads", "[threads]") {
+    std::mt19937 random(2);
+    for (const Nodes& nodes : {Nodes{0, 0}, Nodes{0, 0, 0}, Nodes{0, 1, 0, 1}}) {
+        for (const Residency residency : kResidencies) {
+            const std::vector<BatchPlan> batches = any_batches(random, 8);
+            HandMadeJob job({nodes, 4096, 2 + static_cast<std::uint32_t>(random() % 3), residency}, batches, 5);
+            std::vector<std::thread> threads;
+            for (std::uint32_t member = 0; member < job.members(); ++member) {
+                threads.emplace_back([&job, member] {
+                    for (StepResult result = StepResult::advanced; result != StepResult::done;) {
+                        result = job.step(member);
+                        if (result == StepResult::waiting) {
+                            std::this_thread::yield();
+                        }
+                    }
+                });
+            }
+            for (std::thread& thread : threads) {
+                thread.join();
+            }
+            CAPTURE(nodes, static_cast<int>(residency));
+            check_outputs(job, batches);
+        }
+    }
+}
+
+}  // namespace rueda::tests
