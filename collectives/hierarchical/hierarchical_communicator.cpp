@@ -2,14 +2,23 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/hierarchical/hierarchical_communicator.hpp"
 
+#include <algorithm>
+
 #include "base/assert.hpp"
 #include "collectives/hierarchical/alltoall_task.hpp"
+#include "collectives/hierarchical/hierarchical_adasum_task.hpp"
 #include "collectives/hierarchical/hierarchical_allreduce_task.hpp"
 #include "collectives/hierarchical/hierarchical_set.hpp"
 #include "collectives/hierarchical/splits_task.hpp"
 #include "collectives/hierarchical/stream_task.hpp"
+#include "collectives/host/mixed_allreduce_task.hpp"
 
 namespace rueda::collectives {
+namespace {
+
+bool is_adasum(const Segment& segment) { return segment.reduce_op == ReduceOp::adasum; }
+
+}  // namespace
 
 class HierarchicalCommunicator::Impl {
 public:
@@ -17,12 +26,25 @@ public:
          const HierarchicalOptions& options)
         : set(std::move(arena), nodes, group, transport, options),
           allreduce(set),
+          adasum(set),
+          mixed_allreduce(
+              set.members,
+              [this](const Batch& batch) -> Task& {
+                  allreduce.begin(batch);
+                  return allreduce;
+              },
+              [this](const Batch& batch) -> Task& {
+                  adasum.begin(batch);
+                  return adasum;
+              }),
           streams(set),
           alltoall(set),
           splits(set) {}
 
     HierarchicalSet set;
     HierarchicalAllreduceTask allreduce;
+    HierarchicalAdasumTask adasum;
+    MixedAllreduceTask mixed_allreduce;
     StreamTask streams;
     AlltoallTask alltoall;
     SplitsTask splits;
@@ -40,6 +62,10 @@ Task& HierarchicalCommunicator::start(const Batch& batch) {
         case Operation::allreduce:
         case Operation::reducescatter:
         case Operation::reduce:
+            if (std::any_of(batch.segments.begin(), batch.segments.end(), is_adasum)) {
+                impl_->mixed_allreduce.begin(batch, [&](std::size_t i) { return is_adasum(batch.segments[i]); });
+                return impl_->mixed_allreduce;
+            }
             impl_->allreduce.begin(batch);
             return impl_->allreduce;
         case Operation::alltoall:

@@ -20,7 +20,7 @@ namespace rueda::collectives {
 ///
 /// Threads: whoever drives the engine.
 struct HierarchicalSet : HostSet {
-    enum class CellUse : std::uint8_t { none, allreduce, streams, by_pairs };
+    enum class CellUse : std::uint8_t { none, allreduce, streams, by_pairs, adasum };
 
     HierarchicalSet(std::shared_ptr<Arena> a, const NumaNodes& n, const LocalGroup& group, Transport& transport,
                     const HierarchicalOptions& o)
@@ -35,9 +35,9 @@ struct HierarchicalSet : HostSet {
     std::uint64_t batches_before_run = 0;
     CellUse use = CellUse::none;
 
-    /// A batch begins. `chunks` counts the pieces of all batches before. By pairs, every batch is a run.
+    /// A batch begins. `chunks` counts the pieces of all batches before. By pairs, and by adasum, every batch is a run.
     void begin_batch(CellUse next) {
-        if (use != next || next == CellUse::by_pairs) {
+        if (use != next || next == CellUse::by_pairs || next == CellUse::adasum) {
             use = next;
             run_begin = chunks;
             batches_before_run = batches;

@@ -73,6 +73,10 @@ BatchPlan any_allreduce(std::mt19937& random) {
     for (auto tensors = 1 + random() % 5; tensors > 0; --tensors) {
         const std::uint64_t most = random() % 3 == 0 ? 2500 : 60;
         plan.tensors.push_back(random() % 4 == 0 ? any_compressed(random, most) : any_tensor(random, most));
+        TensorPlan& tensor = plan.tensors.back();
+        if (tensor.compression == Compression::none && ops::is_floating_point(tensor.dtype) && random() % 4 == 0) {
+            tensor.op = ReduceOp::adasum;
+        }
     }
     return plan;
 }
@@ -128,6 +132,25 @@ void check_operation(Operation operation) {
 }
 
 TEST_CASE("an allreduce over several hosts", "[unit]") { check_operation(Operation::allreduce); }
+
+TEST_CASE("an allreduce by adasum over several hosts, alone and among others", "[unit]") {
+    std::uint32_t seed = 100;
+    for (const HostOf& layout : kLayouts) {
+        for (const HostsShape& shape : shapes_of(layout)) {
+            std::mt19937 random(++seed);
+            std::vector<BatchPlan> batches;
+            for (int i = 0; i < 6; ++i) {
+                batches.push_back(any_allreduce(random));
+                for (TensorPlan& tensor : batches.back().tensors) {
+                    if (i % 2 == 0 || random() % 2 == 0) {
+                        tensor = {DType::float32, ReduceOp::adasum, draw(random, 3000U), tensor.prescale, 1.5};
+                    }
+                }
+            }
+            check(shape, batches, seed);
+        }
+    }
+}
 
 TEST_CASE("a broadcast over several hosts", "[unit]") { check_operation(Operation::broadcast); }
 

@@ -14,6 +14,7 @@
 #include "collectives/rows.hpp"
 #include "collectives/thread_transport.hpp"
 #include "tests/collectives/hierarchical/between_hosts.hpp"
+#include "tests/ops/adasum_reference.hpp"
 #include "tests/ops/buffers.hpp"
 
 namespace rueda::tests {
@@ -163,8 +164,10 @@ void HostsOfThreads::lay_out(const BatchPlan& plan, std::mt19937_64& random) {
     for (const TensorPlan& tensor : plan.tensors) {
         Tensor memory;
         for (std::uint32_t rank = 0; rank < size(); ++rank) {
-            memory.inputs.push_back(
-                ops::test::random_elements(tensor.dtype, input_elements(plan, tensor, rank), random));
+            const std::uint64_t elements = input_elements(plan, tensor, rank);
+            memory.inputs.push_back(tensor.op == ReduceOp::adasum
+                                        ? ops::test::random_gradients(tensor.dtype, elements, random)
+                                        : ops::test::random_elements(tensor.dtype, elements, random));
         }
         for (std::uint32_t rank = 0; rank < size(); ++rank) {
             const Bytes& input = memory.inputs[rank];
@@ -314,6 +317,22 @@ bool HostsOfThreads::run(std::mt19937& random) {
     return false;
 }
 
+/// Every lane has a part of the tensor, and of that every host.
+Bytes HostsOfThreads::expected_adasum(const ops::Reduction& reduction, const std::vector<std::vector<Bytes>>& by_host,
+                                      std::uint64_t count) const {
+    std::size_t lanes = by_host.front().size();
+    for (const auto& inputs : by_host) {
+        lanes = std::min(lanes, inputs.size());
+    }
+    std::vector<Bytes> partials;
+    for (const auto& inputs : by_host) {
+        partials.push_back(
+            ops::test::expected_adasum(reduction, inputs, count, static_cast<std::uint32_t>(lanes), host_count_));
+    }
+    return ops::test::expected_adasum({.dtype = reduction.dtype, .op = ReduceOp::adasum}, partials, count,
+                                      static_cast<std::uint32_t>(lanes), host_count_);
+}
+
 /// Hosts that give nothing leave what they are combined with as it is.
 Bytes HostsOfThreads::expected_allreduce(const BatchPlan& plan, const TensorPlan& tensor, std::uint64_t count,
                                          const std::vector<Bytes>& inputs) const {
@@ -331,6 +350,9 @@ Bytes HostsOfThreads::expected_allreduce(const BatchPlan& plan, const TensorPlan
                                    .prescale = tensor.prescale,
                                    .postscale = tensor.postscale,
                                    .divisor = static_cast<int>(size() - plan.uncounted)};
+    if (tensor.op == ReduceOp::adasum) {
+        return expected_adasum(reduction, by_host, count);
+    }
     if (tensor.compression != Compression::none && host_count_ > 1) {
         return expected_compressed(reduction, tensor.compression, by_host, count);
     }

@@ -112,6 +112,8 @@ private:
                                                std::uint32_t rank) const;
     [[nodiscard]] Bytes expected(const BatchPlan& plan, const TensorPlan& tensor, const Tensor& memory,
                                  std::uint32_t rank) const;
+    [[nodiscard]] Bytes expected_adasum(const ops::Reduction& reduction, const std::vector<std::vector<Bytes>>& by_host,
+                                        std::uint64_t count) const;
     [[nodiscard]] Bytes expected_allreduce(const BatchPlan& plan, const TensorPlan& tensor, std::uint64_t count,
                                            const std::vector<Bytes>& inputs) const;
 
