@@ -333,7 +333,7 @@ Bytes HostsOfThreads::expected_adasum(const ops::Reduction& reduction, const std
                                       static_cast<std::uint32_t>(lanes), host_count_);
 }
 
-/// Hosts that give nothing leave what they are combined with as it is.
+/// Hosts that give nothing leave what they are combined with as it is; to Adasum, who gives nothing gives zeros.
 Bytes HostsOfThreads::expected_allreduce(const BatchPlan& plan, const TensorPlan& tensor, std::uint64_t count,
                                          const std::vector<Bytes>& inputs) const {
     std::vector<std::vector<Bytes>> by_host;
@@ -342,6 +342,8 @@ Bytes HostsOfThreads::expected_allreduce(const BatchPlan& plan, const TensorPlan
         for (const std::uint32_t rank : ranks) {
             if (!has_joined(plan, rank)) {
                 by_host.back().push_back(inputs[rank]);
+            } else if (tensor.op == ReduceOp::adasum) {
+                by_host.back().emplace_back(inputs[rank].size());
             }
         }
     }
