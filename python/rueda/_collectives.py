@@ -644,7 +644,7 @@ def barrier(name: Name = None, *, process_set: ProcessSet = global_process_set) 
     """
     # An operation of one byte, since that of the C interface knows neither names nor Python's signals.
     nothing = bytearray(1)
-    _native.allreduce(nothing, nothing, name, Max, 1.0, 1.0, None, process_set.process_set_id)
+    _native.allreduce(nothing, nothing, name, Max, 1.0, 1.0, None, process_set.process_set_id, Compression.none)
 
 
 def barrier_async(name: Name = None, *, process_set: ProcessSet = global_process_set) -> Handle[None]:
@@ -656,7 +656,9 @@ def barrier_async(name: Name = None, *, process_set: ProcessSet = global_process
         await handle
     """
     nothing = bytearray(1)
-    return _native.allreduce_async(nothing, nothing, name, Max, 1.0, 1.0, None, process_set.process_set_id)
+    return _native.allreduce_async(
+        nothing, nothing, name, Max, 1.0, 1.0, None, process_set.process_set_id, Compression.none
+    )
 
 
 def join(*, average: Literal["all", "active"] = "all") -> int:
