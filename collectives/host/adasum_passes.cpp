@@ -14,6 +14,9 @@ namespace {
 constexpr std::uint64_t kPieceOfOne = 64 * 1024;
 constexpr std::uint64_t kLargestElement = 8;
 
+/// Work of one step without chunks, of each input.
+constexpr std::uint64_t kPieceInPlace = 32 * 1024;
+
 std::uint64_t bytes_of_piece(const HostSet& set, std::uint32_t owners) {
     if (set.members == 1) {
         return kPieceOfOne;
@@ -67,32 +70,143 @@ void AdasumPasses::begin_into(const Batch& batch, std::span<const PartMap> maps,
 void AdasumPasses::start(const Batch& batch, std::span<const PartMap> maps) {
     batch_ = batch;
     maps_ = maps;
+    has_in_place_ = false;
+    in_place_.assign(batch.segments.size(), false);
+    bool is_empty = true;
+    for (std::uint32_t segment = 0; segment < batch.segments.size(); ++segment) {
+        const bool has_elements = batch.segments[segment].count > 0;
+        is_empty = is_empty && !has_elements;
+        in_place_[segment] = has_elements && goes_in_place(segment);
+        has_in_place_ = has_in_place_ || in_place_[segment];
+    }
     std::uint64_t longest = 0;
-    for (const PartMap& map : maps) {
-        longest = std::max(longest, map.bytes());
+    staged_maps_.resize(maps.size());
+    for (std::size_t owner = 0; owner < maps.size(); ++owner) {
+        staged_maps_[owner].choose(maps[owner], [this](std::uint32_t segment) { return !in_place_[segment]; });
+        longest = std::max(longest, staged_maps_[owner].bytes());
     }
     pieces_ = (longest + piece_bytes_ - 1) / piece_bytes_;
     dots_.assign(batch.segments.size() * ops::pairs_of(set_.members), 0.0);
     weights_.resize(batch.segments.size() * set_.members);
-    number_chunks_ = pieces_ > 0 ? NumbersSum::chunks_of(set_, dots_.size()) : 0;
-    stays_ = set_.members > 1 && pieces_ + number_chunks_ <= set_.arena->plan().cells_per_rank;
-    staged_ = measured_ = combined_ = fetched_ = 0;
-    phase_ = pieces_ > 0 ? Phase::measure : Phase::done;
+    number_chunks_ = is_empty ? 0 : NumbersSum::chunks_of(set_, dots_.size());
+    stays_ = set_.members > 1 && pieces_ > 0 && pieces_ + number_chunks_ <= set_.arena->plan().cells_per_rank;
+    staged_ = measured_ = combined_ = fetched_ = in_place_at_ = 0;
+    in_place_is_done_ = !has_in_place_;
+    phase_ = is_empty ? Phase::done : Phase::measure;
+}
+
+/// The same on all ranks.
+bool AdasumPasses::goes_in_place(std::uint32_t segment) const {
+    const auto of = batch_.locations_of(segment, set_.members);
+    return std::all_of(of.begin(), of.end(), [this](const Location& l) {
+        return l.absent || (l.input != nullptr && (l.output != nullptr || !to_outputs_));
+    });
 }
 
 bool AdasumPasses::act(std::uint64_t& work) {
     switch (phase_) {
         case Phase::measure:
-            return stage_next(0, measured_, work) || measure(work);
+            if (is_measured()) {
+                phase_ = Phase::numbers;
+                numbers_sum_.begin(dots_, owners_, pieces_, stays_);
+                return true;
+            }
+            return stage_next(0, measured_, work) || measure_in_place(work) || measure(work);
         case Phase::numbers:
             return sum_numbers();
         case Phase::combine:
+            if (is_combined()) {
+                phase_ = Phase::done;
+                return true;
+            }
             return (!stays_ && stage_next(first_combined(), to_outputs_ ? fetched_ : combined_, work)) ||
-                   combine(work) || fetch(work);
+                   combine_in_place(work) || combine(work) || fetch(work);
         case Phase::done:
             break;
     }
     return false;
+}
+
+// ---- in place -------------------------------------------------------------------------------------------------------
+
+/// Calls f for the next piece of what I own and goes in place. False: there is none.
+template <class F>
+bool AdasumPasses::next_in_place(F&& f, std::uint64_t& work) {
+    if (in_place_is_done_) {
+        return false;
+    }
+    const std::uint64_t all = is_owner() ? maps_[set_.rank].bytes() : 0;
+    const std::uint64_t end = std::min(in_place_at_ + kPieceInPlace, all);
+    if (is_owner()) {
+        maps_[set_.rank].for_each_piece({in_place_at_, end}, [&](const PartMap::Part& part, std::uint64_t offset,
+                                                                 std::uint64_t bytes, std::uint64_t) {
+            if (in_place_[part.segment]) {
+                sources_.clear();
+                for (std::uint32_t member = 0; member < set_.members; ++member) {
+                    const Location& of = location(part.segment, member);
+                    sources_.push_back(of.absent ? nullptr : of.input + offset);
+                }
+                f(part, offset, bytes);
+                work += bytes * set_.members;
+            }
+        });
+    }
+    in_place_at_ = end;
+    in_place_is_done_ = end == all;
+    return true;
+}
+
+bool AdasumPasses::measure_in_place(std::uint64_t& work) {
+    return next_in_place([this](const PartMap::Part& part, std::uint64_t offset,
+                                std::uint64_t bytes) { measure_part(part, offset, bytes); },
+                         work);
+}
+
+bool AdasumPasses::combine_in_place(std::uint64_t& work) {
+    const bool acted = next_in_place(
+        [this](const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes) {
+            destinations_.clear();
+            for (std::uint32_t member = 0; to_outputs_ && member < set_.members; ++member) {
+                if (const Location& of = location(part.segment, member); !of.absent) {
+                    destinations_.push_back(of.output + offset);
+                }
+            }
+            combine_part(part, offset, bytes);
+        },
+        work);
+    if (acted && in_place_is_done_ && wrote_in_place()) {
+        set_.publish(set_.mine().resident, set_.resident_batches + 1);  // partner: is_combined() of the others
+    }
+    return acted;
+}
+
+bool AdasumPasses::is_combined() const {
+    return in_place_is_done_ && (to_outputs_ ? fetched_ : combined_) == pieces_ &&
+           (!wrote_in_place() || set_.all_reached(&Progress::resident, set_.resident_batches + 1));
+}
+
+/// The next elements of a part, from sources_.
+void AdasumPasses::measure_part(const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes) {
+    const DType dtype = batch_.segments[part.segment].dtype;
+    const std::size_t pairs = ops::pairs_of(set_.members);
+    if (offset == part.range.begin) {
+        products_.begin(dtype, set_.members);
+    }
+    products_.add(sources_, bytes / size_of(dtype));
+    if (offset + bytes == part.range.end) {
+        products_.end(std::span(dots_).subspan(part.segment * pairs, pairs));
+    }
+}
+
+/// From sources_ to destinations_, or to the results.
+void AdasumPasses::combine_part(const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes) {
+    const DType dtype = batch_.segments[part.segment].dtype;
+    if (!to_outputs_) {
+        destinations_.assign(1, results_ + part.home + (offset - part.range.begin));
+    }
+    ops::weighted_sum(dtype, sources_,
+                      std::span(weights_).subspan(std::size_t{part.segment} * set_.members, set_.members),
+                      destinations_, bytes / size_of(dtype));
 }
 
 // ---- staging --------------------------------------------------------------------------------------------------------
@@ -118,7 +232,7 @@ void AdasumPasses::stage(std::uint64_t index, std::uint64_t number, std::uint64_
             continue;
         }
         std::byte* const to = place(set_.rank, owner, number);
-        maps_[owner].for_each_piece(
+        staged_maps_[owner].for_each_piece(
             range, [&](const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
                 const Location& mine = location(part.segment, set_.rank);
                 if (!mine.absent && mine.input == nullptr) {
@@ -145,6 +259,9 @@ void AdasumPasses::collect_sources(const PartMap::Part& part, std::uint64_t offs
 // ---- measure --------------------------------------------------------------------------------------------------------
 
 bool AdasumPasses::measure(std::uint64_t& work) {
+    if (measured_ == pieces_) {
+        return false;
+    }
     if (set_.members > 1 &&
         (measured_ == staged_ || !set_.all_reached(&Progress::staged, set_.chunks + measured_ + 1))) {
         return false;
@@ -156,27 +273,15 @@ bool AdasumPasses::measure(std::uint64_t& work) {
     if (set_.members > 1 && !stays_) {
         set_.publish(set_.mine().fetched, set_.chunks + measured_);
     }
-    if (measured_ == pieces_) {
-        phase_ = Phase::numbers;
-        numbers_sum_.begin(dots_, owners_, pieces_, stays_);
-    }
     return true;
 }
 
 void AdasumPasses::measure_piece(std::uint64_t index, std::uint64_t& work) {
     const Range range = piece(index);
-    const std::size_t pairs = ops::pairs_of(set_.members);
-    maps_[set_.rank].for_each_piece(
+    staged_maps_[set_.rank].for_each_piece(
         range, [&](const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
-            const DType dtype = batch_.segments[part.segment].dtype;
-            if (offset == part.range.begin) {
-                products_.begin(dtype, set_.members);
-            }
             collect_sources(part, offset, at - range.begin, index);
-            products_.add(sources_, bytes / size_of(dtype));
-            if (offset + bytes == part.range.end) {
-                products_.end(std::span(dots_).subspan(part.segment * pairs, pairs));
-            }
+            measure_part(part, offset, bytes);
             work += bytes * set_.members;
         });
 }
@@ -188,13 +293,15 @@ bool AdasumPasses::sum_numbers() {
     if (!numbers_sum_.is_done()) {
         return acted;
     }
-    find_weights();
-    phase_ = Phase::combine;
-    staged_ = stays_ ? pieces_ : 0;
+    begin_combining();
     return true;
 }
 
-void AdasumPasses::find_weights() {
+void AdasumPasses::begin_combining() {
+    phase_ = Phase::combine;
+    staged_ = stays_ ? pieces_ : 0;
+    in_place_at_ = 0;
+    in_place_is_done_ = !has_in_place_;
     const std::size_t pairs = ops::pairs_of(set_.members);
     for (std::size_t i = 0; i < batch_.segments.size(); ++i) {
         const Segment& segment = batch_.segments[i];
@@ -224,36 +331,28 @@ bool AdasumPasses::combine(std::uint64_t& work) {
     if (set_.members > 1 && (!stays_ || is_last)) {
         set_.publish(set_.mine().fetched, set_.chunks + (is_last ? staged_chunks() : number + 1));
     }
-    phase_ = is_last ? Phase::done : phase_;
     return true;
 }
 
 /// As in AllreduceTask the result goes where each member's input lay, in its cell.
 void AdasumPasses::combine_piece(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
     const Range range = piece(index);
-    maps_[set_.rank].for_each_piece(
-        range, [&](const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
-            const Segment& segment = batch_.segments[part.segment];
-            collect_sources(part, offset, at - range.begin, number);
-            destinations_.clear();
-            if (!to_outputs_) {
-                destinations_.push_back(results_ + at);
-            } else {
-                for (std::uint32_t member = 0; member < set_.members; ++member) {
-                    const Location& of = location(part.segment, member);
-                    if (!of.absent) {
-                        destinations_.push_back(member == set_.rank ? segment.output + offset
-                                                : of.output != nullptr
-                                                    ? of.output + offset
-                                                    : place(member, set_.rank, number) + (at - range.begin));
-                    }
-                }
+    staged_maps_[set_.rank].for_each_piece(range, [&](const PartMap::Part& part, std::uint64_t offset,
+                                                      std::uint64_t bytes, std::uint64_t at) {
+        const Segment& segment = batch_.segments[part.segment];
+        collect_sources(part, offset, at - range.begin, number);
+        destinations_.clear();
+        for (std::uint32_t member = 0; to_outputs_ && member < set_.members; ++member) {
+            const Location& of = location(part.segment, member);
+            if (!of.absent) {
+                destinations_.push_back(member == set_.rank    ? segment.output + offset
+                                        : of.output != nullptr ? of.output + offset
+                                                               : place(member, set_.rank, number) + (at - range.begin));
             }
-            ops::weighted_sum(segment.dtype, sources_,
-                              std::span(weights_).subspan(std::size_t{part.segment} * set_.members, set_.members),
-                              destinations_, bytes / size_of(segment.dtype));
-            work += bytes * (set_.members + destinations_.size());
-        });
+        }
+        combine_part(part, offset, bytes);
+        work += bytes * (set_.members + destinations_.size());
+    });
 }
 
 bool AdasumPasses::fetch(std::uint64_t& work) {
@@ -267,7 +366,6 @@ bool AdasumPasses::fetch(std::uint64_t& work) {
     if (!stays_ || is_last) {
         set_.publish(set_.mine().fetched, set_.chunks + (is_last ? staged_chunks() : number + 1));
     }
-    phase_ = is_last ? Phase::done : phase_;
     return true;
 }
 
@@ -278,7 +376,7 @@ void AdasumPasses::fetch_piece(std::uint64_t index, std::uint64_t number, std::u
             continue;
         }
         const std::byte* const from = place(set_.rank, owner, number);
-        maps_[owner].for_each_piece(
+        staged_maps_[owner].for_each_piece(
             range, [&](const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
                 const Location& mine = location(part.segment, set_.rank);
                 if (!mine.absent && mine.output == nullptr) {

@@ -25,7 +25,9 @@ namespace rueda::collectives {
 ///    outputs, by way of the cells like those of AllreduceTask; or, where there is more to do with them, to memory of
 ///    the owner.
 ///
-/// What fits into the cells as a whole is staged once: it stays there from measuring to combining.
+/// What fits into the cells as a whole is staged once: it stays there from measuring to combining. A tensor that lies
+/// in the arena on all ranks, input and (where they count here) output, goes *in place*: its owners work on it where it
+/// is, and wait for nobody but for the numbers, and for the others at the end.
 ///
 /// Per rank and S bytes, m ranks, all of them owners: copies S(m−1)/m out, reads S, twice each; writes S, copies
 /// S(m−1)/m in. An input in the arena is not staged, an output there not fetched.
@@ -48,6 +50,8 @@ public:
     [[nodiscard]] bool is_done() const { return phase_ == Phase::done; }
     /// That went through the cells; the same on all ranks of the host.
     [[nodiscard]] std::uint64_t chunks() const { return staged_chunks(); }
+    /// Whether others have written to outputs in the arena: then this was one of HostSet::resident_batches.
+    [[nodiscard]] bool wrote_in_place() const { return to_outputs_ && has_in_place_; }
 
     /// Of the maps of a batch whose tensors are each cut into `parts`, of which owner o has those from o · parts/owners
     /// on.
@@ -65,12 +69,21 @@ private:
     }
 
     void start(const Batch& batch, std::span<const PartMap> maps);
+    [[nodiscard]] bool goes_in_place(std::uint32_t segment) const;
+    template <class F>
+    bool next_in_place(F&& f, std::uint64_t& work);
+    bool measure_in_place(std::uint64_t& work);
+    [[nodiscard]] bool is_measured() const { return in_place_is_done_ && measured_ == pieces_; }
+    void measure_part(const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes);
+    bool combine_in_place(std::uint64_t& work);
+    [[nodiscard]] bool is_combined() const;
+    void combine_part(const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes);
     bool stage_next(std::uint64_t first, std::uint64_t most, std::uint64_t& work);
     void stage(std::uint64_t index, std::uint64_t number, std::uint64_t& work);
     bool measure(std::uint64_t& work);
     void measure_piece(std::uint64_t index, std::uint64_t& work);
     bool sum_numbers();
-    void find_weights();
+    void begin_combining();
     bool combine(std::uint64_t& work);
     void combine_piece(std::uint64_t index, std::uint64_t number, std::uint64_t& work);
     bool fetch(std::uint64_t& work);
@@ -87,10 +100,13 @@ private:
 
     Batch batch_;
     std::span<const PartMap> maps_;
+    std::vector<PartMap> staged_maps_;  // what of them does not go in place
+    std::vector<bool> in_place_;        // by segment
+    bool has_in_place_ = false;
     bool to_outputs_ = true;
     std::byte* results_ = nullptr;     // of an owner, where not
     std::uint64_t piece_bytes_ = 0;    // of one owner
-    std::uint64_t pieces_ = 0;         // of the longest map
+    std::uint64_t pieces_ = 0;         // of the longest staged map
     std::uint64_t number_chunks_ = 0;  // see NumbersSum
     bool stays_ = false;
 
@@ -99,6 +115,8 @@ private:
     std::uint64_t measured_ = 0;  // likewise, and below
     std::uint64_t combined_ = 0;
     std::uint64_t fetched_ = 0;
+    std::uint64_t in_place_at_ = 0;  // in this phase: offset in my map
+    bool in_place_is_done_ = true;
     ops::DotProducts products_;
     std::vector<double> dots_;     // by segment, then by pair of members
     std::vector<double> weights_;  // by segment, then by member

@@ -31,6 +31,7 @@ StepResult AdasumTask::step() {
     }
     // Everybody has combined everything, so nobody reads my inputs or writes my outputs any more.
     set_.chunks += passes_.chunks();
+    set_.resident_batches += passes_.wrote_in_place() ? 1U : 0U;
     return StepResult::done;
 }
 

@@ -20,6 +20,7 @@ public:
         std::uint32_t segment = 0;
         Range range;              ///< of the tensor; it begins at a multiple of a cache line
         std::uint64_t begin = 0;  ///< in the virtual range
+        std::uint64_t home = 0;   ///< and in that of the map that this one was chosen from
     };
 
     void clear() {
@@ -27,10 +28,15 @@ public:
         end_ = 0;
     }
     /// One that is empty has no place.
-    void add(std::uint32_t segment, Range range) {
-        if (range.bytes() > 0) {
-            parts_.push_back({segment, range, end_});
-            end_ += (range.bytes() + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
+    void add(std::uint32_t segment, Range range) { add({segment, range, end_, end_}); }
+    /// Those of `all` that `choose(segment)` says.
+    template <class Choose>
+    void choose(const PartMap& all, Choose&& choose) {
+        clear();
+        for (const Part& part : all.parts_) {
+            if (choose(part.segment)) {
+                add({part.segment, part.range, end_, part.begin});
+            }
         }
     }
     /// A multiple of a cache line.
@@ -51,6 +57,13 @@ public:
     }
 
 private:
+    void add(const Part& part) {
+        if (part.range.bytes() > 0) {
+            parts_.push_back(part);
+            end_ += (part.range.bytes() + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
+        }
+    }
+
     std::vector<Part> parts_;
     std::uint64_t end_ = 0;
 };
