@@ -116,7 +116,8 @@ std::optional<PendingTensor> look_at_joins(const Memory& memory) {
     const auto& header = memory.header();
     const std::uint64_t joined = header.joined.load(std::memory_order_acquire);
     const std::uint64_t all = all_members(memory.extent().members);
-    if (joined == 0 || (joined & all) == all) {
+    // Of several hosts, those where all have joined wait for the others.
+    if (joined == 0 || ((joined & all) == all && !memory.extent().is_led())) {
         return std::nullopt;
     }
     const std::int64_t since = header.announced_ns.load(std::memory_order_relaxed);

@@ -23,27 +23,12 @@ std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {
     return ranges;
 }
 
-std::uint64_t count_of(std::span<const RankRange> ranges) {
-    std::uint64_t count = 0;
-    for (const RankRange& range : ranges) {
-        count += static_cast<std::uint64_t>(std::int64_t{range.last} - range.first + 1);
-    }
-    return count;
-}
-
-/// Both `united`.
-bool all_within(std::span<const RankRange> inner, std::span<const RankRange> outer) {
-    return std::all_of(inner.begin(), inner.end(), [outer](const RankRange& range) {
-        return std::any_of(outer.begin(), outer.end(), [range](const RankRange& around) {
-            return around.first <= range.first && range.last <= around.last;
-        });
-    });
-}
-
 /// "; ranks 70, 71: other values", where claims were dropped.
 std::string unlisted_ranks(const std::vector<Claim>& claims, std::uint32_t ranks,
-                           std::span<const std::int32_t> job_ranks) {
-    const std::vector<RankRange> listed = united(ranges_of(claims));
+                           std::span<const std::int32_t> job_ranks, std::span<const RankRange> joined) {
+    std::vector<RankRange> listed = ranges_of(claims);
+    listed.insert(listed.end(), joined.begin(), joined.end());
+    listed = united(std::move(listed));
     std::vector<std::int32_t> unlisted;
     for (std::int32_t rank = 0; static_cast<std::uint32_t>(rank) < ranks; ++rank) {
         if (!contains(listed, rank)) {
@@ -110,6 +95,42 @@ bool contains(std::span<const RankRange> ranges, std::int32_t rank) {
     return behind != ranges.begin() && std::prev(behind)->last >= rank;
 }
 
+std::uint64_t count_of(std::span<const RankRange> ranges) {
+    std::uint64_t count = 0;
+    for (const RankRange& range : ranges) {
+        count += static_cast<std::uint64_t>(std::int64_t{range.last} - range.first + 1);
+    }
+    return count;
+}
+
+bool all_within(std::span<const RankRange> inner, std::span<const RankRange> outer) {
+    return std::all_of(inner.begin(), inner.end(), [outer](const RankRange& range) {
+        return std::any_of(outer.begin(), outer.end(), [range](const RankRange& around) {
+            return around.first <= range.first && range.last <= around.last;
+        });
+    });
+}
+
+std::vector<RankRange> without(std::span<const RankRange> ranges, std::span<const RankRange> others) {
+    std::vector<RankRange> left;
+    auto other = others.begin();
+    for (RankRange range : ranges) {
+        while (other != others.end() && other->last < range.first) {
+            ++other;
+        }
+        for (auto cut = other; cut != others.end() && cut->first <= range.last; ++cut) {
+            if (cut->first > range.first) {
+                left.push_back({range.first, cut->first - 1});
+            }
+            range.first = cut->last + 1;
+        }
+        if (range.first <= range.last) {
+            left.push_back(range);
+        }
+    }
+    return left;
+}
+
 Status check_claims(const std::vector<Claim>& claims, std::span<const RankRange> ranks) {
     const std::vector<RankRange> all = ranges_of(claims);
     const std::vector<RankRange> together = united(all);
@@ -137,7 +158,7 @@ void merge(std::vector<Claim>& claims, Claim claim) {
 
 Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& claims,
                               const std::optional<Metadata>& last_called, std::uint32_t ranks,
-                              std::span<const std::int32_t> job_ranks) {
+                              std::span<const std::int32_t> job_ranks, std::span<const RankRange> joined) {
     for (const Claim& claim : claims) {
         if (!claim.metadata && !last_called) {
             return failure(ErrorCode::internal, "{} announced tensor {} as it was called before, and it never was",
@@ -157,7 +178,18 @@ Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& c
         groups.push_back({meaning_of(claim), ranks_of(claim.ranks)});
     }
     const Status mismatch = mismatch_of(name, std::move(groups), job_ranks);
-    return Status(mismatch.code(), shortened(mismatch.message() + unlisted_ranks(claims, ranks, job_ranks)));
+    return Status(mismatch.code(), shortened(mismatch.message() + unlisted_ranks(claims, ranks, job_ranks, joined)));
+}
+
+Status lacks_joined(std::string_view name, collectives::Operation operation, std::span<const std::int32_t> joined) {
+    const std::string tensor =
+        name.empty() ? std::string("an unnamed tensor (matched by call order)") : fmt::format("tensor '{}'", name);
+    const std::string text = fmt::format(
+        "{}: this {} needs every rank, and {} {} in join(): do it before a rank joins, or after all have; among joined "
+        "ranks an allreduce and a barrier go on",
+        tensor, collectives::name_of(operation), base::format_ranks({joined.begin(), joined.end()}),
+        joined.size() == 1 ? "is" : "are");
+    return {ErrorCode::invalid_argument, shortened(text)};
 }
 
 }  // namespace rueda::core

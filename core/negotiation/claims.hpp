@@ -21,6 +21,11 @@ namespace rueda::core {
 /// Ascending, and as few as possible.
 [[nodiscard]] std::vector<RankRange> united(std::vector<RankRange> ranges);
 [[nodiscard]] bool contains(std::span<const RankRange> ranges, std::int32_t rank);
+[[nodiscard]] std::uint64_t count_of(std::span<const RankRange> ranges);
+/// All of `inner`, which is `united`, as `outer` is.
+[[nodiscard]] bool all_within(std::span<const RankRange> inner, std::span<const RankRange> outer);
+/// What of `ranges` is not in `others`; both ascending and apart.
+[[nodiscard]] std::vector<RankRange> without(std::span<const RankRange> ranges, std::span<const RankRange> others);
 
 /// Whether the claims are those of all of `ranks` (`united`), and each rank's once. Of kMostClaims claims, some ranks'
 /// may be missing.
@@ -32,9 +37,15 @@ void merge(std::vector<Claim>& claims, Claim claim);
 
 /// What all ranks mean, or the Mismatch that says who means what. At least one claim; `last_called`: what those without
 /// metadata mean, Internal where there are such and it is none; `ranks`: everybody; `job_ranks`: what people call
-/// these ranks, by rank, where that is something else.
+/// these ranks, by rank, where that is something else; `joined`: ranks that mean nothing, as they have joined.
 [[nodiscard]] Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& claims,
                                             const std::optional<Metadata>& last_called, std::uint32_t ranks,
-                                            std::span<const std::int32_t> job_ranks = {});
+                                            std::span<const std::int32_t> job_ranks = {},
+                                            std::span<const RankRange> joined = {});
+
+/// The error for all members where an operation would need something of ranks that have joined. `joined`: as people
+/// call them; at least one.
+[[nodiscard]] Status lacks_joined(std::string_view name, collectives::Operation operation,
+                                  std::span<const std::int32_t> joined);
 
 }  // namespace rueda::core

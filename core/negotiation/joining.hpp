@@ -18,7 +18,9 @@ std::uint64_t set_joined(const NegotiationMemory<Atomics>& memory, std::uint32_t
     const std::uint64_t bit = std::uint64_t{1} << rank;
     const std::uint64_t joined = header.joined.fetch_or(bit, std::memory_order_seq_cst) | bit;
     if (joined == all_members(memory.extent().members)) {
-        header.last_joined.store(rank, std::memory_order_relaxed);  // published by this rank's *settle*
+        // For the registrar, published by this rank's *settle*. Partner: a leader about to sleep, whom the caller
+        // wakes.
+        header.last_joined.store(rank + 1, std::memory_order_seq_cst);
     }
     return joined;
 }

@@ -46,7 +46,10 @@ struct NegotiationExtent {
     /// Of a set on several hosts member 0, the leader, is the only registrar and the only one who appends
     /// (docs/design/0002-several-hosts.md).
     [[nodiscard]] bool is_led() const { return attachments != 0; }
-    [[nodiscard]] std::uint32_t log_entries() const { return std::bit_ceil(2 * slots + mailbox_records * members + 2); }
+    [[nodiscard]] std::uint32_t log_entries() const {
+        const std::uint32_t of_joins = is_led() ? attachments + 1 : 0;  // *wanted*, and *all joined*
+        return std::bit_ceil(2 * slots + mailbox_records * members + 2 + of_joins);
+    }
     [[nodiscard]] std::uint32_t name_buckets() const { return std::bit_ceil(2 * slots); }
     [[nodiscard]] std::uint32_t refusals() const { return slots * refusals_per_slot; }
     [[nodiscard]] std::uint32_t refusal_buckets() const { return std::bit_ceil(2 * refusals() + 1); }
@@ -152,8 +155,11 @@ enum class EntryKind : std::uint32_t {
     exhausted = 9,      ///< no slot was left for the name of `rank`'s full announcement `ticket`; `bytes`: how many are
     closing = 10,       ///< a rank has shut down: who has read this announces nothing any more
     disagreed = 11,     ///< as mismatch, of ranks on several hosts: the attachment says what about
-    lacks_joined = 12,  ///< `slot` is complete, and needs something of a rank that has joined; else as mismatch
-    all_joined = 13,    ///< all members have joined, `rank` the last, and nothing is pending: they are back
+    lacks_joined = 12,  ///< `slot` is complete, and needs something of a rank that has joined; else as mismatch (as
+                        ///< disagreed on several hosts)
+    all_joined = 13,    ///< all ranks of the set have joined, `rank` of them the last: they are back
+    wanted = 14,  ///< on several hosts: others have announced what the attachment says. All members have joined, and
+                  ///< stand in. `slot`: of a call without a name, whose number is there; kNoSlot: there is a name
 };
 
 template <class Atomics>
@@ -167,6 +173,7 @@ struct alignas(base::kCacheLine) LogEntry {
     std::uint32_t operation = 0;   ///< collectives::Operation; of calls, for whoever closes the batch
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
     std::uint64_t bytes = 0;       ///< of the tensor; as `operation`
+    std::uint32_t uncounted = 0;   ///< call, on several hosts: an average does not divide by so many ranks of the set
 };
 
 enum class SlotState : std::uint32_t {
@@ -308,7 +315,7 @@ struct SetHeader {
 
     /// A bit per member that has joined (docs/design/0005-join.md). Set by the member, cleared by the registrar.
     typename Atomics::template Atomic<std::uint64_t> joined{0};
-    typename Atomics::template Atomic<std::uint32_t> last_joined{0};  ///< whose bit was the last, once all are set
+    typename Atomics::template Atomic<std::uint32_t> last_joined{0};  ///< member + 1 whose bit was the last; 0: not all
 
     /// Grows with every announcement that is made while a member has joined: those look for what is new.
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> announced{0};

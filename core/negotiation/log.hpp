@@ -31,6 +31,7 @@ public:
         std::uint32_t operation = 0;
         std::uint64_t bytes = 0;
         std::uint32_t attachment = 0;
+        std::uint32_t uncounted = 0;
     };
     static constexpr std::uint64_t kOpen = 0;
     static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
@@ -94,7 +95,8 @@ public:
                 copy_once(place.ticket),
                 copy_once(place.operation),
                 copy_once(place.bytes),
-                copy_once(place.attachment)};
+                copy_once(place.attachment),
+                copy_once(place.uncounted)};
     }
 
     /// Kind and slot of the entry at any position, for threads whose rank may be past it, and which nobody waits for;
@@ -153,6 +155,7 @@ private:
         place.operation = entry.operation;
         place.bytes = entry.bytes;
         place.attachment = entry.attachment;
+        place.uncounted = entry.uncounted;
         return place;
     }
 

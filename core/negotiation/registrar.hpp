@@ -27,7 +27,7 @@ class Superior {
 public:
     virtual ~Superior() = default;
     /// All members of the host have announced `generation` of `slot`, some of them with other metadata than the slot's
-    /// if `changed`. Nothing else is announced in it until the answer: append_calls() or append_disagreement().
+    /// if `changed`. Nothing else is announced in it until the answer: append_calls() or append_refusal().
     virtual Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) = 0;
     /// The slot was taken from its name.
     virtual void retired(std::uint32_t slot) = 0;
@@ -35,6 +35,8 @@ public:
     virtual void shutting_down(std::uint32_t member) = 0;
     /// All members of the host have shut down; the answer to the last host is close().
     virtual void closed() = 0;
+    /// All members of the host have joined, and nothing is pending; the answer to the last host is end_joins().
+    virtual void settled() = 0;
 };
 
 /// The sequential part of the negotiation: names, slots, comparison, shutdown. Not a thread but a role: whoever posts
@@ -114,6 +116,7 @@ public:
         std::uint32_t operation = 0;
         std::uint64_t bytes = 0;
         std::uint32_t attachment = 0;  ///< as LogEntry::attachment
+        std::uint32_t uncounted = 0;   ///< as LogEntry::uncounted
     };
     /// One batch, not empty. Returns the position behind it.
     std::uint64_t append_calls(std::span<const Call> calls) {
@@ -126,7 +129,7 @@ public:
             const EntryKind kind = first          ? EntryKind::first_call
                                    : call.changed ? EntryKind::changed_call
                                                   : EntryKind::call;
-            batch_.push_back({kind, call.slot, 0, 0, call.operation, call.bytes, call.attachment});
+            batch_.push_back({kind, call.slot, 0, 0, call.operation, call.bytes, call.attachment, call.uncounted});
             note_called(call.slot);
         }
         const std::uint64_t begin = log_.append_batch(batch_);
@@ -138,14 +141,34 @@ public:
         }
         return begin + calls.size();
     }
-    /// The ranks mean different things with a complete slot. Returns the position behind the entry.
-    std::uint64_t append_disagreement(std::uint32_t slot, std::uint32_t attachment) {
+    /// Of a complete slot: the ranks mean different things with it (disagreed), or it needs some that have joined
+    /// (lacks_joined). Returns the position behind the entry.
+    std::uint64_t append_refusal(EntryKind kind, std::uint32_t slot, std::uint32_t attachment) {
+        const bool named = slot >= memory_.extent().unnamed_slots;
         note_called(slot);
-        const std::uint64_t position = append({EntryKind::disagreed, slot, 0, 0, 0, 0, attachment});
-        if (slot >= memory_.extent().unnamed_slots) {
+        if (named) {
+            set_state(slot, SlotState::retired);  // before the entry, as in end_first_sight()
+        }
+        const std::uint64_t position = append({kind, slot, 0, 0, 0, 0, attachment});
+        if (named) {
             retire(slot, position);
         }
         return position + 1;
+    }
+    /// Other hosts have announced what the attachment says, and all members here have joined. `slot` as in the entry.
+    /// Returns the position behind it.
+    std::uint64_t append_wanted(std::uint32_t slot, std::uint32_t attachment) {
+        return append({EntryKind::wanted, slot, 0, 0, 0, 0, attachment}) + 1;
+    }
+    /// All ranks of the set have joined, `last` of them the last, and what they announced is called. Returns the
+    /// position behind the entry.
+    std::uint64_t end_joins(std::uint32_t last) {
+        SetHeader<Atomics>& header = memory_.header();
+        header.last_joined.store(0, std::memory_order_relaxed);  // who joins again has read the entry
+        // Partner: who looks whether he is to stand in for an announcement that he has seen; what comes after the next
+        // line is none of those.
+        header.joined.store(0, std::memory_order_seq_cst);
+        return append({EntryKind::all_joined, kNoSlot, last}) + 1;
     }
     /// `rank` of the job has shut down: what was not called by now never is.
     void close_to_calls(std::int32_t rank) {
@@ -331,7 +354,8 @@ private:
             return Handled::done;
         }
         std::uint32_t slot = find(request.name(), request.name_hash);
-        if (slot == kNoSlot && has_joined(request.place.flags)) {
+        // On several hosts, others may have announced it.
+        if (slot == kNoSlot && superior_ == nullptr && has_joined(request.place.flags)) {
             return failure(ErrorCode::internal, "rank {} has joined, and announced '{}', which nobody else has", member,
                            request.name());
         }
@@ -510,12 +534,17 @@ private:
             return {};
         }
         header.settled_members = 0;
+        if (superior_ != nullptr) {
+            superior_->settled();
+            return {};
+        }
         refusals_.clear();
         const std::uint32_t last = header.last_joined.load(std::memory_order_relaxed);
-        // Partner: who looks whether he is to stand in for an announcement that he has seen; what comes after the next
-        // line is none of those.
-        header.joined.store(0, std::memory_order_seq_cst);
-        answer({EntryKind::all_joined, kNoSlot, last});
+        if (last == 0 || last > memory_.extent().members) {
+            return failure(ErrorCode::internal, "all ranks have joined, and {} of {} was the last", last,
+                           memory_.extent().members);
+        }
+        answered_before_ = end_joins(last - 1);
         return {};
     }
 

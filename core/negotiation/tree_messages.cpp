@@ -22,12 +22,24 @@ enum class MessageKind : std::uint8_t { up = 1, down = 2, abort = 3, heartbeat =
 enum class KeyKind : std::uint8_t { id = 1, name = 2, call = 3 };
 
 /// Which fields of a decision follow.
-enum : std::uint8_t { kEndsBatch = 1, kHasId = 2, kHasName = 4, kHasCall = 8, kHasRows = 16, kAllFlags = 31 };
+enum : std::uint8_t {
+    kEndsBatch = 1,
+    kHasId = 2,
+    kHasName = 4,
+    kHasCall = 8,
+    kHasRows = 16,
+    kHasMetadata = 32,
+    kHasUncounted = 64,
+    kAllFlags = 127
+};
+
+/// And of an announcement.
+enum : std::uint16_t { kAnnouncedRows = 1, kAnnouncedJoined = 2, kAllAnnounced = 3 };
 
 constexpr std::size_t kNumberBytes = sizeof(std::uint64_t);
 constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
-/// Kind and fields of an UpMessage, with the lengths of its three lists; a DownMessage has less.
-constexpr std::size_t kUpHeadBytes = 1 + kNumberBytes + 3 * kLengthBytes + sizeof(std::uint32_t);
+/// Kind and fields of an UpMessage, with the lengths of its four lists; a DownMessage has less.
+constexpr std::size_t kUpHeadBytes = 1 + kNumberBytes + 4 * kLengthBytes + 2 * sizeof(std::uint32_t);
 
 // ---- encode
 // ----------------------------------------------------------------------------------------------------------
@@ -49,16 +61,20 @@ void put(WireWriter& out, const Metadata& metadata) {
     }
 }
 
+void put(WireWriter& out, const std::vector<RankRange>& ranges) {
+    out.number(length_of(ranges.size()));
+    for (const RankRange& range : ranges) {
+        out.number(range.first);
+        out.number(range.last);
+    }
+}
+
 void put(WireWriter& out, const Claim& claim) {
     out.number(static_cast<std::uint8_t>(claim.metadata ? 1 : 0));
     if (claim.metadata) {
         put(out, *claim.metadata);
     }
-    out.number(length_of(claim.ranks.size()));
-    for (const RankRange& range : claim.ranks) {
-        out.number(range.first);
-        out.number(range.last);
-    }
+    put(out, claim.ranks);
 }
 
 void put(WireWriter& out, std::span<const std::int64_t> rows) {
@@ -68,12 +84,17 @@ void put(WireWriter& out, std::span<const std::int64_t> rows) {
 
 KeyKind kind_of(const TensorKey& key) { return key.call ? KeyKind::call : key.id != 0 ? KeyKind::id : KeyKind::name; }
 
-/// 12 bytes where it is by id and has neither claims nor rows, as nearly all are.
+bool has_joined(const Announcement& announcement) {
+    return !announcement.joined.empty() || !announcement.uncounted.empty();
+}
+
+/// 12 bytes where it is by id and has nothing else, as nearly all are.
 void put(WireWriter& out, const Announcement& announcement) {
     const KeyKind kind = kind_of(announcement.key);
     out.number(static_cast<std::uint8_t>(kind));
     out.number(static_cast<std::uint8_t>(announcement.claims.size()));
-    out.number(static_cast<std::uint16_t>(announcement.rows.empty() ? 0 : 1));
+    out.number(static_cast<std::uint16_t>((announcement.rows.empty() ? 0 : kAnnouncedRows) |
+                                          (has_joined(announcement) ? kAnnouncedJoined : 0)));
     if (kind == KeyKind::name) {
         out.text(announcement.key.name);
     } else {
@@ -89,12 +110,20 @@ void put(WireWriter& out, const Announcement& announcement) {
             put(out, rows.rows);
         }
     }
+    if (has_joined(announcement)) {
+        put(out, announcement.joined);
+        put(out, announcement.uncounted);
+    }
 }
+
+bool has_text(DecisionKind kind) { return kind == DecisionKind::disagreed || kind == DecisionKind::lacks_joined; }
+bool has_rank(DecisionKind kind) { return kind == DecisionKind::closing || kind == DecisionKind::all_joined; }
 
 std::uint8_t flags_of(const Decision& decision) {
     return static_cast<std::uint8_t>((decision.ends_batch ? kEndsBatch : 0) | (decision.id != 0 ? kHasId : 0) |
                                      (decision.name.empty() ? 0 : kHasName) | (decision.call ? kHasCall : 0) |
-                                     (decision.rows.empty() ? 0 : kHasRows));
+                                     (decision.rows.empty() ? 0 : kHasRows) | (decision.metadata ? kHasMetadata : 0) |
+                                     (decision.uncounted != 0 ? kHasUncounted : 0));
 }
 
 void put(WireWriter& out, const Decision& decision) {
@@ -115,10 +144,23 @@ void put(WireWriter& out, const Decision& decision) {
     if (decision.kind == DecisionKind::call) {
         out.number(decision.operation);
         out.number(decision.bytes);
-    } else if (decision.kind == DecisionKind::disagreed) {
+        if (decision.metadata) {
+            put(out, *decision.metadata);
+        }
+        if (decision.uncounted != 0) {
+            out.number(decision.uncounted);
+        }
+    } else if (has_text(decision.kind)) {
         out.text(decision.text);
-    } else if (decision.kind == DecisionKind::closing) {
+    } else if (has_rank(decision.kind)) {
         out.number(decision.rank);
+    }
+}
+
+void put_ranks(WireWriter& out, const std::vector<std::int32_t>& ranks) {
+    out.number(length_of(ranks.size()));
+    for (const std::int32_t rank : ranks) {
+        out.number(rank);
     }
 }
 
@@ -130,14 +172,13 @@ void put(WireWriter& out, const UpMessage& message) {
         out.number(release.id);
         out.number(release.hosts);
     }
+    put_ranks(out, message.joined);
     out.number(length_of(message.announcements.size()));
     for (const Announcement& announcement : message.announcements) {
         put(out, announcement);
     }
-    out.number(length_of(message.shutting_down.size()));
-    for (const std::int32_t rank : message.shutting_down) {
-        out.number(rank);
-    }
+    put_ranks(out, message.shutting_down);
+    out.number(message.settled_hosts);
     out.number(message.closed_hosts);
 }
 
@@ -202,8 +243,11 @@ private:
         message.number = in_.number<std::uint64_t>();
         expect(message.number != 0, "its number is 0");
         each([&] { message.releases.push_back(release()); });
+        each([&] { message.joined.push_back(rank()); });
         each([&] { message.announcements.push_back(announcement()); });
         each([&] { message.shutting_down.push_back(rank()); });
+        message.settled_hosts = in_.number<std::uint32_t>();
+        expect(message.settled_hosts <= hosts_, "{} of {} hosts have settled", message.settled_hosts, hosts_);
         message.closed_hosts = in_.number<std::uint32_t>();
         expect(message.closed_hosts <= hosts_, "{} of {} hosts have closed", message.closed_hosts, hosts_);
         return message;
@@ -240,20 +284,25 @@ private:
         Announcement announcement;
         const auto kind = in_.number<std::uint8_t>();
         const auto claims = in_.number<std::uint8_t>();
-        const auto has_rows = in_.number<std::uint16_t>();
+        const auto flags = in_.number<std::uint16_t>();
         expect(claims <= kMostClaims, "an announcement has {} claims, and {} are the most", claims, kMostClaims);
-        expect(has_rows <= 1, "an announcement has the flags {}", has_rows);
+        expect(flags <= kAllAnnounced, "an announcement has the flags {}", flags);
         announcement.key = key(kind);
         for (unsigned i = 0; i < claims && goes_on(); ++i) {
             announcement.claims.push_back(claim());
         }
-        if (has_rows == 1) {
+        if ((flags & kAnnouncedRows) != 0) {
             std::int64_t before = -1;
             each([&] {
                 announcement.rows.push_back(host_rows(before));
                 before = announcement.rows.back().host;
             });
             expect(!announcement.rows.empty(), "an announcement has first dimensions of no host");
+        }
+        if ((flags & kAnnouncedJoined) != 0) {
+            announcement.joined = ranges("who has joined");
+            announcement.uncounted = ranges("who is not counted");
+            expect(has_joined(announcement), "an announcement has joined ranks, and they are none");
         }
         return announcement;
     }
@@ -297,16 +346,22 @@ private:
         if (has_metadata == 1) {
             claim.metadata = metadata();
         }
+        claim.ranks = ranges("a claim");
+        expect(!claim.ranks.empty(), "a claim is nobody's");
+        return claim;
+    }
+
+    std::vector<RankRange> ranges(const char* whose) {
+        std::vector<RankRange> ranges;
         std::int32_t before = -1;
         each([&] {
             const RankRange range = {in_.number<std::int32_t>(), in_.number<std::int32_t>()};
             expect(range.first > before && range.first <= range.last && is_rank(range.last),
-                   "a claim has the ranks {} to {} behind {}, of {}", range.first, range.last, before, ranks_);
+                   "{} has the ranks {} to {} behind {}, of {}", whose, range.first, range.last, before, ranks_);
             before = range.last;
-            claim.ranks.push_back(range);
+            ranges.push_back(range);
         });
-        expect(!claim.ranks.empty(), "a claim is nobody's");
-        return claim;
+        return ranges;
     }
 
     Metadata metadata() {
@@ -333,14 +388,14 @@ private:
         rows.host = in_.number<std::uint32_t>();
         expect(rows.host > host_before && rows.host < hosts_, "first dimensions of host {} behind {}, of {}", rows.host,
                host_before, hosts_);
-        rows.rows = first_dimensions();
+        rows.rows = first_dimensions(0);
         return rows;
     }
-    std::vector<std::int64_t> first_dimensions() {
+    std::vector<std::int64_t> first_dimensions(std::int64_t least) {
         std::vector<std::int64_t> rows;
         each([&] {
             rows.push_back(in_.number<std::int64_t>());
-            expect(rows.back() >= 0, "a first dimension is {}", rows.back());
+            expect(rows.back() >= least, "a first dimension is {}", rows.back());
         });
         expect(!rows.empty() && rows.size() <= ranks_, "{} first dimensions for {} ranks", rows.size(), ranks_);
         return rows;
@@ -352,7 +407,7 @@ private:
         const auto flags = in_.number<std::uint8_t>();
         decision.kind = static_cast<DecisionKind>(kind);
         expect(kind >= static_cast<std::uint8_t>(DecisionKind::call) &&
-                   kind <= static_cast<std::uint8_t>(DecisionKind::forget),
+                   kind <= static_cast<std::uint8_t>(DecisionKind::wanted),
                "a decision is of the kind {}", kind);
         expect(may_have(decision.kind, flags), "a decision of the kind {} has the flags {}", kind, flags);
         decision.ends_batch = (flags & kEndsBatch) != 0;
@@ -366,9 +421,9 @@ private:
             decision.call = in_.number<std::uint64_t>();
         }
         if ((flags & kHasRows) != 0) {
-            decision.rows = first_dimensions();
+            decision.rows = first_dimensions(kJoinedRows);
         }
-        rest_of(decision);
+        rest_of(decision, flags);
         return decision;
     }
 
@@ -376,6 +431,7 @@ private:
         if (flags > kAllFlags) {
             return false;
         }
+        constexpr unsigned kKeyFlags = kHasId | kHasName | kHasCall;
         const bool has_id = (flags & kHasId) != 0;
         const bool has_name = (flags & kHasName) != 0;
         const bool has_call = (flags & kHasCall) != 0;
@@ -383,9 +439,13 @@ private:
             case DecisionKind::call:
                 return has_call ? !has_id && !has_name : has_id;
             case DecisionKind::disagreed:
-                return (flags & (kEndsBatch | kHasRows)) == 0 && (has_call ? !has_id && !has_name : has_id || has_name);
+            case DecisionKind::lacks_joined:
+                return (flags & ~kKeyFlags) == 0 && (has_call ? !has_id && !has_name : has_id || has_name);
+            case DecisionKind::wanted:
+                return flags == kHasId || flags == kHasName || flags == kHasCall;
             case DecisionKind::closing:
             case DecisionKind::closed:
+            case DecisionKind::all_joined:
                 return flags == 0;
             case DecisionKind::forget:
                 return flags == kHasId;
@@ -393,7 +453,7 @@ private:
         return false;
     }
 
-    void rest_of(Decision& decision) {
+    void rest_of(Decision& decision, std::uint8_t flags) {
         if (decision.kind == DecisionKind::call) {
             decision.operation = in_.number<std::uint8_t>();
             decision.bytes = in_.number<std::uint64_t>();
@@ -402,12 +462,32 @@ private:
             const bool by_rows = is_by_rows(static_cast<collectives::Operation>(decision.operation));
             expect(decision.rows.size() == (by_rows ? ranks_ : 0),
                    "the operation {} is called with {} first dimensions", decision.operation, decision.rows.size());
-        } else if (decision.kind == DecisionKind::disagreed) {
+            without_joined(decision, flags);
+        } else if (has_text(decision.kind)) {
             decision.text = in_.text(kMostTextBytes);
             expect(!decision.text.empty(), "a disagreement says nothing");
-        } else if (decision.kind == DecisionKind::closing) {
+        } else if (has_rank(decision.kind)) {
             decision.rank = rank();
         }
+    }
+
+    /// Of a call.
+    void without_joined(Decision& decision, std::uint8_t flags) {
+        if ((flags & kHasMetadata) != 0) {
+            decision.metadata = metadata();
+            expect(decision.metadata->operation == decision.operation,
+                   "the operation {} is called with the metadata of {}", decision.operation,
+                   decision.metadata->operation);
+        }
+        if ((flags & kHasUncounted) != 0) {
+            decision.uncounted = in_.number<std::uint32_t>();
+            expect(decision.uncounted != 0 && decision.uncounted < ranks_, "an average counts all of {} ranks but {}",
+                   ranks_, decision.uncounted);
+        }
+        const bool lacks = std::any_of(decision.rows.begin(), decision.rows.end(),
+                                       [](std::int64_t rows) { return rows == kJoinedRows; });
+        expect(!lacks || goes_on_without_joined(static_cast<collectives::Operation>(decision.operation)),
+               "the operation {} is called without some ranks", decision.operation);
     }
 
     template <class Element>
@@ -436,12 +516,16 @@ private:
 // ---- lengths
 // ---------------------------------------------------------------------------------------------------------
 
-std::size_t encoded_bytes(const Claim& claim) {
+std::size_t encoded_bytes(const std::optional<Metadata>& metadata) {
     constexpr std::size_t kMetadataHead = offsetof(Metadata, shape);
-    const std::size_t metadata =
-        claim.metadata ? kMetadataHead + sizeof(std::int64_t) * static_cast<std::size_t>(claim.metadata->ndim) : 0;
-    return 1 + metadata + kLengthBytes + sizeof(RankRange) * claim.ranks.size();
+    return metadata ? kMetadataHead + sizeof(std::int64_t) * static_cast<std::size_t>(metadata->ndim) : 0;
 }
+
+std::size_t encoded_bytes(const std::vector<RankRange>& ranges) {
+    return kLengthBytes + sizeof(RankRange) * ranges.size();
+}
+
+std::size_t encoded_bytes(const Claim& claim) { return 1 + encoded_bytes(claim.metadata) + encoded_bytes(claim.ranks); }
 
 std::size_t encoded_bytes(std::span<const std::int64_t> rows) { return kLengthBytes + rows.size_bytes(); }
 
@@ -471,6 +555,9 @@ std::size_t encoded_bytes(const Announcement& announcement) {
             bytes += sizeof(rows.host) + encoded_bytes(rows.rows);
         }
     }
+    if (has_joined(announcement)) {
+        bytes += encoded_bytes(announcement.joined) + encoded_bytes(announcement.uncounted);
+    }
     return bytes;
 }
 
@@ -481,8 +568,9 @@ std::size_t encoded_bytes(const Decision& decision) {
     bytes += decision.call ? kNumberBytes : 0;
     bytes += decision.rows.empty() ? 0 : encoded_bytes(decision.rows);
     bytes += decision.kind == DecisionKind::call ? 1 + kNumberBytes : 0;
-    bytes += decision.kind == DecisionKind::disagreed ? kLengthBytes + decision.text.size() : 0;
-    bytes += decision.kind == DecisionKind::closing ? sizeof(decision.rank) : 0;
+    bytes += encoded_bytes(decision.metadata) + (decision.uncounted != 0 ? sizeof(decision.uncounted) : 0);
+    bytes += has_text(decision.kind) ? kLengthBytes + decision.text.size() : 0;
+    bytes += has_rank(decision.kind) ? sizeof(decision.rank) : 0;
     return bytes;
 }
 

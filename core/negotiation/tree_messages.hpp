@@ -53,6 +53,9 @@ struct Announcement {
     TensorKey key;
     std::vector<Claim> claims;   ///< of all its ranks; empty: all mean what it was called with the last time
     std::vector<HostRows> rows;  ///< ascending by host; of operations by rows
+    /// Ranks that have joined, and are in no claim (docs/design/0005-join.md). Ascending, apart; in one of the two.
+    std::vector<RankRange> joined = {};
+    std::vector<RankRange> uncounted = {};  ///< averages do not count them
 };
 
 /// An id is not held any more by so many hosts that held it.
@@ -63,33 +66,44 @@ struct Release {
 
 /// From a leader to its parent: at most one under way, until a DownMessage acknowledges it.
 struct UpMessage {
-    std::uint64_t number = 0;       ///< from 1
-    std::vector<Release> releases;  ///< before the announcements
+    std::uint64_t number = 0;          ///< from 1
+    std::vector<Release> releases;     ///< before the announcements
+    std::vector<std::int32_t> joined;  ///< likewise: of each host all of whose ranks have joined, the last one
     std::vector<Announcement> announcements;
     std::vector<std::int32_t> shutting_down;  ///< ranks, as they were announced
-    std::uint32_t closed_hosts = 0;  ///< hosts more, of this part of the tree, all of whose ranks have shut down
+    std::uint32_t settled_hosts = 0;  ///< hosts more, of these, none of whose ranks has anything of its own pending
+    std::uint32_t closed_hosts = 0;   ///< hosts more, of this part of the tree, all of whose ranks have shut down
 };
 
 enum class DecisionKind : std::uint8_t {
-    call = 1,       ///< do it
-    disagreed = 2,  ///< the ranks mean different things: `text` says who means what
-    closing = 3,    ///< `rank` was the first to shut down: what was not called by now never is
-    closed = 4,     ///< all ranks have shut down; the last decision
-    forget = 5,     ///< nobody holds `id` any more
+    call = 1,          ///< do it
+    disagreed = 2,     ///< the ranks mean different things: `text` says who means what
+    closing = 3,       ///< `rank` was the first to shut down: what was not called by now never is
+    closed = 4,        ///< all ranks have shut down; the last decision
+    forget = 5,        ///< nobody holds `id` any more
+    all_joined = 6,    ///< all ranks have joined, `rank` the last, and nothing is pending: they are back
+    lacks_joined = 7,  ///< it needs ranks that have joined: `text` says which
+    wanted = 8,        ///< no decision: others have announced it, and on this host all ranks have joined
 };
 
-/// What the root decides, in the same order on every host.
+/// In the rows of a call: the rank has joined.
+inline constexpr std::int64_t kJoinedRows = -1;
+
+/// What the root decides, in the same order on every host; and, between these, what a host is asked for.
 struct Decision {
     DecisionKind kind = DecisionKind::call;
     bool ends_batch = false;            ///< call: the last one of its batch
-    std::uint64_t id = 0;               ///< call, disagreed, forget of a named tensor; 0: it never got one
-    std::string name;                   ///< call, disagreed: where somebody announced by name
+    std::uint64_t id = 0;               ///< of a named tensor; 0: it never got one
+    std::string name;                   ///< where somebody announced by name
     std::optional<std::uint64_t> call;  ///< of an operation without a name
     std::uint8_t operation = 0;         ///< call: collectives::Operation
     std::uint64_t bytes = 0;            ///< call: as bytes_of(metadata)
     std::vector<std::int64_t> rows;     ///< call of an operation by rows: first dimensions by rank
-    std::string text;                   ///< disagreed
-    std::int32_t rank = 0;              ///< closing
+    std::string text;                   ///< disagreed, lacks_joined
+    std::int32_t rank = 0;              ///< closing, all_joined
+    std::uint32_t uncounted = 0;        ///< call: an average does not divide by so many ranks
+    /// Call: where a host all of whose ranks have joined might not know them.
+    std::optional<Metadata> metadata;
 };
 
 /// From a leader to its child.
@@ -124,6 +138,7 @@ inline constexpr std::size_t kMostTextBytes = 4096;
 [[nodiscard]] std::size_t encoded_bytes(const Announcement& announcement);
 [[nodiscard]] std::size_t encoded_bytes(const Decision& decision);
 inline constexpr std::size_t kReleaseBytes = 12;
+inline constexpr std::size_t kJoinedBytes = 4;
 inline constexpr std::size_t kShuttingDownBytes = 4;
 
 /// An abort's text becomes one line of at most kMostTextBytes.

@@ -24,6 +24,13 @@ std::string text_of(const TensorKey& key) {
     return key.name.empty() ? fmt::format("the tensor of id {}", key.id) : "tensor " + base::quote(key.name);
 }
 
+/// Of ranks that mean what was called the last time.
+void merge_if_any(std::vector<Claim>& claims, std::vector<RankRange> ranks) {
+    if (!ranks.empty()) {
+        merge(claims, {std::nullopt, std::move(ranks)});
+    }
+}
+
 }  // namespace
 
 // ---- shape
@@ -108,6 +115,8 @@ void TreeNode::announce(Announcement announcement) { (void)note(take_announcemen
 void TreeNode::release(std::uint64_t id) { (void)note(take_release({id, 1}, kOwn)); }
 void TreeNode::shut_down(std::int32_t rank) { (void)note(take_shutdown(rank, kOwn)); }
 void TreeNode::close() { (void)note(take_closed(1)); }
+void TreeNode::join(std::int32_t rank) { (void)note(take_joined(rank, kOwn)); }
+void TreeNode::settle() { (void)note(take_settled(1, kOwn)); }
 
 void TreeNode::executed(std::uint64_t batches) {
     if (root_) {
@@ -162,11 +171,17 @@ Status TreeNode::take(const UpMessage& message, std::uint32_t child_number) {
     for (const Release& release : message.releases) {
         RUEDA_RETURN_IF_FAILED(take_release(release, contributor));
     }
+    for (const std::int32_t rank : message.joined) {
+        RUEDA_RETURN_IF_FAILED(take_joined(rank, contributor));
+    }
     for (const Announcement& announcement : message.announcements) {
         RUEDA_RETURN_IF_FAILED(take_announcement(announcement, contributor));
     }
     for (const std::int32_t rank : message.shutting_down) {
         RUEDA_RETURN_IF_FAILED(take_shutdown(rank, contributor));
+    }
+    if (message.settled_hosts > 0) {
+        RUEDA_RETURN_IF_FAILED(take_settled(message.settled_hosts, contributor));
     }
     child.closed_hosts += message.closed_hosts;
     if (child.closed_hosts > contributors_[contributor].hosts.size()) {
@@ -219,6 +234,120 @@ Status TreeNode::take_closed(std::uint32_t hosts) {
     return {};
 }
 
+// ---- join
+// ------------------------------------------------------------------------------------------------------------
+
+Status TreeNode::take_joined(std::int32_t rank, std::uint32_t contributor_number) {
+    if (closing_) {
+        return {};
+    }
+    Contributor& contributor = contributors_[contributor_number];
+    if (!contains(contributor.ranks, rank) || contributor.is_away()) {
+        return failure(ErrorCode::internal,
+                       "all ranks of a host have joined, rank {} the last; it speaks for {}, and {} "
+                       "of its {} hosts have",
+                       rank, base::format_ranks(ranks_of(contributor.ranks)), contributor.joined_hosts,
+                       contributor.hosts.size());
+    }
+    ++contributor.joined_hosts;
+    if (root_) {
+        root_->join(rank);
+    } else {
+        outbox_.joined.push_back(rank);
+    }
+    if (contributor.is_away()) {
+        for (auto& [name, entry] : pending_) {
+            ask({entry.id, name, std::nullopt}, entry);
+        }
+        for (auto& [call, entry] : pending_calls_) {
+            ask({0, "", call}, entry);
+        }
+    }
+    return {};
+}
+
+Status TreeNode::take_settled(std::uint32_t hosts, std::uint32_t contributor_number) {
+    if (closing_) {
+        return {};
+    }
+    Contributor& contributor = contributors_[contributor_number];
+    contributor.settled_hosts += hosts;
+    if (contributor.settled_hosts > contributor.joined_hosts) {
+        return failure(ErrorCode::internal, "of {} hosts nothing is pending, and of {} all ranks have joined",
+                       contributor.settled_hosts, contributor.joined_hosts);
+    }
+    if (root_) {
+        return root_->settle(hosts);
+    }
+    outbox_.settled_hosts += hosts;
+    return {};
+}
+
+/// Of this whole part of the tree all ranks have joined: nobody in it will announce the tensor before being asked.
+Status TreeNode::take_wanted(const Decision& wanted) {
+    const auto key = key_of({wanted.id, wanted.name, wanted.call});
+    RUEDA_RETURN_IF_FAILED(key.status());
+    const auto is_away = [](const Contributor& contributor) { return contributor.is_away(); };
+    if (closing_ || !std::all_of(contributors_.begin(), contributors_.end(), is_away)) {
+        return failure(ErrorCode::internal, "{} is wanted of host {} and those below, of which not all have joined",
+                       text_of(key.value()), options_.host);
+    }
+    Entry& entry = find_or_add(key.value());
+    entry.id = entry.id != 0 ? entry.id : wanted.id;
+    ask(key.value(), entry);
+    return {};
+}
+
+/// Of a tensor that others have announced. Decisions that they knew of then lie before, and its own behind.
+void TreeNode::ask(const TensorKey& key, Entry& entry) {
+    const auto is_in = [](const std::vector<std::uint32_t>& list, std::uint32_t contributor) {
+        return std::find(list.begin(), list.end(), contributor) != list.end();
+    };
+    for (std::uint32_t contributor = 0; contributor < contributors_.size(); ++contributor) {
+        if (!contributors_[contributor].is_away() || is_in(entry.who, contributor) || is_in(entry.asked, contributor)) {
+            continue;
+        }
+        entry.asked.push_back(contributor);
+        Wanted wanted{first_decision_ + decisions_.size(), {}};
+        wanted.decision.kind = DecisionKind::wanted;
+        wanted.decision.call = key.call;
+        if (contributor == kOwn) {
+            wanted.decision.name = key.name;
+            wanted_.push_back(std::move(wanted));
+            continue;
+        }
+        // Who announced it by id holds it, so nobody has forgotten it.
+        wanted.decision.id = entry.id;
+        wanted.decision.name = entry.id == 0 ? key.name : std::string();
+        children_[contributor - 1].wanted.push_back(std::move(wanted));
+    }
+}
+
+std::optional<Decision> TreeNode::next_wanted() {
+    if (within_batch_ || wanted_.empty() || wanted_.front().position > handed_out_) {
+        return std::nullopt;
+    }
+    Decision decision = std::move(wanted_.front().decision);
+    wanted_.pop_front();
+    return decision;
+}
+
+/// What is announced from now on comes from who knows it.
+Status TreeNode::end_joins() {
+    for (Contributor& contributor : contributors_) {
+        if (!contributor.is_away() || contributor.settled_hosts != contributor.joined_hosts || !pending_.empty() ||
+            !pending_calls_.empty()) {
+            return failure(ErrorCode::internal,
+                           "all ranks have joined, and here {} of {} hosts have, {} with nothing pending; {} tensors "
+                           "are",
+                           contributor.joined_hosts, contributor.hosts.size(), contributor.settled_hosts,
+                           pending_.size() + pending_calls_.size());
+        }
+        contributor.joined_hosts = contributor.settled_hosts = 0;
+    }
+    return {};
+}
+
 // ---- gathering
 // -------------------------------------------------------------------------------------------------------
 
@@ -234,7 +363,11 @@ Status TreeNode::take_announcement(Announcement announcement, std::uint32_t cont
         return failure(ErrorCode::internal, "{} is announced again before it was decided on", text_of(key.value()));
     }
     gather(entry, std::move(announcement), contributor);
-    return entry.who.size() == contributors_.size() ? complete(key.value(), entry) : Status();
+    if (entry.who.size() == contributors_.size()) {
+        return complete(key.value(), entry);
+    }
+    ask(key.value(), entry);
+    return {};
 }
 
 /// The key under which announcements by id and by name meet: the name.
@@ -260,7 +393,7 @@ TreeNode::Entry* TreeNode::find(const TensorKey& key) {
 
 TreeNode::Entry& TreeNode::find_or_add(const TensorKey& key) {
     Entry& entry = key.call ? pending_calls_[*key.call] : pending_[key.name];
-    if (entry.who.empty()) {
+    if (entry.order == 0) {
         entry.order = ++entries_;
     }
     return entry;
@@ -275,8 +408,17 @@ void TreeNode::erase(const TensorKey& key) {
 }
 
 Status TreeNode::check(const Announcement& announcement, std::uint32_t contributor) const {
+    const std::vector<RankRange>& ranks = contributors_[contributor].ranks;
+    std::vector<RankRange> joined = announcement.joined;
+    joined.insert(joined.end(), announcement.uncounted.begin(), announcement.uncounted.end());
+    joined = united(std::move(joined));
+    if (!all_within(joined, ranks) ||
+        count_of(joined) != count_of(announcement.joined) + count_of(announcement.uncounted)) {
+        return failure(ErrorCode::internal, "{} is announced without {}, of {}", text_of(announcement.key),
+                       base::format_ranks(ranks_of(joined)), base::format_ranks(ranks_of(ranks)));
+    }
     if (!announcement.claims.empty()) {
-        RUEDA_RETURN_IF_FAILED(check_claims(announcement.claims, contributors_[contributor].ranks));
+        RUEDA_RETURN_IF_FAILED(check_claims(announcement.claims, without(ranks, joined)));
     }
     for (const HostRows& rows : announcement.rows) {
         if (rows.host >= options_.shape.hosts || contributor_of_[rows.host] != contributor ||
@@ -297,16 +439,28 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
     // Who made no claims means what was called the last time; among others who did, that has to be said.
     if (entry.claims.empty() && !announcement.claims.empty()) {
         for (const std::uint32_t before : entry.who) {
-            merge(entry.claims, {std::nullopt, contributors_[before].ranks});
+            merge_if_any(entry.claims, active_of(entry, before));
         }
-    } else if (!entry.claims.empty() && announcement.claims.empty()) {
-        announcement.claims.push_back({std::nullopt, contributors_[contributor].ranks});
+    }
+    const auto add = [](std::vector<RankRange>& ranges, const std::vector<RankRange>& more) {
+        ranges.insert(ranges.end(), more.begin(), more.end());
+        ranges = united(std::move(ranges));
+    };
+    add(entry.joined, announcement.joined);
+    add(entry.uncounted, announcement.uncounted);
+    if (!entry.claims.empty() && announcement.claims.empty()) {
+        merge_if_any(entry.claims, active_of(entry, contributor));
     }
     for (Claim& claim : announcement.claims) {
         merge(entry.claims, std::move(claim));
     }
     std::move(announcement.rows.begin(), announcement.rows.end(), std::back_inserter(entry.rows));
     entry.who.push_back(contributor);
+}
+
+/// Those of its ranks, which has announced it, that have not joined.
+std::vector<RankRange> TreeNode::active_of(const Entry& entry, std::uint32_t contributor) const {
+    return without(without(contributors_[contributor].ranks, entry.joined), entry.uncounted);
 }
 
 /// This whole part of the tree has announced it.
@@ -321,6 +475,8 @@ Status TreeNode::complete(const TensorKey& key, Entry& entry) {
     }
     whole.claims = std::move(entry.claims);
     whole.rows = std::move(entry.rows);
+    whole.joined = std::move(entry.joined);
+    whole.uncounted = std::move(entry.uncounted);
     std::sort(whole.rows.begin(), whole.rows.end(),
               [](const HostRows& a, const HostRows& b) { return a.host < b.host; });
     if (root_) {
@@ -346,6 +502,9 @@ Status TreeNode::take(const DownMessage& message) {
 }
 
 Status TreeNode::pass_on(Decision decision) {
+    if (decision.kind == DecisionKind::wanted) {
+        return take_wanted(decision);
+    }
     RUEDA_RETURN_IF_FAILED(learn(decision));
     const bool is_whole = decision.kind != DecisionKind::call || decision.ends_batch;
     decisions_.push_back(std::move(decision));
@@ -366,6 +525,9 @@ Status TreeNode::learn(const Decision& decision) {
     if (decision.kind == DecisionKind::closed) {
         closed_ = true;
         return closing_ ? Status() : failure(ErrorCode::internal, "the end without a shutdown");
+    }
+    if (decision.kind == DecisionKind::all_joined) {
+        return end_joins();
     }
     if (decision.kind == DecisionKind::call && decision.id != 0 && !decision.name.empty()) {
         names_.emplace(decision.id, decision.name);
@@ -396,6 +558,12 @@ void TreeNode::begin_closing() {
     outbox_.releases.clear();
     outbox_.announcements.clear();
     outbox_.shutting_down.clear();
+    outbox_.joined.clear();
+    outbox_.settled_hosts = 0;
+    wanted_.clear();
+    for (Child& child : children_) {
+        child.wanted.clear();
+    }
 }
 
 void TreeNode::draw_from_root() {
@@ -409,11 +577,18 @@ void TreeNode::draw_from_root() {
 
 std::optional<Decision> TreeNode::next_decision() {
     draw_from_root();
-    if (!failure_.is_ok() || handed_out_ == whole_) {
+    if (!failure_.is_ok()) {
+        return std::nullopt;
+    }
+    if (auto wanted = next_wanted()) {
+        return wanted;
+    }
+    if (handed_out_ == whole_) {
         return std::nullopt;
     }
     Decision decision = decisions_[handed_out_ - first_decision_];
     ++handed_out_;
+    within_batch_ = decision.kind == DecisionKind::call && !decision.ends_batch;
     drop_what_everybody_has();
     return decision;
 }
@@ -443,16 +618,16 @@ std::optional<TreeMessage> TreeNode::next_message(std::uint32_t to_host) {
 }
 
 std::optional<TreeMessage> TreeNode::message_up() {
-    const bool is_empty = outbox_.releases.empty() && outbox_.announcements.empty() && outbox_.shutting_down.empty() &&
-                          outbox_.closed_hosts == 0;
+    const bool is_empty = outbox_.releases.empty() && outbox_.joined.empty() && outbox_.announcements.empty() &&
+                          outbox_.shutting_down.empty() && outbox_.settled_hosts == 0 && outbox_.closed_hosts == 0;
     if (is_empty || acknowledged_up_ != last_sent_up_) {
         return std::nullopt;
     }
     UpMessage message;
     message.number = ++last_sent_up_;
     std::size_t room = most_bytes_ - empty_message_bytes();
-    // In this order and no part before all of those in front of it: an announcement never overtakes a release, nor a
-    // shutdown what was announced before.
+    // In this order and no part before all of those in front of it: an announcement never overtakes a release, or that
+    // a host has joined, nor a shutdown what was announced before.
     const auto fits = [&room](std::size_t bytes) {
         const bool enough = bytes <= room;
         room = enough ? room - bytes : 0;
@@ -463,6 +638,10 @@ std::optional<TreeMessage> TreeNode::message_up() {
         message.releases.push_back({release->first, release->second});
         outbox_.releases.erase(release);
     }
+    while (!outbox_.joined.empty() && fits(kJoinedBytes)) {
+        message.joined.push_back(outbox_.joined.front());
+        outbox_.joined.pop_front();
+    }
     while (!outbox_.announcements.empty() && fits(encoded_bytes(outbox_.announcements.front()))) {
         message.announcements.push_back(std::move(outbox_.announcements.front()));
         outbox_.announcements.pop_front();
@@ -472,6 +651,7 @@ std::optional<TreeMessage> TreeNode::message_up() {
         outbox_.shutting_down.pop_front();
     }
     if (outbox_.announcements.empty() && outbox_.shutting_down.empty()) {
+        message.settled_hosts = std::exchange(outbox_.settled_hosts, 0);
         message.closed_hosts = std::exchange(outbox_.closed_hosts, 0);
     }
     return message;
@@ -479,21 +659,29 @@ std::optional<TreeMessage> TreeNode::message_up() {
 
 std::optional<TreeMessage> TreeNode::message_down(Child& child) {
     const std::uint64_t end = first_decision_ + decisions_.size();
-    if (child.sent == end && child.acknowledged == child.taken) {
+    if (child.sent == end && child.wanted.empty() && child.acknowledged == child.taken) {
         return std::nullopt;
     }
     DownMessage message;
     message.acknowledged = child.acknowledged = child.taken;
     std::size_t room = most_bytes_ - empty_message_bytes();
-    while (child.sent < end) {
-        const Decision& decision = decisions_[child.sent - first_decision_];
+    for (;;) {
+        const bool is_wanted = !child.wanted.empty() && child.wanted.front().position <= child.sent;
+        if (!is_wanted && child.sent == end) {
+            break;
+        }
+        const Decision& decision = is_wanted ? child.wanted.front().decision : decisions_[child.sent - first_decision_];
         const std::size_t bytes = encoded_bytes(decision);
         if (bytes > room) {
             break;
         }
         room -= bytes;
         message.decisions.push_back(decision);
-        ++child.sent;
+        if (is_wanted) {
+            child.wanted.pop_front();
+        } else {
+            ++child.sent;
+        }
     }
     drop_what_everybody_has();
     return message;
@@ -504,11 +692,16 @@ std::optional<TreeMessage> TreeNode::message_down(Child& child) {
 
 std::vector<TreeNode::Pending> TreeNode::pending() const {
     std::map<std::uint64_t, Pending> in_order;
+    const auto add = [&](const std::string& name, const Entry& entry) {
+        if (!entry.who.empty()) {  // or it is wanted by others only
+            in_order.emplace(entry.order, pending_of(name, entry));
+        }
+    };
     for (const auto& [name, entry] : pending_) {
-        in_order.emplace(entry.order, pending_of(name, entry));
+        add(name, entry);
     }
     for (const auto& [call, entry] : pending_calls_) {
-        in_order.emplace(entry.order, pending_of("", entry));
+        add("", entry);
     }
     std::vector<Pending> all;
     for (auto& [order, pending] : in_order) {

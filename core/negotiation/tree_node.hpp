@@ -52,6 +52,11 @@ public:
     void shut_down(std::int32_t rank);
     /// All its ranks have shut down.
     void close();
+    /// All its ranks have joined, `rank` the last: from now on the host is told what it is to announce, by decisions of
+    /// the kind wanted, until all have joined.
+    void join(std::int32_t rank);
+    /// After that: none of its ranks has anything of its own pending.
+    void settle();
     /// Root: so many of the batches that next_decision() handed out, since the beginning, are executed on this host.
     void executed(std::uint64_t batches);
 
@@ -68,7 +73,7 @@ public:
 
     // ---- decisions ------------------------------------------------------------------------------------------------
     /// The next one for this host, in order. A batch's calls come together: once the first is handed out, so are the
-    /// rest by further calls.
+    /// rest by further calls, and nothing comes between them. What is wanted has a name, or a call number.
     [[nodiscard]] std::optional<Decision> next_decision();
 
     /// For the stall report: what this host (or its part of the tree) announced and the root has not decided on, with
@@ -85,6 +90,9 @@ private:
     struct Contributor {
         std::vector<std::uint32_t> hosts;  ///< ascending
         std::vector<RankRange> ranks;      ///< united
+        std::uint64_t joined_hosts = 0;    ///< of `hosts`, all of whose ranks have joined
+        std::uint64_t settled_hosts = 0;
+        [[nodiscard]] bool is_away() const { return joined_hosts == hosts.size(); }
     };
     /// A tensor that somebody announced and the root has not decided on.
     struct Entry {
@@ -94,18 +102,29 @@ private:
         std::uint64_t id = 0;            ///< as somebody did
         std::vector<Claim> claims;       ///< empty while nobody made any
         std::vector<HostRows> rows;
+        std::vector<RankRange> joined;     ///< united, as the next
+        std::vector<RankRange> uncounted;  ///< in one of the two
+        std::vector<std::uint32_t> asked;  ///< contributors that were told that it is wanted
+    };
+    /// For one contributor, behind the decisions before `position`.
+    struct Wanted {
+        std::uint64_t position = 0;
+        Decision decision;
     };
     struct Child {
         std::uint64_t taken = 0;         ///< number of its last message
         std::uint64_t acknowledged = 0;  ///< number that it was last told
         std::uint64_t sent = 0;          ///< decisions before this position are sent
         std::uint64_t closed_hosts = 0;
+        std::deque<Wanted> wanted;
     };
     /// To the parent, behind the message that is under way.
     struct Outbox {
         std::map<std::uint64_t, std::uint32_t> releases;  ///< hosts by id
         std::deque<Announcement> announcements;
+        std::deque<std::int32_t> joined;
         std::deque<std::int32_t> shutting_down;
+        std::uint32_t settled_hosts = 0;
         std::uint32_t closed_hosts = 0;
     };
 
@@ -121,6 +140,12 @@ private:
     [[nodiscard]] Status take_release(const Release& release, std::uint32_t contributor);
     [[nodiscard]] Status take_shutdown(std::int32_t rank, std::uint32_t contributor);
     [[nodiscard]] Status take_closed(std::uint32_t hosts);
+    [[nodiscard]] Status take_joined(std::int32_t rank, std::uint32_t contributor);
+    [[nodiscard]] Status take_settled(std::uint32_t hosts, std::uint32_t contributor);
+    [[nodiscard]] Status take_wanted(const Decision& wanted);
+    [[nodiscard]] Status end_joins();
+    void ask(const TensorKey& key, Entry& entry);
+    [[nodiscard]] std::optional<Decision> next_wanted();
 
     [[nodiscard]] Result<TensorKey> key_of(const TensorKey& announced) const;
     [[nodiscard]] Entry* find(const TensorKey& key);
@@ -128,6 +153,7 @@ private:
     void erase(const TensorKey& key);
     [[nodiscard]] Status check(const Announcement& announcement, std::uint32_t contributor) const;
     void gather(Entry& entry, Announcement announcement, std::uint32_t contributor);
+    [[nodiscard]] std::vector<RankRange> active_of(const Entry& entry, std::uint32_t contributor) const;
     [[nodiscard]] Status complete(const TensorKey& key, Entry& entry);
     [[nodiscard]] Pending pending_of(const std::string& name, const Entry& entry) const;
 
@@ -161,6 +187,8 @@ private:
     std::uint64_t first_decision_ = 0;  ///< position of the front
     std::uint64_t whole_ = 0;           ///< position behind the last that ends a batch, or is no call
     std::uint64_t handed_out_ = 0;
+    bool within_batch_ = false;  ///< the rest of the batch is still to be handed out
+    std::deque<Wanted> wanted_;  ///< of this host
     std::vector<Child> children_;
     bool closing_ = false;
     bool closed_ = false;

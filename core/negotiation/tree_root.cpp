@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/negotiation/tree_root.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -14,6 +15,12 @@ namespace {
 
 bool is_allreduce(const Decision& call) {
     return call.operation == static_cast<std::uint8_t>(collectives::Operation::allreduce);
+}
+
+std::vector<RankRange> joined_in(const Announcement& announcement) {
+    std::vector<RankRange> joined = announcement.joined;
+    joined.insert(joined.end(), announcement.uncounted.begin(), announcement.uncounted.end());
+    return united(std::move(joined));
 }
 
 }  // namespace
@@ -32,20 +39,42 @@ Status TreeRoot::complete(Announcement announcement) {
     }
     const Name* known = id != 0 ? &held->second : nullptr;
     const std::optional<Metadata> last_called = known != nullptr ? known->last_called : std::nullopt;
+    const std::vector<RankRange> joined = joined_in(announcement);
     if (announcement.claims.empty()) {
         const auto everybody = RankRange{0, static_cast<std::int32_t>(options_.ranks) - 1};
-        announcement.claims.push_back({std::nullopt, {everybody}});
+        announcement.claims.push_back({std::nullopt, without({&everybody, 1}, joined)});
+        if (announcement.claims.front().ranks.empty()) {
+            return failure(ErrorCode::internal, "tensor {} was announced by nobody who has not joined",
+                           base::quote(known != nullptr ? known->name : announcement.key.name));
+        }
     }
     const auto agreement = agreement_of(known != nullptr ? known->name : announcement.key.name, announcement.claims,
-                                        last_called, options_.ranks, options_.job_ranks);
+                                        last_called, options_.ranks, options_.job_ranks, joined);
     if (agreement.is_ok()) {
-        return call(std::move(announcement), agreement.value(), id);
+        const Status lacking = lacks(announcement, agreement.value(), known);
+        if (lacking.is_ok()) {
+            return call(std::move(announcement), agreement.value(), id);
+        }
+        refuse(std::move(announcement), lacking, id);
+        return {};
     }
     if (agreement.status().code() != ErrorCode::mismatch) {
         return agreement.status();
     }
-    disagree(std::move(announcement), agreement.status().message(), id);
+    refuse(std::move(announcement), agreement.status(), id);
     return {};
+}
+
+Status TreeRoot::lacks(const Announcement& announcement, const Metadata& metadata, const Name* known) const {
+    const auto operation = static_cast<collectives::Operation>(metadata.operation);
+    std::vector<std::int32_t> joined = ranks_of(joined_in(announcement));
+    if (joined.empty() || goes_on_without_joined(operation)) {
+        return {};
+    }
+    for (std::int32_t& rank : joined) {
+        rank = rank_in_job(rank, options_.job_ranks);
+    }
+    return lacks_joined(known != nullptr ? known->name : announcement.key.name, operation, joined);
 }
 
 std::uint64_t TreeRoot::id_of(const TensorKey& key) const {
@@ -68,23 +97,29 @@ Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::
     }
     decision.call = announcement.key.call;
     decision.name = std::move(announcement.key.name);
+    decision.uncounted = static_cast<std::uint32_t>(count_of(announcement.uncounted));
+    bool anything_new = decision.call || !decision.name.empty();
     if (!decision.call) {
         decision.id = id != 0 ? id : new_id(decision.name);
         Name& name = names_.at(decision.id);
+        anything_new = anything_new || !name.last_called || !agree(*name.last_called, metadata);
         name.last_called = metadata;
         name.released_hosts = 0;
+    }
+    if (anything_new && (!announcement.joined.empty() || !announcement.uncounted.empty())) {
+        decision.metadata = metadata;
     }
     join_batch(std::move(decision));
     return {};
 }
 
-void TreeRoot::disagree(Announcement announcement, std::string text, std::uint64_t id) {
+void TreeRoot::refuse(Announcement announcement, const Status& reason, std::uint64_t id) {
     Decision decision;
-    decision.kind = DecisionKind::disagreed;
+    decision.kind = reason.code() == ErrorCode::mismatch ? DecisionKind::disagreed : DecisionKind::lacks_joined;
     decision.id = id;
     decision.call = announcement.key.call;
     decision.name = std::move(announcement.key.name);
-    decision.text = std::move(text);
+    decision.text = reason.message();
     decide(std::move(decision));
     if (id != 0) {
         forget_if_nobody_holds(id);
@@ -92,13 +127,17 @@ void TreeRoot::disagree(Announcement announcement, std::string text, std::uint64
 }
 
 Result<std::vector<std::int64_t>> TreeRoot::rows_by_rank(const Announcement& announcement) const {
-    constexpr std::int64_t kMissing = -1;
+    constexpr std::int64_t kMissing = -2;
+    static_assert(kMissing != kJoinedRows);
     std::vector<std::int64_t> by_rank(options_.ranks, kMissing);
     for (const HostRows& host : announcement.rows) {
         const std::vector<std::int32_t>& ranks = options_.ranks_of_host[host.host];
         for (std::size_t i = 0; i < ranks.size(); ++i) {
             by_rank[static_cast<std::size_t>(ranks[i])] = host.rows[i];
         }
+    }
+    for (const std::int32_t rank : ranks_of(joined_in(announcement))) {
+        by_rank[static_cast<std::size_t>(rank)] = kJoinedRows;
     }
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
         if (by_rank[rank] == kMissing) {
@@ -177,6 +216,26 @@ Status TreeRoot::close(std::uint32_t hosts) {
     if (closed_hosts_ == options_.ranks_of_host.size()) {
         Decision decision;
         decision.kind = DecisionKind::closed;
+        decide(std::move(decision));
+    }
+    return {};
+}
+
+// ---- join
+// ------------------------------------------------------------------------------------------------------------
+
+/// Who settles announces nothing more, so what is pending anywhere is pending on a host that has not settled.
+Status TreeRoot::settle(std::uint32_t hosts) {
+    settled_hosts_ += hosts;
+    if (settled_hosts_ > options_.ranks_of_host.size()) {
+        return failure(ErrorCode::internal, "{} of {} hosts have settled", settled_hosts_,
+                       options_.ranks_of_host.size());
+    }
+    if (settled_hosts_ == options_.ranks_of_host.size()) {
+        settled_hosts_ = 0;
+        Decision decision;
+        decision.kind = DecisionKind::all_joined;
+        decision.rank = last_joined_;
         decide(std::move(decision));
     }
     return {};

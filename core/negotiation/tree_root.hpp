@@ -36,6 +36,10 @@ public:
     /// The first one closes: what is not decided on by then never is.
     void shut_down(std::int32_t rank);
     [[nodiscard]] Status close(std::uint32_t hosts);
+    /// All ranks of a host have joined, `rank` the last.
+    void join(std::int32_t rank) { last_joined_ = rank; }
+    /// Of so many hosts that have joined nothing is pending: the last ones end the joins.
+    [[nodiscard]] Status settle(std::uint32_t hosts);
     /// So many batches, since the beginning, are executed.
     void executed(std::uint64_t batches) { executed_ = batches; }
 
@@ -53,7 +57,9 @@ private:
     /// 0: none.
     [[nodiscard]] std::uint64_t id_of(const TensorKey& key) const;
     [[nodiscard]] Status call(Announcement announcement, const Metadata& metadata, std::uint64_t id);
-    void disagree(Announcement announcement, std::string text, std::uint64_t id);
+    /// `reason`: a mismatch, or that it needs ranks that have joined.
+    void refuse(Announcement announcement, const Status& reason, std::uint64_t id);
+    [[nodiscard]] Status lacks(const Announcement& announcement, const Metadata& metadata, const Name* known) const;
     [[nodiscard]] Result<std::vector<std::int64_t>> rows_by_rank(const Announcement& announcement) const;
     std::uint64_t new_id(const std::string& name);
     void forget_if_nobody_holds(std::uint64_t id);
@@ -74,6 +80,8 @@ private:
     std::uint64_t batches_ = 0;  ///< ended
     std::uint64_t executed_ = 0;
     std::uint64_t closed_hosts_ = 0;
+    std::uint64_t settled_hosts_ = 0;
+    std::int32_t last_joined_ = 0;  ///< once one has
     bool closing_ = false;
 };
 

@@ -72,7 +72,7 @@ Status ProcessSet::settle_group(TensorEntry& entry) {
     }
     std::map<std::int64_t, std::vector<std::int32_t>> ranks_of;
     for (std::size_t member = 0; member < rows_.size(); ++member) {
-        if (!extent_.is_led() && locations_[member].absent) {
+        if (extent_.is_led() ? rows_[member] == kJoinedRows : locations_[member].absent) {
             continue;
         }
         if (rows_[member] < 1 || rows_[member] > static_cast<std::int64_t>(kMostGroupMembers)) {

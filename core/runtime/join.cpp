@@ -2,10 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Ranks that have joined (docs/design/0005-join.md): they announce what the others announce, and give nothing to it.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/clock.hpp"
-#include "base/text.hpp"
+#include "core/negotiation/claims.hpp"
 #include "core/negotiation/joining.hpp"
 #include "core/runtime/process_set.hpp"
 
@@ -44,13 +45,6 @@ void ProcessSet::wake_joined(std::uint64_t joined) {
 // ---- joining --------------------------------------------------------------------------------------------------------
 
 Status ProcessSet::announce_join(Completion& completion, bool counted) {
-    if (extent_.is_led()) {
-        return failure(
-            ErrorCode::unsupported,
-            "join() works among the ranks of one host, and these {} ranks run on several: give all ranks the "
-            "same number of batches",
-            set_size_);
-    }
     const std::lock_guard lock(enqueue_mutex_);
     RUEDA_RETURN_IF_FAILED(check_open(""));
     joining_ = true;
@@ -231,11 +225,12 @@ bool ProcessSet::was_announced_by(const TensorEntry& entry, std::uint32_t member
 }
 
 /// What it is, this rank learns when it is called: take_called().
-void ProcessSet::stand_in(TensorEntry& entry) {
+void ProcessSet::stand_in(TensorEntry& entry, bool asked_for) {
     entry.ask_for({});
     entry.known_to_agree = true;  // or it would be announced as a change
     entry.completion = nullptr;
     entry.stands_in = true;
+    entry.asked_for = asked_for;
     entry.submitted_ns = base::coarse_monotonic_ns();
     entry.pending.store(true, std::memory_order_relaxed);
     pending_.fetch_add(1, std::memory_order_seq_cst);
@@ -249,36 +244,41 @@ bool ProcessSet::stood_in(std::uint32_t slot, std::uint32_t member, std::uint64_
 }
 
 /// The operation that this rank stands in for, as the others mean it: all alike, or it would not have been called.
+/// Where nobody of this host takes part, its leader has written it down.
 Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const {
-    for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        if (stood_in(slot, member, generation)) {
-            continue;
-        }
-        const Metadata metadata = Registrar<Atomics>::announced_metadata(memory_, slot, member, generation);
-        const auto operation = static_cast<Operation>(metadata.operation);
-        std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;  // as requested
-        bool usable = is_plausible(metadata) && collectives::goes_on_without_joined(operation);
-        // A group's first dimension is each rank's own: how many members it has.
-        const int first = usable && collectives::may_differ_in_rows(operation) ? 1 : 0;
-        for (int i = first; usable && i < metadata.ndim; ++i) {
-            usable = metadata.shape[i] >= 0 &&
-                     !__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.shape[i]), &count);
-        }
-        if (!usable || count > (std::uint64_t{1} << 60)) {
-            break;
-        }
-        entry.request.metadata = metadata;
-        entry.request.count = count;
-        return {};
+    std::uint32_t member = 0;
+    while (member < extent_.members && stood_in(slot, member, generation)) {
+        ++member;
     }
-    return failure(ErrorCode::internal,
-                   "tensor '{}': the log calls it, and what the ranks that have not joined announced is nothing that "
-                   "could be called",
-                   entry.name);
+    const Metadata metadata = member < extent_.members
+                                  ? Registrar<Atomics>::announced_metadata(memory_, slot, member, generation)
+                                  : copy_once(memory_.record(slot).metadata);
+    const auto operation = static_cast<Operation>(metadata.operation);
+    std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;  // as requested
+    bool usable = is_plausible(metadata) && collectives::goes_on_without_joined(operation);
+    // A group's first dimension is each rank's own: how many members it has.
+    const int first = usable && collectives::may_differ_in_rows(operation) ? 1 : 0;
+    for (int i = first; usable && i < metadata.ndim; ++i) {
+        usable = metadata.shape[i] >= 0 &&
+                 !__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.shape[i]), &count);
+    }
+    if (!usable || count > (std::uint64_t{1} << 60) || (member == extent_.members && !extent_.is_led())) {
+        return failure(ErrorCode::internal,
+                       "tensor '{}': the log calls it, and what the ranks that have not joined announced is nothing "
+                       "that could be called",
+                       entry.name);
+    }
+    entry.request.metadata = metadata;
+    entry.request.count = count;
+    return {};
 }
 
 /// Under the enqueue lock. The same text on every rank.
-void ProcessSet::handle_lacks_joined(std::uint32_t slot) {
+void ProcessSet::handle_lacks_joined(std::uint32_t slot, std::uint32_t attachment) {
+    if (extent_.is_led()) {  // the root has put it into words
+        handle_disagreement(slot, attachment, ErrorCode::invalid_argument);
+        return;
+    }
     TensorEntry* entry = entry_of_slot(slot);
     if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed)) {
         raise(ErrorCode::internal,
@@ -296,22 +296,52 @@ void ProcessSet::handle_lacks_joined(std::uint32_t slot) {
             metadata = Registrar<Atomics>::announced_metadata(memory_, slot, member, generation);
         }
     }
-    const std::string tensor = entry->name.empty() ? std::string("an unnamed tensor (matched by call order)")
-                                                   : fmt::format("tensor '{}'", entry->name);
-    end_disagreed(
-        *entry, slot,
-        failure(ErrorCode::invalid_argument,
-                "{}: this {} needs every rank, and {} in join(): do it before a rank joins, or after all "
-                "have; among joined ranks an allreduce and a barrier go on",
-                tensor, collectives::name_of(static_cast<Operation>(metadata.operation)),
-                joined.size() == 1 ? base::format_ranks(joined) + " is" : base::format_ranks(joined) + " are"));
+    end_disagreed(*entry, slot, lacks_joined(entry->name, static_cast<Operation>(metadata.operation), joined));
+}
+
+/// Other hosts have announced it, and on this one all ranks have joined: each reads this where the log has come to
+/// that operation. Who has it pending has announced it: before it joined, or after another rank of this host.
+void ProcessSet::handle_wanted(std::uint32_t slot, std::uint32_t attachment) {
+    if (attachment == 0 || attachment > extent_.attachments || !has_joined_) {
+        raise(ErrorCode::internal, fmt::format("the log has something that other hosts wait for, with attachment {}, "
+                                               "and rank {} has{} joined",
+                                               attachment, own_job_rank(), has_joined_ ? "" : " not"));
+        return;
+    }
+    memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
+    if (slot != kNoSlot) {
+        std::uint64_t last = 0;
+        std::memcpy(&last, memory_.attachment(attachment - 1), sizeof(last));
+        stand_in_for_calls(last);
+        return;
+    }
+    TensorEntry& entry = table_.entry(text_of_attachment(attachment));
+    if (!entry.pending.load(std::memory_order_acquire)) {
+        stand_in(entry, /*asked_for=*/true);
+    }
+}
+
+/// Whoever has made call `last` has made those before it.
+void ProcessSet::stand_in_for_calls(std::uint64_t last) {
+    while (unnamed_calls_ <= last) {
+        if (next_unnamed().pending.load(std::memory_order_acquire)) {
+            raise(ErrorCode::internal,
+                  fmt::format("the log has call {} without a name, for which other hosts wait, and "
+                              "rank {} waits for call {}",
+                              last, own_job_rank(), unnamed_calls_));
+            return;
+        }
+        TensorEntry& entry = next_unnamed();
+        entry.generation = unnamed_calls_++ / extent_.unnamed_slots;
+        stand_in(entry, /*asked_for=*/true);
+    }
 }
 
 void ProcessSet::handle_all_joined(std::uint32_t last) {
-    if (join_ == nullptr || last >= extent_.members) {
+    if (join_ == nullptr || last >= set_size_) {
         raise(ErrorCode::internal, fmt::format("the log says that all ranks have joined, member {} of {} as the last, "
                                                "and rank {} has not",
-                                               last, extent_.members, own_job_rank()));
+                                               last, set_size_, own_job_rank()));
         return;
     }
     if (identity_.is_world()) {

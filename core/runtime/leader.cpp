@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "collectives/rows.hpp"
+#include "core/negotiation/claims.hpp"
 #include "core/runtime/last_words.hpp"
 
 namespace rueda::core {
@@ -106,6 +107,7 @@ Result<Leader::Moved> Leader::turn() {
     if (!started_) {
         RUEDA_RETURN_IF_FAILED(start());
     }
+    say_joined();
     RUEDA_RETURN_IF_FAILED(serve(moved));
     RUEDA_RETURN_IF_FAILED(node_.status());
     const std::int64_t now = base::coarse_monotonic_ns();
@@ -161,7 +163,7 @@ Status Leader::serve(Moved& moved) {
     const std::lock_guard lock(enqueue_mutex_);
     const Result<std::uint64_t> appended = registrar_.serve();
     RUEDA_RETURN_IF_FAILED(appended.status());
-    moved.anything = true;
+    moved.anything = moved.served = true;
     moved.log = moved.log || appended.value() > 0;
     return {};
 }
@@ -170,18 +172,24 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
     const bool unnamed = slot < memory_.extent().unnamed_slots;
     Announcement announcement;
     const std::uint64_t id = id_of_slot_[slot];
+    find_joined(slot, generation, announcement);
+    const bool nobody_here =
+        count_of(announcement.joined) + count_of(announcement.uncounted) == memory_.extent().members;
     if (unnamed || id == 0 || changed) {
         Result<std::vector<Claim>> claims = claims_of(slot, generation);
         RUEDA_RETURN_IF_FAILED(claims.status());
         announcement.claims = std::move(claims).value();
     }
-    const SlotRecord& record = memory_.record(slot);
+    SlotRecord& record = memory_.record(slot);
+    if (is_seen_first(slot) && !announcement.claims.empty()) {
+        record.metadata = *announcement.claims.front().metadata;  // who opened it may have joined, and not know them
+    }
     const Metadata& metadata = announcement.claims.empty() ? record.metadata : *announcement.claims.front().metadata;
-    if (is_by_rows(static_cast<Operation>(copy_once(metadata.operation)))) {
+    if (!nobody_here && is_by_rows(static_cast<Operation>(copy_once(metadata.operation)))) {
         announcement.rows.push_back(rows_of(slot, generation));
     }
     Awaited& awaited = awaited_[slot];
-    awaited = {changed, {}, 0, base::coarse_monotonic_ns()};
+    awaited = {changed, {}, 0, base::coarse_monotonic_ns(), nobody_here};
     if (unnamed) {
         announcement.key.call = (generation - 1) * memory_.extent().unnamed_slots + slot;
         awaited.call = *announcement.key.call + 1;
@@ -200,6 +208,9 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
 Result<std::vector<Claim>> Leader::claims_of(std::uint32_t slot, std::uint64_t generation) const {
     std::vector<Claim> claims;
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        if (Registrar<Atomics>::has_joined(copy_once(memory_.place(slot, member, generation).flags))) {
+            continue;
+        }
         const Metadata metadata = Registrar<Atomics>::announced_metadata(memory_, slot, member, generation);
         if (!is_plausible(metadata)) {
             return failure(ErrorCode::internal, "rank {} announced metadata that no working rank writes, in slot {}",
@@ -208,6 +219,23 @@ Result<std::vector<Claim>> Leader::claims_of(std::uint32_t slot, std::uint64_t g
         add_claim(claims, metadata, rank_of(member));
     }
     return claims;
+}
+
+/// Who stood in for it. Their bits are set from before that until all is called.
+void Leader::find_joined(std::uint32_t slot, std::uint64_t generation, Announcement& announcement) const {
+    if (memory_.header().joined.load(std::memory_order_acquire) == 0) {
+        return;
+    }
+    std::vector<std::int32_t> counted;
+    std::vector<std::int32_t> uncounted;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        const std::uint32_t flags = copy_once(memory_.place(slot, member, generation).flags);
+        if (Registrar<Atomics>::has_joined(flags)) {
+            ((flags & Place<Atomics>::kUncounted) != 0 ? uncounted : counted).push_back(rank_of(member));
+        }
+    }
+    announcement.joined = ranges_of(counted);
+    announcement.uncounted = ranges_of(uncounted);
 }
 
 HostRows Leader::rows_of(std::uint32_t slot, std::uint64_t generation) const {
@@ -229,6 +257,53 @@ void Leader::retired(std::uint32_t slot) {
 void Leader::shutting_down(std::uint32_t member) { node_.shut_down(rank_of(member)); }
 
 void Leader::closed() { node_.close(); }
+
+void Leader::settled() {
+    say_joined();  // before; published by the settling of who was last
+    node_.settle();
+}
+
+// ---- joins ----------------------------------------------------------------------------------------------------------
+
+/// All ranks of this host have joined: it has to be asked for what it is to announce.
+void Leader::say_joined() {
+    const std::uint32_t last = memory_.header().last_joined.load(std::memory_order_seq_cst);
+    if (said_joined_ || last == 0 || last > memory_.extent().members) {
+        return;
+    }
+    said_joined_ = true;
+    node_.join(rank_of(last - 1));
+}
+
+bool Leader::is_seen_first(std::uint32_t slot) const {
+    return memory_.record(slot).state == static_cast<std::uint32_t>(SlotState::first_sight);
+}
+
+/// What is called, where nobody here means anything with it. The ranks find it in the slot's record.
+Status Leader::learn_meaning(const Decision& decision, std::uint32_t slot, bool& changed) {
+    SlotRecord& record = memory_.record(slot);
+    const bool known = slot >= memory_.extent().unnamed_slots && !is_seen_first(slot);
+    if (!decision.metadata) {
+        return known ? Status()
+                     : failure(ErrorCode::internal, "the root calls tensor '{}', and does not say what it is",
+                               decision.name);
+    }
+    changed = known && !agree(record.metadata, *decision.metadata);
+    record.metadata = *decision.metadata;
+    return {};
+}
+
+/// In the log, behind what was decided before: so every rank knows which operation is meant.
+void Leader::ask_for(const Decision& wanted) {
+    std::uint32_t slot = kNoSlot;
+    std::span<const std::byte> text = std::as_bytes(std::span(wanted.name));
+    if (wanted.call) {
+        slot = static_cast<std::uint32_t>(*wanted.call % memory_.extent().unnamed_slots);
+        text = std::as_bytes(std::span(&*wanted.call, 1));
+    }
+    const std::uint32_t attachment = attach(text);
+    attached_until(attachment, registrar_.append_wanted(slot, attachment));
+}
 
 // ---- other hosts ----------------------------------------------------------------------------------------------------
 
@@ -449,7 +524,17 @@ Status Leader::apply(const Decision& decision, Moved& moved) {
             return apply_call(decision, moved);
         case DecisionKind::disagreed:
             moved.log = true;
-            return apply_disagreement(decision);
+            return apply_refusal(decision, EntryKind::disagreed);
+        case DecisionKind::lacks_joined:
+            moved.log = true;
+            return apply_refusal(decision, EntryKind::lacks_joined);
+        case DecisionKind::wanted:
+            ask_for(decision);
+            break;
+        case DecisionKind::all_joined:
+            said_joined_ = false;
+            registrar_.end_joins(static_cast<std::uint32_t>(decision.rank));
+            break;
         case DecisionKind::closing:
             registrar_.close_to_calls(group_.job_rank(decision.rank));
             awaited_.clear();
@@ -482,7 +567,7 @@ Result<Leader::Called> Leader::take_awaited(const Decision& decision) {
         return failure(ErrorCode::internal, "the root decided on tensor '{}' (id {}), which {} has not announced",
                        decision.name, decision.id, describe(static_cast<std::uint32_t>(group_.host_index)));
     }
-    const Called called{slot, awaited->second.changed};
+    const Called called{slot, awaited->second.changed, awaited->second.nobody_here};
     awaited_.erase(awaited);
     return called;
 }
@@ -495,7 +580,11 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
         id_of_slot_[slot] = decision.id;
         slot_of_id_[decision.id] = slot;
     }
-    Registrar<Atomics>::Call call{slot, awaited.value().changed, decision.operation, decision.bytes, 0};
+    Registrar<Atomics>::Call call{slot, awaited.value().changed, decision.operation, decision.bytes,
+                                  0,    decision.uncounted};
+    if (awaited.value().nobody_here) {
+        RUEDA_RETURN_IF_FAILED(learn_meaning(decision, slot, call.changed));
+    }
     if (!decision.rows.empty()) {
         call.attachment = attach(std::as_bytes(std::span(decision.rows)));
     }
@@ -515,12 +604,12 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
     return {};
 }
 
-Status Leader::apply_disagreement(const Decision& decision) {
+Status Leader::apply_refusal(const Decision& decision, EntryKind kind) {
     const Result<Called> awaited = take_awaited(decision);
     RUEDA_RETURN_IF_FAILED(awaited.status());
     const std::string_view text = std::string_view(decision.text).substr(0, memory_.extent().attachment_bytes - 1);
     const std::uint32_t attachment = attach(std::as_bytes(std::span(text)));
-    attached_until(attachment, registrar_.append_disagreement(awaited.value().slot, attachment));
+    attached_until(attachment, registrar_.append_refusal(kind, awaited.value().slot, attachment));
     return {};
 }
 

@@ -39,11 +39,12 @@ public:
     Leader& operator=(const Leader&) = delete;
 
     /// Something was posted on this host since the last turn. What comes from other hosts nobody tells.
-    [[nodiscard]] bool has_work() const { return registrar_.has_requests(); }
+    [[nodiscard]] bool has_work() const { return registrar_.has_requests() || has_to_say_joined(); }
 
     struct Moved {
         bool anything = false;
-        bool log = false;  ///< who waits for the log has to be woken
+        bool log = false;     ///< who waits for the log has to be woken
+        bool served = false;  ///< something that was posted: members that have joined look what it is
     };
     /// Does what can be done now. A failure ends the job.
     Result<Moved> turn();
@@ -82,18 +83,31 @@ private:
         std::string name;        // "" without
         std::uint64_t call = 0;  // of one without, as stall reports count them
         std::int64_t since_ns = 0;
+        bool nobody_here = false;  // all ranks of this host have joined: only the root knows what it is
     };
     // Superior, under the enqueue lock.
     Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) override;
     void retired(std::uint32_t slot) override;
     void shutting_down(std::uint32_t member) override;
     void closed() override;
+    void settled() override;
 
     Status start();
     Status serve(Moved& moved);
     [[nodiscard]] Result<std::vector<Claim>> claims_of(std::uint32_t slot, std::uint64_t generation) const;
+    void find_joined(std::uint32_t slot, std::uint64_t generation, Announcement& announcement) const;
     [[nodiscard]] HostRows rows_of(std::uint32_t slot, std::uint64_t generation) const;
     [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const { return group_.members[member]; }
+
+    // Joins (docs/design/0005-join.md).
+    [[nodiscard]] bool has_to_say_joined() const {
+        // Partner: set_joined(), after which this leader is woken.
+        return !said_joined_ && memory_.header().last_joined.load(std::memory_order_seq_cst) != 0;
+    }
+    void say_joined();
+    [[nodiscard]] bool is_seen_first(std::uint32_t slot) const;
+    Status learn_meaning(const Decision& decision, std::uint32_t slot, bool& changed);
+    void ask_for(const Decision& wanted);
 
     Status receive(Neighbour& neighbour, std::int64_t now, Moved& moved);
     Status send(Neighbour& neighbour, std::int64_t now, Moved& moved);
@@ -109,10 +123,11 @@ private:
     Status decide(Moved& moved);
     Status apply(const Decision& decision, Moved& moved);
     Status apply_call(const Decision& decision, Moved& moved);
-    Status apply_disagreement(const Decision& decision);
+    Status apply_refusal(const Decision& decision, EntryKind kind);
     struct Called {
         std::uint32_t slot = kNoSlot;
         bool changed = false;
+        bool nobody_here = false;
     };
     [[nodiscard]] Result<Called> take_awaited(const Decision& decision);
     [[nodiscard]] bool attachment_is_free() const;
@@ -134,6 +149,7 @@ private:
     bool started_ = false;
     bool ended_ = false;
     bool closed_ = false;
+    bool said_joined_ = false;
     std::atomic<bool> left_{false};  // partner of turn()'s and end()'s store: has_left()
 
     std::vector<std::uint64_t> id_of_slot_;  // 0: none

@@ -427,8 +427,9 @@ void ProcessSet::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urge
         case Arrival::retired:
             if (unnamed) {  // unnamed slots are closed by a shutdown only
                 complete(entry, shut_down_status(entry.name));
-            } else if (entry.stands_in) {
-                // Whoever announced it finds the same, and announces it in full; before that nobody knows the name.
+            } else if (entry.stands_in && !entry.asked_for) {
+                // Whoever announced it finds the same, and announces it in full; before that nobody knows the name. But
+                // for what another host has announced: here, nobody else would.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {
@@ -666,6 +667,9 @@ bool ProcessSet::turn_leader() {
     if (moved.value().log) {
         announced_more(Urgency::driving);
     }
+    if (moved.value().served) {
+        tell_joined_of_posts();  // who posted told them as well; but only now is there a name to see
+    }
     if (moved.value().anything) {
         retry_numbers_later();
     }
@@ -759,7 +763,8 @@ Turn ProcessSet::take_log_turn(bool urgent) {
 Turn ProcessSet::handle_entry(std::uint64_t position) {
     const auto entry = log_.read(position);
     if (entry.kind == EntryKind::mismatch || entry.kind == EntryKind::disagreed || entry.kind == EntryKind::failed ||
-        entry.kind == EntryKind::lacks_joined || entry.kind == EntryKind::all_joined) {
+        entry.kind == EntryKind::lacks_joined || entry.kind == EntryKind::all_joined ||
+        entry.kind == EntryKind::wanted) {
         wake_others();  // it ends an operation of theirs, too
     }
     if (entry.kind == EntryKind::retire && direct_holds_retirement(position, entry.slot)) {
@@ -775,7 +780,7 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
                 handle_mismatch(entry.slot);
                 break;
             case EntryKind::disagreed:
-                handle_disagreement(entry.slot, entry.attachment);
+                handle_disagreement(entry.slot, entry.attachment, ErrorCode::mismatch);
                 break;
             case EntryKind::failed:
                 handle_failed(entry.slot);
@@ -789,7 +794,10 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
                 pass_and_tell(position);
                 return Turn::advanced;
             case EntryKind::lacks_joined:
-                handle_lacks_joined(entry.slot);
+                handle_lacks_joined(entry.slot, entry.attachment);
+                break;
+            case EntryKind::wanted:
+                handle_wanted(entry.slot, entry.attachment);
                 break;
             case EntryKind::all_joined:
                 handle_all_joined(entry.rank);
@@ -908,7 +916,7 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
             raise(read.code(), read.message());
             return Turn::idle;
         }
-        if (Status added = add_segment(*entry, called.slot); !added.is_ok()) {
+        if (Status added = add_segment(*entry, called); !added.is_ok()) {
             raise(added.code(), added.message());
             return Turn::idle;
         }
@@ -1061,7 +1069,8 @@ TensorEntry* ProcessSet::entry_of_slot(std::uint32_t slot) {
     return entry != nullptr && entry->slot == kNoSlot && entry->in_full ? entry : nullptr;
 }
 
-Status ProcessSet::add_segment(TensorEntry& entry, std::uint32_t slot) {
+Status ProcessSet::add_segment(TensorEntry& entry, const Log<Atomics>::Entry& called) {
+    const std::uint32_t slot = called.slot;
     const Request& request = entry.request;
     const Metadata& metadata = request.metadata;
     segments_.push_back({.dtype = static_cast<DType>(metadata.dtype),
@@ -1080,8 +1089,11 @@ Status ProcessSet::add_segment(TensorEntry& entry, std::uint32_t slot) {
             segments_.back().uncounted += locations_.back().counted ? 0U : 1U;
         }
     }
+    if (extent_.is_led()) {
+        segments_.back().uncounted = called.uncounted;  // on all hosts: the root has counted them
+    }
     if (const std::uint32_t absent = segments_.back().absent;
-        absent == extent_.members ||
+        (absent == extent_.members && !extent_.is_led()) || segments_.back().uncounted >= set_size_ ||
         (absent > 0 && !collectives::goes_on_without_joined(static_cast<Operation>(metadata.operation)))) {
         return failure(ErrorCode::internal, "tensor '{}': the log calls its {} with {} of {} ranks joined", entry.name,
                        collectives::name_of(static_cast<Operation>(metadata.operation)), absent, extent_.members);
@@ -1376,7 +1388,7 @@ void ProcessSet::handle_mismatch(std::uint32_t slot) {
 }
 
 /// On several hosts: the root has found out who means what.
-void ProcessSet::handle_disagreement(std::uint32_t slot, std::uint32_t attachment) {
+void ProcessSet::handle_disagreement(std::uint32_t slot, std::uint32_t attachment, ErrorCode code) {
     TensorEntry* entry = entry_of_slot(slot);
     if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed) || attachment == 0 ||
         attachment > extent_.attachments) {
@@ -1385,9 +1397,12 @@ void ProcessSet::handle_disagreement(std::uint32_t slot, std::uint32_t attachmen
                                                slot, attachment, own_job_rank()));
         return;
     }
+    end_disagreed(*entry, slot, {code, text_of_attachment(attachment)});
+}
+
+std::string ProcessSet::text_of_attachment(std::uint32_t attachment) const {
     const auto* text = reinterpret_cast<const char*>(memory_.attachment(attachment - 1));
-    const std::string copied(text, strnlen(text, extent_.attachment_bytes));
-    end_disagreed(*entry, slot, {ErrorCode::mismatch, copied});
+    return {text, strnlen(text, extent_.attachment_bytes)};
 }
 
 void ProcessSet::end_disagreed(TensorEntry& entry, std::uint32_t slot, const Status& status) {

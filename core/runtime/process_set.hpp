@@ -111,8 +111,8 @@ public:
 
     /// Says that this rank has nothing to announce until all members have said so, and lets `completion` end when they
     /// have. Until then submits are refused, and the rank takes part in what the others do without giving anything;
-    /// with `counted`, averages divide by it as well. Unsupported on several hosts; InvalidArgument where a join is
-    /// under way. docs/design/0005-join.md.
+    /// with `counted`, averages divide by it as well. InvalidArgument where a join is under way.
+    /// docs/design/0005-join.md.
     Status announce_join(Completion& completion, bool counted);
 
     /// After a submit with Urgency::driving, by the same thread: looks so many times whether the operation can be
@@ -266,12 +266,14 @@ private:
     bool stand_in_for_direct();
     [[nodiscard]] bool was_announced(const TensorEntry& entry, bool look_at_places) const;
     [[nodiscard]] bool was_announced_by(const TensorEntry& entry, std::uint32_t member) const;
-    void stand_in(TensorEntry& entry);
+    void stand_in(TensorEntry& entry, bool asked_for = false);
     [[nodiscard]] bool has_nothing_pending();
     bool settle();
     Status take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const;
     [[nodiscard]] bool stood_in(std::uint32_t slot, std::uint32_t member, std::uint64_t generation) const;
-    void handle_lacks_joined(std::uint32_t slot);
+    void handle_lacks_joined(std::uint32_t slot, std::uint32_t attachment);
+    void handle_wanted(std::uint32_t slot, std::uint32_t attachment);
+    void stand_in_for_calls(std::uint64_t last);
     void handle_all_joined(std::uint32_t last);
     void end_join(const Status& status);
 
@@ -290,7 +292,7 @@ private:
     void wake_others();
     void ring_behind(std::uint64_t position);
     TensorEntry* called_entry(const Log<Atomics>::Entry& entry);
-    Status add_segment(TensorEntry& entry, std::uint32_t slot);
+    Status add_segment(TensorEntry& entry, const Log<Atomics>::Entry& called);
     Status locate(const TensorEntry& entry, std::uint32_t slot, std::uint32_t member,
                   collectives::Location& location) const;
     Status prepare_output(TensorEntry& entry, std::uint32_t slot);
@@ -316,7 +318,8 @@ private:
     void finish_batch();
     void advance_to(std::uint64_t position, std::memory_order order = std::memory_order_release);
     void handle_mismatch(std::uint32_t slot);
-    void handle_disagreement(std::uint32_t slot, std::uint32_t attachment);
+    void handle_disagreement(std::uint32_t slot, std::uint32_t attachment, ErrorCode code);
+    [[nodiscard]] std::string text_of_attachment(std::uint32_t attachment) const;
     void end_disagreed(TensorEntry& entry, std::uint32_t slot, const Status& status);
     void handle_failed(std::uint32_t slot);
     void handle_retire(std::uint32_t slot);

@@ -46,6 +46,7 @@ struct TensorEntry {
     std::uint32_t ticket = 0;      ///< of its full announcements; for as long as the name is known here
     bool known_to_agree = false;   ///< the metadata of `request` with `agreed`: it was compared, and is the same since
     bool stands_in = false;        ///< the pending operation is the others': this rank has joined, and gives nothing
+    bool asked_for = false;        ///< with stands_in: by other hosts; nobody here need have announced it
     bool in_full = false;          ///< a full announcement is posted, and not answered by the log
     TensorEntry* next = nullptr;   ///< in an EntryQueue
 

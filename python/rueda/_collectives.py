@@ -667,7 +667,7 @@ def join(*, average: Literal["all", "active"] = "all") -> int:
     Meanwhile the others' allreduces and barriers go on without this rank, in the world and in every process set that it
     is in. Operations that need something of every rank (broadcast, allgather, alltoall, reducescatter, gather, scatter,
     reduce) fail on all their ranks with InvalidArgument. What this rank has started before is done as ever; what its
-    other threads start meanwhile is refused. On several hosts it raises Unsupported.
+    other threads start meanwhile is refused.
 
     Args:
         average: what averages divide by while this rank is away: "all", the number of all ranks, as if it gave zeros; or

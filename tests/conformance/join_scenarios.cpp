@@ -15,10 +15,6 @@ namespace {
 
 /// Ranks with different numbers of batches, some of them in resident memory; and again.
 void joins(Client& client) {
-    if (client.local_size() != client.size()) {
-        expect_failure(client.join(true).status(), ErrorCode::unsupported, "join on several hosts");
-        return;
-    }
     const auto batches_of = [](int rank, int round) { return (rank * 2 + round) % 5; };
     for (int round = 0; round < 4; ++round) {
         const bool counted = round % 2 == 0;

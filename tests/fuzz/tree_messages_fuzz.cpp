@@ -28,7 +28,7 @@ void expect(bool holds) {
 
 std::size_t known_bytes(const UpMessage& message) {
     std::size_t bytes = empty_message_bytes() + kReleaseBytes * message.releases.size() +
-                        kShuttingDownBytes * message.shutting_down.size();
+                        kShuttingDownBytes * message.shutting_down.size() + kJoinedBytes * message.joined.size();
     for (const Announcement& announcement : message.announcements) {
         bytes += encoded_bytes(announcement);
     }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# hosts.sh PYTHON: three ranks on two hosts, and two on two, which RUEDA_HOSTNAME makes of this one. And compressed
-# tensors between three hosts, of which one has two ranks.
+# hosts.sh PYTHON: three ranks on two hosts, and two on two, which RUEDA_HOSTNAME makes of this one; joins there; and
+# compressed tensors between three hosts, of which one has two ranks.
 set -euo pipefail
 mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
 program='
@@ -17,6 +17,10 @@ run() { # mpirun's arguments…
     mpirun --allow-run-as-root --oversubscribe --bind-to none "$@" | sort
 }
 python=$1
+test_join="$(dirname "${BASH_SOURCE[0]}")/test_join.py"
+joins() { # ranks on the first host, and on the second
+    run -np "$1" -x RUEDA_HOSTNAME=a "$python" -B "$test_join" : -np "$2" -x RUEDA_HOSTNAME=b "$python" -B "$test_join"
+}
 uneven=$(run -np 2 -x RUEDA_HOSTNAME=a "$python" -B -c "$program" : -np 1 -x RUEDA_HOSTNAME=b "$python" -B -c "$program")
 [[ $uneven == $'0 2 2 False 6.0\n1 2 1 False 6.0\n2 1 2 False 6.0' ]] || { echo "two and one: $uneven"; exit 1; }
 even=$(run -np 1 -x RUEDA_HOSTNAME=a "$python" -B -c "$program" : -np 1 -x RUEDA_HOSTNAME=b "$python" -B -c "$program")
@@ -24,3 +28,6 @@ even=$(run -np 1 -x RUEDA_HOSTNAME=a "$python" -B -c "$program" : -np 1 -x RUEDA
 compression=("$python" -B "$(dirname "$0")/test_compression.py")
 mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 -x RUEDA_HOSTNAME=a "${compression[@]}" : \
     -np 1 -x RUEDA_HOSTNAME=b "${compression[@]}" : -np 1 -x RUEDA_HOSTNAME=c "${compression[@]}"
+for hosts in "1 1" "2 1" "1 2" "2 2"; do
+    joins ${hosts} || { echo "joins on $hosts"; exit 1; }
+done

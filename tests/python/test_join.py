@@ -36,6 +36,38 @@ class Join(unittest.TestCase):
             self.assertEqual(self.train(lambda rank: 3 + 2 * rank, average), rueda.size() - 1)
             self.assertEqual(self.train(lambda rank: 2 * (rueda.size() - rank), average), 0)
 
+    def test_random_numbers_of_batches_against_numpy(self):
+        same = np.random.default_rng(7)  # on all ranks
+        for round_ in range(6):
+            batches = same.integers(0, 6, rueda.size())
+            batches[same.integers(rueda.size())] += 1  # one at least
+            inputs = same.integers(-9, 10, (7, rueda.size(), 40)).astype(np.float32)
+            average = ("all", "active")[round_ % 2]
+            for step in range(batches[rueda.rank()]):
+                given = inputs[step, batches > step]
+                mine = inputs[step, rueda.rank()]
+                shape = (step % 3 + 1, 5)  # changes while some are away
+                results = [
+                    rueda.allreduce_async(mine, "sum", rueda.Sum),
+                    rueda.allreduce_async(mine[:15].reshape(3, 5)[: shape[0]], "shaped", rueda.Max),
+                    rueda.allreduce_async(mine, f"new.{round_}.{step}", rueda.Min),
+                    rueda.allreduce_async(np.tile(mine, 5000), "large", rueda.Average),
+                    rueda.allreduce_async(mine, op=rueda.Product),
+                ]
+                divisor = rueda.size() if average == "all" else len(given)
+                expected = [
+                    given.sum(axis=0),
+                    given.max(axis=0)[:15].reshape(3, 5)[: shape[0]],
+                    given.min(axis=0),
+                    np.tile(given.sum(axis=0), 5000) / divisor,
+                    given.prod(axis=0),
+                ]
+                for result, right in zip(results, expected, strict=True):
+                    np.testing.assert_allclose(result.result(), right, rtol=1e-6)
+            last = rueda.join(average=average)
+            self.assertEqual(rueda.allgather(np.array([last])).tolist(), [last] * rueda.size())
+            self.assertEqual(batches[last], batches.max())
+
     def test_what_needs_every_rank_is_refused_and_works_afterwards(self):
         last = rueda.size() - 1
         if rueda.rank() != last:

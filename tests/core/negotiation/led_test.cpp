@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <array>
 #include <catch2/catch.hpp>
+#include <string>
 
+#include "core/negotiation/joining.hpp"
 #include "tests/core/negotiation/members.hpp"
 
 /// A set on several hosts, whose leader is the only registrar.
@@ -13,6 +16,7 @@ struct Nobody final : Superior {
     void retired(std::uint32_t /*slot*/) override {}
     void shutting_down(std::uint32_t /*member*/) override {}
     void closed() override {}
+    void settled() override {}
 };
 
 TEST_CASE("an alltoall of several hosts leaves its splits nowhere in the arena") {
@@ -40,6 +44,91 @@ TEST_CASE("an alltoall of several hosts leaves its splits nowhere in the arena")
     REQUIRE(served.is_ok());
     // That table has no room there.
     CHECK(std::all_of(attachments.begin(), attachments.end(), [](std::byte byte) { return byte == kUntouched; }));
+}
+
+/// Of a host all of whose members have joined the leader hears when the last has settled, and ends it when the root
+/// says so.
+TEST_CASE("on several hosts the root ends the joins") {
+    constexpr NegotiationExtent kLed = {.members = 2,
+                                        .unnamed_slots = 4,
+                                        .initial_slots = 8,
+                                        .slots = 16,
+                                        .mailbox_records = 4,
+                                        .attachments = 64,
+                                        .attachment_bytes = 64};
+    struct Settling final : Superior {
+        Status complete(std::uint32_t slot, std::uint64_t /*generation*/, bool /*changed*/) override {
+            completed = slot;
+            return {};
+        }
+        void retired(std::uint32_t /*slot*/) override {}
+        void shutting_down(std::uint32_t /*member*/) override {}
+        void closed() override {}
+        void settled() override { ++times; }
+        int times = 0;
+        std::uint32_t completed = kNoSlot;
+    };
+    Members set(kLed);
+    Settling superior;
+    Registrar<base::StdAtomics>& registrar = set.registrar(0);
+    registrar.report_to(superior);
+    const SetHeader<base::StdAtomics>& header = set.memory().header();
+    for (int round = 1; round <= 2; ++round) {
+        set_joined(set.memory(), 1);
+        CHECK(header.last_joined.load() == 0);
+        set_joined(set.memory(), 0);
+        CHECK(header.last_joined.load() == 1);  // member 0
+
+        // What other hosts have announced is seen first by members that have joined.
+        const std::uint64_t asked = registrar.append_wanted(kNoSlot, 1);
+        CHECK(set.entries().back().kind == EntryKind::wanted);
+        CHECK(asked == set.log_end());
+        const std::string name = "asked for " + std::to_string(round);
+        REQUIRE(set.stand_in_in_full(1, name).is_ok());
+        REQUIRE(set.stand_in_in_full(0, name).is_ok());
+        superior.completed = kNoSlot;
+        REQUIRE(registrar.serve().is_ok());
+        REQUIRE(superior.completed != kNoSlot);
+        registrar.append_calls(
+            std::array{Registrar<base::StdAtomics>::Call{.slot = superior.completed, .bytes = 8, .uncounted = 3}});
+        CHECK(set.entries().back().kind == EntryKind::first_call);
+        CHECK(set.entries().back().uncounted == 3);
+        set.catch_up();
+
+        REQUIRE(set.settle(1).is_ok());
+        REQUIRE(registrar.serve().is_ok());
+        CHECK(superior.times == round - 1);
+        REQUIRE(set.settle(0).is_ok());
+        REQUIRE(registrar.serve().is_ok());
+        CHECK(superior.times == round);
+        CHECK(is_away(set.memory(), 0));
+        registrar.end_joins(7);
+        CHECK(set.entries().back().kind == EntryKind::all_joined);
+        CHECK(set.entries().back().rank == 7);
+        CHECK_FALSE(is_away(set.memory(), 0));
+        CHECK(header.last_joined.load() == 0);
+        set.catch_up();
+    }
+}
+
+TEST_CASE("on several hosts what needs ranks that have joined is refused, and is no first sight any more") {
+    constexpr NegotiationExtent kLed = {.members = 1,
+                                        .unnamed_slots = 4,
+                                        .initial_slots = 8,
+                                        .slots = 16,
+                                        .mailbox_records = 4,
+                                        .attachments = 64,
+                                        .attachment_bytes = 64};
+    Members set(kLed);
+    Nobody nobody;
+    set.registrar(0).report_to(nobody);
+    REQUIRE(set.stand_in_in_full(0, "model").is_ok());
+    REQUIRE(set.registrar(0).serve().is_ok());
+    const std::uint32_t slot = kLed.unnamed_slots;
+    REQUIRE(set.memory().label(slot).state().state == SlotState::first_sight);
+    set.registrar(0).append_refusal(EntryKind::lacks_joined, slot, 1);
+    CHECK(set.entries().back().kind == EntryKind::lacks_joined);
+    CHECK(set.memory().label(slot).state().state == SlotState::retired);
 }
 
 }  // namespace

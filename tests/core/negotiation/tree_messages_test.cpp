@@ -42,7 +42,11 @@ UpMessage full_up() {
     up.announcements.push_back(
         {by_name("layer1"), {{everything_set(), {{0, 1}, {3, 3}}}, {std::nullopt, {{2, 2}}}}, {}});
     up.announcements.push_back({by_call(0), {{compressed(), {{4, 5}}}}, {{0, {1, 0}}, {2, {1LL << 40, 3}}}});
+    up.announcements.push_back({by_id(8), {}, {}, {{0, 1}, {4, 4}}, {{3, 3}}});
+    up.announcements.push_back({by_id(9), {{std::nullopt, {{5, 5}}}}, {}, {}, {{0, 4}}});
+    up.joined = {1, 5};
     up.shutting_down = {3, 0};
+    up.settled_hosts = 1;
     up.closed_hosts = 2;
     return up;
 }
@@ -77,6 +81,30 @@ DownMessage full_down() {
     Decision closed;
     closed.kind = DecisionKind::closed;
     down.decisions.push_back(closed);
+    Decision without = call;
+    without.id = 11;
+    without.metadata = allreduce_of({2, 3}, DType::float64);
+    without.uncounted = 4;
+    down.decisions.push_back(without);
+    Decision group;
+    group.call = 7;
+    group.operation = static_cast<std::uint8_t>(collectives::Operation::group);
+    group.rows = {2, kJoinedRows, 2, 2, kJoinedRows, 3};
+    down.decisions.push_back(group);
+    Decision lacks = disagreed;
+    lacks.kind = DecisionKind::lacks_joined;
+    down.decisions.push_back(lacks);
+    Decision wanted;
+    wanted.kind = DecisionKind::wanted;
+    wanted.name = "layer3";
+    down.decisions.push_back(wanted);
+    wanted.name.clear();
+    wanted.call = 1ULL << 40;
+    down.decisions.push_back(wanted);
+    Decision back;
+    back.kind = DecisionKind::all_joined;
+    back.rank = 3;
+    down.decisions.push_back(back);
     return down;
 }
 
@@ -105,7 +133,7 @@ TEST_CASE("a message up comes out as it went in") {
     CHECK(up.releases[0].id == 5);
     CHECK(up.releases[0].hosts == 2);
     CHECK(up.releases[1].id == 9);
-    REQUIRE(up.announcements.size() == 3);
+    REQUIRE(up.announcements.size() == 5);
     CHECK(up.announcements[0].key == by_id(4));
     CHECK(up.announcements[0].claims.empty());
     const Announcement& named = up.announcements[1];
@@ -127,14 +155,22 @@ TEST_CASE("a message up comes out as it went in") {
     CHECK(unnamed.rows[0].rows == std::vector<std::int64_t>{1, 0});
     CHECK(unnamed.rows[1].host == 2);
     CHECK(unnamed.rows[1].rows == std::vector<std::int64_t>{1LL << 40, 3});
+    CHECK(unnamed.joined.empty());
+    CHECK(unnamed.uncounted.empty());
+    CHECK(up.announcements[3].joined == std::vector<RankRange>{{0, 1}, {4, 4}});
+    CHECK(up.announcements[3].uncounted == std::vector<RankRange>{{3, 3}});
+    CHECK(up.announcements[4].joined.empty());
+    CHECK(up.announcements[4].uncounted == std::vector<RankRange>{{0, 4}});
+    CHECK(up.joined == std::vector<std::int32_t>{1, 5});
     CHECK(up.shutting_down == std::vector<std::int32_t>{3, 0});
+    CHECK(up.settled_hosts == 1);
     CHECK(up.closed_hosts == 2);
 }
 
 TEST_CASE("a message down comes out as it went in") {
     const DownMessage down = back(full_down());
     CHECK(down.acknowledged == 1ULL << 50);
-    REQUIRE(down.decisions.size() == 6);
+    REQUIRE(down.decisions.size() == 12);
     const Decision& call = down.decisions[0];
     CHECK(call.kind == DecisionKind::call);
     CHECK(call.id == 3);
@@ -156,6 +192,21 @@ TEST_CASE("a message down comes out as it went in") {
     CHECK(down.decisions[4].kind == DecisionKind::closing);
     CHECK(down.decisions[4].rank == 5);
     CHECK(down.decisions[5].kind == DecisionKind::closed);
+    const Decision& without = down.decisions[6];
+    CHECK(without.id == 11);
+    CHECK(without.uncounted == 4);
+    REQUIRE(without.metadata.has_value());
+    CHECK(agree(*without.metadata, allreduce_of({2, 3}, DType::float64)));
+    CHECK(down.decisions[7].rows == std::vector<std::int64_t>{2, -1, 2, 2, -1, 3});
+    CHECK_FALSE(down.decisions[7].metadata.has_value());
+    CHECK(down.decisions[7].uncounted == 0);
+    CHECK(down.decisions[8].kind == DecisionKind::lacks_joined);
+    CHECK(down.decisions[8].text == "tensor 'layer2': the ranks disagree");
+    CHECK(down.decisions[9].kind == DecisionKind::wanted);
+    CHECK(down.decisions[9].name == "layer3");
+    CHECK(down.decisions[10].call == 1ULL << 40);
+    CHECK(down.decisions[11].kind == DecisionKind::all_joined);
+    CHECK(down.decisions[11].rank == 3);
 }
 
 TEST_CASE("the other messages come out as they went in, an abort as one line that is not endless") {
@@ -181,7 +232,8 @@ TEST_CASE("a plain announcement is 12 bytes, and every length is known before") 
     }
     up.releases.push_back({1, 1});
     up.shutting_down.push_back(0);
-    CHECK(encode(up).size() == expected + kReleaseBytes + kShuttingDownBytes);
+    up.joined.push_back(0);
+    CHECK(encode(up).size() == expected + kReleaseBytes + kShuttingDownBytes + kJoinedBytes);
 
     DownMessage down;
     expected = encode(down).size();
@@ -206,11 +258,16 @@ TEST_CASE("the longest that cannot be split fits into a message") {
             longest.rows.push_back({rank, {1}});
         }
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));
+        longest.joined.swap(longest.claims[0].ranks);  // each rank is in one list
+        longest.uncounted.swap(longest.claims[1].ranks);
+        CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));
 
         Decision call;
         call.id = 1;
         call.name = longest.key.name;
         call.rows.resize(ranks);
+        call.metadata = metadata;
+        call.uncounted = 1;
         CHECK(empty_message_bytes() + encoded_bytes(call) <= most_message_bytes(ranks));
         Decision disagreed;
         disagreed.kind = DecisionKind::disagreed;
@@ -307,8 +364,8 @@ TEST_CASE("what no leader writes is refused, with the value found") {
         spoil(message.decisions[decision]);
         return error_of(message);
     };
-    CHECK(down(0, [](Decision& d) { d.kind = static_cast<DecisionKind>(6); }) ==
-          kDamaged + "a decision is of the kind 6");
+    CHECK(down(0, [](Decision& d) { d.kind = static_cast<DecisionKind>(9); }) ==
+          kDamaged + "a decision is of the kind 9");
     CHECK(down(0, [](Decision& d) { d.id = 0; }) == kDamaged + "a decision of the kind 1 has the flags 4");
     CHECK(down(0, [](Decision& d) { d.call = 3; }) == kDamaged + "a decision of the kind 1 has the flags 14");
     CHECK(down(0, [](Decision& d) { d.operation = 255; }) == kDamaged + "the operation 255 is called");
@@ -318,6 +375,21 @@ TEST_CASE("what no leader writes is refused, with the value found") {
     CHECK(down(3, [](Decision& d) { d.id = 0; }) == kDamaged + "a decision of the kind 5 has the flags 0");
     CHECK(down(4, [](Decision& d) { d.rank = 6; }) == kDamaged + "rank 6 is not one of 6");
     CHECK(down(5, [](Decision& d) { d.name = "x"; }) == kDamaged + "a decision of the kind 4 has the flags 4");
+    CHECK(down(6, [](Decision& d) { d.uncounted = 6; }) == kDamaged + "an average counts all of 6 ranks but 6");
+    CHECK(down(6, [](Decision& d) { d.metadata->operation = 3; }) ==
+          kDamaged + "the operation 0 is called with the metadata of 3");
+    CHECK(down(6, [](Decision& d) { d.metadata->dtype = 99; }) == kDamaged + "metadata that no rank means");
+    CHECK(down(7, [](Decision& d) { d.rows[0] = -2; }) == kDamaged + "a first dimension is -2");
+    CHECK(down(1, [](Decision& d) { d.rows[0] = kJoinedRows; }) ==
+          kDamaged + "the operation 2 is called without some ranks");
+    CHECK(down(9, [](Decision& d) { d.id = 5; }) == kDamaged + "a decision of the kind 8 has the flags 6");
+    CHECK(down(9, [](Decision& d) { d.uncounted = 5; }) == kDamaged + "a decision of the kind 8 has the flags 68");
+    CHECK(down(11, [](Decision& d) { d.rank = 6; }) == kDamaged + "rank 6 is not one of 6");
+    CHECK(up([](UpMessage& m) { m.settled_hosts = 4; }) == kDamaged + "4 of 3 hosts have settled");
+    CHECK(up([](UpMessage& m) { m.joined = {6}; }) == kDamaged + "rank 6 is not one of 6");
+    CHECK(up([](UpMessage& m) {
+              m.announcements[3].joined = {{4, 4}, {0, 1}};
+          }) == kDamaged + "who has joined has the ranks 0 to 1 behind 4, of 6");
     CHECK(error_of(AbortMessage{0, "x"}) == kDamaged + "its error code is 0");
     CHECK(error_of(AbortMessage{10, "x"}) == kDamaged + "its error code is 10");
 }

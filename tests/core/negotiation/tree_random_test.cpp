@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Random jobs: tensors whose metadata change and differ, ids that are released, messages delayed at will (in order per
-// edge), and a root that is slow to execute. Whatever happens, all hosts get the same decisions in the same order, and
-// for each time that all announced a tensor exactly one, which is the right one.
+// edge), a root that is slow to execute, and ranks that join, round after round. Whatever happens, all hosts get the
+// same decisions in the same order, for each time that all announced a tensor exactly one, which is the right one, and
+// what is wanted of a host is the next operation on that tensor.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
@@ -10,6 +11,7 @@
 #include <random>
 #include <set>
 
+#include "core/negotiation/claims.hpp"
 #include "core/negotiation/tree_node.hpp"
 #include "tests/core/negotiation/leaders.hpp"
 
@@ -23,14 +25,32 @@ std::uint32_t below(Random& random, std::uint32_t bound) {
 }
 bool chance(Random& random, std::uint32_t percent) { return below(random, 100) < percent; }
 
-/// What all ranks mean when they announce a tensor for the n-th time.
+/// What the ranks mean when a tensor is announced for the n-th time.
 struct Round {
     std::vector<Metadata> by_rank;
-    std::vector<std::int64_t> rows;  ///< by rank; of an allgather
+    std::vector<std::int64_t> rows;  ///< by rank; of an operation by rows
+    std::size_t epoch = 0;           ///< between joins
+    std::vector<bool> active;        ///< by rank: it takes part; the others have joined by then, or will
 
+    [[nodiscard]] const Metadata& first() const {
+        const auto first = std::find(active.begin(), active.end(), true);
+        return by_rank[static_cast<std::size_t>(first - active.begin())];
+    }
     [[nodiscard]] bool agreed() const {
-        return std::all_of(by_rank.begin(), by_rank.end(),
-                           [this](const Metadata& metadata) { return agree(metadata, by_rank.front()); });
+        for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+            if (active[rank] && !agree(by_rank[rank], first())) {
+                return false;
+            }
+        }
+        return true;
+    }
+    [[nodiscard]] bool everybody() const { return std::find(active.begin(), active.end(), false) == active.end(); }
+    [[nodiscard]] DecisionKind right() const {
+        if (!agreed()) {
+            return DecisionKind::disagreed;
+        }
+        const auto operation = static_cast<collectives::Operation>(first().operation);
+        return everybody() || goes_on_without_joined(operation) ? DecisionKind::call : DecisionKind::lacks_joined;
     }
 };
 
@@ -42,15 +62,25 @@ struct Tensor {
 
 /// What a host knows about a tensor.
 struct State {
-    std::size_t rounds = 0;  ///< decided
-    bool pending = false;
-    std::uint64_t id = 0;  ///< 0: not held
+    std::size_t rounds = 0;      ///< decided
+    bool pending = false;        ///< announced by the host
+    std::size_t wanted = 0;      ///< rounds up to this one are
+    std::set<std::size_t> asks;  ///< in which rounds it was asked
+    std::uint64_t id = 0;        ///< 0: not held
     Metadata last_called;
+};
+
+/// Where a host stands with its joins.
+struct Away {
+    std::size_t epoch = 0;
+    std::vector<std::int32_t> joined;  ///< as they came
+    bool said = false;
+    bool settled = false;
 };
 
 class Job {
 public:
-    Job(std::uint32_t seed, std::uint32_t hosts)
+    Job(std::uint32_t seed, std::uint32_t hosts, bool joins)
         : random_(seed),
           setting_{.hosts = hosts,
                    .ranks_per_host = 1 + below(random_, 3),
@@ -58,24 +88,43 @@ public:
                    .fusion_threshold_bytes = below(random_, 4) * 20,
                    .batches_ahead = 1 + below(random_, 3)},
           leaders_(setting_),
+          joins_(joins),
           edges_(hosts),
-          decisions_(hosts) {
+          decisions_(hosts),
+          away_(hosts) {
+        draw_steps();
         const std::uint32_t tensors = 1 + below(random_, 8);
         for (std::uint32_t i = 0; i < tensors; ++i) {
             tensors_.push_back(random_tensor(chance(random_, 80) ? "tensor." + std::to_string(i) : ""));
         }
         states_.assign(hosts, std::vector<State>(tensors));
+        announced_.assign(leaders_.ranks(), std::vector<std::size_t>(tensors, 0));
     }
 
     void run() {
         while (!all_done()) {
             step();
         }
+        for (std::uint32_t host = 0; host < setting_.hosts; ++host) {
+            CHECK(leaders_[host].pending().empty());
+        }
         shut_down();
         check();
     }
 
+    /// In the middle of everything.
+    void run_until_a_shutdown() {
+        for (auto steps = below(random_, 3000); steps > 0 && !all_done(); --steps) {
+            step();
+        }
+        shut_down();
+    }
+
+    /// How often a host was asked for something.
+    [[nodiscard]] std::size_t asks() const { return asks_; }
+
 private:
+    static constexpr std::uint32_t kSteps = 4;
     static constexpr int kPatience =
         100'000;  ///< steps without any effect; each sort of step is tried thousands of times
 
@@ -84,12 +133,14 @@ private:
     Tensor random_tensor(const std::string& name) {
         Tensor tensor{name, {}};
         Metadata metadata = random_metadata();
-        const std::uint32_t rounds = 1 + below(random_, 6);
-        for (std::uint32_t i = 0; i < rounds; ++i) {
+        for (const auto& [epoch, at] : draw_times()) {
             if (chance(random_, 25)) {
                 metadata = random_metadata();
             }
-            Round round{std::vector<Metadata>(leaders_.ranks(), metadata), {}};
+            Round round{std::vector<Metadata>(leaders_.ranks(), metadata), {}, epoch, {}};
+            for (const std::uint32_t steps : steps_[epoch]) {
+                round.active.push_back(at < steps);
+            }
             for (std::uint32_t rank = 0; rank < leaders_.ranks(); ++rank) {
                 round.rows.push_back(below(random_, 5));
             }
@@ -101,27 +152,98 @@ private:
         return tensor;
     }
 
+    /// How many steps each rank makes before it joins, in each epoch; without joins there is one step, of all.
+    void draw_steps() {
+        const std::uint32_t epochs = joins_ ? 1 + below(random_, 3) : 1;
+        const bool by_host = chance(random_, 50);  // whole hosts join early
+        for (std::uint32_t epoch = 0; epoch < epochs; ++epoch) {
+            std::vector<std::uint32_t> steps;
+            std::vector<bool> counted;
+            for (std::uint32_t rank = 0; rank < leaders_.ranks(); ++rank) {
+                const bool as_before = by_host && rank % setting_.ranks_per_host != 0;
+                steps.push_back(!joins_ ? 1 : as_before ? steps.back() : below(random_, kSteps + 1));
+                counted.push_back(chance(random_, 50));
+            }
+            steps_.push_back(std::move(steps));
+            counted_.push_back(std::move(counted));
+        }
+    }
+
+    struct Time {
+        std::size_t epoch;
+        std::uint32_t step;
+    };
+    /// Of the rounds of a tensor: in every step somebody is active.
+    std::vector<Time> draw_times() {
+        std::vector<Time> times;
+        for (std::size_t epoch = 0; epoch < steps_.size(); ++epoch) {
+            const std::uint32_t most = *std::max_element(steps_[epoch].begin(), steps_[epoch].end());
+            const auto first = static_cast<std::ptrdiff_t>(times.size());
+            for (std::uint32_t rounds = most == 0 ? 0 : 1 + below(random_, 6); rounds > 0; --rounds) {
+                times.push_back({epoch, below(random_, most)});
+            }
+            std::sort(times.begin() + first, times.end(), [](const Time& a, const Time& b) { return a.step < b.step; });
+        }
+        return times;
+    }
+
     Metadata random_metadata() {
         Metadata metadata = allreduce_of({1 + static_cast<std::int64_t>(below(random_, 6))});
         if (chance(random_, 20)) {
             metadata.operation = static_cast<std::uint8_t>(collectives::Operation::allgather);
             metadata.shape[0] = Metadata::kAnyExtent;
+        } else if (chance(random_, 10)) {
+            metadata.operation = static_cast<std::uint8_t>(collectives::Operation::group);
+            metadata.shape[0] = Metadata::kAnyExtent;
         }
         return metadata;
     }
 
+    /// Of the tensor on the host: the next one, if it belongs to the time between joins in which the host is.
+    [[nodiscard]] const Round* next_round(std::uint32_t host, std::uint32_t tensor) const {
+        const std::vector<Round>& rounds = tensors_[tensor].rounds;
+        const std::size_t number = states_[host][tensor].rounds;
+        return number < rounds.size() && rounds[number].epoch == away_[host].epoch ? &rounds[number] : nullptr;
+    }
+
+    [[nodiscard]] bool has_joined(std::uint32_t host, std::int32_t rank) const {
+        const std::vector<std::int32_t>& joined = away_[host].joined;
+        return std::find(joined.begin(), joined.end(), rank) != joined.end();
+    }
+
+    /// A rank announces a tensor, or stands in for it: where another rank of its host has announced it, or other hosts
+    /// want it.
+    bool announce_as(std::int32_t rank, std::uint32_t tensor) {
+        const std::uint32_t host = host_of(rank);
+        const State& state = states_[host][tensor];
+        const Round* round = next_round(host, tensor);
+        std::size_t& announced = announced_[static_cast<std::size_t>(rank)][tensor];
+        if (round == nullptr || announced != state.rounds) {
+            return false;
+        }
+        if (!round->active[static_cast<std::size_t>(rank)]) {
+            const std::vector<std::int32_t> others = ranks_of(host);
+            const bool known = std::any_of(others.begin(), others.end(), [&](std::int32_t other) {
+                return announced_[static_cast<std::size_t>(other)][tensor] > state.rounds;
+            });
+            if (!has_joined(host, rank) || (!known && state.wanted <= state.rounds)) {
+                return false;
+            }
+        }
+        ++announced;
+        return true;
+    }
+
+    /// All ranks of the host have.
     bool announce(std::uint32_t host, std::uint32_t tensor_number) {
         const Tensor& tensor = tensors_[tensor_number];
         State& state = states_[host][tensor_number];
-        if (state.pending || state.rounds == tensor.rounds.size()) {
+        const std::vector<std::int32_t> ranks = ranks_of(host);
+        const auto announced = [&](std::int32_t rank) {
+            return announced_[static_cast<std::size_t>(rank)][tensor_number] > state.rounds;
+        };
+        if (state.pending || !std::all_of(ranks.begin(), ranks.end(), announced)) {
             return false;
-        }
-        if (state.id != 0 && chance(random_, 15)) {
-            leaders_[host].release(state.id);
-            state.id = 0;
-            if (chance(random_, 50)) {
-                return true;
-            }
         }
         const Round& round = tensor.rounds[state.rounds];
         Announcement announcement;
@@ -130,10 +252,76 @@ private:
         } else {
             announcement.key = state.id != 0 ? by_id(state.id) : by_name(tensor.name);
         }
-        announcement.claims = claims_of(host, round, state);
-        announcement.rows = {rows_of(host, round)};
+        for (const std::int32_t rank : ranks) {
+            if (!round.active[static_cast<std::size_t>(rank)]) {
+                const bool counted = counted_[round.epoch][static_cast<std::size_t>(rank)];
+                (counted ? announcement.joined : announcement.uncounted).push_back({rank, rank});
+            }
+        }
+        if (announcement.joined.size() + announcement.uncounted.size() < ranks.size()) {
+            announcement.claims = claims_of(host, round, state);
+            announcement.rows = {rows_of(host, round)};
+        }
         leaders_[host].announce(std::move(announcement));
         state.pending = true;
+        return true;
+    }
+
+    /// Of what nobody there has announced.
+    bool release(std::uint32_t host, std::uint32_t tensor) {
+        State& state = states_[host][tensor];
+        for (const std::int32_t rank : ranks_of(host)) {
+            if (announced_[static_cast<std::size_t>(rank)][tensor] > state.rounds) {
+                return false;
+            }
+        }
+        if (state.id == 0 || !chance(random_, 15)) {
+            return false;
+        }
+        leaders_[host].release(state.id);
+        state.id = 0;
+        return true;
+    }
+
+    /// A rank that has announced all of its own.
+    bool join(std::int32_t rank) {
+        const std::uint32_t host = host_of(rank);
+        if (!joins_ || away_[host].epoch == steps_.size() || has_joined(host, rank)) {
+            return false;
+        }
+        for (std::uint32_t tensor = 0; tensor < tensors_.size(); ++tensor) {
+            const std::size_t announced = announced_[static_cast<std::size_t>(rank)][tensor];
+            const std::vector<Round>& rounds = tensors_[tensor].rounds;
+            if (announced < rounds.size() && rounds[announced].epoch == away_[host].epoch &&
+                rounds[announced].active[static_cast<std::size_t>(rank)]) {
+                return false;
+            }
+        }
+        away_[host].joined.push_back(rank);
+        return true;
+    }
+
+    /// The leader says that all have, or that nothing of their own is pending.
+    bool say_away(std::uint32_t host) {
+        Away& away = away_[host];
+        if (away.joined.size() < setting_.ranks_per_host || away.settled) {
+            return false;
+        }
+        if (!away.said) {
+            leaders_[host].join(away.joined.back());
+            away.said = true;
+            return true;
+        }
+        for (std::uint32_t tensor = 0; tensor < tensors_.size(); ++tensor) {
+            const Round* round = next_round(host, tensor);
+            for (const std::int32_t rank : ranks_of(host)) {
+                if (round != nullptr && round->active[static_cast<std::size_t>(rank)]) {
+                    return false;
+                }
+            }
+        }
+        leaders_[host].settle();
+        away.settled = true;
         return true;
     }
 
@@ -142,6 +330,9 @@ private:
         std::vector<Claim> claims;
         bool anything_new = false;
         for (const std::int32_t rank : ranks_of(host)) {
+            if (!round.active[static_cast<std::size_t>(rank)]) {
+                continue;
+            }
             const Metadata& metadata = round.by_rank[static_cast<std::size_t>(rank)];
             const bool same = state.id != 0 && agree(metadata, state.last_called);
             anything_new = anything_new || !same;
@@ -158,6 +349,9 @@ private:
         return rows;
     }
 
+    [[nodiscard]] std::uint32_t host_of(std::int32_t rank) const {
+        return static_cast<std::uint32_t>(rank) / setting_.ranks_per_host;
+    }
     [[nodiscard]] std::vector<std::int32_t> ranks_of(std::uint32_t host) const {
         std::vector<std::int32_t> ranks;
         for (std::uint32_t local = 0; local < setting_.ranks_per_host; ++local) {
@@ -172,26 +366,42 @@ private:
 
     void step() {
         const std::uint32_t host = below(random_, setting_.hosts);
+        const auto rank = static_cast<std::int32_t>(below(random_, leaders_.ranks()));
+        const std::uint32_t tensor = below(random_, static_cast<std::uint32_t>(tensors_.size()));
         bool effect = false;
-        switch (below(random_, 5)) {
+        switch (below(random_, closing_ ? 4 : 9)) {
             case 0:
-                effect = announce(host, below(random_, static_cast<std::uint32_t>(tensors_.size())));
-                break;
-            case 1:
                 effect = send(host);
                 break;
-            case 2:
+            case 1:
                 effect = deliver(host);
                 break;
-            case 3:
+            case 2:
                 effect = take_decision(host);
                 break;
-            default:
+            case 3:
                 effect = execute();
+                break;
+            case 4:
+                effect = announce(host, tensor);
+                break;
+            case 5:
+                effect = release(host, tensor);
+                break;
+            case 6:
+                effect = join(rank);
+                break;
+            case 7:
+                effect = say_away(host);
+                break;
+            default:
+                effect = announce_as(rank, tensor);
                 break;
         }
         idle_steps_ = effect ? 0 : idle_steps_ + 1;
-        REQUIRE(idle_steps_ < kPatience);
+        if (idle_steps_ == kPatience) {  // not checked by a macro, which is dear
+            FAIL("nothing goes on");
+        }
     }
 
     bool send(std::uint32_t host) {
@@ -235,15 +445,41 @@ private:
         if (host == 0 && decision->ends_batch) {
             ++batches_;
         }
+        if (decision->kind == DecisionKind::wanted) {
+            take_wanted(host, *decision);
+            return true;
+        }
         decisions_[host].push_back(*decision);
-        if (decision->kind == DecisionKind::call || decision->kind == DecisionKind::disagreed) {
+        if (decision->kind == DecisionKind::call || decision->kind == DecisionKind::disagreed ||
+            decision->kind == DecisionKind::lacks_joined) {
             apply(host, *decision);
+        } else if (decision->kind == DecisionKind::all_joined) {
+            Away& away = away_[host];
+            CHECK(away.settled);
+            CHECK(std::none_of(states_[host].begin(), states_[host].end(),
+                               [](const State& state) { return state.pending; }));
+            away = {away.epoch + 1, {}, false, false};
         } else if (decision->kind == DecisionKind::forget) {
             for (const State& state : states_[host]) {
                 CHECK(state.id != decision->id);
             }
         }
         return true;
+    }
+
+    /// Of a host all of whose ranks have joined; what it means is the next round, and it is asked for it once.
+    void take_wanted(std::uint32_t host, const Decision& wanted) {
+        CHECK(away_[host].said);
+        CHECK((wanted.call.has_value() || !wanted.name.empty()));
+        // The calls of a batch come together.
+        CHECK((decisions_[host].empty() || decisions_[host].back().kind != DecisionKind::call ||
+               decisions_[host].back().ends_batch));
+        const std::uint32_t tensor = tensor_of(host, wanted);
+        State& state = states_[host][tensor];
+        REQUIRE(next_round(host, tensor) != nullptr);
+        CHECK(state.asks.insert(state.rounds).second);
+        state.wanted = state.rounds + 1;
+        ++asks_;
     }
 
     void apply(std::uint32_t host, const Decision& decision) {
@@ -253,17 +489,56 @@ private:
         const Round& round = tensors_[tensor].rounds[state.rounds];
         state.pending = false;
         ++state.rounds;
-        CHECK((decision.kind == DecisionKind::call) == round.agreed());
-        if (decision.kind == DecisionKind::disagreed) {
-            CHECK(decision.text == mismatch_of(tensors_[tensor].name, round.by_rank).message());
+        REQUIRE(decision.kind == round.right());
+        if (decision.kind != DecisionKind::call) {
+            CHECK(decision.text == refusal_of(tensors_[tensor].name, round));
             return;
         }
+        check_without_joined(host, state, round, decision);
         state.id = decision.id;
-        state.last_called = round.by_rank.front();
+        state.last_called = round.first();
         CHECK(decision.operation == state.last_called.operation);
         CHECK(decision.bytes == bytes_of(state.last_called));
         const bool by_rows = is_by_rows(static_cast<collectives::Operation>(decision.operation));
-        CHECK(decision.rows == (by_rows ? round.rows : std::vector<std::int64_t>()));
+        std::vector<std::int64_t> rows = by_rows ? round.rows : std::vector<std::int64_t>();
+        for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+            rows[rank] = round.active[rank] ? rows[rank] : kJoinedRows;
+        }
+        CHECK(decision.rows == rows);
+    }
+
+    static std::string refusal_of(const std::string& name, const Round& round) {
+        std::vector<MetadataOfRanks> meant;
+        std::vector<std::int32_t> joined;
+        for (std::size_t rank = 0; rank < round.by_rank.size(); ++rank) {
+            if (round.active[rank]) {
+                meant.push_back({round.by_rank[rank], {static_cast<std::int32_t>(rank)}});
+            } else {
+                joined.push_back(static_cast<std::int32_t>(rank));
+            }
+        }
+        return round.right() == DecisionKind::disagreed
+                   ? mismatch_of(name, std::move(meant)).message()
+                   : lacks_joined(name, static_cast<collectives::Operation>(round.first().operation), joined).message();
+    }
+
+    /// A host of which nobody takes part learns what is called, unless it knows it from the last time.
+    void check_without_joined(std::uint32_t host, const State& state, const Round& round, const Decision& decision) {
+        std::uint32_t uncounted = 0;
+        for (std::size_t rank = 0; rank < round.active.size(); ++rank) {
+            uncounted += round.active[rank] || counted_[round.epoch][rank] ? 0U : 1U;
+        }
+        CHECK(decision.uncounted == uncounted);
+        if (decision.metadata) {
+            CHECK(agree(*decision.metadata, round.first()));
+            CHECK_FALSE(round.everybody());
+        }
+        const std::vector<std::int32_t> ranks = ranks_of(host);
+        const bool nobody_here = std::none_of(ranks.begin(), ranks.end(), [&](std::int32_t rank) {
+            return round.active[static_cast<std::size_t>(rank)];
+        });
+        const bool knows = state.id != 0 && agree(state.last_called, round.first());
+        CHECK((decision.metadata.has_value() || knows || !nobody_here));
     }
 
     std::uint32_t tensor_of(std::uint32_t host, const Decision& decision) {
@@ -291,6 +566,10 @@ private:
     // ---- the end ---------------------------------------------------------------------------------------------------
 
     [[nodiscard]] bool all_done() const {
+        if (joins_ &&
+            std::any_of(away_.begin(), away_.end(), [this](const Away& away) { return away.epoch < steps_.size(); })) {
+            return false;
+        }
         for (const std::vector<State>& states : states_) {
             for (std::size_t i = 0; i < states.size(); ++i) {
                 if (states[i].rounds < tensors_[i].rounds.size()) {
@@ -302,8 +581,8 @@ private:
     }
 
     void shut_down() {
+        closing_ = true;
         for (std::uint32_t host = 0; host < setting_.hosts; ++host) {
-            CHECK(leaders_[host].pending().empty());
             for (const std::int32_t rank : ranks_of(host)) {
                 leaders_[host].shut_down(rank);
             }
@@ -333,7 +612,8 @@ private:
         for (const Tensor& tensor : tensors_) {
             rounds += tensor.rounds.size();
         }
-        CHECK(count[DecisionKind::call] + count[DecisionKind::disagreed] == rounds);
+        CHECK(count[DecisionKind::call] + count[DecisionKind::disagreed] + count[DecisionKind::lacks_joined] == rounds);
+        CHECK(count[DecisionKind::all_joined] == (joins_ ? steps_.size() : 0));
         CHECK(count[DecisionKind::closing] == 1);
         CHECK(count[DecisionKind::closed] == 1);
         check_batches();
@@ -364,10 +644,17 @@ private:
     Random random_;
     Leaders::Setting setting_;
     Leaders leaders_;
+    bool joins_;
+    std::vector<std::vector<std::uint32_t>> steps_;  ///< by epoch and rank
+    std::vector<std::vector<bool>> counted_;         ///< likewise: by averages, after it has joined
     std::vector<Tensor> tensors_;
     std::vector<std::vector<State>> states_;                               ///< by host and tensor
     std::vector<std::map<std::uint32_t, std::deque<TreeMessage>>> edges_;  ///< to, from: under way
     std::vector<std::vector<Decision>> decisions_;                         ///< by host
+    std::vector<Away> away_;                                               ///< by host
+    std::vector<std::vector<std::size_t>> announced_;                      ///< rounds, by rank and tensor
+    std::size_t asks_ = 0;
+    bool closing_ = false;
     std::uint64_t batches_ = 0;
     std::uint64_t executed_ = 0;
     int idle_steps_ = 0;
@@ -377,7 +664,27 @@ TEST_CASE("random jobs: the same decisions everywhere, and one for each tensor")
     for (std::uint32_t seed = 0; seed < 400; ++seed) {
         const std::uint32_t hosts = 1 + seed % 40;
         INFO("seed " << seed << ", " << hosts << " hosts");
-        Job(seed, hosts).run();
+        Job(seed, hosts, /*joins=*/false).run();
+    }
+}
+
+TEST_CASE("random jobs whose ranks join: what the others announce is called, and all are back together") {
+    std::size_t asks = 0;
+    for (std::uint32_t seed = 0; seed < 150; ++seed) {
+        const std::uint32_t hosts = 1 + seed % 25;
+        INFO("seed " << seed << ", " << hosts << " hosts");
+        Job job(seed, hosts, /*joins=*/true);
+        job.run();
+        asks += job.asks();
+    }
+    CHECK(asks > 1000);
+}
+
+TEST_CASE("a rank shuts down while others join: all hosts come to the end") {
+    for (std::uint32_t seed = 0; seed < 100; ++seed) {
+        const std::uint32_t hosts = 1 + seed % 20;
+        INFO("seed " << seed << ", " << hosts << " hosts");
+        Job(seed, hosts, /*joins=*/true).run_until_a_shutdown();
     }
 }
 

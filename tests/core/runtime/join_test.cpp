@@ -152,7 +152,9 @@ void train(Client& client, const Batches& batches, int round, std::mt19937& rand
 }
 
 TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
-    const int size = GENERATE(1, 2, 3, 4);
+    // On one host, and on several.
+    const Layout layout = GENERATE("a", "aa", "aaa", "aaaa", "ab", "aab", "aabb", "abab", "abbc");
+    const auto size = static_cast<int>(layout.size());
     const unsigned seed = GENERATE(1U, 2U, 3U);
     // The usual settings; many chunks and little room; and so few slots that names lose theirs all the time.
     base::Config config = seed == 2 ? tiny_config() : test_config();
@@ -186,13 +188,14 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
         }
         expect_ok(client.deallocate(memory.value()), "deallocate");
     };
-    const RanksResult result = run_clients(size, config, body, patient);
-    INFO(size << " ranks, seed " << seed << "\n" << result.text());
+    const RanksResult result = run_clients(size, config, body, patient, layout);
+    INFO(layout << ", seed " << seed << "\n" << result.text());
     CHECK(result.passed());
 }
 
 TEST_CASE("groups of tensors and averages of integers without a rank", "[threads]") {
-    check(3, [](RankContext&, RuntimeClient& client) {
+    const Layout layout = GENERATE("aaa", "aab", "aba");
+    const auto body = [](RankContext&, RuntimeClient& client) {
         if (client.rank() != 1) {
             std::vector<double> a(10, client.rank() + 1);
             std::vector<double> b(4'000, client.rank() + 2);
@@ -226,11 +229,13 @@ TEST_CASE("groups of tensors and averages of integers without a rank", "[threads
                     "group 'uneven': the ranks disagree about the number of its members: rank 0: 2; rank 2: 3"));
         }
         static_cast<void>(expect_value(client.join(true), "join"));
-    });
+    };
+    check(3, body, layout);
 }
 
 TEST_CASE("what needs every rank is refused on all alike while one has joined, and works afterwards", "[threads]") {
-    check(4, [](RankContext&, RuntimeClient& client) {
+    const Layout layout = GENERATE("aaaa", "aabb", "abab");
+    const auto body = [](RankContext&, RuntimeClient& client) {
         const auto everything = [&](const std::function<void(const Status&, const std::string&)>& verify) {
             std::array<float, 8> values{};
             std::array<float, 2> share{};
@@ -266,11 +271,13 @@ TEST_CASE("what needs every rank is refused on all alike while one has joined, a
         }
         static_cast<void>(expect_value(client.join(true), "join"));
         everything([](const Status& status, const std::string& what) { expect_ok(status, what); });
-    });
+    };
+    check(4, body, layout);
 }
 
 TEST_CASE("what a rank has started before it joins gets its values", "[threads]") {
-    check(3, [](RankContext&, RuntimeClient& client) {
+    const Layout layout = GENERATE("aaa", "abb", "aba");
+    const auto body = [](RankContext&, RuntimeClient& client) {
         std::vector<double> values(100, client.rank() + 1);
         const Tensor tensor{values.data(), DType::float64, {100}};
         PendingPointer early;
@@ -291,11 +298,13 @@ TEST_CASE("what a rank has started before it joins gets its values", "[threads]"
         expect_ok(early->wait(), "early");
         RUEDA_RANK_EQUAL(values[99], 6.0);
         RUEDA_RANK_EQUAL(root, 0.0);
-    });
+    };
+    check(3, body, layout);
 }
 
 TEST_CASE("a rank that has joined starts nothing, and joins once", "[threads]") {
-    check(2, [](RankContext& context, RuntimeClient& client) {
+    const Layout layout = GENERATE("aa", "ab");
+    const auto body = [](RankContext& context, RuntimeClient& client) {
         if (client.rank() == 0) {
             core::Completion joined;
             expect_ok(client.runtime().start_join(joined, true), "join");
@@ -318,12 +327,14 @@ TEST_CASE("a rank that has joined starts nothing, and joins once", "[threads]") 
         const Tensor tensor{&value, DType::float64, {1}};
         expect_ok(client.allreduce("x", tensor, tensor, {ReduceOp::sum}), "x");
         RUEDA_RANK_EQUAL(value, 2.0);
-    });
+    };
+    check(2, body, layout);
 }
 
 /// Sleeping callers look again after 100 ms, whatever happens: with that alone, this would take 20 s.
 TEST_CASE("who has joined and sleeps is woken for what the others announce", "[threads]") {
-    check(2, [](RankContext& context, RuntimeClient& client) {
+    const Layout layout = GENERATE("aa", "ab");
+    const auto body = [](RankContext& context, RuntimeClient& client) {
         if (client.rank() == 0) {
             const auto begin = std::chrono::steady_clock::now();
             for (int step = 0; step < 200; ++step) {
@@ -340,11 +351,13 @@ TEST_CASE("who has joined and sleeps is woken for what the others announce", "[t
             RUEDA_RANK_CHECK(took.count() < 10);
         }
         static_cast<void>(expect_value(client.join(true), "join"));
-    });
+    };
+    check(2, body, layout);
 }
 
 TEST_CASE("a rank that has joined has joined in its process sets", "[threads]") {
-    check(4, [](RankContext&, RuntimeClient& client) {
+    const Layout layout = GENERATE("aaaa", "aabb", "abab", "aaab");
+    const auto body = [](RankContext&, RuntimeClient& client) {
         auto low = client.add_set({0, 1, 2});
         low.status().throw_if_failed();
         auto high = client.add_set({2, 3});
@@ -370,11 +383,13 @@ TEST_CASE("a rank that has joined has joined in its process sets", "[threads]") 
         }
         auto later = client.add_set({0, 3});
         later.status().throw_if_failed();
-    });
+    };
+    check(4, body, layout);
 }
 
 TEST_CASE("a rank that shuts down instead of joining ends the others' joins", "[threads]") {
-    check(3, [](RankContext&, RuntimeClient& client) {
+    const Layout layout = GENERATE("aaa", "aab", "abb", "abc");
+    const auto body = [](RankContext&, RuntimeClient& client) {
         if (client.rank() == 1) {
             std::this_thread::sleep_for(std::chrono::milliseconds(30));
             expect_ok(client.shutdown(), "shutdown");
@@ -387,7 +402,8 @@ TEST_CASE("a rank that shuts down instead of joining ends the others' joins", "[
             RUEDA_RANK_EQUAL(expect_failure(client.allreduce("x", tensor, tensor, {}), ErrorCode::aborted, "x"),
                              std::string("tensor 'x': rank 1 has shut down, so nothing can be done together any more"));
         }
-    });
+    };
+    check(3, body, layout);
 }
 
 TEST_CASE("a rank that is killed ends the joins of all survivors, with its name", "[processes]") {
@@ -427,16 +443,77 @@ TEST_CASE("a rank that is killed ends the joins of all survivors, with its name"
     }
 }
 
-TEST_CASE("ranks of several hosts are told that join is not for them", "[threads]") {
+TEST_CASE("whole hosts join, and what the others see first meanwhile, change and miss goes on", "[threads]") {
+    const Layout layout = GENERATE("ab", "aabb", "aab", "abb", "abcdefghijkl", "abaccb");
+    const auto size = static_cast<int>(layout.size());
     check(
-        4,
-        [](RankContext&, RuntimeClient& client) {
-            RUEDA_RANK_EQUAL(expect_failure(client.join(true).status(), ErrorCode::unsupported, "join"),
-                             std::string("join() works among the ranks of one host, and these 4 ranks run on several: "
-                                         "give all ranks the same number of batches"));
-            expect_ok(client.barrier(), "and nothing has changed");
+        size,
+        [&](RankContext&, RuntimeClient& client) {
+            for (int round = 0; round < 3; ++round) {
+                // The first host goes first, then the last, then all of one letter but the last rank.
+                const char away = round == 0 ? 'a' : layout.back();
+                Batches batches{{}, round != 1};
+                for (int rank = 0; rank < size; ++rank) {
+                    const bool goes =
+                        layout[static_cast<std::size_t>(rank)] == away && (round != 2 || rank + 1 != size);
+                    batches.of_rank.push_back(goes ? round : 9);
+                }
+                for (int step = 0; step < batches.of_rank[static_cast<std::size_t>(client.rank())]; ++step) {
+                    const ReduceOp op = kOps[static_cast<std::size_t>(step + round) % kOps.size()];
+                    Gradient(client, batches, step, "known", 50, op).reduce();
+                    Gradient(client, batches, step, fmt::format("new.{}.{}", round, step), 70'000, op).reduce();
+                    // Known to whole hosts with another shape.
+                    Gradient(client, batches, step, "changes", static_cast<std::size_t>(4 + step), op).reduce();
+                    Gradient unnamed(client, batches, step, "", 3, op);
+                    Gradient another(client, batches, step, "", 30'000, op);
+                    unnamed.start();
+                    another.start();
+                    unnamed.finish();
+                    another.finish();
+                    if (batches.active(step).size() < static_cast<std::size_t>(size)) {
+                        float value = 0;
+                        const Tensor tensor{&value, DType::float32, {1}};
+                        const std::string refused =
+                            expect_failure(client.broadcast("b", tensor, 0), ErrorCode::invalid_argument, "b");
+                        RUEDA_RANK_CHECK(refused.starts_with("tensor 'b': this broadcast needs every rank, and rank"));
+                    }
+                    expect_ok(client.barrier(), "a barrier");
+                }
+                const int last = expect_value(client.join(batches.counted), "join");
+                RUEDA_RANK_EQUAL(batches.of_rank[static_cast<std::size_t>(last)], 9);
+            }
+            float value = static_cast<float>(client.rank());
+            const Tensor tensor{&value, DType::float32, {1}};
+            expect_ok(client.broadcast("b", tensor, size - 1), "all are back");
+            RUEDA_RANK_EQUAL(value, static_cast<float>(size - 1));
         },
-        "aabb");
+        layout);
+}
+
+/// Many at once, of which a host that has joined is asked in the order in which they come.
+TEST_CASE("a host that has joined keeps up with many operations of the others", "[threads]") {
+    const Layout layout = GENERATE("aab", "aabb");
+    check(
+        static_cast<int>(layout.size()),
+        [&](RankContext&, RuntimeClient& client) {
+            if (layout[static_cast<std::size_t>(client.rank())] == 'a') {
+                const Batches batches{layout == "aab" ? std::vector<int>{99, 99, 0} : std::vector<int>{99, 99, 0, 0}};
+                for (int step = 0; step < 4; ++step) {
+                    std::vector<Gradient> several;
+                    several.reserve(300);
+                    for (int i = 0; i < 300; ++i) {
+                        several.emplace_back(client, batches, step, i % 3 == 0 ? "" : fmt::format("many.{}", i),
+                                             static_cast<std::size_t>(i), ReduceOp::sum);
+                        several.back().start();
+                    }
+                    for (Gradient& gradient : several) {
+                        gradient.finish();
+                    }
+                }
+            }
+            RUEDA_RANK_CHECK(expect_value(client.join(true), "join") < 2);
+        },
+        layout);
 }
 
 }  // namespace
