@@ -16,7 +16,8 @@ using namespace std::chrono_literals;
 constexpr double kHostTimeout = 0.5;
 
 /// Until somebody pulls the cable of host b: then no rank goes on, and each says which host it does not hear from.
-void reduce_until_cut(RankContext& context, const Layout& layout, std::int64_t elements) {
+/// Ranks of host `joining` are in join() meanwhile.
+void reduce_until_cut(RankContext& context, const Layout& layout, std::int64_t elements, char joining = '-') {
     context.phase("init");
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
@@ -41,7 +42,18 @@ void reduce_until_cut(RankContext& context, const Layout& layout, std::int64_t e
             }
         });
     }
-    const Status status = reduce_until_failure(*client.value(), "gradient", false, elements, false);
+    const auto reduce_without_joined = [&] {
+        std::vector<float> values(static_cast<std::size_t>(elements));
+        const Tensor tensor{values.data(), DType::float32, {elements}};
+        Status status;
+        while (status.is_ok()) {
+            status = client.value()->allreduce("gradient", tensor, tensor, {ReduceOp::sum});
+        }
+        return status;
+    };
+    const Status status = joining == '-'    ? reduce_until_failure(*client.value(), "gradient", false, elements, false)
+                          : host == joining ? client.value()->join(true).status()
+                                            : reduce_without_joined();
     const double failed_at = now_seconds();
     if (cutter.joinable()) {
         cutter.join();
@@ -68,6 +80,42 @@ TEST_CASE("a host that is cut off ends the job on all hosts", "[faults]") {
                                          [&](RankContext& context) { reduce_until_cut(context, layout, elements); });
     INFO(layout << "\n" << result.text());
     CHECK(result.passed());
+}
+
+TEST_CASE("a host that is cut off while ranks are in join() ends them, and the job", "[faults]") {
+    const Layout layout = GENERATE("ab", "aabb", "abcc");
+    const char joining = GENERATE('a', 'b');
+    const RanksResult result = run_ranks(static_cast<int>(layout.size()), [&](RankContext& context) {
+        reduce_until_cut(context, layout, 1000, joining);
+    });
+    INFO(layout << ", " << joining << " joins\n" << result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("ranks of other hosts that wait in join() for long are reported, with whom they wait for", "[faults]") {
+    base::Config config = test_config();
+    config.log_level = base::LogLevel::warning;
+    config.stall_warning_seconds = 0.5;
+    const CapturedErrors errors;
+    const RanksResult result = run_clients(
+        4, config,
+        [&](RankContext&, RuntimeClient& client) {
+            if (client.rank() == 1) {
+                client.runtime().begin_busy("evaluating");
+                const double begin = now_seconds();
+                while (errors.text().find("evaluating") == std::string::npos && now_seconds() - begin < 20) {
+                    std::this_thread::sleep_for(5ms);
+                }
+                expect_ok(client.runtime().end_busy(), "end_busy");
+            }
+            expect_ok(client.join(true).status(), "join");
+        },
+        {}, "aabb");
+    const std::string text = errors.text();
+    INFO(result.text() << text);
+    CHECK(result.passed());
+    CHECK(occurrences(text, "\n  tensor 'join()': waiting for ") == 1);
+    CHECK(occurrences(text, "; ready: ranks 0, 2, 3; missing: rank 1\n") == 1);
 }
 
 TEST_CASE("a tensor that a rank of another host does not submit is reported, with what that rank does", "[faults]") {
