@@ -93,8 +93,8 @@ struct alignas(kCacheLine) RankBlock {
 
 /// The first page of the arena.
 struct alignas(4096) ControlBlock {
-    /// Grows with every change of anything that lies in the arena. 5: Progress counts ended batches.
-    static constexpr std::uint32_t kLayoutVersion = 6;
+    /// Grows with every change of anything that lies in the arena. 7: room for messages between two ranks.
+    static constexpr std::uint32_t kLayoutVersion = 7;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
     std::uint64_t magic = 0;

@@ -37,6 +37,16 @@ public:
         queue.pop_front();
         return bytes;
     }
+    /// A message to that rank, of any, that was not taken.
+    std::optional<Transport::Arrival> find(int to, Transport::Port port) {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [key, queue] : messages_) {
+            if (std::get<1>(key) == to && std::get<2>(key) == port && !queue.empty()) {
+                return Transport::Arrival{std::get<0>(key), queue.front().size()};
+            }
+        }
+        return std::nullopt;
+    }
     void cut(int rank) {
         const std::lock_guard lock(mutex_);
         cut_[static_cast<std::size_t>(rank)] = true;
@@ -64,6 +74,9 @@ public:
         RUEDA_RETURN_IF_FAILED(check_open());
         under_way_.emplace(next_, UnderWay{rank, port, room, 0, false});
         waiting_[{rank, port}].push_back(next_);
+        if (port.channel == Channel::messages) {
+            RUEDA_RETURN_IF_FAILED(deliver({rank, port}));  // probe() finds it no more
+        }
         return next_++;
     }
     Result<std::optional<std::size_t>> test(Ticket ticket) override {
@@ -85,6 +98,10 @@ public:
         std::erase(waiting_[{found->second.rank, found->second.port}], ticket);
         under_way_.erase(found);
         return true;
+    }
+    Result<std::optional<Arrival>> probe() override {
+        RUEDA_RETURN_IF_FAILED(check_open());
+        return network_->find(rank_, Channel::messages);
     }
     void abandon() override { abandoned_ = true; }
     void cut(int rank) { network_->cut(rank); }

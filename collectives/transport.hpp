@@ -23,7 +23,13 @@ namespace rueda::collectives {
 class Transport {
 public:
     /// Messages of different channels do not meet.
-    enum class Channel : std::uint8_t { control, data, diagnostics, last_words };
+    enum class Channel : std::uint8_t {
+        control,
+        data,
+        diagnostics,
+        last_words,
+        messages,  ///< of the job alone, set 0: between any two ranks; probe()
+    };
     /// Nor do messages of different process sets.
     struct Port {
         Port(Channel of) : channel(of) {}  // NOLINT(google-explicit-constructor): of the world
@@ -53,6 +59,14 @@ public:
     /// the caller's again. False: a message is being written into it, so the room must stay until the job ends. What is
     /// sent to it later is nobody's. The ticket is used up.
     [[nodiscard]] virtual Result<bool> cancel(Ticket ticket) = 0;
+    /// A message on Channel::messages that no receive was started for.
+    struct Arrival {
+        int rank = 0;
+        std::size_t bytes = 0;
+    };
+    /// The first one that has come, of any rank: it is there until receive() is started for it, with room for just so
+    /// many bytes. Empty: none; always so of a process set's transport.
+    [[nodiscard]] virtual Result<std::optional<Arrival>> probe() { return std::optional<Arrival>(); }
     /// A message that has left, for us, may still lie in MPI, which moves it only while it is called (a connection that
     /// is being made, a full socket): to be called now and then by who has sent something and asks for nothing.
     [[nodiscard]] virtual Status progress() { return {}; }

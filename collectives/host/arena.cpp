@@ -88,7 +88,8 @@ Arena::Offsets Arena::offsets(const ArenaPlan& plan) {
     o.negotiation = sizeof(base::ControlBlock);
     o.progress = round_up(o.negotiation + plan.negotiation_bytes, kPage);
     o.cells = round_up(o.progress + sizeof(Progress) * plan.members, kRegion);
-    o.resident = round_up(o.cells + plan.cell_bytes * plan.cells_per_rank * plan.members, kRegion);
+    o.messages = round_up(o.cells + plan.cell_bytes * plan.cells_per_rank * plan.members, kPage);
+    o.resident = round_up(o.messages + MessageRegion::bytes_for(plan.members, plan.ring_bytes), kRegion);
     o.end = o.resident + plan.resident_bytes * plan.members;
     return o;
 }

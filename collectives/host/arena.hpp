@@ -12,6 +12,7 @@
 #include "base/control_block.hpp"
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
+#include "collectives/host/message_region.hpp"
 
 namespace rueda::collectives {
 
@@ -22,6 +23,7 @@ struct ArenaPlan {
     std::uint64_t cell_bytes = 0;
     std::uint32_t cells_per_rank = 4;
     std::uint64_t resident_bytes = 0;  ///< address space per rank; memory is used only where it is allocated
+    std::uint64_t ring_bytes = 0;      ///< for messages, per pair of ranks and direction (MessageRegion); 0: none
 
     [[nodiscard]] bool operator==(const ArenaPlan&) const = default;
 };
@@ -77,6 +79,10 @@ public:
         const std::uint64_t index = std::uint64_t{rank} * plan_.cells_per_rank + chunk % plan_.cells_per_rank;
         return base_ + offsets_.cells + index * plan_.cell_bytes;
     }
+    /// Of the job's arena only.
+    [[nodiscard]] MessageRegion message_region() const {
+        return {base_ + offsets_.messages, plan_.members, plan_.ring_bytes};
+    }
     [[nodiscard]] std::byte* resident(std::uint32_t rank) const {
         return base_ + offsets_.resident + rank * plan_.resident_bytes;
     }
@@ -110,7 +116,7 @@ public:
 
 private:
     struct Offsets {
-        std::uint64_t negotiation, progress, cells, resident, end;
+        std::uint64_t negotiation, progress, cells, messages, resident, end;
     };
     [[nodiscard]] static Offsets offsets(const ArenaPlan& plan);
     Arena(base::UniqueFd memory, const ArenaPlan& plan, std::uint32_t rank, std::byte* base)

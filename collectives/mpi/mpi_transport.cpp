@@ -12,9 +12,14 @@ namespace {
 /// The communicator is Rueda's own, and its collectives have tags of their own: these are all there are.
 /// MPI promises tags up to 32767.
 int tag_of(Transport::Port port) {
-    constexpr std::uint32_t kChannels = 4;
-    static_assert(1 + kChannels * Transport::kMostSets <= 32767);
+    constexpr std::uint32_t kChannels = 4;  // of each set
+    constexpr std::uint32_t kMessages = 1 + kChannels * Transport::kMostSets;
+    static_assert(kMessages <= 32767);
     RUEDA_ASSERT(port.set < Transport::kMostSets);
+    if (port.channel == Transport::Channel::messages) {
+        RUEDA_ASSERT(port.set == 0);
+        return static_cast<int>(kMessages);
+    }
     return 1 + static_cast<int>(kChannels * port.set + static_cast<std::uint32_t>(port.channel));
 }
 
@@ -74,9 +79,18 @@ std::uint32_t MpiTransport::place_of(Ticket ticket) const {
     return place;
 }
 
+Result<std::optional<Transport::Arrival>> MpiTransport::probe() {
+    RUEDA_RETURN_IF_FAILED(check_open("messages to", rank_ == 0 ? 1 : 0, 0));
+    const auto found = mpi_->probe(tag_of(Channel::messages), communicator_);
+    if (!found.is_ok()) {
+        return sticky(failure(ErrorCode::aborted, "{}", found.status().message()));
+    }
+    return found.value() ? std::optional(Arrival{found.value()->rank, found.value()->bytes}) : std::nullopt;
+}
+
 Status MpiTransport::progress() {
     RUEDA_RETURN_IF_FAILED(check_open("messages to", rank_ == 0 ? 1 : 0, 0));
-    return mpi_->probe(communicator_).status();  // whatever it finds: any call moves what MPI holds
+    return mpi_->probe(MPI_ANY_TAG, communicator_).status();  // whatever it finds: any call moves what MPI holds
 }
 
 void MpiTransport::abandon() {
@@ -107,7 +121,7 @@ Result<bool> MpiTransport::has_ended(std::uint32_t expected) {
 
 /// A message that no receive is posted for: its contents are nobody's concern.
 Status MpiTransport::receive_stray() {
-    const auto stray = mpi_->probe(communicator_);
+    const auto stray = mpi_->probe(MPI_ANY_TAG, communicator_);
     if (!stray.is_ok()) {
         return sticky(failure(ErrorCode::aborted, "{}", stray.status().message()));
     }

@@ -34,6 +34,7 @@ public:
 
     Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override;
     Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override;
+    Result<std::optional<Arrival>> probe() override;
     Status progress() override;
     Result<std::optional<std::size_t>> test(Ticket ticket) override;
     Result<bool> cancel(Ticket ticket) override;

@@ -465,6 +465,32 @@ Status check_output_of_all(const Request& request, std::string_view name, std::i
     return {};
 }
 
+Result<MessageShape> check_message(const rueda_tensor* tensor, const char* which, int peer, bool may_be_anybody,
+                                   std::span<const int> ranks, const rueda_options& options) {
+    if (tensor == nullptr) {
+        return failure(ErrorCode::invalid_argument, "the {} tensor is NULL", which);
+    }
+    if (options.slot != nullptr) {
+        return failure(ErrorCode::invalid_argument,
+                       "a send or a receive has no name, and a slot stands for one: leave it out");
+    }
+    RUEDA_RETURN_IF_FAILED(check_tensor(*tensor, which));
+    std::uint64_t elements = 0;
+    RUEDA_RETURN_IF_FAILED(count_elements(*tensor, 0, which, elements));
+    RUEDA_RETURN_IF_FAILED(check_memory_of(*tensor, elements, which));
+    const bool is_anybody = may_be_anybody && peer == RUEDA_ANY_PEER;
+    if (!is_anybody && !std::binary_search(ranks.begin(), ranks.end(), peer)) {
+        return options.process_set == 0
+                   ? failure(ErrorCode::invalid_argument, "the peer is rank {}; expected 0 to {}{}", peer, ranks.back(),
+                             may_be_anybody ? ", or RUEDA_ANY_PEER (-1)" : "")
+                   : failure(ErrorCode::invalid_argument,
+                             "the peer is rank {}, which is not in process set {}; expected one of {}", peer,
+                             options.process_set, fmt::join(ranks, ", "));
+    }
+    const auto dtype = static_cast<DType>(tensor->dtype);
+    return MessageShape{dtype, elements * size_of(dtype)};
+}
+
 Status make_barrier(const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(refuse_compression(Operation::barrier, options));
     request.metadata.operation = static_cast<std::uint8_t>(Operation::barrier);

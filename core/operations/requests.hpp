@@ -50,6 +50,14 @@ namespace rueda::core {
 /// ranks announced? `rows_before`: of an allgather, rows of the result before those of this rank.
 [[nodiscard]] Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows,
                                          std::int64_t rows_before);
+/// A send or a receive but for its process set, whose ranks those are. `does`: "input" or "output", for errors.
+struct MessageShape {
+    DType dtype = DType::uint8;
+    std::uint64_t bytes = 0;
+};
+[[nodiscard]] Result<MessageShape> check_message(const rueda_tensor* tensor, const char* which, int peer,
+                                                 bool may_be_anybody, std::span<const int> ranks,
+                                                 const rueda_options& options);
 [[nodiscard]] Status make_barrier(const rueda_options& options, Request& request);
 
 /// What one of the functions above returned, for the caller: where an operation does not exist for a tensor, with the

@@ -6,6 +6,7 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 
@@ -33,6 +34,16 @@ constexpr std::uint32_t kAttachments = 64;
 /// And requests to the registrar: every tensor that a rank is the last to announce is one.
 constexpr std::uint32_t kMailboxRecords = 256;
 constexpr std::uint64_t kTextBytes = 4 * base::kKiB;
+
+/// Of messages from one rank to another: four chunks of the size that copies through the caches best
+/// (collectives/host/copying.hpp), and of more than four ranks less, so that a rank that hears from all others has 1
+/// MiB. Only what is used takes memory.
+constexpr std::uint64_t kRingBytes = 256 * base::kKiB;
+constexpr std::uint64_t kRingsOfRank = 1024 * base::kKiB;
+
+std::uint64_t ring_bytes_of(std::uint32_t members) {
+    return std::min(kRingBytes, std::bit_floor(kRingsOfRank / members));
+}
 
 /// Tensors up to this size travel with their announcement, which saves one or two waits for the others. Of two ranks it
 /// was measured to pay up to 128 KiB, and each line crosses once (NegotiationMemory::place_index()); of more, each rank
@@ -183,6 +194,7 @@ Result<AttachedArena> set_up_arena(const base::Config& config, collectives::Cont
     Result<std::uint64_t> cell = smallest_of_all(control_plane, sizes.value().plan.cell_bytes);
     RUEDA_RETURN_IF_FAILED(cell.status());
     sizes.value().plan.cell_bytes = cell.value();
+    sizes.value().plan.ring_bytes = room == ResidentRoom::yes ? ring_bytes_of(members) : 0;
     base::UniqueFd memory;
     if (status.is_ok() && group.is_leader()) {
         Result<base::UniqueFd> created = collectives::Arena::create_memory(sizes.value().plan);

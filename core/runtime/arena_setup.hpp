@@ -19,7 +19,7 @@ struct AttachedArena {
     NegotiationExtent extent;
 };
 
-/// Whether the arena has room for resident tensors: that of a process set uses the job's.
+/// Whether the arena has room for resident tensors and for messages: that of a process set uses the job's.
 enum class ResidentRoom : std::uint8_t { yes, no };
 
 /// Agrees on sizes, compares them with the memory there is, creates, shares, maps and checks the arena, and touches

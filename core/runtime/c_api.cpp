@@ -292,6 +292,7 @@ struct rueda_handle final : Completion, CompletionCall {
     }
 
     Runtime* runtime;
+    bool is_receive = false;
     std::atomic<int> references{2};
     rueda_callback callback = nullptr;  // by who has claimed the call, before it is armed
     void* data = nullptr;
@@ -433,6 +434,55 @@ Status run_for_some_result(const char* name, const rueda_options* given, rueda_h
         made->drop();
     }
     return {};
+}
+
+/// What a send or a receive is from its arguments.
+Status make_message(const Call& call, bool sends, const rueda_tensor* tensor, int peer, std::int32_t tag,
+                    rueda::core::MessageRequest& request) {
+    RUEDA_ASSERT(call.set != nullptr && call.options != nullptr);
+    const auto& set = call.kept != nullptr ? call.kept : call.runtime->shared_world();
+    const Result<rueda::core::MessageShape> shape = rueda::core::check_message(
+        tensor, sends ? "input" : "output", peer, !sends, set->identity().ranks, *call.options);
+    RUEDA_RETURN_IF_FAILED(shape.status());
+    request.sends = sends;
+    request.peer = peer;
+    request.tag = tag;
+    request.set = {set, &set->identity()};
+    request.dtype = shape.value().dtype;
+    request.bytes = shape.value().bytes;
+    request.memory = static_cast<std::byte*>(tensor->data);
+    return {};
+}
+
+int start_message(bool sends, const rueda_tensor* tensor, int peer, std::int32_t tag, const rueda_options* options,
+                  rueda_handle** handle) {
+    return guarded([&]() -> Status {
+        Call call;
+        rueda::core::MessageRequest request;
+        RUEDA_RETURN_IF_FAILED(call.begin("", options));
+        RUEDA_RETURN_IF_FAILED(make_message(call, sends, tensor, peer, tag, request));
+        auto started = std::make_unique<rueda_handle>(call.runtime, 1);
+        started->is_receive = !sends;
+        RUEDA_RETURN_IF_FAILED(call.runtime->start(std::move(request), *started));
+        *handle = started.release();
+        return {};
+    });
+}
+
+int run_message(bool sends, const rueda_tensor* tensor, int peer, std::int32_t tag, const rueda_options* options,
+                std::int32_t* sender) {
+    return guarded([&]() -> Status {
+        Call call;
+        rueda::core::MessageRequest request;
+        RUEDA_RETURN_IF_FAILED(call.begin("", options));
+        RUEDA_RETURN_IF_FAILED(make_message(call, sends, tensor, peer, tag, request));
+        Completion completion;
+        RUEDA_RETURN_IF_FAILED(call.runtime->run(std::move(request), completion));
+        if (sender != nullptr) {
+            *sender = completion.sender;
+        }
+        return {};
+    });
 }
 
 Status no_place_for_result(const char* function) {
@@ -972,6 +1022,35 @@ int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* o
         return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_reduce(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
         });
+    });
+}
+
+int rueda_send_async(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options,
+                     rueda_handle** handle) {
+    return start_message(/*sends=*/true, in, peer, tag, options, handle);
+}
+
+int rueda_send(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options) {
+    return run_message(/*sends=*/true, in, peer, tag, options, nullptr);
+}
+
+int rueda_receive_async(const rueda_tensor* out, int peer, int32_t tag, const rueda_options* options,
+                        rueda_handle** handle) {
+    return start_message(/*sends=*/false, out, peer, tag, options, handle);
+}
+
+int rueda_receive(const rueda_tensor* out, int peer, int32_t tag, const rueda_options* options, int32_t* sender) {
+    return run_message(/*sends=*/false, out, peer, tag, options, sender);
+}
+
+int rueda_handle_sender(rueda_handle* handle, int32_t* sender) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_completed(handle));
+        if (!handle->is_receive) {
+            return {ErrorCode::invalid_argument, "this operation is no receive"};
+        }
+        *sender = handle->sender;
+        return {};
     });
 }
 

@@ -72,6 +72,7 @@ public:
     [[nodiscard]] std::size_t outputs() const { return other_outputs_.size() + 1; }
     std::vector<std::int64_t> received_splits;  ///< alltoall, gather: rows that came from each member
     std::int32_t joined_last = -1;              ///< join: which rank of the job was the last
+    std::int32_t sender = -1;                   ///< receive: which rank of the job sent the message
 
 private:
     Output output_;

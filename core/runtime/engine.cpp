@@ -62,13 +62,15 @@ std::chrono::nanoseconds nanoseconds_of(double seconds) {
 }  // namespace
 
 Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
-               const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores, std::string host,
-               LauncherLine* launcher, std::function<void()> quarantine)
+               Messenger& messenger, const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
+               std::string host, LauncherLine* launcher, std::function<void()> quarantine)
     : control_(arena->control()),
       arena_(std::move(arena)),
       block_(control_.ranks[arena_->rank()]),
       members_(arena_->plan().members),
       sets_(config, std::move(world), arena_),
+      messenger_(messenger),
+      message_watch_(config, control_.ranks[arena_->rank()].global_rank),
       pending_(pending),
       logger_(std::move(logger)),
       quarantine_(std::move(quarantine)),
@@ -124,6 +126,7 @@ void Engine::end_pending(const Status& reason) {
         std::this_thread::yield();
     }
     sets_.fail_all(reason);
+    messenger_.fail_all(reason);
     leave();
 }
 
@@ -146,6 +149,11 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
             set.fail_all(reason);
         } catch (const std::bad_alloc&) {
             // Who waits for what was pending would wait for ever.
+            control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it removed a process set");
+        }
+        try {
+            messenger_.forget(set.identity().id, reason);
+        } catch (const std::bad_alloc&) {
             control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it removed a process set");
         }
         set.take_back_receives();
@@ -221,12 +229,35 @@ Turn Engine::turn(bool urgent, bool asks_others) {
         fail_after_abort();
         return Turn::idle;
     }
-    const Turn turn = sets_.step(urgent, asks_others);
+    Turn turn = sets_.step(urgent, asks_others);
+    if (messenger_.needs_turn()) [[unlikely]] {
+        turn = busier(turn, turn_messages(urgent, asks_others));
+    }
     if (turn == Turn::advanced) {
         still_since_ns_ = 0;
         event_.notify();
     }
     return turn;
+}
+
+Turn Engine::turn_messages(bool somebody_waits, bool asks_others) {
+    Status failed;
+    try {
+        const Result<Messenger::Step> step = messenger_.step(somebody_waits, asks_others);
+        if (step.is_ok()) {
+            const Messenger::Step& found = step.value();
+            return found.moved             ? Turn::advanced
+                   : found.has_to_poll     ? Turn::polling
+                   : found.is_transferring ? Turn::waiting
+                                           : Turn::idle;
+        }
+        failed = step.status().code() == ErrorCode::aborted ? explain(step.status()) : step.status();
+    } catch (const std::bad_alloc&) {
+        // Others count on what this rank was about to do.
+        failed = Status(ErrorCode::resource_exhausted, "a rank ran out of memory as it sent or received a message");
+    }
+    raise(failed.code(), failed.message());
+    return Turn::idle;
 }
 
 /// The crank is held.
@@ -241,6 +272,7 @@ std::chrono::nanoseconds Engine::next_poll() {
 void Engine::fail_after_abort() {
     if (failed_.load(std::memory_order_relaxed)) {
         sets_.fail_all(abort_reason());  // what was submitted in between
+        messenger_.fail_all(abort_reason());
         event_.notify();
         return;
     }
@@ -271,6 +303,7 @@ void Engine::fail_after_abort() {
         launcher_->report_abort(reason.message());  // before the program knows, and may end
     }
     sets_.fail_all(failed_with_);
+    messenger_.fail_all(failed_with_);
     failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
     event_.notify();
 }
@@ -330,7 +363,9 @@ void Engine::leave() {
     for (;;) {
         const bool to_background = pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0;
         block_.attention.set(to_background ? base::AttentionState::asleep : base::AttentionState::awake);
-        const bool work_left = to_background && (sets_.has_work() || aborted());  // published before it was rung for
+        // Published before it was rung for.
+        const bool work_left =
+            to_background && (sets_.has_work() || messenger_.has_work() || messenger_.has_to_poll() || aborted());
         release_crank();
         event_.notify();
         // Not before the release: the background thread would find the crank taken and sleep again. So it may have done
@@ -371,6 +406,9 @@ void Engine::poll() {
         while (advanced < kPollTurns && turn(/*urgent=*/false) == Turn::advanced) {
             ++advanced;
         }
+        if (messenger_.needs_turn() && !aborted()) {
+            static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
+        }
     }
     // With the state written before the looks above, all that was called or comes now rings the background thread, so
     // nothing is to be handed on; where it holds a batch back, as long as that is what it has its timer for.
@@ -387,6 +425,45 @@ void Engine::poll() {
     if (turned_away_.load(std::memory_order_seq_cst)) {
         block_.attention.ring(base::AttentionState::asleep);
     }
+}
+
+Status Engine::start(MessageRequest request, Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(messenger_.submit(std::move(request), completion));
+    if (try_take_crank()) {
+        static_cast<void>(turn(/*urgent=*/false));
+        leave();
+    } else {
+        ring_who_drives();
+    }
+    attend();
+    return {};
+}
+
+Status Engine::run(MessageRequest request, Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(messenger_.submit(std::move(request), completion));
+    ring_who_drives();
+    return wait(completion, -1);
+}
+
+/// After a submit: whoever has the crank, and may be about to sleep, looks once more. Partner: Attention::set() of him,
+/// who looks for what was submitted after that. Without one, who asked for it drives next.
+void Engine::ring_who_drives() {
+    if (!crank_.load(std::memory_order_seq_cst)) {
+        return;
+    }
+    if (const base::AttentionState state = block_.attention.state(); state != base::AttentionState::awake) {
+        block_.attention.ring(state);
+    }
+}
+
+void Engine::end_messages() {
+    change([this] {
+        try {
+            messenger_.shut_down();
+        } catch (const std::bad_alloc&) {
+            control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it shut down");
+        }
+    });
 }
 
 Status Engine::wait(const Completion& completion, double timeout_seconds) {
@@ -478,7 +555,7 @@ void Engine::background_turns() {
         if (taken && !stopping_.load(std::memory_order_seq_cst)) {
             // Who has the crank may leave it with nothing pending, and rings nobody: other hosts have to hear of us.
             block_.attention.sleep_as_background(
-                ticket, sets_.anybody_has_to_poll()
+                ticket, sets_.anybody_has_to_poll() || messenger_.has_to_poll()
                             ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
                             : liveness_interval_);
         }
@@ -566,7 +643,11 @@ void Engine::look_after_others() {
         end_job(*cause);
         return;
     }
-    for (const SetList::Finding& finding : sets_.look(now)) {
+    std::vector<SetList::Finding> findings = sets_.look(now);
+    if (auto late = message_watch_.look(now, messenger_, [this, now] { return sets_.account_of_world(now); })) {
+        findings.push_back({std::move(late->text), late->shut_down});
+    }
+    for (const SetList::Finding& finding : findings) {
         logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
         if (finding.shut_down) {
             raise(ErrorCode::aborted, finding.text);

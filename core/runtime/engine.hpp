@@ -19,6 +19,8 @@
 #include "collectives/host/arena.hpp"
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/diagnostics/liveness.hpp"
+#include "core/diagnostics/message_watch.hpp"
+#include "core/messages/messenger.hpp"
 #include "core/runtime/backoff.hpp"
 #include "core/runtime/process_set.hpp"
 #include "core/runtime/set_list.hpp"
@@ -35,11 +37,11 @@ namespace rueda::core {
 class Engine {
 public:
     /// `cores`: that the ranks of this host have together.
-    /// `pending`: see ProcessSet. `host`: its name, where the job has several. `launcher` may be null; it outlives
-    /// this.
+    /// `messenger` outlives this. `pending`: see ProcessSet. `host`: its name, where the job has several. `launcher`
+    /// may be null; it outlives this.
     Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
-           const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores, std::string host,
-           LauncherLine* launcher, std::function<void()> quarantine);
+           Messenger& messenger, const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
+           std::string host, LauncherLine* launcher, std::function<void()> quarantine);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -65,6 +67,10 @@ public:
         leave();
         return submitted.is_ok() && (!finished || completion.done()) ? completion.status() : submitted;
     }
+    /// Starts a send or a receive. Refusals as Messenger::submit().
+    Status start(MessageRequest request, Completion& completion);
+    /// Starts it, and drives the engine, or waits for who does, until it is done.
+    Status run(MessageRequest request, Completion& completion);
     /// After a submit without a wait: makes sure that somebody will be woken for it.
     void attend();
     /// Does what can be done at once, for about a millisecond at most, for a caller that only looks. In a loop it rings
@@ -75,6 +81,8 @@ public:
     Status wait_until_closed();
     Status wait_until_closed(const ProcessSet& set);
 
+    /// Ends the sends and receives of this rank: it shuts down.
+    void end_messages();
     /// Says that this rank will announce nothing more in the set, once there is room for that.
     void announce_shutdown(ProcessSet& set);
 
@@ -104,7 +112,11 @@ private:
     template <class Done>
     Status wait_for(Done&& done, double timeout_seconds);
     [[nodiscard]] Turn turn(bool urgent, bool asks_others = true);
-    [[nodiscard]] bool has_to_poll(Turn last) const { return last == Turn::polling || sets_.has_to_poll(); }
+    [[nodiscard]] bool has_to_poll(Turn last) const {
+        return last == Turn::polling || sets_.has_to_poll() || messenger_.has_to_poll();
+    }
+    [[nodiscard]] Turn turn_messages(bool somebody_waits, bool asks_others);
+    void ring_who_drives();
     [[nodiscard]] std::chrono::nanoseconds next_poll();
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
     void explain_failures_of(ProcessSet& set);
@@ -137,6 +149,8 @@ private:
     base::RankBlock& block_;
     std::uint32_t members_;  // of the host
     SetList sets_;
+    Messenger& messenger_;
+    MessageWatch message_watch_;
     const std::atomic<std::uint32_t>& pending_;
     std::mutex changes_mutex_;  // nothing is locked under it
     std::vector<std::function<void()>> changes_;

@@ -90,7 +90,8 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
       world_(std::make_shared<ProcessSet>(config, SetIdentity{0, group_.job_ranks}, arena_, ranks.attached.extent,
                                           ranks.nodes, other_hosts(config, group_, control_plane_->transport()),
                                           pending_)),
-      engine_(config, arena_, world_, pending_, logger_, cores, name_of_host(group_),
+      messenger_(group_, arena_, group_.host_count > 1 ? control_plane_->transport() : nullptr, pending_, logger_),
+      engine_(config, arena_, world_, messenger_, pending_, logger_, cores, name_of_host(group_),
               launcher != nullptr && launcher->is_about(group_.rank, group_.size) ? launcher : nullptr,
               [this] { heap_.quarantine(); }),
       process_sets_({config_, group_, arena_, control_plane_->transport(), *world_, engine_, pending_}),
@@ -278,6 +279,7 @@ void Runtime::shutdown() {
     shut_down_ = true;
     base::RankBlock& block = control().ranks[arena_->rank()];
     block.state.store(static_cast<std::uint32_t>(base::RankState::shutting_down), std::memory_order_release);
+    engine_.end_messages();
     // Before the lock: who is adding or removing a set waits for other ranks, and hears of the end by this.
     engine_.announce_shutdown(*world_);
     const std::lock_guard no_new_sets(process_sets_.changing());

@@ -41,6 +41,7 @@ public:
     [[nodiscard]] const base::Logger& logger() const { return logger_; }
     [[nodiscard]] base::ControlBlock& control() const { return arena_->control(); }
 
+    [[nodiscard]] const std::shared_ptr<collectives::Arena>& arena() const { return arena_; }
     [[nodiscard]] ProcessSet& world() { return *world_; }
     [[nodiscard]] const std::shared_ptr<ProcessSet>& shared_world() const { return world_; }
     [[nodiscard]] ProcessSets& process_sets() { return process_sets_; }
@@ -63,6 +64,11 @@ public:
     Status wait(const Completion& completion, double timeout_seconds) {
         return engine_.wait(completion, timeout_seconds);
     }
+    /// Starts a send or a receive, which was checked, in a set of this Runtime.
+    Status start(MessageRequest request, Completion& completion) {
+        return engine_.start(std::move(request), completion);
+    }
+    Status run(MessageRequest request, Completion& completion) { return engine_.run(std::move(request), completion); }
     /// Joins in the world and all sets that this rank is in; `completion` ends when all their ranks have
     /// (ProcessSet::announce_join).
     Status start_join(Completion& completion, bool counted);
@@ -104,7 +110,8 @@ private:
     collectives::ResidentHeap heap_;
     std::atomic<std::uint32_t> pending_{0};  // see ProcessSet
     std::shared_ptr<ProcessSet> world_;
-    CallbackThread callbacks_;  // before the engine, which hands over to it
+    CallbackThread callbacks_;  // before the messenger and the engine, which hand over to it
+    Messenger messenger_;
     Engine engine_;
     ProcessSets process_sets_;
     int pid_;

@@ -27,6 +27,8 @@ int busyness(Turn turn) {
 
 }  // namespace
 
+Turn busier(Turn a, Turn b) { return busyness(a) > busyness(b) ? a : b; }
+
 SetList::SetList(const base::Config& config, std::shared_ptr<ProcessSet> world,
                  std::shared_ptr<collectives::Arena> arena)
     : config_(config), world_(std::move(world)) {
@@ -59,7 +61,7 @@ Turn SetList::step(bool urgent, bool asks_others) {
     Turn busiest = Turn::idle;
     for (Attended& attended : sets_) {
         attended.last = attended.set->step(urgent, asks_others);
-        busiest = busyness(attended.last) > busyness(busiest) ? attended.last : busiest;
+        busiest = busier(attended.last, busiest);
     }
     return busiest;
 }
@@ -120,6 +122,11 @@ void SetList::fail_all(const Status& reason) {
     for (Attended& attended : sets_) {
         attended.set->fail_all(reason);
     }
+}
+
+StallReport SetList::account_of_world(std::int64_t now_ns) const {
+    const std::lock_guard lock(mutex_);
+    return sets_.front().stall_monitor->account(now_ns);  // the world stays
 }
 
 std::vector<SetList::Finding> SetList::look(std::int64_t now_ns) {

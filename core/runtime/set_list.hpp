@@ -17,6 +17,9 @@
 
 namespace rueda::core {
 
+/// What asks for the next look the soonest.
+[[nodiscard]] Turn busier(Turn a, Turn b);
+
 /// The process sets that a rank is a member of, as its engine steps and watches them. The world is the first and stays.
 ///
 /// Threads: unless said otherwise, whoever holds the rank's crank. He alone changes the list, under the mutex as well,
@@ -52,6 +55,8 @@ public:
     void fail_all(const Status& reason);
 
     // By any thread.
+    /// What the ranks of this host are doing.
+    [[nodiscard]] StallReport account_of_world(std::int64_t now_ns) const;
     [[nodiscard]] ProcessSet& world() { return *world_; }
     /// All members of all sets have shut down.
     [[nodiscard]] bool are_closed() const;

@@ -362,6 +362,12 @@ public:
         detail::check(rueda_handle_received_splits(handle_, &splits, &count));
         return {splits, count};
     }
+    /// Of a completed receive_async(): whose message it was.
+    [[nodiscard]] int sender() const {
+        std::int32_t rank = -1;
+        detail::check(rueda_handle_sender(handle_, &rank));
+        return rank;
+    }
 
 private:
     rueda_handle* handle_ = nullptr;
@@ -751,6 +757,47 @@ inline void reduce(const TensorName& name, const TensorView& in, const TensorVie
 /// In place, blocking.
 inline void reduce(const TensorName& name, const TensorView& tensor, int root, const ReduceOptions& options = {}) {
     reduce(name, tensor, tensor, root, options);
+}
+
+/// In receive(): whichever rank sends a message with the tag.
+inline constexpr int any_peer = RUEDA_ANY_PEER;
+
+/// Starts sending `in` to rank `peer` of the job, for a receive with the same tag, dtype and number of elements there.
+/// See rueda_send_async.
+[[nodiscard]] inline Handle send_async(const TensorView& in, int peer, std::int32_t tag = 0,
+                                       const Options& options = {},
+                                       std::source_location site = std::source_location::current()) {
+    const rueda_options c = detail::c_options(TensorName("", site), options);
+    const rueda_tensor c_in = in.c_tensor();
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_send_async(&c_in, peer, tag, &c, &handle));
+    return Handle(handle);
+}
+/// Blocking.
+inline void send(const TensorView& in, int peer, std::int32_t tag = 0, const Options& options = {},
+                 std::source_location site = std::source_location::current()) {
+    const rueda_options c = detail::c_options(TensorName("", site), options);
+    const rueda_tensor c_in = in.c_tensor();
+    detail::check(rueda_send(&c_in, peer, tag, &c));
+}
+/// Starts receiving into `out` what `peer` (or any_peer) sends with the tag; Handle::sender() says who it was.
+[[nodiscard]] inline Handle receive_async(const TensorView& out, int peer, std::int32_t tag = 0,
+                                          const Options& options = {},
+                                          std::source_location site = std::source_location::current()) {
+    const rueda_options c = detail::c_options(TensorName("", site), options);
+    const rueda_tensor c_out = out.c_tensor();
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_receive_async(&c_out, peer, tag, &c, &handle));
+    return Handle(handle);
+}
+/// Blocking. Returns whose message it was.
+inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const Options& options = {},
+                   std::source_location site = std::source_location::current()) {
+    const rueda_options c = detail::c_options(TensorName("", site), options);
+    const rueda_tensor c_out = out.c_tensor();
+    std::int32_t sender = -1;
+    detail::check(rueda_receive(&c_out, peer, tag, &c, &sender));
+    return sender;
 }
 
 /// Returns when every rank has called it.

@@ -82,6 +82,13 @@ int rueda_join(int32_t average, int32_t* last_rank);
 int rueda_join_async(int32_t average, rueda_handle** handle);
 int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank);
 int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output);
+int rueda_send_async(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options,
+                     rueda_handle** handle);
+int rueda_send(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options);
+int rueda_receive_async(const rueda_tensor* out, int peer, int32_t tag, const rueda_options* options,
+                        rueda_handle** handle);
+int rueda_receive(const rueda_tensor* out, int peer, int32_t tag, const rueda_options* options, int32_t* sender);
+int rueda_handle_sender(rueda_handle* handle, int32_t* sender);
 int rueda_barrier(const rueda_options* options);
 int rueda_wait(rueda_handle* handle, double timeout_seconds);
 int rueda_poll(rueda_handle* handle, int* completed);

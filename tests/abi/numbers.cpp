@@ -47,6 +47,7 @@ static_assert(same(RUEDA_COMPRESSION_NONE, rueda::Compression::none));
 static_assert(same(RUEDA_COMPRESSION_FP16, rueda::Compression::fp16));
 static_assert(same(RUEDA_COMPRESSION_BF16, rueda::Compression::bf16));
 
+static_assert(RUEDA_ANY_PEER == rueda::any_peer);
 static_assert(same(RUEDA_JOIN_AVERAGE_ALL, rueda::JoinAverage::all));
 static_assert(same(RUEDA_JOIN_AVERAGE_ACTIVE, rueda::JoinAverage::active));
 

@@ -67,6 +67,7 @@ public:
 
     [[nodiscard]] core::Runtime& runtime() { return *runtime_; }
     [[nodiscard]] const core::SetIdentity& identity() const { return set_->identity(); }
+    [[nodiscard]] std::shared_ptr<const core::SetIdentity> shared_identity() const { return {set_, &set_->identity()}; }
 
 private:
     RuntimeClient(std::shared_ptr<core::Runtime> runtime, std::shared_ptr<core::ProcessSet> set)

@@ -134,7 +134,7 @@ public:
         }
         return result;
     }
-    Result<std::optional<MpiEnvelope>> probe(MPI_Comm /*comm*/) override {
+    Result<std::optional<MpiEnvelope>> probe(int /*tag*/, MPI_Comm /*comm*/) override {
         for (const auto& [address, queue] : *mail) {
             const auto [from, to, tag] = address;
             const bool is_awaited =

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/atomics.hpp"
+#include "collectives/host/message_ring.hpp"
+
+namespace rueda::collectives {
+
+using RingState = MessageRingState<base::StdAtomics>;
+
+/// What a rank shows the others of its host in the room for messages. In fresh memory, which is zero, nobody has
+/// knocked or left.
+struct alignas(base::kCacheLine) MessageDoor {
+    Doorstep<base::StdAtomics> step;
+    /// 1: the rank has shut down, and everything that it had to say to others is in their rings. Written once.
+    alignas(base::kCacheLine) std::atomic<std::uint32_t> gone;
+};
+
+/// The part of an arena for messages between two ranks: a line about the whole, a door for each rank, a ring for each
+/// sender and receiver. Where nobody writes it takes no memory.
+/// Threads: a view, as the parts say.
+class MessageRegion {
+public:
+    MessageRegion(std::byte* memory, std::uint32_t members, std::uint64_t ring_bytes)
+        : memory_(memory), members_(members), ring_bytes_(ring_bytes) {}
+
+    /// How many ranks have written `gone`.
+    [[nodiscard]] std::atomic<std::uint32_t>& departures() const {
+        return *reinterpret_cast<std::atomic<std::uint32_t>*>(memory_);
+    }
+    [[nodiscard]] MessageDoor& door(std::uint32_t member) const {
+        return reinterpret_cast<MessageDoor*>(memory_ + base::kCacheLine)[member];
+    }
+    [[nodiscard]] RingState& state(std::uint32_t from, std::uint32_t to) const {
+        return *reinterpret_cast<RingState*>(memory_ + ring_offset(from, to));
+    }
+    [[nodiscard]] std::byte* bytes(std::uint32_t from, std::uint32_t to) const {
+        return memory_ + ring_offset(from, to) + kPage;
+    }
+    [[nodiscard]] std::uint64_t ring_bytes() const { return ring_bytes_; }
+    /// Memory that a ring in use takes.
+    [[nodiscard]] std::uint64_t footprint() const { return kPage + ring_bytes_; }
+
+    [[nodiscard]] static constexpr std::uint64_t bytes_for(std::uint32_t members, std::uint64_t ring_bytes) {
+        return ring_bytes == 0 ? 0 : doors_bytes(members) + std::uint64_t{members} * members * (kPage + ring_bytes);
+    }
+
+private:
+    static constexpr std::uint64_t kPage = 4096;  // so that a ring shares none with another
+
+    [[nodiscard]] static constexpr std::uint64_t doors_bytes(std::uint32_t members) {
+        return (base::kCacheLine + members * sizeof(MessageDoor) + kPage - 1) / kPage * kPage;
+    }
+    [[nodiscard]] std::uint64_t ring_offset(std::uint32_t from, std::uint32_t to) const {
+        return doors_bytes(members_) + (std::uint64_t{from} * members_ + to) * footprint();
+    }
+
+    std::byte* memory_;
+    std::uint32_t members_;
+    std::uint64_t ring_bytes_;
+};
+
+}  // namespace rueda::collectives

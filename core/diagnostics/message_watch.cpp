@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/message_watch.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace rueda::core {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
+/// Whose part is awaited. Of a receive from anybody: all others.
+std::vector<std::int32_t> awaited_by(const MessageRequest& request, std::int32_t own) {
+    if (!request.is_from_anybody()) {
+        return {request.peer};
+    }
+    std::vector<std::int32_t> others(request.set->ranks.begin(), request.set->ranks.end());
+    std::erase(others, own);
+    return others;
+}
+
+}  // namespace
+
+MessageWatch::MessageWatch(const base::Config& config, const std::atomic<std::int32_t>& rank)
+    : rank_(rank),
+      enabled_(config.stall_check),
+      warning_seconds_(config.stall_warning_seconds),
+      shutdown_seconds_(config.stall_shutdown_seconds),
+      look_interval_ns_(std::min(nanoseconds(config.stall_warning_seconds) / 4, kSecond)),
+      schedule_(nanoseconds(config.stall_warning_seconds), nanoseconds(config.stall_shutdown_seconds)) {}
+
+std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, const Messenger& messenger,
+                                                        const std::function<StallReport()>& account) {
+    if (!enabled_ || now_ns < next_look_ns_) {
+        return std::nullopt;
+    }
+    next_look_ns_ = now_ns + look_interval_ns_;
+    const std::vector<Late> all = pending_messages(now_ns, messenger);
+    std::vector<PendingTensor> pending;
+    for (const Late& late : all) {
+        pending.push_back(late.pending);
+    }
+    const StallSchedule::Due due = schedule_.look(pending, now_ns);
+    if (due.shut_down_for) {
+        return StallMonitor::Finding{format_stall_shutdown(all.front().tensor, shutdown_seconds_), true};
+    }
+    if (!due.report) {
+        return std::nullopt;
+    }
+    StallReport report;
+    report.warning_seconds = warning_seconds_;
+    std::set<std::int32_t> missing;
+    for (const Late& late : all) {
+        if (schedule_.is_stalled(late.pending, now_ns)) {
+            missing.insert(late.tensor.missing.begin(), late.tensor.missing.end());
+            report.tensors.push_back(late.tensor);
+        }
+    }
+    for (StallReport::Rank& rank : account().missing_ranks) {
+        if (missing.contains(rank.rank)) {
+            report.missing_ranks.push_back(std::move(rank));
+        }
+    }
+    return StallMonitor::Finding{format_stall_report(report), false};
+}
+
+/// The longest pending first: they are in the order of their calls.
+std::vector<MessageWatch::Late> MessageWatch::pending_messages(std::int64_t now_ns, const Messenger& messenger) const {
+    const std::int32_t own = rank_.load(std::memory_order_relaxed);
+    std::vector<Late> all;
+    messenger.for_each_pending([&](const MessageOperation& operation) {
+        if (now_ns - operation.submitted_ns < look_interval_ns_) {
+            return;  // not late by far, and there may be many
+        }
+        StallReport::Tensor tensor{operation.request.describe(),
+                                   0,
+                                   static_cast<double>(now_ns - operation.submitted_ns) / 1e9,
+                                   {own},
+                                   awaited_by(operation.request, own)};
+        PendingTensor pending{.id = {0, 0, operation.number},
+                              .name = tensor.name,
+                              .call = 0,
+                              .since_ns = operation.submitted_ns,
+                              .ready_mask = 0};
+        all.push_back({std::move(tensor), std::move(pending)});
+    });
+    return all;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "base/config.hpp"
+#include "core/diagnostics/stall_monitor.hpp"
+#include "core/diagnostics/stall_report.hpp"
+#include "core/diagnostics/stall_schedule.hpp"
+#include "core/messages/messenger.hpp"
+
+namespace rueda::core {
+
+/// Finds sends and receives of this rank whose other side, for long, has not come. Each rank reports its own: nobody
+/// else knows of them.
+///
+/// Threads: one, the background thread.
+class MessageWatch {
+public:
+    /// `rank`: of this rank in the job, once it is known; outlives this.
+    MessageWatch(const base::Config& config, const std::atomic<std::int32_t>& rank);
+
+    /// To be called a few times per second. `account` tells what the ranks of this host are doing.
+    [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
+                                                            const std::function<StallReport()>& account);
+
+private:
+    struct Late {
+        StallReport::Tensor tensor;
+        PendingTensor pending;
+    };
+    [[nodiscard]] std::vector<Late> pending_messages(std::int64_t now_ns, const Messenger& messenger) const;
+
+    const std::atomic<std::int32_t>& rank_;
+    bool enabled_;
+    double warning_seconds_;
+    double shutdown_seconds_;
+    std::int64_t look_interval_ns_;
+    StallSchedule schedule_;
+    std::int64_t next_look_ns_ = 0;
+};
+
+}  // namespace rueda::core

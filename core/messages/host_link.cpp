@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/messages/host_link.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "base/memory_limits.hpp"
+
+namespace rueda::core {
+
+using base::AttentionState;
+using collectives::Arena;
+using collectives::MessageRegion;
+
+Result<std::unique_ptr<Link>> HostLink::open(const std::shared_ptr<Arena>& arena, std::uint32_t member) {
+    const MessageRegion region = arena->message_region();
+    RUEDA_RETURN_IF_FAILED(base::check_memory(region.footprint(), "the room for messages to another rank"));
+    return std::unique_ptr<Link>(std::make_unique<HostLink>(arena, member));
+}
+
+HostLink::HostLink(std::shared_ptr<Arena> arena, std::uint32_t member)
+    : arena_(std::move(arena)),
+      region_(arena_->message_region()),
+      own_(arena_->rank()),
+      member_(member),
+      out_(region_.state(own_, member), region_.bytes(own_, member), region_.ring_bytes()),
+      in_(region_.state(member, own_), region_.bytes(member, own_), region_.ring_bytes()) {}
+
+std::size_t HostLink::largest_payload() const { return out_.largest() - sizeof(Frame); }
+
+Result<bool> HostLink::send(const Frame& frame, std::span<const std::byte> payload) {
+    const Result<std::byte*> room = out_.reserve(sizeof(Frame) + payload.size());
+    RUEDA_RETURN_IF_FAILED(room.status());
+    if (room.value() == nullptr) {
+        return false;
+    }
+    std::memcpy(room.value(), &frame, sizeof(Frame));
+    if (!payload.empty()) {
+        std::memcpy(room.value() + sizeof(Frame), payload.data(), payload.size());
+    }
+    out_.publish();
+    has_sent_ = true;
+    return true;
+}
+
+void HostLink::tell() {
+    if (std::exchange(has_sent_, false)) {
+        knock();
+    }
+}
+
+void HostLink::knock() {
+    if (!region_.door(member_).step.knock(own_)) {
+        return;
+    }
+    // Partner: Attention::set() of who goes to sleep there, and then looks at his door. Who has nothing pending is not
+    // woken: he looks when he has.
+    auto& attention = arena_->blocks().of(member_).attention;
+    if (const AttentionState state = attention.state(); state != AttentionState::awake && member_ != own_) {
+        attention.ring(state);
+    }
+}
+
+Result<std::optional<Link::Received>> HostLink::front() {
+    const auto record = in_.front();
+    RUEDA_RETURN_IF_FAILED(record.status());
+    if (!record.value()) {
+        return std::optional<Received>();
+    }
+    if (record.value()->size() < sizeof(Frame)) {
+        return failure(ErrorCode::internal, "a frame of a message has {} bytes, fewer than a working rank writes",
+                       record.value()->size());
+    }
+    Received received;
+    std::memcpy(&received.frame, record.value()->data(), sizeof(Frame));
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // what is checked is what is used
+    received.payload = record.value()->subspan(sizeof(Frame));
+    return std::optional(received);
+}
+
+void HostLink::pop() {
+    if (in_.pop()) {
+        knock();  // it waits for room: as for a frame, it looks at what it has for this rank
+    }
+}
+
+const std::byte* HostLink::resident(std::uint64_t offset, std::uint64_t bytes) const {
+    return arena_->resident_memory(member_, offset, bytes);
+}
+
+}  // namespace rueda::core

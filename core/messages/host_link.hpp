@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <memory>
+
+#include "collectives/host/arena.hpp"
+#include "collectives/host/message_region.hpp"
+#include "core/messages/link.hpp"
+
+namespace rueda::core {
+
+/// To a rank of the same host, which may be this one: two rings in the arena.
+class HostLink final : public Link {
+public:
+    /// ResourceExhausted where there is no memory for the ring that this rank writes to.
+    [[nodiscard]] static Result<std::unique_ptr<Link>> open(const std::shared_ptr<collectives::Arena>& arena,
+                                                            std::uint32_t member);
+
+    HostLink(std::shared_ptr<collectives::Arena> arena, std::uint32_t member);
+
+    [[nodiscard]] std::size_t largest_payload() const override;
+    [[nodiscard]] Result<bool> send(const Frame& frame, std::span<const std::byte> payload) override;
+    void tell() override;
+    [[nodiscard]] Result<std::optional<Received>> front() override;
+    void pop() override;
+    [[nodiscard]] const std::byte* resident(std::uint64_t offset, std::uint64_t bytes) const override;
+
+private:
+    void knock();
+
+    std::shared_ptr<collectives::Arena> arena_;
+    collectives::MessageRegion region_;
+    std::uint32_t own_;
+    std::uint32_t member_;  // the other one
+    collectives::MessageRingWriter<base::StdAtomics> out_;
+    collectives::MessageRingReader<base::StdAtomics> in_;
+    bool has_sent_ = false;
+};
+
+}  // namespace rueda::core
