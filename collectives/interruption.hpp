@@ -11,7 +11,8 @@
 namespace rueda::collectives {
 
 /// Asked by a control plane while it waits for other ranks, by the thread that waits: whether there is still something
-/// to wait for, for this rank of so many. A failure ends the wait with it. Empty: nobody knows more than the plane.
+/// to wait for, for this rank of so many: of those that were launched. A failure ends the wait with it. Empty: nobody
+/// knows more than the plane.
 using Interruption = std::function<Status(int rank, int size)>;
 
 /// How often it is asked: a few system calls, and a start that cannot succeed ends soon enough.

@@ -6,6 +6,9 @@
 #include <sys/stat.h>
 
 #include <cmath>
+#include <cstring>
+#include <numeric>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -116,39 +119,92 @@ std::chrono::milliseconds start_timeout(const base::Config& config) {
     return std::chrono::milliseconds(std::llround(config.start_timeout_seconds * 1000));
 }
 
-Result<SelectedControlPlane> open_socket(const base::Config& config, const Interruption& interruption) {
+std::vector<int> all_of(int size) {
+    std::vector<int> ranks(static_cast<std::size_t>(size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+}
+
+/// The members of a job of those that were launched.
+Result<std::vector<int>> members_of(const Membership& membership, int own, int size) {
+    return membership.has_list ? check_members(membership.ranks, own, size) : all_of(size);
+}
+
+/// Where a part of the launch meets: disjoint parts have different lowest ranks.
+std::string rendezvous_of(const base::Config& config, std::span<const int> members) {
+    const bool is_all = static_cast<int>(members.size()) == config.size;
+    return is_all ? config.rendezvous : fmt::format("{}.ranks-{}", config.rendezvous, members.front());
+}
+
+/// Who has met by the lowest rank may still have different members in mind.
+Status compare_lists(ControlPlane& plane, const std::vector<int>& members) {
+    auto gathered = plane.allgather(std::as_bytes(std::span(members)));
+    RUEDA_RETURN_IF_FAILED(gathered.status());
+    std::vector<int> first;
+    for (std::size_t r = 0; r < gathered.value().size(); ++r) {
+        const Bytes& bytes = gathered.value()[r];
+        std::vector<int> list(bytes.size() / sizeof(int));
+        std::memcpy(list.data(), bytes.data(), list.size() * sizeof(int));
+        if (r == 0) {
+            first = list;
+        } else if (list != first) {
+            return lists_differ(members.front(), first, r < list.size() ? list[r] : -1, list);
+        }
+    }
+    return {};
+}
+
+Result<SelectedControlPlane> open_socket(const base::Config& config, const Interruption& interruption,
+                                         const Membership& membership) {
+    const int launch_rank = config.rank.value_or(0);
+    const int launch_size = config.size.value_or(1);
+    auto members = members_of(membership, launch_rank, launch_size);
+    RUEDA_RETURN_IF_FAILED(members.status());
     SocketControlPlaneOptions options;
-    options.rendezvous = config.rendezvous;
-    options.rank = config.rank.value_or(0);
-    options.size = config.size.value_or(1);
+    options.rendezvous = rendezvous_of(config, members.value());
+    options.rank = position_of(members.value(), launch_rank);
+    options.size = static_cast<int>(members.value().size());
     options.start_timeout = start_timeout(config);
     options.operation_timeout = options.start_timeout;
-    options.interruption = interruption;
-    auto plane = open_socket_control_plane(options);
-    if (!plane.is_ok()) {
-        return plane.status();
+    if (interruption) {
+        options.interruption = [=](int /*rank*/, int /*size*/) { return interruption(launch_rank, launch_size); };
     }
-    return SelectedControlPlane{std::move(plane).value(), ""};
+    auto plane = open_socket_control_plane(options);
+    const bool is_part = options.size < launch_size;
+    if (!plane.is_ok()) {
+        return is_part ? failure(plane.status().code(), "init as a job of the ranks {}: {}",
+                                 describe_ranks(members.value()), plane.status().message())
+                       : plane.status();
+    }
+    if (is_part) {
+        if (Status status = compare_lists(*plane.value(), members.value()); !status.is_ok()) {
+            plane.value()->close(status.code() != ErrorCode::mismatch);
+            return status;
+        }
+    }
+    return SelectedControlPlane{std::move(plane).value(), "", std::move(members).value(), launch_size};
 }
 
 /// A launcher of another MPI than the plugin's leaves every process alone: N jobs of size 1, each of which would train.
-Status check_mpi_size(const ControlPlane& plane, const base::Config& config, const LaunchFacts& facts) {
-    if (config.size && *config.size != plane.size()) {
+Status check_mpi_size(const SelectedControlPlane& selected, const base::Config& config, const LaunchFacts& facts) {
+    const ControlPlane& plane = *selected.control_plane;
+    const int rank = selected.launch_ranks[static_cast<std::size_t>(plane.rank())];
+    if (config.size && *config.size != selected.launch_size) {
         return failure(
             ErrorCode::invalid_argument,
             "RUEDA_SIZE is {} but MPI's size is {}: start the program by the mpirun of {}, or unset RUEDA_SIZE",
-            *config.size, plane.size(), plane.description());
+            *config.size, selected.launch_size, plane.description());
     }
-    if (config.rank && *config.rank != plane.rank()) {
+    if (config.rank && *config.rank != rank) {
         return failure(ErrorCode::invalid_argument, "RUEDA_RANK is {} but MPI's rank is {}: unset RUEDA_RANK",
-                       *config.rank, plane.rank());
+                       *config.rank, rank);
     }
-    if (facts.job_size && *facts.job_size != plane.size()) {
+    if (facts.job_size && *facts.job_size != selected.launch_size) {
         return failure(
             ErrorCode::unsupported,
             "{} started {} processes but MPI's size is {}: the launcher and the plugin, {}, are of different "
             "MPIs; use the launcher of that MPI, or name another plugin by RUEDA_MPI_PLUGIN",
-            facts.launcher, *facts.job_size, plane.size(), plane.description());
+            facts.launcher, *facts.job_size, selected.launch_size, plane.description());
     }
     return {};
 }
@@ -168,8 +224,21 @@ Status agree(ControlPlane& plane, const Status& mine) {
     return {};
 }
 
+/// A communicator is one of the MPI that is here, and in use.
+Status check_mpi_in_use(const LaunchFacts& facts) {
+    if (!facts.abi) {
+        return failure(ErrorCode::unsupported,
+                       "init: a communicator was given, and this process has no MPI; expected the one that it is of");
+    }
+    return facts.mpi_initialized
+               ? Status()
+               : failure(ErrorCode::invalid_argument,
+                         "init: a communicator was given, and MPI is not initialised: call MPI_Init_thread(..., "
+                         "MPI_THREAD_MULTIPLE, ...) before");
+}
+
 Result<SelectedControlPlane> open_mpi(const base::Config& config, const LaunchFacts& facts,
-                                      const Interruption& interruption) {
+                                      const Interruption& interruption, const Membership& membership) {
     auto plugin = load_mpi_plugin(config.mpi_library, facts.abi);
     if (!plugin.is_ok()) {
         const std::string why = facts.launcher.empty() ? "" : fmt::format("started by {}, but ", facts.launcher);
@@ -178,15 +247,16 @@ Result<SelectedControlPlane> open_mpi(const base::Config& config, const LaunchFa
     MpiControlPlaneOptions options;
     options.operation_timeout = start_timeout(config);
     options.interruption = interruption;
+    options.membership = membership;
     // MPI cannot be initialised twice in a process, and rueda::init() may follow a rueda::shutdown().
     options.finalize = MpiFinalize::at_exit;
     auto opened = plugin.value()->open(options);
     if (!opened.is_ok()) {
         return opened.status();
     }
-    SelectedControlPlane selected{std::move(opened.value().control_plane), std::move(opened.value().notice)};
-    if (Status status = agree(*selected.control_plane, check_mpi_size(*selected.control_plane, config, facts));
-        !status.is_ok()) {
+    SelectedControlPlane selected{std::move(opened.value().control_plane), std::move(opened.value().notice),
+                                  std::move(opened.value().launch_ranks), opened.value().launch_size};
+    if (Status status = agree(*selected.control_plane, check_mpi_size(selected, config, facts)); !status.is_ok()) {
         selected.control_plane->close(status.code() == ErrorCode::aborted || status.code() == ErrorCode::timeout);
         return status;
     }
@@ -228,21 +298,27 @@ Result<ControlPlaneChoice> choose_control_plane(const base::Config& config, cons
 
 Result<SelectedControlPlane> select_control_plane(const base::Config& config,
                                                   const base::EnvironmentLookup& environment,
-                                                  const Interruption& interruption) {
+                                                  const Interruption& interruption, const Membership& membership) {
     const LaunchFacts facts = read_launch_facts(environment);
+    if (!membership.communicator.empty()) {
+        RUEDA_RETURN_IF_FAILED(check_mpi_in_use(facts));
+        return open_mpi(config, facts, interruption, membership);
+    }
     const auto choice = choose_control_plane(config, facts);
     if (!choice.is_ok()) {
         return choice.status();
     }
     switch (choice.value()) {
         case ControlPlaneChoice::socket:
-            return open_socket(config, interruption);
+            return open_socket(config, interruption, membership);
         case ControlPlaneChoice::mpi:
-            return open_mpi(config, facts, interruption);
+            return open_mpi(config, facts, interruption, membership);
         case ControlPlaneChoice::single:
             break;
     }
-    return SelectedControlPlane{std::make_unique<SingleControlPlane>(), ""};
+    auto members = members_of(membership, 0, 1);
+    RUEDA_RETURN_IF_FAILED(members.status());
+    return SelectedControlPlane{std::make_unique<SingleControlPlane>(), "", std::move(members).value(), 1};
 }
 
 }  // namespace rueda::collectives

@@ -6,9 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/config.hpp"
 #include "collectives/control_plane.hpp"
+#include "collectives/membership.hpp"
 #include "collectives/mpi/plugin_interface.hpp"
 
 namespace rueda::collectives {
@@ -32,12 +34,16 @@ enum class ControlPlaneChoice : std::uint8_t { single, socket, mpi };
 
 struct SelectedControlPlane {
     std::unique_ptr<ControlPlane> control_plane;
-    std::string notice;  ///< a line for the log, as a warning; "" if there is nothing to say
+    std::string notice;             ///< a line for the log, as a warning; "" if there is nothing to say
+    std::vector<int> launch_ranks;  ///< by rank: which one of those that were launched; −1: started otherwise
+    int launch_size = 1;            ///< how many were launched
 };
 
-/// Chooses and opens it. Collective; call it in the thread that called rueda::init (MPI belongs there).
+/// Chooses and opens it for who is to be in the job. Collective among them; call it in the thread that called
+/// rueda::init (MPI belongs there). The interruption is asked with the numbers of the launch.
 [[nodiscard]] Result<SelectedControlPlane> select_control_plane(const base::Config& config,
                                                                 const base::EnvironmentLookup& environment,
-                                                                const Interruption& interruption = {});
+                                                                const Interruption& interruption = {},
+                                                                const Membership& membership = {});
 
 }  // namespace rueda::collectives

@@ -2,8 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/mpi/mpi_api.hpp"
 
+#include <algorithm>
 #include <array>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 namespace rueda::collectives {
@@ -34,6 +36,24 @@ int run_callback(MPI_Comm /*communicator*/, int /*key*/, void* attribute, void* 
     return MPI_SUCCESS;
 }
 
+Result<MPI_Comm> with_errors_returned(MPI_Comm communicator) {
+    RUEDA_RETURN_IF_FAILED(check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+    return communicator;
+}
+
+/// Freed when it goes out of scope.
+struct Group {
+    Group() = default;
+    Group(const Group&) = delete;
+    Group& operator=(const Group&) = delete;
+    ~Group() {
+        if (handle != MPI_GROUP_NULL) {
+            MPI_Group_free(&handle);
+        }
+    }
+    MPI_Group handle = MPI_GROUP_NULL;
+};
+
 class RealMpi final : public MpiApi {
 public:
     bool initialized() override {
@@ -62,12 +82,43 @@ public:
     }
     Status finalize() override { return check(MPI_Finalize(), "MPI_Finalize"); }
 
-    Result<MPI_Comm> duplicate_world() override {
-        MPI_Comm communicator = MPI_COMM_NULL;
-        RUEDA_RETURN_IF_FAILED(check(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), "MPI_Comm_dup"));
+    Result<MPI_Comm> duplicate(MPI_Comm communicator) override {
+        MPI_Comm made = MPI_COMM_NULL;
+        RUEDA_RETURN_IF_FAILED(check(MPI_Comm_dup(communicator, &made), "MPI_Comm_dup"));
+        return with_errors_returned(made);
+    }
+    Result<MPI_Comm> communicator_of(std::span<const int> world_ranks, int tag) override {
+        Group world;
+        Group members;
+        RUEDA_RETURN_IF_FAILED(check(MPI_Comm_group(MPI_COMM_WORLD, &world.handle), "MPI_Comm_group"));
+        RUEDA_RETURN_IF_FAILED(check(
+            MPI_Group_incl(world.handle, static_cast<int>(world_ranks.size()), world_ranks.data(), &members.handle),
+            "MPI_Group_incl"));
+        MPI_Comm made = MPI_COMM_NULL;
         RUEDA_RETURN_IF_FAILED(
-            check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
-        return communicator;
+            check(MPI_Comm_create_group(MPI_COMM_WORLD, members.handle, tag, &made), "MPI_Comm_create_group"));
+        return with_errors_returned(made);
+    }
+    Result<bool> is_intercommunicator(MPI_Comm communicator) override {
+        int flag = 0;
+        const int code = MPI_Comm_test_inter(communicator, &flag);
+        return checked(code, "MPI_Comm_test_inter", flag != 0);
+    }
+    Result<std::vector<int>> world_ranks(MPI_Comm communicator) override {
+        Group world;
+        Group members;
+        int size = 0;
+        RUEDA_RETURN_IF_FAILED(check(MPI_Comm_group(MPI_COMM_WORLD, &world.handle), "MPI_Comm_group"));
+        RUEDA_RETURN_IF_FAILED(check(MPI_Comm_group(communicator, &members.handle), "MPI_Comm_group"));
+        RUEDA_RETURN_IF_FAILED(check(MPI_Group_size(members.handle, &size), "MPI_Group_size"));
+        std::vector<int> own(static_cast<std::size_t>(size));
+        std::vector<int> found(own.size(), -1);
+        std::iota(own.begin(), own.end(), 0);
+        RUEDA_RETURN_IF_FAILED(
+            check(MPI_Group_translate_ranks(members.handle, size, own.data(), world.handle, found.data()),
+                  "MPI_Group_translate_ranks"));
+        std::replace(found.begin(), found.end(), static_cast<int>(MPI_UNDEFINED), -1);
+        return found;
     }
     Status free_communicator(MPI_Comm communicator) override {
         return check(MPI_Comm_free(&communicator), "MPI_Comm_free");

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.hpp"
 #include "collectives/mpi/plugin_interface.hpp"
@@ -55,8 +56,14 @@ public:
     [[nodiscard]] virtual Status finalize() = 0;
 
     // Communicators and what hangs on them.
-    /// A duplicate of MPI_COMM_WORLD whose errors return.
-    [[nodiscard]] virtual Result<MPI_Comm> duplicate_world() = 0;
+    /// A duplicate whose errors return.
+    [[nodiscard]] virtual Result<MPI_Comm> duplicate(MPI_Comm communicator) = 0;
+    /// A communicator of these ranks of MPI_COMM_WORLD, in their order, whose errors return. Collective among them.
+    [[nodiscard]] virtual Result<MPI_Comm> communicator_of(std::span<const int> world_ranks, int tag) = 0;
+    /// Between two groups of processes: not one that a job can be made of.
+    [[nodiscard]] virtual Result<bool> is_intercommunicator(MPI_Comm communicator) = 0;
+    /// By rank of the communicator: its rank in MPI_COMM_WORLD; −1: it is not in that. Asks nobody.
+    [[nodiscard]] virtual Result<std::vector<int>> world_ranks(MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Status free_communicator(MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<int> rank(MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<int> size(MPI_Comm communicator) = 0;

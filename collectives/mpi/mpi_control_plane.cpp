@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/mpi/mpi_meeting.hpp"
 #include "collectives/mpi/mpi_transport.hpp"
 
 namespace rueda::collectives {
@@ -110,25 +112,28 @@ public:
         : mpi_(std::move(mpi)), options_(options), chunk_bytes_(chunk_bytes), life_(std::make_shared<MpiLife>()) {}
 
     Status open() {
-        RUEDA_RETURN_IF_FAILED(meet());
-        auto communicator = mpi_->duplicate_world();
-        if (!communicator.is_ok()) {
-            return communicator.status();
-        }
+        RUEDA_RETURN_IF_FAILED(find_launch_numbers());
+        auto communicator = meet();
+        RUEDA_RETURN_IF_FAILED(communicator.status());
         communicator_ = communicator.value();
         auto rank = mpi_->rank(communicator_);
         auto size = mpi_->size(communicator_);
+        auto ranks = mpi_->world_ranks(communicator_);
         auto key = mpi_->call_at_finalize([life = life_] { life->finalized.store(true); });
         RUEDA_RETURN_IF_FAILED(rank.status());
         RUEDA_RETURN_IF_FAILED(size.status());
+        RUEDA_RETURN_IF_FAILED(ranks.status());
         RUEDA_RETURN_IF_FAILED(key.status());
         rank_ = rank.value();
         size_ = size.value();
+        launch_ranks_ = std::move(ranks).value();
         key_ = key.value();
         description_ = fmt::format("mpi ({})", short_mpi_version(mpi_->library_version()));
         transport_ = std::make_unique<MpiTransport>(mpi_, life_, communicator_, rank_, size_);
         return {};
     }
+    [[nodiscard]] const std::vector<int>& launch_ranks() const { return launch_ranks_; }
+    [[nodiscard]] int launch_size() const { return launch_size_; }
 
     [[nodiscard]] int rank() const override { return rank_; }
     [[nodiscard]] int size() const override { return size_; }
@@ -188,17 +193,66 @@ public:
     }
 
 private:
-    /// MPI_Comm_dup cannot be left once it is called: all ranks come to a barrier first, which can.
-    Status meet() {
+    Status find_launch_numbers() {
         auto rank = mpi_->rank(MPI_COMM_WORLD);
         auto size = mpi_->size(MPI_COMM_WORLD);
         RUEDA_RETURN_IF_FAILED(rank.status());
         RUEDA_RETURN_IF_FAILED(size.status());
-        rank_ = rank.value();
-        size_ = size.value();
+        launch_rank_ = rank.value();
+        launch_size_ = size.value();
+        return {};
+    }
+
+    /// What makes a communicator cannot be left once it is called: all ranks meet before, in a way that can.
+    Result<MPI_Comm> meet() {
+        const Membership& asked = options_.membership;
+        if (!asked.communicator.empty()) {
+            return meet_on_given();
+        }
+        if (asked.has_list) {
+            auto members = check_members(asked.ranks, launch_rank_, launch_size_);
+            RUEDA_RETURN_IF_FAILED(members.status());
+            if (static_cast<int>(members.value().size()) < launch_size_) {
+                return meet_by_list(members.value());
+            }
+        }
+        return meet_on(MPI_COMM_WORLD);
+    }
+
+    Result<MPI_Comm> meet_on(MPI_Comm communicator) {
         operation_ = "start";
         deadline_ = Clock::now() + options_.operation_timeout;
-        return wait(mpi_->ibarrier(MPI_COMM_WORLD));
+        RUEDA_RETURN_IF_FAILED(wait(mpi_->ibarrier(communicator)));
+        return mpi_->duplicate(communicator);
+    }
+
+    Result<MPI_Comm> meet_on_given() {
+        const std::vector<std::byte>& bytes = options_.membership.communicator;
+        MPI_Comm communicator = MPI_COMM_NULL;
+        if (bytes.size() != sizeof(communicator)) {
+            return failure(ErrorCode::invalid_argument,
+                           "init: the communicator has {} bytes, expected the {} of an MPI_Comm of {}", bytes.size(),
+                           sizeof(communicator), name_of(own_mpi_abi()));
+        }
+        std::memcpy(&communicator, bytes.data(), sizeof(communicator));
+        if (communicator == MPI_COMM_NULL) {
+            return failure(ErrorCode::invalid_argument,
+                           "init: the communicator is MPI_COMM_NULL; expected one that this process is in");
+        }
+        auto between = mpi_->is_intercommunicator(communicator);
+        RUEDA_RETURN_IF_FAILED(between.status());
+        if (between.value()) {
+            return failure(ErrorCode::invalid_argument,
+                           "init: the communicator is an intercommunicator; expected one of a single group: merge it "
+                           "with MPI_Intercomm_merge");
+        }
+        return meet_on(communicator);
+    }
+
+    Result<MPI_Comm> meet_by_list(const std::vector<int>& members) {
+        RUEDA_RETURN_IF_FAILED(meet_members(*mpi_, members, launch_rank_, launch_size_, options_.operation_timeout,
+                                            [this] { return ask(options_.interruption, launch_rank_, launch_size_); }));
+        return mpi_->communicator_of(members, kMeetingTag);
     }
 
     /// Every operation: not after a failure, not after MPI has ended, and nothing is thrown.
@@ -356,7 +410,7 @@ private:
             const Clock::time_point now = Clock::now();
             if (now >= next_question_) {
                 next_question_ = now + kInterruptionInterval;
-                RUEDA_RETURN_IF_FAILED(ask(options_.interruption, rank_, size_));
+                RUEDA_RETURN_IF_FAILED(ask(options_.interruption, launch_rank_, launch_size_));
             }
             if (now >= deadline_) {
                 return failure(ErrorCode::timeout, "{}: not all ranks came within {} s", operation_,
@@ -379,6 +433,9 @@ private:
     MPI_Comm communicator_ = MPI_COMM_NULL;
     int rank_ = 0;
     int size_ = 1;
+    int launch_rank_ = 0;
+    int launch_size_ = 1;
+    std::vector<int> launch_ranks_;
     int key_ = MPI_KEYVAL_INVALID;
     std::string description_;
     const char* operation_ = "";
@@ -471,9 +528,16 @@ Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiC
     OpenedMpi opened;
     auto plane = std::make_unique<MpiControlPlane>(std::move(mpi), options, chunk_bytes);
     if (Status status = plane->open(); !status.is_ok()) {
-        owner = Ownership();  // as after any failure, nobody finalises it
+        // After what the caller asked for wrongly MPI is as it was; after any other failure nobody finalises it.
+        const bool is_as_before = status.code() == ErrorCode::invalid_argument || status.code() == ErrorCode::mismatch;
+        owner.finalize_at_exit = is_as_before && options.finalize == MpiFinalize::at_exit;
+        if (!is_as_before) {
+            owner = Ownership();
+        }
         return status;
     }
+    opened.launch_ranks = plane->launch_ranks();
+    opened.launch_size = plane->launch_size();
     opened.control_plane = std::move(plane);
     if (level.value() == MPI_THREAD_SERIALIZED) {
         opened.notice =

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collectives/control_plane.hpp"
 #include "collectives/interruption.hpp"
+#include "collectives/membership.hpp"
 
 namespace rueda::collectives {
 
@@ -40,14 +42,17 @@ struct MpiControlPlaneOptions {
     /// For all ranks to come to one operation.
     std::chrono::milliseconds operation_timeout = std::chrono::seconds(60);
     MpiFinalize finalize = MpiFinalize::at_close;
-    /// Not during MPI_Init, which is one call of MPI.
+    /// Not during MPI_Init, which is one call of MPI. Asked with the numbers of the launch, MPI_COMM_WORLD's.
     Interruption interruption{};
+    Membership membership{};
 };
 
 /// An open plane, and one line for the log where something should be known about it ("" if not).
 struct OpenedMpi {
     std::unique_ptr<ControlPlane> control_plane;
     std::string notice;
+    std::vector<int> launch_ranks{};  ///< by rank: its rank in MPI_COMM_WORLD; −1: it is not in that
+    int launch_size = 1;              ///< of MPI_COMM_WORLD
 };
 
 /// What a plugin offers. It lives in the plugin, which is never unloaded.

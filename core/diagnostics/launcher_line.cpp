@@ -12,6 +12,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
@@ -126,7 +128,31 @@ void LauncherLine::begin_step(std::int64_t step) {
     steps_.begin(step);
 }
 
-/// Under the mutex.
+void LauncherLine::set_members(std::vector<int> launch_ranks) {
+    const std::lock_guard lock(mutex_);
+    members_ = std::move(launch_ranks);
+}
+
+/// The rest under the mutex.
+bool LauncherLine::is_member(int launch_rank) const {
+    return members_.empty() || std::find(members_.begin(), members_.end(), launch_rank) != members_.end();
+}
+
+std::span<const HeardWord> LauncherLine::heard_of_members() {
+    if (members_.empty()) {
+        return heard_;
+    }
+    members_heard_.clear();
+    std::copy_if(heard_.begin(), heard_.end(), std::back_inserter(members_heard_),
+                 [this](const HeardWord& heard) { return is_member(heard.word.rank); });
+    return members_heard_;
+}
+
+/// The launcher's numbers are not those of a job of some ranks.
+std::string LauncherLine::of_launch(const std::string& text) const {
+    return members_.empty() ? text : "of the ranks that were launched, " + text;
+}
+
 void LauncherLine::read(std::int64_t now_ns) {
     std::array<char, base::kMostLauncherWord + 1> buffer;
     while (socket_.is_open()) {
@@ -162,10 +188,11 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
         {
             const std::lock_guard lock(mutex_);
             read(base::monotonic_ns());
-            const auto found =
-                std::find_if(heard_.begin(), heard_.end(), [&](const HeardWord& heard) { return wanted(heard.word); });
+            const auto found = std::find_if(heard_.begin(), heard_.end(), [&](const HeardWord& heard) {
+                return is_member(heard.word.rank) && wanted(heard.word);
+            });
             if (found != heard_.end()) {
-                return found->word.text;
+                return of_launch(found->word.text);
             }
             fd = socket_.value();
         }
@@ -179,7 +206,10 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
 }
 
 std::optional<std::string> LauncherLine::word_about(int rank) {
-    return wait_for([rank](const base::LauncherWord& word) { return word.rank == rank; });
+    return wait_for([this, rank](const base::LauncherWord& word) {
+        const bool is_renumbered = !members_.empty();
+        return word.rank == (is_renumbered ? members_[static_cast<std::size_t>(rank)] : rank);
+    });
 }
 
 std::optional<std::string> LauncherLine::word_of_failure() {

@@ -68,16 +68,23 @@ public:
     /// The launcher means this process by that rank of that many: the words are about its job.
     [[nodiscard]] bool is_about(int rank, int size) const { return rank_ == rank && ranks_ == size; }
 
+    /// The job is made of some of the ranks that were launched: by rank of the job, their ranks there (−1: of those the
+    /// launcher knows nothing). Empty: of all of them, in their order. What is heard of others is left aside.
+    void set_members(std::vector<int> launch_ranks);
+
     /// What ends the job of a rank whose standing `standing` tells; it is asked after the words were read, as a word
     /// that has come may be the consequence of what this rank has done just before.
     template <class Ask>
     [[nodiscard]] std::optional<std::string> cause(Ask&& standing, std::int64_t now_ns) {
         const std::lock_guard lock(mutex_);
         read(now_ns);
-        const base::LauncherWord* const word = heard_.empty() ? nullptr : cause_among(heard_, standing(), now_ns);
-        return word != nullptr ? std::optional(describe_cause(*word)) : std::nullopt;
+        if (heard_.empty()) {
+            return std::nullopt;
+        }
+        const base::LauncherWord* const word = cause_among(heard_of_members(), standing(), now_ns);
+        return word != nullptr ? std::optional(of_launch(describe_cause(*word))) : std::nullopt;
     }
-    /// How that rank has ended; waits for the word for a moment.
+    /// How that rank of the job has ended; waits for the word for a moment.
     [[nodiscard]] std::optional<std::string> word_about(int rank);
     /// How any rank has failed; the same.
     [[nodiscard]] std::optional<std::string> word_of_failure();
@@ -92,12 +99,17 @@ public:
 private:
     void read(std::int64_t now_ns);
     [[nodiscard]] ssize_t receive(std::span<char> buffer);
+    [[nodiscard]] bool is_member(int launch_rank) const;
+    [[nodiscard]] std::span<const HeardWord> heard_of_members();
+    [[nodiscard]] std::string of_launch(const std::string& text) const;
     template <class Wanted>
     std::optional<std::string> wait_for(Wanted&& wanted);
 
     std::mutex mutex_;
     base::UniqueFd socket_;
     std::vector<HeardWord> heard_;
+    std::vector<HeardWord> members_heard_;  // those of heard_ that are about members, when they were asked for
+    std::vector<int> members_;
     std::int32_t rank_ = 0;
     std::int32_t ranks_ = 0;
     std::string notice_;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,6 +30,7 @@
 using rueda::ErrorCode;
 using rueda::Result;
 using rueda::Status;
+using rueda::collectives::Membership;
 using rueda::core::Completion;
 using rueda::core::CompletionCall;
 using rueda::core::LauncherLine;
@@ -45,6 +47,7 @@ struct Process {
     /// Held for a look or an addition only: memory is given back while a shutdown waits for the other ranks.
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both
+    std::vector<int> launch_ranks;                   // of the current job, by rank; under `mutex`
     std::atomic<Runtime*> current{nullptr};          // release by init; acquire by everybody
     /// Of the first init on. Release by it; acquire by everybody. Never destroyed either.
     std::atomic<rueda::core::LauncherLine*> launcher{nullptr};
@@ -178,9 +181,32 @@ Status explain_start(LauncherLine& launcher, const rueda::base::Config& config, 
     return cause ? Status(ErrorCode::aborted, *cause) : failure;
 }
 
-Status initialise(Process& state) {
-    if (state.current.load(std::memory_order_relaxed) != nullptr) {
+/// The ranks of the job are those of the launch.
+bool is_everybody_in_order(const std::vector<int>& launch_ranks, int launch_size) {
+    std::vector<int> all(static_cast<std::size_t>(launch_size));
+    std::iota(all.begin(), all.end(), 0);
+    return launch_ranks == all;
+}
+
+/// A second init of the same job does nothing.
+Status check_same_job(const Process& state, const Membership& membership) {
+    if (membership.is_everybody()) {
         return {};
+    }
+    std::vector<int> asked = membership.ranks;
+    std::sort(asked.begin(), asked.end());
+    if (membership.has_list && asked == state.launch_ranks) {
+        return {};
+    }
+    return rueda::failure(ErrorCode::invalid_argument,
+                          "init: this process is in a job already, of the ranks {} of those that were launched: call "
+                          "rueda::shutdown() before it joins another one",
+                          rueda::collectives::describe_ranks(state.launch_ranks));
+}
+
+Status initialise(Process& state, const Membership& membership) {
+    if (state.current.load(std::memory_order_relaxed) != nullptr) {
+        return check_same_job(state, membership);
     }
     if (state.forked.load(std::memory_order_relaxed)) {
         return not_initialized();
@@ -193,20 +219,29 @@ Status initialise(Process& state) {
     Result<rueda::base::Config> config = rueda::base::read_config(environment);
     RUEDA_RETURN_IF_FAILED(config.status());
     LauncherLine& launcher = launcher_of(state, environment);
-    // The plane keeps the question, but from the start on the engine looks after the others. Relaxed: asked by this
-    // thread, and by who calls shutdown later, after another lock of the process' mutex.
-    const auto starting = std::make_shared<std::atomic<bool>>(true);
+    launcher.set_members(membership.ranks);
+    // The plane keeps the question, but from the start on the engine looks after the others; and before the members of
+    // a communicator are known, whoever ends may be none of them. Relaxed: asked by this thread, and by who calls
+    // shutdown later, after another lock of the process' mutex.
+    const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
     };
     Result<rueda::collectives::SelectedControlPlane> selected =
-        rueda::collectives::select_control_plane(config.value(), environment, question);
+        rueda::collectives::select_control_plane(config.value(), environment, question, membership);
     if (!selected.is_ok()) {
         return explain_start(launcher, config.value(), selected.status());
     }
+    const std::vector<int>& launch_ranks = selected.value().launch_ranks;
+    const int launch_size = selected.value().launch_size;
+    const int launch_rank = launch_ranks[static_cast<std::size_t>(selected.value().control_plane->rank())];
+    const bool is_of_all = is_everybody_in_order(launch_ranks, launch_size);
+    launcher.set_members(is_of_all ? std::vector<int>() : launch_ranks);
+    starting->store(true, std::memory_order_relaxed);
     const bool first_rank = selected.value().control_plane->rank() == 0;
     Result<std::unique_ptr<Runtime>> runtime =
-        Runtime::create(config.value(), std::move(selected.value().control_plane), &launcher);
+        Runtime::create(config.value(), std::move(selected.value().control_plane),
+                        launcher.is_about(launch_rank, launch_size) ? &launcher : nullptr);
     if (!runtime.is_ok()) {
         return explain_start(launcher, config.value(), runtime.status());
     }
@@ -231,6 +266,7 @@ Status initialise(Process& state) {
         state.runtimes.push_back(std::move(runtime).value());
     }
     Runtime& started = *state.runtimes.back();
+    state.launch_ranks = launch_ranks;
     rueda::core::watch_termination(started.control(), static_cast<std::uint32_t>(started.group().local_size),
                                    static_cast<std::uint32_t>(started.group().local_rank), started.logger());
     state.current.store(&started, std::memory_order_release);
@@ -604,7 +640,34 @@ const char* rueda_version(void) { return RUEDA_VERSION; }
 int rueda_init(void) {
     return guarded_wait([]() -> Status {
         const std::lock_guard lock(process().mutex);
-        return initialise(process());
+        return initialise(process(), {});
+    });
+}
+
+int rueda_init_ranks(const int32_t* ranks, size_t count) {
+    return guarded_wait([&]() -> Status {
+        if (ranks == nullptr && count != 0) {
+            return rueda::failure(ErrorCode::invalid_argument, "init: the list of {} ranks is NULL", count);
+        }
+        Membership members;
+        members.has_list = true;
+        members.ranks.assign(ranks, ranks + count);
+        const std::lock_guard lock(process().mutex);
+        return initialise(process(), members);
+    });
+}
+
+int rueda_init_communicator(const void* communicator, size_t communicator_size) {
+    return guarded_wait([&]() -> Status {
+        if (communicator == nullptr || communicator_size == 0) {
+            return {ErrorCode::invalid_argument,
+                    "init: the communicator is NULL; expected a pointer to an MPI_Comm, and its size"};
+        }
+        Membership members;
+        const auto* const bytes = static_cast<const std::byte*>(communicator);
+        members.communicator.assign(bytes, bytes + communicator_size);
+        const std::lock_guard lock(process().mutex);
+        return initialise(process(), members);
     });
 }
 

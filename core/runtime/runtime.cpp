@@ -91,8 +91,7 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
                                           ranks.nodes, other_hosts(config, group_, control_plane_->transport()),
                                           pending_)),
       messenger_(group_, arena_, group_.host_count > 1 ? control_plane_->transport() : nullptr, pending_, logger_),
-      engine_(config, arena_, world_, messenger_, pending_, logger_, cores, name_of_host(group_),
-              launcher != nullptr && launcher->is_about(group_.rank, group_.size) ? launcher : nullptr,
+      engine_(config, arena_, world_, messenger_, pending_, logger_, cores, name_of_host(group_), launcher,
               [this] { heap_.quarantine(); }),
       process_sets_({config_, group_, arena_, control_plane_->transport(), *world_, engine_, pending_}),
       pid_(getpid()) {}

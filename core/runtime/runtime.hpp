@@ -29,7 +29,7 @@ namespace rueda::core {
 class Runtime {
 public:
     /// Collective: meets the other ranks, sets up the arena, starts the background thread.
-    /// `launcher`, which may be null, outlives it; it is heard where its words are about this job.
+    /// `launcher`, which may be null, outlives it; its words are about this job.
     [[nodiscard]] static Result<std::unique_ptr<Runtime>> create(
         const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
         LauncherLine* launcher = nullptr);

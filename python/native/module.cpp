@@ -35,6 +35,47 @@ PyObject* without_gil(int (*function)()) {
 
 PyObject* init(PyObject* /*module*/, PyObject* /*unused*/) { return without_gil(&rueda_init); }
 
+/// False with an error set.
+bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
+    for (Py_ssize_t i = 0, count = PyList_Size(list); i < count; ++i) {
+        ranks.push_back(static_cast<std::int32_t>(PyLong_AsLong(PyList_GetItem(list, i))));
+    }
+    return PyErr_Occurred() == nullptr;
+}
+
+/// From a list of int.
+PyObject* init_ranks(PyObject* /*module*/, PyObject* given) {
+    std::vector<std::int32_t> ranks;
+    if (!read_ranks(given, ranks)) {
+        return nullptr;
+    }
+    int status = RUEDA_OK;
+    {
+        const WithoutGil released;
+        status = rueda_init_ranks(ranks.data(), ranks.size());
+    }
+    return none_or_error(status);
+}
+
+/// From where an MPI_Comm lies, and its size in bytes. The caller keeps the communicator.
+PyObject* init_communicator(PyObject* /*module*/, PyObject* const* given, Py_ssize_t count) {
+    if (count != 2) {
+        PyErr_Format(PyExc_TypeError, "init_communicator: %zd arguments; expected 2", count);
+        return nullptr;
+    }
+    const void* const address = PyLong_AsVoidPtr(given[0]);
+    const std::size_t size = PyErr_Occurred() == nullptr ? PyLong_AsSize_t(given[1]) : 0;
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    int status = RUEDA_OK;
+    {
+        const WithoutGil released;
+        status = rueda_init_communicator(address, size);
+    }
+    return none_or_error(status);
+}
+
 PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
     PyObject* const ended = without_gil(&rueda_shutdown);
     forget_ended(/*all=*/true);
@@ -68,10 +109,7 @@ PyObject* busy_end(PyObject* /*module*/, PyObject* /*unused*/) { return none_or_
 /// From a list of int: the number of the new set. Blocks until all ranks have called it.
 PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
     std::vector<std::int32_t> ranks;
-    for (Py_ssize_t i = 0, count = PyList_Size(given); i < count; ++i) {
-        ranks.push_back(static_cast<std::int32_t>(PyLong_AsLong(PyList_GetItem(given, i))));
-    }
-    if (PyErr_Occurred() != nullptr) {
+    if (!read_ranks(given, ranks)) {
         return nullptr;
     }
     int status = RUEDA_OK;
@@ -139,6 +177,9 @@ bool fill(PyObject* module) {
 PyMethodDef functions[] = {
     {"set_hooks", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&set_hooks)), METH_FASTCALL, nullptr},
     {"init", init, METH_NOARGS, nullptr},
+    {"init_ranks", init_ranks, METH_O, nullptr},
+    {"init_communicator", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&init_communicator)),
+     METH_FASTCALL, nullptr},
     {"shutdown", shutdown, METH_NOARGS, nullptr},
     {"is_initialized", is_initialized, METH_NOARGS,
      "is_initialized()\n--\n\nWhether this process is in a job: between init() and shutdown().\n\n"

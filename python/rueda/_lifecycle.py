@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import array
 import atexit
+import sys
+from collections.abc import Iterable
 from types import TracebackType
 
 from rueda import _awaiting, _group_names, _native
@@ -19,7 +21,8 @@ from rueda._native import (
     rank,
     size,
 )
-from rueda.errors import NotInitialized
+from rueda._process_sets import ProcessSet, add_process_set, ranks_of
+from rueda.errors import InvalidArgument, NotInitialized, RuedaError
 
 __all__ = [
     "begin_step",
@@ -41,14 +44,27 @@ _homogeneous: bool | None = None
 _registered = False
 
 
-def init() -> None:
+def init(
+    comm: Iterable[int] | object | None = None,
+    process_sets: Iterable[ProcessSet | Iterable[int]] | str | None = None,
+) -> None:
     """Join the other processes of the job. All of them have to call it; it blocks until they do.
 
     With no launcher around, the job is this one process. A second call does nothing. It may be called again after
     shutdown(), unless the job was aborted. At the end of the interpreter shutdown() is called.
 
+    Args:
+        comm: who is in the job. None, or no rank: all that were launched. A list of ranks of those: these, which all
+            call it with the same list; the others call nothing, or make a job of their own. An mpi4py communicator: its
+            processes, in its order; it is duplicated. rank() and size() are those within the job.
+        process_sets: sets that all ranks make at once, in this order: ProcessSet objects, or lists of ranks of the job.
+            "dynamic" (which allows sets to be added later, as is always allowed) adds none.
+
     Raises:
         NotInitialized: in a process that was forked from one that uses Rueda.
+        InvalidArgument: a list that cannot be, or that this rank is not in; or this process is in another job already.
+        Mismatch: ranks that meet have given different lists.
+        Timeout: not all of them came within RUEDA_START_TIMEOUT.
         Aborted, Unsupported, ResourceExhausted: the ranks could not meet; the message says why.
 
     Example::
@@ -57,15 +73,45 @@ def init() -> None:
         print(f"rank {rueda.rank()} of {rueda.size()}")
     """
     global _homogeneous, _registered
+    sets = _sets_to_make(process_sets)
     if is_initialized():
+        _join(comm)  # says so where that is another job
         return
     _homogeneous = None
     _group_names.forget_job()
-    _native.init()
+    _join(comm)
     if not _registered:
         atexit.register(shutdown)
         _registered = True
     _homogeneous = local_size() == size() or _hosts_are_alike()
+    try:
+        for process_set in sets:
+            add_process_set(process_set)
+    except RuedaError:
+        shutdown()  # of all ranks: they have all got this error
+        raise
+
+
+def _join(comm: Iterable[int] | object | None) -> None:
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and isinstance(comm, mpi.Comm):
+        _native.init_communicator(mpi._addressof(comm), mpi._sizeof(comm))
+        return
+    if comm is not None and not isinstance(comm, Iterable):
+        raise InvalidArgument(f"init: comm is {comm!r}; expected None, a list of ranks or an mpi4py communicator")
+    ranks = [] if comm is None else ranks_of(comm)
+    if ranks:
+        _native.init_ranks(ranks)
+    else:
+        _native.init()
+
+
+def _sets_to_make(given: Iterable[ProcessSet | Iterable[int]] | str | None) -> list[ProcessSet]:
+    if given is None or given == "dynamic":
+        return []
+    if isinstance(given, str):
+        raise InvalidArgument(f'init: process_sets is {given!r}; expected a list, or "dynamic"')
+    return [one if isinstance(one, ProcessSet) else ProcessSet(one) for one in given]
 
 
 def _hosts_are_alike() -> bool:

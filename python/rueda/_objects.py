@@ -78,15 +78,16 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
         yield prefix, parameters
 
 
-def _check_alike(names: list[str]) -> None:
+def _check_alike(names: list[str], process_set: ProcessSet) -> None:
     """The same error on every rank, where they do not have the same parameters: none would wait for ever."""
-    everyones = [set(rank) for rank in allgather_object(names, "rueda.broadcast_parameters")]
-    for rank, theirs in enumerate(everyones):
+    everyones = [set(rank) for rank in allgather_object(names, "rueda.broadcast_parameters", process_set=process_set)]
+    for member, theirs in enumerate(everyones):
         if theirs != everyones[0]:
+            rank, first = process_set.ranks[member], process_set.ranks[0]
             missing = sorted(everyones[0] - theirs)
             surplus = sorted(theirs - everyones[0])
             lacks = f" lacks {_few(missing)}" if missing else ""
-            has = f"{' and' if missing else ''} has {_few(surplus)}, which rank 0 lacks" if surplus else ""
+            has = f"{' and' if missing else ''} has {_few(surplus)}, which rank {first} lacks" if surplus else ""
             raise Mismatch(f"broadcast_parameters: rank {rank}{lacks}{has}; give the same names on every rank")
 
 
@@ -95,7 +96,13 @@ def _few(names: list[str]) -> str:
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
-def broadcast_parameters(parameters: Any, root_rank: int = 0, name: str = "parameters") -> None:
+def broadcast_parameters(
+    parameters: Any,
+    root_rank: int = 0,
+    name: str = "parameters",
+    *,
+    process_set: ProcessSet = global_process_set,
+) -> None:
     """Write the root's values into every rank's tensors: so that all begin from the same model.
 
     Args:
@@ -103,6 +110,7 @@ def broadcast_parameters(parameters: Any, root_rank: int = 0, name: str = "param
             writable, and of the same shape and dtype on every rank.
         root_rank: whose values they are.
         name: before the tensors' own names, in messages.
+        process_set: whose ranks take part.
 
     Raises:
         InvalidArgument: something here is no tensor that can be written.
@@ -117,8 +125,10 @@ def broadcast_parameters(parameters: Any, root_rank: int = 0, name: str = "param
     if len(set(names)) != len(names):
         twice = sorted({path for path in names if names.count(path) > 1})
         raise InvalidArgument(f"broadcast_parameters: {_few(twice)} twice; names have to differ")
-    _check_alike(names)
-    handles = [_collectives.broadcast_async_(tensor, root_rank, path) for path, tensor in tensors]
+    _check_alike(names, process_set)
+    handles = [
+        _collectives.broadcast_async_(tensor, root_rank, path, process_set=process_set) for path, tensor in tensors
+    ]
     failures = [failure for failure in map(_failure_of, handles) if failure is not None]
     if failures:
         raise failures[0]

@@ -4,29 +4,55 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rueda import _group_names, _native
 from rueda.errors import InvalidArgument
 
 
-@dataclass(frozen=True)
 class ProcessSet:
-    """A name for a subset of the ranks; add_process_set() makes it.
+    """A subset of the ranks. It can be used once init(process_sets=...) or add_process_set() has made it known.
 
     In an operation of a set "the ranks" are its members, in ascending order; a root is still named by its rank in the
     job. Each set has its own names and its own order, so one whose members do not come holds up no other.
 
+    Args:
+        ranks: of the job, in any order, each once.
+
     Example::
 
-        even = rueda.add_process_set(range(0, rueda.size(), 2))
+        even = rueda.ProcessSet(range(0, 4, 2))
+        rueda.init(process_sets=[even])
         if even.included():
             rueda.allreduce_(loss, "loss", process_set=even)
     """
 
-    #: The same on all ranks; 0 is the world.
+    #: The same on all ranks; 0 is the world. Not there before the set is known to the job.
     process_set_id: int
+
+    def __init__(self, ranks: Iterable[int]) -> None:
+        self._asked = ranks_of(ranks)
+
+    @classmethod
+    def _of(cls, process_set_id: int) -> ProcessSet:
+        made = cls(())
+        made.process_set_id = process_set_id
+        return made
+
+    if not TYPE_CHECKING:
+        # Only for what is missing: the number is read at every operation.
+        def __getattr__(self, name: str) -> int:
+            if name == "process_set_id":
+                raise InvalidArgument(
+                    f"{self!r} is not known to the job: give it to init(process_sets=...) or to add_process_set()"
+                )
+            raise AttributeError(f"a ProcessSet has no {name}")
+
+    def __repr__(self) -> str:
+        known = self.__dict__.get("process_set_id")
+        return f"ProcessSet({self._asked})" if known is None else f"<rueda.ProcessSet {known}>"
 
     @property
     def ranks(self) -> list[int]:
@@ -57,15 +83,23 @@ class ProcessSet:
         return _native.rank() in self.ranks
 
 
+def ranks_of(ranks: Iterable[int]) -> list[int]:
+    """What a caller gave as ranks, as a list that the C interface checks further."""
+    try:
+        return [operator.index(rank) for rank in ranks]
+    except TypeError:
+        raise InvalidArgument(f"the ranks are {ranks!r}; expected integers, such as [0, 2]") from None
+
+
 #: All ranks.
-global_process_set = ProcessSet(0)
+global_process_set = ProcessSet._of(0)
 
 
-def add_process_set(ranks: Iterable[int]) -> ProcessSet:
+def add_process_set(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
     """Make a process set. Every rank of the job calls it, members or not, with the same ranks.
 
     Args:
-        ranks: of the job, in any order, each once.
+        ranks: of the job, in any order, each once; or a ProcessSet that no job knows yet, which is returned.
 
     Raises:
         Mismatch: the ranks ask for different sets; on all of them.
@@ -75,7 +109,9 @@ def add_process_set(ranks: Iterable[int]) -> ProcessSet:
 
         first_two = rueda.add_process_set([0, 1])
     """
-    return ProcessSet(_native.process_set_add([int(rank) for rank in ranks]))
+    process_set = ranks if isinstance(ranks, ProcessSet) else ProcessSet(ranks)
+    process_set.process_set_id = _native.process_set_add(process_set._asked)
+    return process_set
 
 
 def remove_process_set(process_set: ProcessSet) -> None:

@@ -10,6 +10,8 @@
 const char* rueda_last_error(void);
 const char* rueda_version(void);
 int rueda_init(void);
+int rueda_init_ranks(const int32_t* ranks, size_t count);
+int rueda_init_communicator(const void* communicator, size_t communicator_size);
 int rueda_shutdown(void);
 int rueda_initialized(void);
 int rueda_rank(int* value);

@@ -224,6 +224,43 @@ TEST_CASE("a process that nobody started with others is alone", "[unit]") {
     REQUIRE(selected.is_ok());
     CHECK(selected.value().control_plane->description() == "single process");
     CHECK(selected.value().notice.empty());
+    CHECK(selected.value().launch_ranks == std::vector<int>{0});
+    CHECK(selected.value().launch_size == 1);
+}
+
+Membership of_ranks(std::vector<int> ranks) { return {true, std::move(ranks), {}}; }
+
+TEST_CASE("alone there is one rank to be in a list, and no communicator without an MPI", "[unit]") {
+    const auto said = [](const Membership& membership) {
+        return outcome(select_control_plane({}, environment_of({}), {}, membership).status());
+    };
+    CHECK(said(of_ranks({0})) == "ok");
+    CHECK(said(of_ranks({0, 1})).starts_with("InvalidArgument: init: there is no rank 1; 1 processes were launched"));
+    CHECK(said({false, {}, std::vector<std::byte>(8)})
+              .starts_with("Unsupported: init: a communicator was given, and this process has no MPI"));
+}
+
+TEST_CASE("disjoint lists meet by the same setting", "[processes]") {
+    const std::string name = tests::fresh_socket_name();
+    const auto ends = tests::run_processes(5, [&](int rank) -> std::string {
+        const bool is_odd = rank % 2 != 0;
+        std::vector<int> asked;
+        const Interruption note = [&](int own, int size) {
+            asked = {own, size};
+            return Status();
+        };
+        auto selected = select_control_plane(identity(rank, 5, name), environment_of({}), note,
+                                             of_ranks(is_odd ? std::vector{3, 1} : std::vector{0, 4, 2}));
+        if (!selected.is_ok()) {
+            return outcome(selected.status());
+        }
+        if (selected.value().launch_ranks != (is_odd ? std::vector{1, 3} : std::vector{0, 2, 4}) ||
+            selected.value().launch_size != 5 || (!asked.empty() && asked != std::vector{rank, 5})) {
+            return "the numbers of the launch are wrong";
+        }
+        return tests::exercise(*selected.value().control_plane, rank / 2, is_odd ? 2 : 3, 100);
+    });
+    CHECK(ends == std::vector<std::string>(5, "ok"));
 }
 
 TEST_CASE("ranks that settings name meet by their socket", "[processes]") {

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# hosts.sh PYTHON: three ranks on two hosts, and two on two, which RUEDA_HOSTNAME makes of this one; joins there; and
-# compressed tensors between three hosts, of which one has two ranks.
+# hosts.sh PYTHON: three ranks on two hosts, and two on two, which RUEDA_HOSTNAME makes of this one; joins there;
+# compressed tensors between three hosts, of which one has two ranks; and four on two, whose parts are jobs, where mpi4py
+# is there.
 set -euo pipefail
 mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
 program='
@@ -31,3 +32,7 @@ mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 -x RUEDA_HOSTNAM
 for hosts in "1 1" "2 1" "1 2" "2 2"; do
     joins ${hosts} || { echo "joins on $hosts"; exit 1; }
 done
+if "$python" -c "import mpi4py" 2> /dev/null; then
+    parts=("$python" -B "$(dirname "$0")/test_mpi4py.py" mpi4py)
+    mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 -x RUEDA_HOSTNAME=a "${parts[@]}" : -np 2 -x RUEDA_HOSTNAME=b "${parts[@]}"
+fi

@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """mpi4py in the same process: whoever comes first initialises MPI. Under mpirun; the argument says who is first."""
 
+import os
 import sys
 import unittest
 
@@ -31,6 +32,82 @@ class Both(unittest.TestCase):
         rueda.shutdown()
         self.assertFalse(MPI.Is_finalized())
         self.assertEqual(world.allreduce(1), world.size)
+
+
+class Parts(unittest.TestCase):
+    """After Both: whoever was first has initialised MPI."""
+
+    def test_parts_of_the_launch(self):
+        """Two jobs at the same time, by communicators and by lists; MPI's own sums say what is right."""
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        for comm_of in (lambda part: part, lambda part: part.group.Translate_ranks(None, world.group)):
+            for colour in (world.rank % 2, world.rank // 2, 0 if world.rank < world.size - 1 else 1):
+                part = world.Split(colour, key=world.rank)
+                rueda.init(comm=comm_of(part))
+                self.assertEqual((rueda.rank(), rueda.size()), (part.rank, part.size))
+                mine = np.full(1000, world.rank + 1.0)
+                np.testing.assert_array_equal(
+                    rueda.allreduce(mine, "sum", rueda.Sum), np.full(1000, part.allreduce(world.rank + 1.0))
+                )
+                hosts = part.allgather(os.environ.get("RUEDA_HOSTNAME"))
+                self.assertEqual(rueda.local_size(), hosts.count(hosts[part.rank]))
+                self.assertEqual(rueda.local_rank(), hosts[: part.rank].count(hosts[part.rank]))
+                rueda.shutdown()
+                self.assertEqual(part.allreduce(1), part.size)  # the caller's communicator is as it was
+                part.Free()
+
+    def test_a_communicator_in_another_order(self):
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        turned = world.Split(0, key=-world.rank)
+        rueda.init(comm=turned)
+        self.assertEqual(rueda.rank(), world.size - 1 - world.rank)
+        self.assertEqual(rueda.allgather_object(world.rank), list(range(world.size))[::-1])
+        rueda.shutdown()
+
+    def test_some_ranks_stay_away(self):
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        if world.rank < world.size - 1:
+            rueda.init(comm=range(world.size - 1))
+            self.assertEqual(rueda.allgather_object(world.rank), list(range(world.size - 1)))
+            rueda.shutdown()
+
+    def test_communicators_that_cannot_be(self):
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        with self.assertRaisesRegex(rueda.InvalidArgument, "MPI_COMM_NULL"):
+            rueda.init(comm=MPI.COMM_NULL)
+        if world.size > 1:
+            half = world.Split(world.rank % 2)
+            between = half.Create_intercomm(0, world, 1 - world.rank % 2)
+            with self.assertRaisesRegex(rueda.InvalidArgument, "intercommunicator"):
+                rueda.init(comm=between)
+            merged = between.Merge()
+            rueda.init(comm=merged)
+            self.assertEqual(rueda.size(), world.size)
+            with self.assertRaisesRegex(rueda.InvalidArgument, "is in a job already"):
+                rueda.init(comm=MPI.COMM_SELF)
+            rueda.shutdown()
+
+    def test_lists_that_differ(self):
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        if world.size > 3:
+            if world.rank in (0, 1):
+                other = [0, 1, 3]
+                with self.assertRaisesRegex(rueda.Mismatch, r"rank 0: 0, 1; rank 1: 0, 1, 3; give the same one"):
+                    rueda.init(comm=[0, 1] if world.rank == 0 else other)
+            world.Barrier()
+            rueda.init(comm=[0, 1, 3] if world.rank != 2 else [2])
+            self.assertEqual(rueda.allgather_object(world.rank), [2] if world.rank == 2 else [0, 1, 3])
+            rueda.shutdown()
 
 
 if __name__ == "__main__":

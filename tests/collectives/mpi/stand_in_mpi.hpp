@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -47,6 +48,8 @@ public:
     std::vector<std::uint32_t> told;  ///< how many this one has sent to each, as it said at the end
     bool hides_length = false;        ///< of a message that was too long, as some MPIs do
     std::function<void()> at_finalize;
+    std::vector<int> members;  ///< of MPI_COMM_SELF, which stands for a communicator of some ranks
+    bool is_between = false;   ///< communicators are intercommunicators
 
     bool initialized() override { return is_initialized; }
     bool finalized() override { return is_finalized; }
@@ -62,16 +65,37 @@ public:
         end();
         return {};
     }
-    Result<MPI_Comm> duplicate_world() override {
+    Result<MPI_Comm> duplicate(MPI_Comm communicator) override {
         diary += "dup ";
-        return MPI_COMM_WORLD;
+        return communicator;
+    }
+    /// MPI_COMM_SELF stands for it.
+    Result<MPI_Comm> communicator_of(std::span<const int> world_ranks, int /*tag*/) override {
+        diary += "create ";
+        members.assign(world_ranks.begin(), world_ranks.end());
+        return MPI_COMM_SELF;
+    }
+    Result<bool> is_intercommunicator(MPI_Comm /*communicator*/) override { return is_between; }
+    Result<std::vector<int>> world_ranks(MPI_Comm communicator) override {
+        std::vector<int> ranks = members;
+        if (communicator == MPI_COMM_WORLD) {
+            ranks.resize(static_cast<std::size_t>(job_size));
+            std::iota(ranks.begin(), ranks.end(), 0);
+        }
+        return ranks;
     }
     Status free_communicator(MPI_Comm /*communicator*/) override {
         diary += "free ";
         return {};
     }
-    Result<int> rank(MPI_Comm /*communicator*/) override { return own_rank; }
-    Result<int> size(MPI_Comm /*communicator*/) override { return job_size; }
+    Result<int> rank(MPI_Comm communicator) override {
+        return communicator == MPI_COMM_WORLD
+                   ? own_rank
+                   : static_cast<int>(std::find(members.begin(), members.end(), own_rank) - members.begin());
+    }
+    Result<int> size(MPI_Comm communicator) override {
+        return communicator == MPI_COMM_WORLD ? job_size : static_cast<int>(members.size());
+    }
     Result<int> call_at_finalize(std::function<void()> called) override {
         at_finalize = std::move(called);
         return 1;

@@ -134,6 +134,24 @@ TEST_CASE("words are heard, kept, and none is about this rank") {
     CHECK(line.word_about(1) == "rank 1 fell over it");
 }
 
+TEST_CASE("in a job of some ranks the words about others are not heard, and numbers are the launch's") {
+    Ends ends;
+    LauncherLine line(std::move(ends.rank), 2, 6);
+    line.set_members({5, 2, 4});
+    ends.say(Kind::ended_well, 1, "rank 1 ended");
+    ends.say(Kind::failed, 0, "rank 0 was killed");
+    CHECK_FALSE(cause_of(line));
+    CHECK_FALSE(line.word_of_failure());
+    ends.say(Kind::failed, 4, "rank 4 was killed");
+    const std::string text = "of the ranks that were launched, rank 4 was killed";
+    CHECK(cause_of(line) == text);
+    CHECK(line.word_of_failure() == text);
+    CHECK(line.word_about(2) == text);  // the job's number
+    CHECK_FALSE(line.word_about(1));    // this rank's own
+    line.set_members({});               // the next job is of all
+    CHECK(cause_of(line) == "rank 1 ended, while the others had not shut down");
+}
+
 TEST_CASE("a launcher that has gone without reading has told what it has told") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 2);

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/membership.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace rueda::collectives {
+
+Result<std::vector<int>> check_members(std::vector<int> given, int own, int size) {
+    if (given.empty()) {
+        return failure(ErrorCode::invalid_argument, "init: the list of ranks is empty; expected some of 0 to {}",
+                       size - 1);
+    }
+    std::sort(given.begin(), given.end());
+    const int wrong = given.front() < 0 ? given.front() : given.back();
+    if (wrong < 0 || wrong >= size) {
+        return failure(ErrorCode::invalid_argument, "init: there is no rank {}; {} processes were launched, 0 to {}",
+                       wrong, size, size - 1);
+    }
+    const auto twice = std::adjacent_find(given.begin(), given.end());
+    if (twice != given.end()) {
+        return failure(ErrorCode::invalid_argument, "init: rank {} is in the list twice; expected each once", *twice);
+    }
+    if (!std::binary_search(given.begin(), given.end(), own)) {
+        return failure(ErrorCode::invalid_argument,
+                       "init: this process is rank {} of those that were launched, and the list is {}: call it in "
+                       "its members only",
+                       own, describe_ranks(given));
+    }
+    return given;
+}
+
+int position_of(std::span<const int> members, int own) {
+    return static_cast<int>(std::distance(members.begin(), std::lower_bound(members.begin(), members.end(), own)));
+}
+
+Status lists_differ(int rank, std::span<const int> list, int other, std::span<const int> others_list) {
+    return failure(ErrorCode::mismatch,
+                   "init: ranks that meet have given different lists: rank {}: {}; rank {}: {}; give the same one in "
+                   "all of its members",
+                   rank, describe_ranks(list), other, describe_ranks(others_list));
+}
+
+std::string describe_ranks(std::span<const int> ranks) {
+    constexpr std::size_t kMost = 32;
+    const auto shown = ranks.first(std::min(ranks.size(), kMost));
+    return fmt::format("{}{}", fmt::join(shown.begin(), shown.end(), ", "), ranks.size() > kMost ? ", …" : "");
+}
+
+}  // namespace rueda::collectives

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// How some ranks of MPI_COMM_WORLD meet, with a stand-in for MPI: what the others say is written into the mail before.
+#include "collectives/mpi/mpi_meeting.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <tuple>
+
+#include "collectives/mpi/mpi_control_plane.hpp"
+#include "tests/collectives/mpi/stand_in_mpi.hpp"
+#include "tests/collectives/plane_checks.hpp"
+
+namespace rueda::collectives {
+namespace {
+
+using tests::outcome;
+using tests::StandIn;
+using namespace std::chrono_literals;
+using Numbers = std::vector<std::int32_t>;
+
+/// Rank `own` of five.
+StandIn rank_of_five(int own) {
+    StandIn mpi;
+    mpi.is_initialized = true;
+    mpi.own_rank = own;
+    mpi.job_size = 5;
+    return mpi;
+}
+
+void put(StandIn& mpi, int from, const Numbers& numbers) {
+    const auto bytes = std::as_bytes(std::span(numbers));
+    (*mpi.mail)[{from, mpi.own_rank, kMeetingTag}].emplace_back(bytes.begin(), bytes.end());
+}
+
+/// What went to that rank; nothing, or one message.
+Numbers sent(const StandIn& mpi, int to) {
+    const auto& queue = (*mpi.mail)[{mpi.own_rank, to, kMeetingTag}];
+    REQUIRE(queue.size() <= 1);
+    Numbers numbers(queue.empty() ? 0 : queue.front().size() / sizeof(std::int32_t));
+    if (!queue.empty()) {
+        std::memcpy(numbers.data(), queue.front().data(), queue.front().size());
+    }
+    return numbers;
+}
+
+Status meet(
+    StandIn& mpi, const Numbers& members, std::chrono::milliseconds timeout = 10s,
+    const std::function<Status()>& go_on = [] { return Status(); }) {
+    const Status met = meet_members(mpi, members, mpi.own_rank, mpi.job_size, timeout, go_on);
+    CHECK(mpi.requests() == 0);  // nothing is left that could take a later meeting's messages
+    return met;
+}
+
+TEST_CASE("the lowest compares the lists and answers", "[unit]") {
+    StandIn mpi = rank_of_five(1);
+    put(mpi, 3, {1, 3, 4});
+    put(mpi, 4, {1, 3, 4});
+    CHECK(outcome(meet(mpi, {1, 3, 4})) == "ok");
+    CHECK(sent(mpi, 3) == Numbers{0});
+    CHECK(sent(mpi, 4) == Numbers{0});
+    CHECK(sent(mpi, 0).empty());
+}
+
+TEST_CASE("lists that differ are told to everybody", "[unit]") {
+    const std::string text =
+        "Mismatch: init: ranks that meet have given different lists: rank 1: 1, 3, 4; rank 4: 1, 4; give the same one "
+        "in all of its members";
+    StandIn lowest = rank_of_five(1);
+    put(lowest, 3, {1, 3, 4});
+    put(lowest, 4, {1, 4});
+    CHECK(outcome(meet(lowest, {1, 3, 4})) == text);
+    const Numbers answer{1, 4, 3, 1, 3, 4, 1, 4};
+    CHECK(sent(lowest, 3) == answer);
+    CHECK(sent(lowest, 4) == answer);
+
+    StandIn other = rank_of_five(3);
+    put(other, 1, answer);
+    CHECK(outcome(meet(other, {1, 3, 4})) == text);
+    CHECK(sent(other, 1) == Numbers{1, 3, 4});
+}
+
+TEST_CASE("who does not come is named", "[unit]") {
+    const std::string text =
+        "Timeout: start: of the ranks 0, 2, 3, 4 that are to be a job, 2, 4 did not come within 0.05 s "
+        "(RUEDA_START_TIMEOUT)";
+    StandIn lowest = rank_of_five(0);
+    put(lowest, 3, {0, 2, 3, 4});
+    CHECK(outcome(meet(lowest, {0, 2, 3, 4}, 50ms)) == text);
+    CHECK(sent(lowest, 3) == Numbers{2, 2, 4});
+    CHECK(sent(lowest, 2).empty());
+
+    StandIn other = rank_of_five(3);
+    put(other, 0, {2, 2, 4});
+    CHECK(outcome(meet(other, {0, 2, 3, 4}, 50ms)) == text);
+
+    StandIn alone = rank_of_five(3);
+    CHECK(outcome(meet(alone, {0, 3}, 50ms)).starts_with("Timeout: start: rank 0 of those that were launched did not"));
+    CHECK(alone.diary == "cancel ");
+}
+
+TEST_CASE("a meeting that somebody knows to be in vain ends at once", "[unit]") {
+    StandIn lowest = rank_of_five(0);
+    put(lowest, 3, {0, 2, 3});
+    int asked = 0;
+    const auto go_on = [&] { return ++asked < 3 ? Status() : Status(ErrorCode::aborted, "rank 2 is gone"); };
+    CHECK(outcome(meet(lowest, {0, 2, 3}, 10s, go_on)) == "Aborted: rank 2 is gone");
+    CHECK(sent(lowest, 3) == Numbers{3});
+    StandIn other = rank_of_five(3);
+    put(other, 0, {3});
+    CHECK(outcome(meet(other, {0, 2, 3})) == "Aborted: start: rank 0 of those that were launched has given up");
+}
+
+TEST_CASE("answers are checked", "[unit]") {
+    for (const Numbers& answer : {Numbers{}, Numbers{7}, Numbers{-1}, Numbers{1}, Numbers{1, 2}, Numbers{1, 2, -1},
+                                  Numbers{1, 2, 9, 0, 1}, Numbers(100, 1)}) {
+        StandIn mpi = rank_of_five(3);
+        put(mpi, 0, answer);
+        CHECK(
+            outcome(meet(mpi, {0, 3})).starts_with("Internal: start: rank 0 of those that were launched has answered"));
+    }
+    StandIn lowest = rank_of_five(0);
+    put(lowest, 3, Numbers(100, 0));  // longer than any list
+    CHECK(outcome(meet(lowest, {0, 3})).starts_with("Mismatch: "));
+}
+
+TEST_CASE("a plane of a list has its members' numbers, and those of the launch", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>(rank_of_five(3));
+    put(*mpi, 1, {0});
+    MpiControlPlaneOptions options;
+    options.membership = {true, {4, 3, 1}, {}};
+    auto opened = open_mpi_control_plane(mpi, options);
+    REQUIRE(opened.is_ok());
+    CHECK(opened.value().control_plane->rank() == 1);
+    CHECK(opened.value().control_plane->size() == 3);
+    CHECK(opened.value().launch_ranks == std::vector<int>{1, 3, 4});
+    CHECK(opened.value().launch_size == 5);
+    opened.value().control_plane->close(false);
+    CHECK(mpi->diary == "create release free ");
+}
+
+TEST_CASE("after a list that cannot be, MPI is finalised by who has initialised it", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    mpi->job_size = 2;
+    MpiControlPlaneOptions options;
+    options.membership = {true, {1}, {}};
+    CHECK(outcome(open_mpi_control_plane(mpi, options).status()).starts_with("InvalidArgument: init: this process is"));
+    options.membership = {true, {0}, {}};
+    auto opened = open_mpi_control_plane(mpi, options);
+    REQUIRE(opened.is_ok());
+    opened.value().control_plane->close(false);
+    CHECK(mpi->diary == "init create release free finalize ");
+}
+
+TEST_CASE("communicators that cannot be are refused", "[unit]") {
+    const auto said = [](const std::shared_ptr<StandIn>& mpi, std::vector<std::byte> bytes) {
+        MpiControlPlaneOptions options;
+        options.membership.communicator = std::move(bytes);
+        return outcome(open_mpi_control_plane(mpi, options).status());
+    };
+    const auto bytes_of = [](MPI_Comm communicator) {
+        const auto bytes = std::as_bytes(std::span(&communicator, 1));
+        return std::vector<std::byte>(bytes.begin(), bytes.end());
+    };
+    const auto mpi = std::make_shared<StandIn>(rank_of_five(2));
+    CHECK(said(mpi, std::vector<std::byte>(3)).starts_with("InvalidArgument: init: the communicator has 3 bytes"));
+    CHECK(said(mpi, bytes_of(MPI_COMM_NULL)).starts_with("InvalidArgument: init: the communicator is MPI_COMM_NULL"));
+    mpi->is_between = true;
+    CHECK(said(mpi, bytes_of(MPI_COMM_WORLD)).starts_with("InvalidArgument: init: the communicator is an inter"));
+    mpi->is_between = false;
+    CHECK(said(mpi, bytes_of(MPI_COMM_WORLD)) == "ok");
+    CHECK(mpi->diary == "dup ");
+}
+
+}  // namespace
+}  // namespace rueda::collectives
