@@ -173,7 +173,7 @@ constexpr std::string_view kNoGpu = "this version works on CPUs only";
 constexpr std::string_view kNotYet = "this version does not have it";
 
 constexpr auto kHorovodOnly = std::to_array<HorovodOnlyVariable>({
-    {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", kNotYet},
+    {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", "see RUEDA_NETWORK_CHUNK"},
     {"HOROVOD_AUTOTUNE*", kNotYet},
     {"HOROVOD_BATCH_D2D_MEMCOPIES", kNoGpu},
     {"HOROVOD_CACHE_CAPACITY", kNoCache},

@@ -78,10 +78,13 @@ std::string differing_values(const Field& field, std::span<const MetadataOfRanks
     return text;
 }
 
-/// Other operations have no reduction, whatever stands in its fields.
+/// Other operations have no reduction, whatever stands in its fields. Adasum is of allreduces.
 bool is_reduction_defined(const Metadata& metadata) {
-    return !collectives::is_reduction(static_cast<collectives::Operation>(metadata.operation)) ||
-           ops::is_defined(reduction_of(metadata));
+    const auto operation = static_cast<collectives::Operation>(metadata.operation);
+    const ops::Reduction reduction = reduction_of(metadata);
+    return !collectives::is_reduction(operation) ||
+           (ops::is_defined(reduction) &&
+            (reduction.op != ReduceOp::adasum || operation == collectives::Operation::allreduce));
 }
 
 }  // namespace

@@ -147,10 +147,12 @@ Status take_compression(const rueda_options& options, Request& request) {
     return {};
 }
 
-Status take_reduction(const rueda_options& options, Metadata& metadata) {
-    if (options.reduce_op == RUEDA_ADASUM) {
+Status take_reduction(const rueda_options& options, Operation operation, Metadata& metadata) {
+    if (options.reduce_op == RUEDA_ADASUM && operation != Operation::allreduce) {
         return failure(ErrorCode::unsupported,
-                       "adasum comes in a later version of Rueda; use average, sum, min, max or product");
+                       "there is no {} by adasum, which needs tensors whole; use an allreduce, or average, sum, min, "
+                       "max or product",
+                       name_of(operation));
     }
     if (options.reduce_op < RUEDA_AVERAGE || options.reduce_op > RUEDA_PRODUCT) {
         return failure(ErrorCode::invalid_argument, "the reduce operation is {}; expected 0 to 5 (rueda_reduce_op)",
@@ -162,12 +164,17 @@ Status take_reduction(const rueda_options& options, Metadata& metadata) {
     return {};
 }
 
-/// Whether the tensor's dtype has the reduction: bool has no sum, no average and no factors. Which of and and or a sum
-/// should be is the caller's to say.
+/// Whether the tensor's dtype has the reduction: integers and bool have no adasum, and bool has no sum, no average and
+/// no factors. Which of and and or a sum should be is the caller's to say.
 Status check_reduction_of(const Metadata& metadata) {
     const ops::Reduction reduction = reduction_of(metadata);
     if (ops::is_defined(reduction)) {
         return {};
+    }
+    if (reduction.op == ReduceOp::adasum) {
+        return failure(ErrorCode::unsupported,
+                       "there is no adasum of {}; use float16, bfloat16, float32 or float64, or sum or average",
+                       name_of(reduction.dtype));
     }
     if (reduction.op == ReduceOp::sum || reduction.op == ReduceOp::average) {
         return failure(ErrorCode::unsupported,
@@ -336,7 +343,7 @@ Status take_other_output(Operation operation, const rueda_tensor& in, const rued
 }  // namespace
 
 Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options, Request& request) {
-    RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
+    RUEDA_RETURN_IF_FAILED(take_reduction(options, Operation::allreduce, request.metadata));
     RUEDA_RETURN_IF_FAILED(make_same_shape(Operation::allreduce, in, out, options, /*reads_input=*/true, request));
     RUEDA_RETURN_IF_FAILED(check_reduction_of(request.metadata));
     return take_compression(options, request);
@@ -372,7 +379,7 @@ Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root,
 Status make_reduce(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
                    const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(take_root(root, ranks, options, request.metadata));
-    RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
+    RUEDA_RETURN_IF_FAILED(take_reduction(options, Operation::reduce, request.metadata));
     const bool is_root = rank == request.metadata.root;
     if (is_root && out == nullptr) {
         return failure(ErrorCode::invalid_argument,
@@ -429,7 +436,7 @@ Status make_allgather(const rueda_tensor& in, const rueda_tensor* out, const rue
 
 Status make_reducescatter(const rueda_tensor& in, const rueda_tensor* out, int rank, int size,
                           const rueda_options& options, Request& request) {
-    RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
+    RUEDA_RETURN_IF_FAILED(take_reduction(options, Operation::reducescatter, request.metadata));
     RUEDA_RETURN_IF_FAILED(
         make_of_rows(Operation::reducescatter, "a reducescatter splits tensors along their", in, options, request));
     RUEDA_RETURN_IF_FAILED(check_reduction_of(request.metadata));

@@ -314,8 +314,6 @@ void refused_rows(Client& client) {
     message(scattered({values.data() + std::ptrdiff_t{2} * client.rank() + 1, DType::float32, {2, 1}}), "an overlap");
     message(client.start_reducescatter("refused", {values.data(), DType::float32, {}}, nullptr, {}).status(),
             "a reducescatter of a scalar");
-    expect_failure(client.start_reducescatter("refused", tensor, nullptr, {ReduceOp::adasum}).status(),
-                   ErrorCode::unsupported, "a reducescatter by adasum");
 
     const auto exchanged = [&](const std::optional<std::vector<std::int64_t>>& splits) {
         return message(client.start_alltoall("refused", tensor, splits).status(), "splits");
@@ -386,7 +384,6 @@ void refused_arguments(Client& client) {
     refused(tensor, {values.data() + 4, DType::int32, {4}}, {}, ErrorCode::invalid_argument);
     refused({nullptr, DType::float32, {4}}, tensor, {}, ErrorCode::invalid_argument);
     refused({values.data(), DType::float32, {-1}}, tensor, {}, ErrorCode::invalid_argument);
-    refused(tensor, tensor, {ReduceOp::adasum}, ErrorCode::unsupported);
     const Tensor truths{values.data(), DType::boolean, {4}};
     for (const Reduce& reduce : {Reduce{ReduceOp::sum}, Reduce{ReduceOp::average}, Reduce{ReduceOp::max, 0.5},
                                  Reduce{ReduceOp::min, 1.0, 2.0}}) {

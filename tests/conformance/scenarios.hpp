@@ -21,6 +21,7 @@ struct Scenario {
     bool early = false;
 };
 
+[[nodiscard]] std::span<const Scenario> adasum_scenarios();
 [[nodiscard]] std::span<const Scenario> allreduce_scenarios();
 [[nodiscard]] std::span<const Scenario> exchange_scenarios();
 [[nodiscard]] std::span<const Scenario> scatter_scenarios();

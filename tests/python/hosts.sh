@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # hosts.sh PYTHON: three ranks on two hosts, and two on two, which RUEDA_HOSTNAME makes of this one; joins there;
-# compressed tensors between three hosts, of which one has two ranks; and four on two, whose parts are jobs, where mpi4py
-# is there.
+# compressed tensors between three hosts, of which one has two ranks; four on two, whose parts are jobs, where mpi4py is
+# there; and Adasum.
 set -euo pipefail
 mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
 program='
@@ -36,3 +36,11 @@ if "$python" -c "import mpi4py" 2> /dev/null; then
     parts=("$python" -B "$(dirname "$0")/test_mpi4py.py" mpi4py)
     mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 -x RUEDA_HOSTNAME=a "${parts[@]}" : -np 2 -x RUEDA_HOSTNAME=b "${parts[@]}"
 fi
+
+# Adasum knows who is where: one rank on each, two on each, and two and one.
+adasum="$(dirname "$0")/test_adasum.py"
+for layout in "1 1" "2 2" "2 1"; do
+    read -r first second <<<"$layout"
+    run -np "$first" -x RUEDA_HOSTNAME=a "$python" -B "$adasum" : -np "$second" -x RUEDA_HOSTNAME=b "$python" -B "$adasum" \
+        || { echo "adasum with $first and $second ranks on two hosts"; exit 1; }
+done

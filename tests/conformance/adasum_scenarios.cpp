@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "tests/conformance/scenarios.hpp"
+#include "tests/conformance/values.hpp"
+#include "tests/ops/adasum_reference.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using ops::test::Bytes;
+
+constexpr std::array kFloats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
+/// What travels with an announcement and what does not, one chunk and several, and nothing.
+constexpr std::array kSizes = {std::size_t{0},    std::size_t{1},    std::size_t{20},    std::size_t{300},
+                               std::size_t{2049}, std::size_t{8193}, std::size_t{20'011}};
+constexpr Reduce kAdasum{ReduceOp::adasum};
+
+/// What a rank gives, known to all.
+Bytes input_of(int rank, DType dtype, std::size_t elements, std::uint32_t salt) {
+    std::mt19937_64 random(salt * 1000 + static_cast<std::uint32_t>(rank));
+    return ops::test::random_gradients(dtype, elements, random);
+}
+
+class Given {
+public:
+    Given(Client& client, DType dtype, const Bytes& content, bool resident)
+        : buffer_(client, dtype, {static_cast<std::int64_t>(content.size() / size_of(dtype))}, resident) {
+        std::copy(content.begin(), content.end(), static_cast<std::byte*>(buffer_.tensor().data));
+    }
+    [[nodiscard]] const Tensor& tensor() const { return buffer_.tensor(); }
+    [[nodiscard]] Bytes content() const {
+        const auto* const begin = static_cast<const std::byte*>(tensor().data);
+        return {begin, begin + tensor().bytes()};
+    }
+
+private:
+    Buffer buffer_;
+};
+
+/// Whatever the tree of pairs is.
+void simple_cases(Client& client) {
+    for (const DType dtype : kFloats) {
+        for (const std::size_t elements : {std::size_t{40}, std::size_t{30'000}}) {
+            const Buffer same(client, dtype, {static_cast<std::int64_t>(elements)}, false);
+            const Buffer own(client, dtype, {static_cast<std::int64_t>(elements)}, client.rank() % 2 == 0);
+            const Buffer one(client, dtype, {static_cast<std::int64_t>(elements)}, true);
+            for (std::size_t i = 0; i < elements; ++i) {
+                const auto value = static_cast<std::int64_t>(i % 7) - 3;
+                const auto owner = static_cast<int>(i % static_cast<std::size_t>(client.size()));
+                set_element(same.tensor(), i, value);
+                set_element(own.tensor(), i, owner == client.rank() ? value : 0);
+                set_element(one.tensor(), i, client.rank() == client.size() - 1 ? value : 0);
+            }
+            const std::string what = fmt::format("adasum.{}.{}", rueda::name_of(dtype), elements);
+            expect_ok(client.allreduce(what + ".same", same.tensor(), same.tensor(), kAdasum), what);
+            expect_ok(client.allreduce(what + ".own", own.tensor(), own.tensor(), {ReduceOp::adasum, 0.5, 2.0}), what);
+            expect_ok(client.allreduce(what + ".one", one.tensor(), one.tensor(), kAdasum), what);
+            for (std::size_t i = 0; i < elements; ++i) {
+                const double value = static_cast<double>(i % 7) - 3;
+                RUEDA_RANK_EQUAL(element(same.tensor(), i), value);  // parallel: their average
+                RUEDA_RANK_EQUAL(element(own.tensor(), i), value);   // orthogonal: their sum
+                RUEDA_RANK_EQUAL(element(one.tensor(), i), value);   // zeros change nothing
+            }
+        }
+    }
+}
+
+/// Every rank of the host an owner of a part.
+void tree_of_one_host(Client& client) {
+    if (client.local_size() != client.size()) {
+        return;  // tests/python/test_adasum.py knows who is where
+    }
+    std::uint32_t salt = 0;
+    for (const DType dtype : kFloats) {
+        for (const std::size_t elements : kSizes) {
+            std::vector<Bytes> inputs;
+            ++salt;
+            for (int rank = 0; rank < client.size(); ++rank) {
+                inputs.push_back(input_of(rank, dtype, elements, salt));
+            }
+            const Reduce reduce{ReduceOp::adasum, 1.5, salt % 2 == 0 ? 1.0 : -0.25};
+            const Given tensor(client, dtype, inputs[static_cast<std::size_t>(client.rank())],
+                               is_resident(Residency::mixed, client.rank(), 0));
+            const std::string what = fmt::format("adasum.tree.{}.{}", rueda::name_of(dtype), elements);
+            expect_ok(client.allreduce(what, tensor.tensor(), tensor.tensor(), reduce), what);
+            const Bytes wanted = ops::test::expected_adasum(
+                {.dtype = dtype, .op = ReduceOp::adasum, .prescale = reduce.prescale, .postscale = reduce.postscale},
+                inputs, elements, static_cast<std::uint32_t>(client.size()), 1);
+            if (tensor.content() != wanted) {
+                throw RankCheckFailed(what + ": other bits than the definition's");
+            }
+        }
+    }
+}
+
+/// Blocking, in a crowd, in a group, resident and not, in place and not: the same bits, and on all ranks.
+void same_bits_on_every_way(Client& client) {
+    std::map<std::string, Bytes> first;
+    const auto check = [&](const std::string& what, const Bytes& content) {
+        if (const auto [known, is_new] = first.emplace(what, content); !is_new && known->second != content) {
+            throw RankCheckFailed(what + ": the bits differ between two ways");
+        }
+    };
+    for (int round = 0; round < 3; ++round) {
+        std::vector<Given> crowd;
+        std::vector<Given> group;
+        std::vector<PendingPointer> pending;
+        std::vector<std::string> names;
+        std::vector<Tensor> members;
+        std::uint32_t salt = 100;
+        for (const DType dtype : kFloats) {
+            for (const std::size_t elements : kSizes) {
+                const Bytes mine = input_of(client.rank(), dtype, elements, ++salt);
+                names.push_back(fmt::format("adasum.bits.{}.{}", rueda::name_of(dtype), elements));
+                const bool resident = is_resident(kResidencies[static_cast<std::size_t>(round)], client.rank(), 0);
+                crowd.emplace_back(client, dtype, mine, resident);
+                group.emplace_back(client, dtype, mine, !resident);
+                members.push_back(group.back().tensor());
+                const Given blocking(client, dtype, mine, resident);
+                const Given result(client, dtype, Bytes(mine.size()), round == 1);
+                expect_ok(client.allreduce(names.back() + ".b", blocking.tensor(), result.tensor(), kAdasum),
+                          names.back());
+                check(names.back(), result.content());
+            }
+        }
+        for (std::size_t i = 0; i < crowd.size(); ++i) {
+            pending.push_back(expect_value(
+                client.start_allreduce(names[i] + ".c", crowd[i].tensor(), crowd[i].tensor(), kAdasum), names[i]));
+            const Given sum(client, DType::float32, Bytes(4000), false);
+            expect_ok(client.allreduce("adasum.between", sum.tensor(), sum.tensor(), {ReduceOp::sum}), "a sum");
+        }
+        pending.push_back(expect_value(client.start_group("adasum.group", members, kAdasum), "a group"));
+        for (const PendingPointer& operation : pending) {
+            expect_ok(operation->wait(), "adasum in a crowd");
+        }
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            check(names[i], crowd[i].content());
+            check(names[i], group[i].content());
+        }
+    }
+    for (const auto& [what, content] : first) {
+        Tensor bytes{const_cast<std::byte*>(content.data()), DType::uint8, {static_cast<std::int64_t>(content.size())}};
+        const PendingPointer all = expect_value(client.allgather(what + ".all", bytes, nullptr), what);
+        const auto* const of_all = static_cast<const std::byte*>(all->output().data);
+        for (int rank = 0; rank < client.size(); ++rank) {
+            if (std::memcmp(of_all + static_cast<std::size_t>(rank) * content.size(), content.data(), content.size()) !=
+                0) {
+                throw RankCheckFailed(fmt::format("{}: rank {} has other bits", what, rank));
+            }
+        }
+    }
+}
+
+void refused(Client& client) {
+    std::array<std::int64_t, 4> memory{};
+    for (const DType dtype : {DType::int32, DType::uint8, DType::int64, DType::boolean}) {
+        const Tensor tensor{memory.data(), dtype, {4}};
+        const std::string text = expect_failure(client.start_allreduce("refused", tensor, tensor, kAdasum).status(),
+                                                ErrorCode::unsupported, "adasum of integers");
+        RUEDA_RANK_CHECK(
+            text.find(fmt::format("there is no adasum of {}; use float16, bfloat16, float32 or float64, or "
+                                  "sum or average",
+                                  rueda::name_of(dtype))) != std::string::npos);
+    }
+    const Tensor tensor{memory.data(), DType::float32, {4, 1}};
+    const std::string text = expect_failure(client.start_reducescatter("refused", tensor, nullptr, kAdasum).status(),
+                                            ErrorCode::unsupported, "a reducescatter by adasum");
+    RUEDA_RANK_CHECK(text.find("there is no reducescatter by adasum, which needs tensors whole") != std::string::npos);
+    expect_failure(client.start_reduce("refused", tensor, tensor, 0, kAdasum).status(), ErrorCode::unsupported,
+                   "a reduce by adasum");
+}
+
+void disagreement(Client& client) {
+    std::array<float, 4> values{1, 2, 3, 4};
+    const Tensor tensor{values.data(), DType::float32, {4}};
+    const Reduce mine{client.rank() == 0 ? ReduceOp::adasum : ReduceOp::sum};
+    const std::string text = expect_failure(client.allreduce("adasum.or.sum", tensor, tensor, mine),
+                                            ErrorCode::mismatch, "adasum on one rank only");
+    RUEDA_RANK_CHECK(text.find("the reduce operation: rank 0: adasum; rank") != std::string::npos);
+    expect_ok(client.allreduce("adasum.or.sum", tensor, tensor, kAdasum), "the next with that name");
+    RUEDA_RANK_EQUAL(values[3], 4.0F);
+}
+
+constexpr std::array kScenarios = {
+    Scenario{"adasum: parallel, orthogonal and zero tensors", simple_cases},
+    Scenario{"adasum: the bits of the definition, on one host", tree_of_one_host},
+    Scenario{"adasum: the same bits on every way and rank", same_bits_on_every_way},
+    Scenario{"adasum: what it is refused for", refused},
+    Scenario{"adasum: ranks that disagree about it", disagreement, 2},
+};
+
+}  // namespace
+
+std::span<const Scenario> adasum_scenarios() { return kScenarios; }
+
+}  // namespace rueda::tests
