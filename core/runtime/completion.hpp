@@ -73,6 +73,7 @@ public:
     std::vector<std::int64_t> received_splits;  ///< alltoall, gather: rows that came from each member
     std::int32_t joined_last = -1;              ///< join: which rank of the job was the last
     std::int32_t sender = -1;                   ///< receive: which rank of the job sent the message
+    bool is_join = false;                       ///< whoever waits for it is in no hurry
 
 private:
     Output output_;

@@ -59,6 +59,18 @@ std::chrono::nanoseconds nanoseconds_of(double seconds) {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
 }
 
+/// Of a wait; none where `seconds` is negative.
+std::optional<std::chrono::steady_clock::time_point> deadline_after(double seconds) {
+    if (seconds < 0) {
+        return std::nullopt;
+    }
+    return std::chrono::steady_clock::now() + nanoseconds_of(std::min(seconds, 1e9));
+}
+
+Status timed_out(double seconds) {
+    return failure(ErrorCode::timeout, "not completed after {} s; the operation goes on", seconds);
+}
+
 }  // namespace
 
 Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
@@ -127,6 +139,7 @@ void Engine::end_pending(const Status& reason) {
     }
     sets_.fail_all(reason);
     messenger_.fail_all(reason);
+    moved_.notify();
     leave();
 }
 
@@ -235,7 +248,7 @@ Turn Engine::turn(bool urgent, bool asks_others) {
     }
     if (turn == Turn::advanced) {
         still_since_ns_ = 0;
-        event_.notify();
+        tell_waiters();
     }
     return turn;
 }
@@ -260,6 +273,11 @@ Turn Engine::turn_messages(bool somebody_waits, bool asks_others) {
     return Turn::idle;
 }
 
+void Engine::tell_waiters() {
+    event_.notify();
+    moved_.notify();
+}
+
 /// The crank is held.
 std::chrono::nanoseconds Engine::next_poll() {
     const std::int64_t now = base::monotonic_ns();
@@ -273,7 +291,7 @@ void Engine::fail_after_abort() {
     if (failed_.load(std::memory_order_relaxed)) {
         sets_.fail_all(abort_reason());  // what was submitted in between
         messenger_.fail_all(abort_reason());
-        event_.notify();
+        tell_waiters();
         return;
     }
     const NoCancellation no_cancellation;
@@ -305,7 +323,7 @@ void Engine::fail_after_abort() {
     sets_.fail_all(failed_with_);
     messenger_.fail_all(failed_with_);
     failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
-    event_.notify();
+    tell_waiters();
 }
 
 /// After an abort: it has neither left its batches nor the job, and lives. Who raised the abort may have seen the
@@ -467,6 +485,11 @@ void Engine::end_messages() {
 }
 
 Status Engine::wait(const Completion& completion, double timeout_seconds) {
+    if (completion.is_join) [[unlikely]] {
+        wait_for_join(completion, deadline_after(timeout_seconds));
+        attend();
+        return completion.done() ? completion.status() : timed_out(timeout_seconds);
+    }
     RUEDA_RETURN_IF_FAILED(wait_for([&] { return completion.done(); }, timeout_seconds));
     return completion.status();
 }
@@ -497,12 +520,47 @@ Status Engine::wait_until_closed(const ProcessSet& set) {
     return wait_for([&] { return set.has_left() || failed_.load(std::memory_order_seq_cst); }, -1);
 }
 
+/// A rank in join() has a part in what the others do, and no hurry of its own: it leaves their batches open as long as
+/// its background thread would, which goes on for it while nothing moves. A caller's sleep would be rung for every
+/// tensor that they announce.
+void Engine::wait_for_join(const Completion& join, std::optional<Clock::time_point> deadline) {
+    const NoCancellation no_cancellation;
+    const auto done = [&join] { return join.done(); };
+    while (!join.done() && (!deadline || Clock::now() < *deadline)) {
+        if (!try_take_crank()) {
+            wait_for_crank(done);
+            continue;
+        }
+        drive_for_others(join, deadline);
+        leave();
+        std::chrono::nanoseconds slice = kSlice;
+        if (deadline) {
+            slice = std::clamp<std::chrono::nanoseconds>(*deadline - Clock::now(), std::chrono::nanoseconds(0), slice);
+        }
+        // Woken by who turns the crank when something has moved, the end of the join as well. If he dies, so does this
+        // process.
+        moved_.wait(done, slice);
+    }
+}
+
+/// As long as something moves, so that those who are blocked on it need not wake anybody here. The crank is held.
+void Engine::drive_for_others(const Completion& join, std::optional<Clock::time_point> deadline) {
+    const base::DefaultFloatingPoint default_floating_point;
+    block_.attention.set(base::AttentionState::awake);
+    Backoff backoff(caller_policy_);
+    while (!join.done() && waiters_.load(std::memory_order_seq_cst) == 0 && (!deadline || Clock::now() < *deadline)) {
+        const Turn found = turn(/*urgent=*/false);
+        if (found == Turn::advanced) {
+            backoff.reset();
+        } else if ((found == Turn::polling && short_of_cores_) || !backoff.pause()) {
+            return;
+        }
+    }
+}
+
 template <class Done>
 Status Engine::wait_for(Done&& done, double timeout_seconds) {
-    std::optional<Clock::time_point> deadline;
-    if (timeout_seconds >= 0) {
-        deadline = Clock::now() + nanoseconds_of(std::min(timeout_seconds, 1e9));
-    }
+    const std::optional<Clock::time_point> deadline = deadline_after(timeout_seconds);
     while (!done()) {
         if (try_take_crank()) {
             drive(done, deadline);
@@ -515,8 +573,7 @@ Status Engine::wait_for(Done&& done, double timeout_seconds) {
         }
     }
     attend();  // who left the crank to a waiter may have left work with it
-    return done() ? Status()
-                  : failure(ErrorCode::timeout, "not completed after {} s; the operation goes on", timeout_seconds);
+    return done() ? Status() : timed_out(timeout_seconds);
 }
 
 /// Somebody else drives: the background thread, which leaves when it sees a waiter, or another caller.

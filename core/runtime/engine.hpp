@@ -130,6 +130,9 @@ private:
     void wait_for_crank(Done&& done);
     template <class Done>
     void sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_point> deadline);
+    void wait_for_join(const Completion& join, std::optional<Clock::time_point> deadline);
+    void drive_for_others(const Completion& join, std::optional<Clock::time_point> deadline);
+    void tell_waiters();
 
     void run_background();
     void background_turns();
@@ -172,6 +175,7 @@ private:
     std::atomic<bool> turned_away_{false};   // the background thread found the crank taken, and sleeps or is about to
     std::atomic<std::uint32_t> waiters_{0};  // callers who wait for the crank: the background thread leaves it to them
     base::LocalEvent event_;                 // something completed, or the crank is free
+    base::LocalEvent moved_;                 // something completed or moved; of who waits in join()
     std::atomic<bool> failed_{false};        // everything pending was failed after an abort; of whoever holds the crank
     Status failed_with_;                     // written once, before failed_
     std::atomic<bool> stopping_{false};

@@ -230,6 +230,7 @@ Status Runtime::start_join(Completion& completion, bool counted) {
     }
     const std::vector<std::shared_ptr<ProcessSet>> sets = process_sets_.joined();
     const auto more = static_cast<std::uint32_t>(sets.size());
+    completion.is_join = true;
     completion.add_members(more);
     if (Status joined = world_->announce_join(completion, counted); !joined.is_ok()) {
         completion.add_members(~more + 1);  // none of them

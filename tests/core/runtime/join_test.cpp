@@ -10,6 +10,7 @@
 #include <random>
 #include <thread>
 
+#include "collectives/host/arena.hpp"
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/conformance/values.hpp"
@@ -193,6 +194,64 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
     };
     const RanksResult result = run_clients(size, config, body, patient, layout);
     INFO(layout << ", seed " << seed << "\n" << result.text());
+    CHECK(result.passed());
+}
+
+/// So many of this rank's batches had resident memory.
+std::uint64_t resident_batches(RuntimeClient& client) {
+    base::ControlBlock& control = client.runtime().control();
+    const auto* const progress = reinterpret_cast<const collectives::Progress*>(
+        reinterpret_cast<const std::byte*>(&control) + control.progress_offset);
+    return progress[client.rank()].resident.load(std::memory_order_acquire);
+}
+
+constexpr std::ptrdiff_t kElements = 12'000;  // of a tensor: too many to travel with its announcement
+
+/// Computes between the tensors, and after the last: nobody but the rank in join() is blocked.
+void train_without_waiting(RuntimeClient& client, float* memory, int tensors) {
+    std::vector<PendingPointer> pending;
+    for (int i = 0; i < tensors; ++i) {
+        const Tensor tensor{memory + kElements * i, DType::float32, {kElements}};
+        pending.push_back(
+            expect_value(client.start_allreduce(fmt::format("t{}", i), tensor, tensor, {ReduceOp::max}), "a start"));
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    for (const PendingPointer& one : pending) {
+        while (!one->ready()) {
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+        }
+        expect_ok(one->wait(), "an allreduce");
+    }
+}
+
+TEST_CASE("a rank that waits in join leaves batches open as long as those who train would", "[threads]") {
+    const int size = GENERATE(2, 3);
+    constexpr int kTensors = 161;
+    constexpr int kSteps = 4;
+    base::Config config = test_config();
+    // Longer than the tensors of a step take to be announced, on a machine that does much else.
+    config.hold_seconds = 0.1;
+    const auto body = [&](RankContext&, RuntimeClient& client) {
+        auto memory = client.allocate(kTensors * kElements * sizeof(float));
+        memory.status().throw_if_failed();
+        auto* const values = static_cast<float*>(memory.value());
+        std::fill(values, values + kTensors * kElements, static_cast<float>(client.rank() + 1));
+        train_without_waiting(client, values, kTensors);  // names, with everybody
+        RUEDA_RANK_EQUAL(values[kTensors * kElements - 1], static_cast<float>(size));
+        if (client.rank() < size - 1) {
+            const std::uint64_t before = resident_batches(client);
+            for (int step = 0; step < kSteps; ++step) {
+                train_without_waiting(client, values, kTensors);
+            }
+            const std::uint64_t batches = resident_batches(client) - before;
+            RUEDA_RANK_CHECK(batches >= kSteps);
+            RUEDA_RANK_CHECK(batches <= std::uint64_t{10} * kSteps);
+        }
+        expect_value(client.join(true), "join");
+        expect_ok(client.deallocate(memory.value()), "deallocate");
+    };
+    const RanksResult result = run_clients(size, config, body);
+    INFO(size << " ranks\n" << result.text());
     CHECK(result.passed());
 }
 
