@@ -97,9 +97,10 @@ void InFlight::give_tensors_back() {
 
 PyObject* InFlight::conclude() {
     give_tensors_back();
-    if (is_join) {
+    if (is_join || is_receive) {
         std::int32_t last = -1;
-        const int status = rueda_handle_joined_last(handle.get(), &last);
+        const int status =
+            is_join ? rueda_handle_joined_last(handle.get(), &last) : rueda_handle_sender(handle.get(), &last);
         if (status != RUEDA_OK) {
             raise_for(status, -1);
             return nullptr;

@@ -23,6 +23,7 @@ struct InFlight {
     Ref result;
     bool makes_result = false;
     std::size_t group_outputs = 0;  // of a group that makes its results: how many
+    bool is_receive = false;        // whose result is the rank that sent the message
     bool is_join = false;           // whose result is the rank that joined last
     Ref callbacks;                  // a list, from the first add_done_callback() until they are called
     SharedHandle handle;

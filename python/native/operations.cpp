@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "python/native/operations.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -380,6 +381,59 @@ PyObject* reduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
+/// (peer, tag) of a message. False with an error set.
+bool read_address(Arguments given, int& peer, std::int32_t& tag) {
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(given[1], &overflow);
+    if (PyErr_Occurred() != nullptr) {
+        return false;
+    }
+    if (overflow != 0 || number < INT32_MIN || number > INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "tag is %R; expected a number of 32 bits", given[1]);
+        return false;
+    }
+    tag = static_cast<std::int32_t>(number);
+    peer = given[0] == Py_None ? RUEDA_ANY_PEER : static_cast<int>(PyLong_AsLong(given[0]));
+    return PyErr_Occurred() == nullptr;
+}
+
+/// (tensor, peer, tag, process_set)
+template <bool blocking>
+PyObject* send(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    int peer = 0;
+    std::int32_t tag = 0;
+    if (!has_arguments("send", count, 4) || !call.read_set(given[3]) || !read_address(given + 1, peer, tag)) {
+        return nullptr;
+    }
+    Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
+    if (!operation->input.borrow(given[0], /*writable=*/false)) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const int status = rueda_send_async(&operation->input.tensor(), peer, tag, &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
+/// (output, peer or None, tag, process_set): the rank that sent it.
+template <bool blocking>
+PyObject* receive(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    int peer = 0;
+    std::int32_t tag = 0;
+    if (!has_arguments("receive", count, 4) || !call.read_set(given[3]) || !read_address(given + 1, peer, tag)) {
+        return nullptr;
+    }
+    Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
+    if (!operation->output.borrow(given[0], /*writable=*/true)) {
+        return nullptr;
+    }
+    operation->is_receive = true;
+    rueda_handle* handle = nullptr;
+    const int status = rueda_receive_async(&operation->output.tensor(), peer, tag, &call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
 /// (rueda_join_average)
 PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     if (!has_arguments("join", count, 1)) {
@@ -423,6 +477,10 @@ PyMethodDef* operation_functions() {
                                       entry("scatter_async", &scatter<false>),
                                       entry("reduce", &reduce<true>),
                                       entry("reduce_async", &reduce<false>),
+                                      entry("send", &send<true>),
+                                      entry("send_async", &send<false>),
+                                      entry("receive", &receive<true>),
+                                      entry("receive_async", &receive<false>),
                                       entry("join", &join),
                                       {nullptr, nullptr, 0, nullptr}};
     return functions;

@@ -61,6 +61,7 @@ from rueda._lifecycle import (
     size,
 )
 from rueda._memory import empty
+from rueda._messages import receive, receive_async, send, send_async
 from rueda._native import Handle, TensorSlot, TensorView
 from rueda._objects import allgather_object, broadcast_object, broadcast_parameters
 from rueda._process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
@@ -155,6 +156,8 @@ __all__ = [
     "local_rank",
     "local_size",
     "rank",
+    "receive",
+    "receive_async",
     "reduce",
     "reduce_async",
     "reducescatter",
@@ -162,6 +165,8 @@ __all__ = [
     "remove_process_set",
     "scatter",
     "scatter_async",
+    "send",
+    "send_async",
     "shutdown",
     "size",
     "sparse_allreduce",

@@ -10,6 +10,13 @@ program='
 import numpy, os, rueda
 rueda.init()
 total = rueda.allreduce(numpy.full(5, rueda.rank() + 1.0), "sum", rueda.Sum)
+# Round the ring, small and large: to a rank of the same host, or of the other.
+for elements in (3, 50_000):
+    sent = rueda.send_async(numpy.full(elements, 1.0 * rueda.rank()), (rueda.rank() + 1) % rueda.size())
+    got = numpy.empty(elements)
+    before = (rueda.rank() - 1) % rueda.size()
+    assert rueda.receive(got) == before and (got == before).all()
+    sent.wait()
 line = rueda.rank(), rueda.local_size(), rueda.cross_size(), rueda.is_homogeneous(), total[0]
 os.write(1, (" ".join(map(str, line)) + "\n").encode())  # at once, or what the ranks say mixes
 rueda.shutdown()

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <array>
+#include <rueda/rueda.hpp>
+
+int main() {
+    rueda::init();
+    const int next = (rueda::rank() + 1) % rueda::size();
+    const int before = (rueda::rank() + rueda::size() - 1) % rueda::size();
+
+    // Round the ring: each rank sends to the next one, and receives from the one before.
+    std::array<float, 3> mine{};
+    mine.fill(static_cast<float>(rueda::rank()));
+    std::array<float, 3> theirs{};
+    const rueda::Handle sent = rueda::send_async(mine, next, /*tag=*/7);
+    rueda::receive(theirs, before, /*tag=*/7);
+    sent.wait();
+    bool right = theirs[2] == static_cast<float>(before);
+
+    // From whoever sends with the tag: the answer says who it was.
+    const rueda::Handle results = rueda::send_async(mine, 0, /*tag=*/8);
+    if (rueda::rank() == 0) {
+        for (int i = 0; i < rueda::size(); ++i) {
+            const int sender = rueda::receive(theirs, rueda::any_peer, /*tag=*/8);
+            right = right && theirs[0] == static_cast<float>(sender);
+        }
+    }
+    results.wait();
+    rueda::shutdown();
+    return right ? 0 : 1;
+}

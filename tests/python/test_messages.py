@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Sends and receives against NumPy. Two ranks and more."""
+
+import asyncio
+import random
+import unittest
+
+import numpy as np
+import rueda
+
+
+def setUpModule():
+    rueda.init()
+
+
+def tearDownModule():
+    rueda.shutdown()
+
+
+def pattern(size, dtype, seed):
+    """The same on every rank."""
+    return np.random.default_rng(seed).integers(0, 100, size).astype(dtype)
+
+
+class Messages(unittest.TestCase):
+    def setUp(self):
+        self.next = (rueda.rank() + 1) % rueda.size()
+        self.before = (rueda.rank() - 1) % rueda.size()
+
+    def test_ping_pong_of_every_dtype_and_many_sizes(self):
+        if rueda.rank() > 1:
+            return
+        other = 1 - rueda.rank()
+        dtypes = [np.bool_, np.int8, np.uint16, np.int32, np.uint64, np.float16, np.float32, np.float64]
+        for dtype in dtypes:
+            for size in (0, 1, 3, 1000, 100_000):
+                ping = pattern(size, dtype, size)
+                pong = np.empty_like(ping)
+                if rueda.rank() == 0:
+                    rueda.send(ping, other, 1)
+                    self.assertEqual(rueda.receive(pong, other, 2), other)
+                else:
+                    self.assertEqual(rueda.receive(pong, other, 1), other)
+                    rueda.send(pong, other, 2)
+                np.testing.assert_array_equal(pong, ping)
+
+    def test_round_the_ring(self):
+        token = np.array([rueda.rank()])
+        for step in range(1, 2 * rueda.size() + 1):
+            received = np.empty_like(token)
+            sent = rueda.send_async(token, self.next, step)
+            rueda.receive(received, self.before, step)
+            sent.wait()
+            token = received
+            self.assertEqual(token[0], (rueda.rank() - step) % rueda.size())
+
+    def test_small_ones_first_on_all_sides(self):
+        mine = np.full(100, rueda.rank(), np.float32)
+        rueda.send(mine, self.next)
+        received = np.empty_like(mine)
+        rueda.receive(received, self.before)
+        np.testing.assert_array_equal(received, np.full(100, self.before))
+
+    def test_all_to_all_in_a_random_order(self):
+        for seed in range(5):
+            plan = random.Random(seed)
+            messages = [
+                (
+                    plan.randrange(rueda.size()),
+                    plan.randrange(rueda.size()),
+                    plan.randrange(3),
+                    plan.choice([0, 5, 50_000]),
+                )
+                for _ in range(60)
+            ]
+            # Each channel in the order of the calls; which one goes on next is this rank's own choice.
+            channels = {}
+            for number, (source, target, tag, size) in enumerate(messages):
+                if source == rueda.rank():
+                    channels.setdefault((True, target, tag), []).append((number, size))
+                if target == rueda.rank():
+                    channels.setdefault((False, source, tag), []).append((number, size))
+            order = random.Random(seed * 100 + rueda.rank())
+            handles, received, kept = [], [], []
+            while channels:
+                sends, peer, tag = key = order.choice(sorted(channels))
+                number, size = channels[key].pop(0)
+                if not channels[key]:
+                    del channels[key]
+                expected = pattern(size, np.int64, number)
+                if sends:
+                    kept.append(expected)
+                    handles.append(rueda.send_async(expected, peer, tag))
+                else:
+                    array = np.empty_like(expected)
+                    received.append((array, expected))
+                    handles.append(rueda.receive_async(array, peer, tag))
+            order.shuffle(handles)
+            for handle in handles:
+                handle.wait()
+            for array, expected in received:
+                np.testing.assert_array_equal(array, expected)
+
+    def test_from_anybody(self):
+        sent = rueda.send_async(np.full(4, rueda.rank()), 0, 9)
+        if rueda.rank() == 0:
+            senders = []
+            for _ in range(rueda.size()):
+                array = np.empty(4, int)
+                senders.append(rueda.receive(array, tag=9))
+                np.testing.assert_array_equal(array, np.full(4, senders[-1]))
+            self.assertEqual(sorted(senders), list(range(rueda.size())))
+        sent.wait()
+
+    def test_awaited(self):
+        async def exchange():
+            received = np.empty(10_000)
+            sent = rueda.send_async(np.full(10_000, 1.0 * rueda.rank()), self.next, 3)
+            sender = await rueda.receive_async(received, self.before, 3)
+            await sent
+            return sender, received
+
+        sender, received = asyncio.run(exchange())
+        self.assertEqual(sender, self.before)
+        np.testing.assert_array_equal(received, np.full(10_000, 1.0 * self.before))
+
+    def test_what_is_not_contiguous_and_what_is_resident(self):
+        matrix = np.arange(20_000.0).reshape(100, 200)
+        column = rueda.empty(100, np.float64)
+        sent = rueda.send_async(matrix[:, 7], self.next)
+        rueda.receive(column, self.before)
+        sent.wait()
+        np.testing.assert_array_equal(column, matrix[:, 7])
+        with self.assertRaisesRegex(rueda.InvalidArgument, "not C-contiguous"):
+            rueda.receive(matrix[:, 7], self.before)
+
+    def test_a_mismatch_on_both_sides(self):
+        if rueda.rank() > 1:
+            return
+        text = r"rank 0 sends 12 bytes of float32; rank 1 receives 24 bytes of float64"
+        with self.assertRaisesRegex(rueda.Mismatch, text):
+            if rueda.rank() == 0:
+                rueda.send(np.zeros(3, np.float32), 1, 5)
+            else:
+                rueda.receive(np.zeros(3), 0, 5)
+
+    def test_peers_that_cannot_be(self):
+        with self.assertRaisesRegex(rueda.InvalidArgument, f"the peer is rank 99; expected 0 to {rueda.size() - 1}"):
+            rueda.send(np.zeros(1), 99)
+        with self.assertRaisesRegex(rueda.InvalidArgument, "the peer is rank -1"):
+            rueda.send(np.zeros(1), -1)
+        with self.assertRaisesRegex(ValueError, "tag is .*; expected a number of 32 bits"):
+            rueda.send(np.zeros(1), 0, 1 << 40)
+
+    def test_in_a_process_set(self):
+        if rueda.size() < 3:
+            return
+        last = rueda.size() - 1
+        pair = rueda.add_process_set([0, last])
+        if rueda.rank() == 0:
+            rueda.send(np.array([1.5]), last, process_set=pair)
+            with self.assertRaisesRegex(
+                rueda.InvalidArgument, f"the peer is rank 1, which is not in process set .*; expected one of 0, {last}"
+            ):
+                rueda.send(np.array([1.5]), 1, process_set=pair)
+        elif rueda.rank() == last:
+            value = np.zeros(1)
+            self.assertEqual(rueda.receive(value, process_set=pair), 0)
+            self.assertEqual(value[0], 1.5)
+        else:
+            with self.assertRaisesRegex(rueda.InvalidArgument, f"rank {rueda.rank()} is not a member of process set"):
+                rueda.send(np.array([1.5]), 0, process_set=pair)
+        rueda.remove_process_set(pair)
+
+
+if __name__ == "__main__":
+    unittest.main()
