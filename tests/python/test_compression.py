@@ -50,21 +50,25 @@ class Compression(unittest.TestCase):
                 cls.hosts.append([])
             cls.hosts[-1].append(rank)
 
-    def expected(self, compression: str, dtype: str, op=rueda.Sum, count: int = COUNT, postscale: float = 1.0):
-        """In the order of ranks and hosts, rounded where docs/compression.md says so."""
-        rounded = ROUND[compression if len(self.hosts) > 1 else "none"]
+    def expected(
+        self, way: str, dtype: str, op=rueda.Sum, count: int = COUNT, postscale: float = 1.0, members: int = 64
+    ):
+        """In the order of ranks and hosts, rounded where docs/compression.md says so. Of the first so many ranks."""
+        hosts = [[rank for rank in ranks if rank < members] for ranks in self.hosts if ranks[0] < members]
         one = np.dtype(dtype).type
-        factor = one(1 / rueda.size() if op == rueda.Average else 1)
-        partials = []
-        for ranks in self.hosts:
+        divided = one(1 / min(rueda.size(), members) if op == rueda.Average else 1)
+        if len(hosts) == 1:
+            rounded, before, after = ROUND["none"], one(1), divided * one(postscale)
+        else:
+            rounded, before, after = ROUND[way], divided, one(postscale)
+        total = None
+        for ranks in hosts:
             partial = values(ranks[0], dtype, count)
             for rank in ranks[1:]:
                 partial = partial + values(rank, dtype, count)
-            partials.append(rounded(partial * factor) if len(self.hosts) > 1 else partial)
-        total = partials[0]
-        for partial in partials[1:]:
-            total = total + partial
-        return rounded(total) * one(postscale) if len(self.hosts) > 1 else total * (factor * one(postscale))
+            partial = rounded(partial * before)
+            total = partial if total is None else total + partial
+        return rounded(total) * after
 
     def test_results_are_those_of_numpy_on_every_rank(self):
         for dtype in ("float32", "float64"):
@@ -95,6 +99,18 @@ class Compression(unittest.TestCase):
         ):
             np.testing.assert_array_equal(group[0], self.expected("fp16", "float32"))
             np.testing.assert_array_equal(group[1], self.expected("fp16", "float64", count=7))
+
+    def test_without_a_name_by_a_slot_and_in_a_process_set(self):
+        kinds = [(None, rueda.global_process_set), (rueda.TensorSlot("slot"), rueda.global_process_set)]
+        some = rueda.add_process_set(list(range(rueda.size() - 1))) if rueda.size() > 2 else None
+        if some is not None and rueda.rank() < rueda.size() - 1:
+            kinds.append(("of some", some))
+        for name, process_set in kinds:
+            members = rueda.size() - (process_set is some)
+            for way in ("fp16", "bf16", "none", "fp16"):
+                mine = values(rueda.rank(), "float64")
+                result = rueda.allreduce(mine, name, rueda.Sum, compression=way, process_set=process_set)
+                np.testing.assert_array_equal(result, self.expected(way, "float64", members=members))
 
     def test_rules_hold_where_the_call_says_nothing(self):
         for name, count, way in (
