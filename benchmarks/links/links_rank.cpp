@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One rank of benchmarks/links/links: times blocking allreduces of Rueda and of MPI in turns, and prints on rank 0 a
-// line of JSON for each size: {"bytes": …, "rueda": [µs …], "mpi": [µs …]}. links_rank SECONDS SIZE…
+// One rank of benchmarks/links/links: times blocking allreduces of Rueda, of Rueda with values that travel as float16,
+// and of MPI in turns, and prints on rank 0 a line of JSON for each size: {"bytes": …, "rueda": [µs …], "fp16": [µs …],
+// "mpi": [µs …]}. links_rank SECONDS SIZE…
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <fmt/format.h>
@@ -26,9 +27,8 @@ public:
     explicit Timed(std::size_t elements) : data_(elements) {}
 
     double operator()(const std::function<void(std::vector<float>&)>& reduce) {
-        // Sums of small whole numbers: exact in every order.
         for (std::size_t i = 0; i < data_.size(); ++i) {
-            data_[i] = static_cast<float>((i + static_cast<std::size_t>(rueda::rank())) % 1024);
+            data_[i] = value(i, rueda::rank());
         }
         MPI_Barrier(MPI_COMM_WORLD);
         const auto begin = Clock::now();
@@ -40,11 +40,15 @@ public:
     }
 
 private:
+    /// Sums of small whole numbers: exact in every order, and in float16 up to 66 ranks.
+    static float value(std::size_t i, int rank) {
+        return static_cast<float>((i + static_cast<std::size_t>(rank)) % 32);
+    }
     void check() const {
         for (std::size_t i = 0; i < data_.size(); ++i) {
             float expected = 0;
             for (int rank = 0; rank < rueda::size(); ++rank) {
-                expected += static_cast<float>((i + static_cast<std::size_t>(rank)) % 1024);
+                expected += value(i, rank);
             }
             if (data_[i] != expected) {
                 throw rueda::Internal(fmt::format("element {} is {}, expected {}", i, data_[i], expected));
@@ -55,33 +59,52 @@ private:
     std::vector<float> data_;
 };
 
-void print(std::size_t bytes, const std::vector<double>& rueda_times, const std::vector<double>& mpi_times) {
-    fmt::print("{{\"bytes\": {}, \"rueda\": [{:.2f}], \"mpi\": [{:.2f}]}}\n", bytes, fmt::join(rueda_times, ", "),
-               fmt::join(mpi_times, ", "));
+using Reduce = std::function<void(std::vector<float>&)>;
+struct Candidate {
+    const char* name;
+    Reduce reduce;
+    std::vector<double> times = {};
+};
+
+void print(std::size_t bytes, const std::vector<Candidate>& candidates) {
+    fmt::print("{{\"bytes\": {}", bytes);
+    for (const Candidate& candidate : candidates) {
+        fmt::print(", \"{}\": [{:.2f}]", candidate.name, fmt::join(candidate.times, ", "));
+    }
+    fmt::print("}}\n");
     std::fflush(stdout);
+}
+
+Reduce by_rueda(const rueda::TensorSlot& slot, rueda::Compression compression) {
+    return [&slot, compression](std::vector<float>& data) {
+        rueda::allreduce(slot, data, {.op = rueda::ReduceOp::sum, .compression = compression});
+    };
 }
 
 void measure(std::size_t bytes, double seconds) {
     Timed timed(bytes / sizeof(float));
-    rueda::TensorSlot slot(fmt::format("tensor of {}", bytes));
-    const auto by_rueda = [&](std::vector<float>& data) { rueda::allreduce(slot, data, {.op = rueda::ReduceOp::sum}); };
+    const rueda::TensorSlot plain(fmt::format("tensor of {}", bytes));
+    const rueda::TensorSlot halves(fmt::format("tensor of {} as float16", bytes));
     const auto by_mpi = [](std::vector<float>& data) {
         MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     };
-    std::vector<double> rueda_times;
-    std::vector<double> mpi_times;
-    static_cast<void>(timed(by_rueda));
-    static_cast<void>(timed(by_mpi));
+    std::vector<Candidate> candidates = {{"rueda", by_rueda(plain, rueda::Compression::none)},
+                                         {"fp16", by_rueda(halves, rueda::Compression::fp16)},
+                                         {"mpi", by_mpi}};
+    for (const Candidate& candidate : candidates) {
+        static_cast<void>(timed(candidate.reduce));
+    }
     const auto begin = Clock::now();
     int go_on = 1;
-    while (go_on != 0) {
-        rueda_times.push_back(timed(by_rueda));
-        mpi_times.push_back(timed(by_mpi));
-        go_on = Clock::now() - begin < std::chrono::duration<double>(seconds) || rueda_times.size() < 3 ? 1 : 0;
+    for (int rounds = 1; go_on != 0; ++rounds) {
+        for (Candidate& candidate : candidates) {
+            candidate.times.push_back(timed(candidate.reduce));
+        }
+        go_on = Clock::now() - begin < std::chrono::duration<double>(seconds) || rounds < 3 ? 1 : 0;
         MPI_Bcast(&go_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
     if (rueda::rank() == 0) {
-        print(bytes, rueda_times, mpi_times);
+        print(bytes, candidates);
     }
 }
 
