@@ -397,6 +397,7 @@ private:
                 closing_at_ = next_;
                 return;
             case EntryKind::all_joined:
+            case EntryKind::wanted:
                 return;
             case EntryKind::closed:
                 if (direct_ != kNone && turn_direct() == DirectState::waiting) {
