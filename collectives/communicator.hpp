@@ -18,7 +18,7 @@ struct Location {
     std::byte* output = nullptr;         ///< likewise
     const std::byte* payload = nullptr;  ///< the whole input, where it travelled with the announcement
     std::int64_t first_dimension = 0;    ///< operations by rows: rows of that member's input
-    bool absent = false;                 ///< allreduce on one host: that member has joined, and has no tensor
+    bool absent = false;                 ///< allreduce: that member has joined, and has no tensor
     bool counted = true;                 ///< where absent: an average divides by that member as well
 };
 
@@ -34,7 +34,7 @@ struct Segment {
     /// Allgather: room for the rows of all members; alltoall: for all for me. Of these, and where nothing is for this
     /// rank, null: it takes part for the others' sake, and keeps nothing.
     std::byte* output = nullptr;
-    /// Allreduce on one host: so many members are absent (Location); of these, so many an average does not count.
+    /// Allreduce: so many members of this host are absent (Location); so many of all hosts' an average does not count.
     std::uint32_t absent = 0;
     std::uint32_t uncounted = 0;
     Compression compression = Compression::none;  ///< allreduce on several hosts, of float32 and float64

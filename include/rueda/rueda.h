@@ -351,7 +351,7 @@ enum rueda_join_average {
  * Meanwhile the others' allreduces and barriers go on without it, in the world and in all process sets that it is in;
  * what needs something of every rank (broadcast, allgather, alltoall, reducescatter) fails with
  * RUEDA_INVALID_ARGUMENT on all. What this rank has announced before is done as ever; what it starts meanwhile is
- * refused. RUEDA_ABORTED where a rank ends or shuts down instead of joining; RUEDA_UNSUPPORTED on several hosts.
+ * refused. RUEDA_ABORTED where a rank ends or shuts down instead of joining. On one host and on several.
  */
 RUEDA_API int rueda_join(int32_t average, int32_t* last_rank);
 RUEDA_API int rueda_join_async(int32_t average, rueda_handle** handle);
