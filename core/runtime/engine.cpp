@@ -448,6 +448,7 @@ void Engine::poll() {
 Status Engine::start(MessageRequest request, Completion& completion) {
     RUEDA_RETURN_IF_FAILED(messenger_.submit(std::move(request), completion));
     if (try_take_crank()) {
+        const base::DefaultFloatingPoint default_floating_point;
         static_cast<void>(turn(/*urgent=*/false));
         leave();
     } else {
