@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/host/message_ring.hpp"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "base/attention.hpp"
+#include "tests/support/explorer/explorer.hpp"
+
+/// A rank that writes to another's ring, and one that reads: what comes out, and that nobody sleeps for ever. Futexes
+/// have no timeout here: a lost wake-up is a deadlock.
+namespace rueda::collectives {
+namespace {
+
+using base::AttentionState;
+using explorer::Exploration;
+using explorer::explore;
+using explorer::ExploredAtomics;
+using Orders = explorer::Memory;
+using Attention = base::Attention<ExploredAtomics>;
+
+constexpr std::uint64_t kRing = 256;
+/// Each takes two of the ring's four lines: the third has to wait for room.
+constexpr std::uint64_t kRecord = 64;
+
+/// What a rank must not do, or do in another order.
+struct Way {
+    bool says_that_it_starves = true;
+    bool looks_after_starving = true;
+    bool knocks = true;
+};
+
+struct Ranks {
+    Ranks() {
+        explorer::label(&state.written, "written");
+        explorer::label(&state.read, "read");
+        explorer::label(&state.starved, "starved");
+        explorer::label(&reader_door.knocks, "reader's door");
+        explorer::label(&writer_door.knocks, "writer's door");
+    }
+    MessageRingState<ExploredAtomics> state;
+    std::array<std::byte, kRing> memory{};
+    Doorstep<ExploredAtomics> reader_door;
+    Doorstep<ExploredAtomics> writer_door;
+    Attention reader_attention;
+    Attention writer_attention;
+};
+
+/// HostLink::knock().
+void knock(Doorstep<ExploredAtomics>& door, Attention& attention, std::uint32_t member) {
+    if (door.knock(member)) {
+        if (const AttentionState state = attention.state(); state != AttentionState::awake) {
+            attention.ring(state);
+        }
+    }
+}
+
+/// Engine::sleep_as_caller() of a rank whose turns look at its door first.
+template <class Look>
+void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& has_done) {
+    while (!has_done(/*knocked=*/door.anybody() && door.take() != 0)) {
+        const std::uint32_t ticket = attention.caller_ticket();
+        attention.set(AttentionState::blocked);
+        if (!door.anybody()) {
+            attention.sleep_as_caller(ticket, std::chrono::seconds(1));
+        }
+        attention.set(AttentionState::awake);
+    }
+}
+
+/// `records` of them, each of which says its number.
+void write(Ranks& r, std::uint64_t records) {
+    MessageRingWriter<ExploredAtomics> writer(r.state, r.memory.data(), kRing);
+    std::uint64_t written = 0;
+    // A frame is tried at once, and then whenever somebody has knocked.
+    bool first = true;
+    wait_until(r.writer_door, r.writer_attention, [&](bool knocked) {
+        bool has_room = knocked || std::exchange(first, false);
+        while (has_room && written < records) {
+            const auto room = writer.reserve(kRecord);
+            RUEDA_EXPLORER_REQUIRE(room.is_ok());
+            has_room = room.value() != nullptr;
+            if (has_room) {
+                std::memset(room.value(), static_cast<int>(++written), kRecord);
+                writer.publish();
+                knock(r.reader_door, r.reader_attention, 0);
+            }
+        }
+        return written == records;
+    });
+}
+
+void read(Ranks& r, std::uint64_t records) {
+    MessageRingReader<ExploredAtomics> reader(r.state, r.memory.data(), kRing);
+    std::uint64_t seen = 0;
+    wait_until(r.reader_door, r.reader_attention, [&](bool knocked) {
+        for (bool more = knocked; more;) {
+            const auto front = reader.front();
+            RUEDA_EXPLORER_REQUIRE(front.is_ok());
+            more = front.value().has_value();
+            if (more) {
+                ++seen;
+                RUEDA_EXPLORER_REQUIRE(front.value()->size() == kRecord);
+                RUEDA_EXPLORER_REQUIRE(front.value()->front() == static_cast<std::byte>(seen));
+                RUEDA_EXPLORER_REQUIRE(front.value()->back() == static_cast<std::byte>(seen));
+                if (reader.pop()) {
+                    knock(r.writer_door, r.writer_attention, 1);
+                }
+            }
+        }
+        return seen == records;
+    });
+}
+
+TEST_CASE("a ring with a sleeping writer and a sleeping reader loses nothing, and nobody sleeps for ever", "[unit]") {
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const Exploration result =
+            explore<Ranks>([](Ranks&) {}, {[](Ranks& r) { write(r, 3); }, [](Ranks& r) { read(r, 3); }}, [](Ranks&) {},
+                           {.memory = memory, .preemptions = 3});
+        INFO(result.report);
+        INFO(result.schedules);
+        CHECK(result.passed());
+    }
+}
+
+/// The same with a step left out, or at another place: each is needed.
+Exploration starve(const Way& way, Orders memory) {
+    return explore<Ranks>([](Ranks& r) { r.state.written.store(kRing, std::memory_order_relaxed); },
+                          {[=](Ranks& r) {  // MessageRingWriter::reserve() of a full ring, and the sleep after it
+                               if (r.state.read.load(std::memory_order_seq_cst) != 0) {
+                                   return;
+                               }
+                               if (way.says_that_it_starves) {
+                                   r.state.starved.store(1, std::memory_order_seq_cst);
+                               }
+                               if (way.looks_after_starving && r.state.read.load(std::memory_order_seq_cst) != 0) {
+                                   return;
+                               }
+                               bool woken = false;
+                               wait_until(r.writer_door, r.writer_attention,
+                                          [&](bool knocked) { return woken = woken || knocked; });
+                           },
+                           [=](Ranks& r) {  // MessageRingReader::pop()
+                               r.state.read.store(kRing, std::memory_order_seq_cst);
+                               const bool starved = r.state.starved.load(std::memory_order_seq_cst) != 0 &&
+                                                    r.state.starved.exchange(0, std::memory_order_seq_cst) != 0;
+                               if (starved && way.knocks) {
+                                   knock(r.writer_door, r.writer_attention, 1);
+                               }
+                           }},
+                          [](Ranks&) {}, {.memory = memory});
+}
+
+TEST_CASE("a writer that waits for room is woken, and no step of that can be left out", "[unit]") {
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const Exploration right = starve({}, memory);
+        INFO(right.report);
+        CHECK(right.passed());
+        for (const Way& way :
+             {Way{.says_that_it_starves = false}, Way{.looks_after_starving = false}, Way{.knocks = false}}) {
+            CHECK(starve(way, memory).failure == explorer::Failure::deadlock);
+        }
+    }
+}
+
+TEST_CASE("two ranks that knock at one door are both heard", "[unit]") {
+    struct Door {
+        Doorstep<ExploredAtomics> door;
+        Attention attention;
+        std::array<ExploredAtomics::Atomic<std::uint32_t>, 2> letters;
+    };
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const auto knocker = [](std::uint32_t who) {
+            return [who](Door& d) {
+                for (std::uint32_t letter = 1; letter <= 2; ++letter) {
+                    d.letters[who].store(letter, std::memory_order_seq_cst);
+                    knock(d.door, d.attention, who);
+                }
+            };
+        };
+        const Exploration result =
+            explore<Door>([](Door&) {},
+                          {knocker(0), knocker(1),
+                           [](Door& d) {
+                               std::array<std::uint32_t, 2> seen{};
+                               while (seen[0] + seen[1] < 4) {
+                                   if (const std::uint64_t knocks = d.door.anybody() ? d.door.take() : 0; knocks != 0) {
+                                       for (std::uint32_t who = 0; who < 2; ++who) {
+                                           if ((knocks >> who & 1) != 0) {
+                                               seen[who] = d.letters[who].load(std::memory_order_seq_cst);
+                                           }
+                                       }
+                                       continue;
+                                   }
+                                   const std::uint32_t ticket = d.attention.caller_ticket();
+                                   d.attention.set(AttentionState::blocked);
+                                   if (!d.door.anybody()) {
+                                       d.attention.sleep_as_caller(ticket, std::chrono::seconds(1));
+                                   }
+                                   d.attention.set(AttentionState::awake);
+                               }
+                           }},
+                          [](Door&) {}, {.memory = memory, .preemptions = 3});
+        INFO(result.report);
+        CHECK(result.passed());
+    }
+}
+
+}  // namespace
+}  // namespace rueda::collectives
