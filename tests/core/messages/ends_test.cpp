@@ -105,6 +105,10 @@ TEST_CASE("what is pending on a rank that shuts down ends", "[threads]") {
                 for (StartedMessage* message : {&sent, &received}) {
                     static_cast<void>(expect_failure(message->wait(), ErrorCode::not_initialized, "pending"));
                 }
+            } else {  // not before rank 0 has begun to shut down
+                Bytes nothing(1);
+                static_cast<void>(
+                    expect_failure(receive(client, std::span(nothing), {0, 9}), ErrorCode::aborted, "until it leaves"));
             }
         },
         layout);
