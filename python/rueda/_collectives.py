@@ -64,7 +64,8 @@ def allreduce(
     Args:
         tensor: of the same shape and dtype on every rank; only read. One that is not contiguous is copied first.
         op: Average, Sum, Min, Max or Product. Averages of integers truncate toward zero; 16-bit floats are accumulated
-            in float32. Of bool, Max is or, Min and Product are and; the others are Unsupported.
+            in float32. Of bool, Max is or, Min and Product are and; the others are Unsupported. Adasum takes the
+            tensor as a whole, and is of floats only.
         prescale_factor: every rank's tensor is multiplied by it first; at no cost.
         postscale_factor: the result is multiplied by it last; at no cost.
         compression: of float32 and float64, as what they travel between hosts: a ``rueda.Compression``, or "none", "fp16"

@@ -57,6 +57,23 @@ TEST_CASE("bytes of a tensor") {
     CHECK(bytes_of(allreduce_of({Metadata::kAnyExtent, 5})) == 20);  // a row
 }
 
+TEST_CASE("adasum is of allreduces of floats") {
+    for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+        Metadata metadata = allreduce_of({3, 4}, dtype);
+        metadata.reduce_op = static_cast<std::uint8_t>(ReduceOp::adasum);
+        CHECK(is_plausible(metadata));
+        for (const auto operation : {collectives::Operation::reduce, collectives::Operation::reducescatter}) {
+            metadata.operation = static_cast<std::uint8_t>(operation);
+            CHECK_FALSE(is_plausible(metadata));
+        }
+    }
+    for (const DType dtype : {DType::int32, DType::uint64, DType::boolean}) {
+        Metadata metadata = allreduce_of({3, 4}, dtype);
+        metadata.reduce_op = static_cast<std::uint8_t>(ReduceOp::adasum);
+        CHECK_FALSE(is_plausible(metadata));
+    }
+}
+
 TEST_CASE("bytes that no working rank writes are told apart") {
     CHECK(is_plausible(allreduce_of({3, 4})));
     CHECK(is_plausible(allreduce_of({Metadata::kAnyExtent, 4})));
