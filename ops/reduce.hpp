@@ -63,7 +63,7 @@ enum class Store {
 /// A destination may be identical to a source (in place) but may not overlap one in any other way; destinations do not
 /// overlap each other. Pointers need no alignment beyond that of a byte. Never reads or writes outside [0, count).
 /// The floating-point environment must be the default one (base::DefaultFloatingPoint).
-/// Threads: any; touches only the memory given, allocates nothing.
+/// Threads: any; touches only the memory given, allocates nothing (but for adasum).
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources,
             std::span<std::byte* const> destinations, std::size_t count, Store store = Store::cached);
 
