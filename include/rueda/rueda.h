@@ -73,9 +73,9 @@ enum rueda_reduce_op {
     RUEDA_PRODUCT = 5
 };
 
-/** What values become while they travel between hosts; the same numbers as rueda::Compression. */
+/** What values become while they travel between hosts; the same numbers as rueda::Compression. docs/compression.md. */
 enum rueda_compression {
-    RUEDA_COMPRESSION_NONE = 0,
+    RUEDA_COMPRESSION_NONE = 0, /* as RUEDA_COMPRESSION of the environment says; without it, as they are */
     RUEDA_COMPRESSION_FP16 = 1, /* float32 and float64 as float16 */
     RUEDA_COMPRESSION_BF16 = 2  /* float32 and float64 as bfloat16 */
 };
@@ -105,7 +105,8 @@ typedef struct rueda_options {
     const char* source_file; /**< where the caller stands, for errors and stall reports with RUEDA_CALL_SITES=1; NULL:
                                   not known. Kept, not copied: a literal, or memory that is never freed */
     int32_t source_line;     /**< likewise; 0 where not known */
-    int32_t compression;     /**< enum rueda_compression; allreduce, also grouped */
+    int32_t compression;     /**< enum rueda_compression; allreduce of float32 and float64, also grouped; where
+                                  there is none, RUEDA_UNSUPPORTED */
 } rueda_options;
 
 #define RUEDA_OPTIONS_INIT \

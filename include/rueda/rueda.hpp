@@ -14,7 +14,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -206,7 +205,7 @@ struct AllreduceOptions {
     double prescale = 1.0;
     double postscale = 1.0;
     ProcessSet process_set = world();
-    Compression compression = Compression::none;  ///< between hosts; of an allreduce, also grouped
+    Compression compression = Compression::none;  ///< between hosts; of an allreduce of floats, also grouped
 };
 struct Options {
     ProcessSet process_set = world();
@@ -234,23 +233,34 @@ private:
     rueda_slot* slot_ = nullptr;
 };
 
+/// Where a call stands in the source, for errors and stall reports with RUEDA_CALL_SITES=1.
+struct CallSite {
+    const char* file = nullptr;
+    std::int32_t line = 0;
+
+    /// As a default argument: of who leaves the argument out. Clang has std::source_location from 15 on only.
+    [[nodiscard]] static constexpr CallSite current(const char* file = __builtin_FILE(),
+                                                    std::int32_t line = __builtin_LINE()) noexcept {
+        return {file, line};
+    }
+};
+
 /// Also keeps where the call stands, for RUEDA_CALL_SITES=1.
 class TensorName {
 public:
-    using Site = std::source_location;
     // NOLINTBEGIN(google-explicit-constructor): a name stands for itself
-    TensorName(const char* name, Site site = Site::current()) : name_(name), site_(site) {}
-    TensorName(const std::string& name, Site site = Site::current()) : name_(name.c_str()), site_(site) {}
-    TensorName(const TensorSlot& slot, Site site = Site::current()) : slot_(slot.c_slot()), site_(site) {}
+    TensorName(const char* name, CallSite site = CallSite::current()) : name_(name), site_(site) {}
+    TensorName(const std::string& name, CallSite site = CallSite::current()) : name_(name.c_str()), site_(site) {}
+    TensorName(const TensorSlot& slot, CallSite site = CallSite::current()) : slot_(slot.c_slot()), site_(site) {}
     // NOLINTEND(google-explicit-constructor)
     [[nodiscard]] const char* c_name() const noexcept { return name_; }
     [[nodiscard]] rueda_slot* c_slot() const noexcept { return slot_; }
-    [[nodiscard]] const Site& site() const noexcept { return site_; }
+    [[nodiscard]] const CallSite& site() const noexcept { return site_; }
 
 private:
     const char* name_ = nullptr;
     rueda_slot* slot_ = nullptr;
-    Site site_;
+    CallSite site_;
 };
 
 namespace detail {
@@ -261,8 +271,8 @@ inline rueda_options c_options(const TensorName& name, const AllreduceOptions& o
             name.c_slot(),
             static_cast<std::int32_t>(options.op),
             options.process_set.id,
-            name.site().file_name(),
-            static_cast<std::int32_t>(name.site().line()),
+            name.site().file,
+            name.site().line,
             static_cast<std::int32_t>(options.compression)};
 }
 inline rueda_options c_options(const TensorName& name, const Options& options) {
@@ -272,8 +282,8 @@ inline rueda_options c_options(const TensorName& name, const Options& options) {
             name.c_slot(),
             RUEDA_AVERAGE,
             options.process_set.id,
-            name.site().file_name(),
-            static_cast<std::int32_t>(name.site().line()),
+            name.site().file,
+            name.site().line,
             RUEDA_COMPRESSION_NONE};
 }
 /// They point to the shapes in `tensors`.
