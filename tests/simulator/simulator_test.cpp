@@ -72,11 +72,11 @@ TEST_CASE("with two hosts and one tensor the delay is the sum of its parts") {
     Costs costs;
     costs.bytes_per_nanosecond = 1;
     const StepResult step = simulate_tree(job, costs, 2).back();
-    // Both hosts announce at the same time; the root waits for host 1's message, 25 bytes and 12 of the announcement.
-    const Nanoseconds up = costs.item + (costs.send + costs.item) + (25 + 12) + costs.latency;
+    // Both hosts announce at the same time; the root waits for host 1's message, 33 bytes and 12 of the announcement.
+    const Nanoseconds up = costs.item + (costs.send + costs.item) + (33 + 12) + costs.latency;
     const Nanoseconds at_root = (costs.receive + costs.item) + costs.item + (costs.send + costs.item);
-    // A call by id is 19 bytes, behind 25 that are reckoned for the message.
-    const Nanoseconds down = (25 + 19) + costs.latency + (costs.receive + costs.item) + costs.item;
+    // A call by id is 19 bytes, behind 33 that are reckoned for the message.
+    const Nanoseconds down = (33 + 19) + costs.latency + (costs.receive + costs.item) + costs.item;
     REQUIRE(step.delays.size() == 1);
     CHECK(step.delays[0] == up + at_root + down);
     CHECK(step.messages == 2);
