@@ -775,8 +775,7 @@ inline constexpr int any_peer = RUEDA_ANY_PEER;
 /// Starts sending `in` to rank `peer` of the job, for a receive with the same tag, dtype and number of elements there.
 /// See rueda_send_async.
 [[nodiscard]] inline Handle send_async(const TensorView& in, int peer, std::int32_t tag = 0,
-                                       const Options& options = {},
-                                       std::source_location site = std::source_location::current()) {
+                                       const Options& options = {}, CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     const rueda_tensor c_in = in.c_tensor();
     rueda_handle* handle = nullptr;
@@ -785,15 +784,14 @@ inline constexpr int any_peer = RUEDA_ANY_PEER;
 }
 /// Blocking.
 inline void send(const TensorView& in, int peer, std::int32_t tag = 0, const Options& options = {},
-                 std::source_location site = std::source_location::current()) {
+                 CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     const rueda_tensor c_in = in.c_tensor();
     detail::check(rueda_send(&c_in, peer, tag, &c));
 }
 /// Starts receiving into `out` what `peer` (or any_peer) sends with the tag; Handle::sender() says who it was.
 [[nodiscard]] inline Handle receive_async(const TensorView& out, int peer, std::int32_t tag = 0,
-                                          const Options& options = {},
-                                          std::source_location site = std::source_location::current()) {
+                                          const Options& options = {}, CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     const rueda_tensor c_out = out.c_tensor();
     rueda_handle* handle = nullptr;
@@ -802,7 +800,7 @@ inline void send(const TensorView& in, int peer, std::int32_t tag = 0, const Opt
 }
 /// Blocking. Returns whose message it was.
 inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const Options& options = {},
-                   std::source_location site = std::source_location::current()) {
+                   CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     const rueda_tensor c_out = out.c_tensor();
     std::int32_t sender = -1;
