@@ -97,20 +97,17 @@ typedef struct rueda_handle rueda_handle;
 /** Options of an operation. Start from RUEDA_OPTIONS_INIT. */
 typedef struct rueda_options {
     size_t struct_size;
-    double prescale;         /**< each rank's input is multiplied by this first; likewise */
-    double postscale;        /**< the result is multiplied by this last; likewise */
-    rueda_slot* slot;        /**< where set, it stands for the name, and the `name` argument is ignored */
-    int32_t reduce_op;       /**< enum rueda_reduce_op; allreduce, reducescatter and reduce */
-    int32_t process_set;     /**< a number that rueda_process_set_add gave; 0 is the world */
-    const char* source_file; /**< where the caller stands, for errors and stall reports with RUEDA_CALL_SITES=1; NULL:
-                                  not known. Kept, not copied: a literal, or memory that is never freed */
-    int32_t source_line;     /**< likewise; 0 where not known */
-    int32_t compression;     /**< enum rueda_compression; allreduce of float32 and float64, also grouped; where
-                                  there is none, RUEDA_UNSUPPORTED */
+    double prescale;     /**< each rank's input is multiplied by this first; likewise */
+    double postscale;    /**< the result is multiplied by this last; likewise */
+    rueda_slot* slot;    /**< where set, it stands for the name, and the `name` argument is ignored */
+    int32_t reduce_op;   /**< enum rueda_reduce_op; allreduce, reducescatter and reduce */
+    int32_t process_set; /**< a number that rueda_process_set_add gave; 0 is the world */
+    int32_t compression; /**< enum rueda_compression; allreduce of float32 and float64, also grouped; where
+                              there is none, RUEDA_UNSUPPORTED */
 } rueda_options;
 
 #define RUEDA_OPTIONS_INIT \
-    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, NULL, 0, RUEDA_COMPRESSION_NONE }
+    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE }
 
 /** The message of the last failure on this thread; "" when there was none. Valid until the thread's next call. */
 RUEDA_API const char* rueda_last_error(void);
@@ -320,9 +317,13 @@ RUEDA_API int rueda_reduce(const char* name, const rueda_tensor* in, const rueda
 /*
  * From one rank to another, outside the order of everything else: nothing is negotiated, and no other rank takes part.
  * A message goes to the receive of the other side with the same tag and process set; those with the same sender,
- * receiver, tag and set go in the order of the calls. Peers are named by their ranks in the job. The receiver's dtype
- * and number of bytes must be the sender's: RUEDA_MISMATCH on both sides where they are not. RUEDA_ABORTED where the
- * peer has died.
+ * receiver, tag and set go in the order of the calls. Peers are named by their ranks in the job, the calling rank among
+ * them. The receiver's dtype and number of bytes must be the sender's: RUEDA_MISMATCH on both sides where they are not.
+ * RUEDA_ABORTED where the peer has died or shut down. No slot: a message has no name.
+ *
+ * A send ends when its message has been received; one of up to 8 KiB also when it lies with the receiver, and that one
+ * is blocked in Rueda, or polls, for something else: so both sides may send first. (Should it not fit the receive that
+ * comes later, the sender gets a line in its log instead of RUEDA_MISMATCH.) docs/design/0010-send-receive.md.
  */
 #define RUEDA_ANY_PEER (-1)
 RUEDA_API int rueda_send_async(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options,

@@ -233,34 +233,17 @@ private:
     rueda_slot* slot_ = nullptr;
 };
 
-/// Where a call stands in the source, for errors and stall reports with RUEDA_CALL_SITES=1.
-struct CallSite {
-    const char* file = nullptr;
-    std::int32_t line = 0;
-
-    /// As a default argument: of who leaves the argument out. Clang has std::source_location from 15 on only.
-    [[nodiscard]] static constexpr CallSite current(const char* file = __builtin_FILE(),
-                                                    std::int32_t line = __builtin_LINE()) noexcept {
-        return {file, line};
-    }
-};
-
-/// Also keeps where the call stands, for RUEDA_CALL_SITES=1.
 class TensorName {
 public:
-    // NOLINTBEGIN(google-explicit-constructor): a name stands for itself
-    TensorName(const char* name, CallSite site = CallSite::current()) : name_(name), site_(site) {}
-    TensorName(const std::string& name, CallSite site = CallSite::current()) : name_(name.c_str()), site_(site) {}
-    TensorName(const TensorSlot& slot, CallSite site = CallSite::current()) : slot_(slot.c_slot()), site_(site) {}
-    // NOLINTEND(google-explicit-constructor)
+    TensorName(const char* name) : name_(name) {}                 // NOLINT(google-explicit-constructor)
+    TensorName(const std::string& name) : name_(name.c_str()) {}  // NOLINT(google-explicit-constructor)
+    TensorName(const TensorSlot& slot) : slot_(slot.c_slot()) {}  // NOLINT(google-explicit-constructor)
     [[nodiscard]] const char* c_name() const noexcept { return name_; }
     [[nodiscard]] rueda_slot* c_slot() const noexcept { return slot_; }
-    [[nodiscard]] const CallSite& site() const noexcept { return site_; }
 
 private:
     const char* name_ = nullptr;
     rueda_slot* slot_ = nullptr;
-    CallSite site_;
 };
 
 namespace detail {
@@ -271,19 +254,10 @@ inline rueda_options c_options(const TensorName& name, const AllreduceOptions& o
             name.c_slot(),
             static_cast<std::int32_t>(options.op),
             options.process_set.id,
-            name.site().file,
-            name.site().line,
             static_cast<std::int32_t>(options.compression)};
 }
 inline rueda_options c_options(const TensorName& name, const Options& options) {
-    return {sizeof(rueda_options),
-            1.0,
-            1.0,
-            name.c_slot(),
-            RUEDA_AVERAGE,
-            options.process_set.id,
-            name.site().file,
-            name.site().line,
+    return {sizeof(rueda_options), 1.0, 1.0, name.c_slot(), RUEDA_AVERAGE, options.process_set.id,
             RUEDA_COMPRESSION_NONE};
 }
 /// They point to the shapes in `tensors`.
@@ -775,33 +749,31 @@ inline constexpr int any_peer = RUEDA_ANY_PEER;
 /// Starts sending `in` to rank `peer` of the job, for a receive with the same tag, dtype and number of elements there.
 /// See rueda_send_async.
 [[nodiscard]] inline Handle send_async(const TensorView& in, int peer, std::int32_t tag = 0,
-                                       const Options& options = {}, CallSite site = CallSite::current()) {
-    const rueda_options c = detail::c_options(TensorName("", site), options);
+                                       const Options& options = {}) {
+    const rueda_options c = detail::c_options("", options);
     const rueda_tensor c_in = in.c_tensor();
     rueda_handle* handle = nullptr;
     detail::check(rueda_send_async(&c_in, peer, tag, &c, &handle));
     return Handle(handle);
 }
 /// Blocking.
-inline void send(const TensorView& in, int peer, std::int32_t tag = 0, const Options& options = {},
-                 CallSite site = CallSite::current()) {
-    const rueda_options c = detail::c_options(TensorName("", site), options);
+inline void send(const TensorView& in, int peer, std::int32_t tag = 0, const Options& options = {}) {
+    const rueda_options c = detail::c_options("", options);
     const rueda_tensor c_in = in.c_tensor();
     detail::check(rueda_send(&c_in, peer, tag, &c));
 }
 /// Starts receiving into `out` what `peer` (or any_peer) sends with the tag; Handle::sender() says who it was.
 [[nodiscard]] inline Handle receive_async(const TensorView& out, int peer, std::int32_t tag = 0,
-                                          const Options& options = {}, CallSite site = CallSite::current()) {
-    const rueda_options c = detail::c_options(TensorName("", site), options);
+                                          const Options& options = {}) {
+    const rueda_options c = detail::c_options("", options);
     const rueda_tensor c_out = out.c_tensor();
     rueda_handle* handle = nullptr;
     detail::check(rueda_receive_async(&c_out, peer, tag, &c, &handle));
     return Handle(handle);
 }
 /// Blocking. Returns whose message it was.
-inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const Options& options = {},
-                   CallSite site = CallSite::current()) {
-    const rueda_options c = detail::c_options(TensorName("", site), options);
+inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const Options& options = {}) {
+    const rueda_options c = detail::c_options("", options);
     const rueda_tensor c_out = out.c_tensor();
     std::int32_t sender = -1;
     detail::check(rueda_receive(&c_out, peer, tag, &c, &sender));

@@ -26,14 +26,14 @@ MEMBER(rueda_tensor, ndim, 16, 4);
 MEMBER(rueda_tensor, dtype, 20, 4);
 
 /* Open: struct_size says what the caller has. What is new comes at the end. */
-static_assert(sizeof(rueda_options) >= 40, "rueda_options has become smaller");
+static_assert(sizeof(rueda_options) >= 48, "rueda_options has become smaller");
 MEMBER(rueda_options, struct_size, 0, 8);
 MEMBER(rueda_options, prescale, 8, 8);
 MEMBER(rueda_options, postscale, 16, 8);
 MEMBER(rueda_options, slot, 24, 8);
 MEMBER(rueda_options, reduce_op, 32, 4);
 MEMBER(rueda_options, process_set, 36, 4);
-MEMBER(rueda_options, compression, 52, 4);
+MEMBER(rueda_options, compression, 40, 4);
 
 NUMBER(RUEDA_MAX_NAME, 511);
 NUMBER(RUEDA_MAX_DIMENSIONS, 16);
