@@ -62,6 +62,14 @@ void find_hosts(LocalGroup& group) {
 
 }  // namespace
 
+bool LocalGroup::is_homogeneous() const {
+    std::vector<int> ranks_of(static_cast<std::size_t>(host_count), 0);
+    for (const int host : host_of) {
+        ++ranks_of[static_cast<std::size_t>(host)];
+    }
+    return std::all_of(ranks_of.begin(), ranks_of.end(), [&](int ranks) { return ranks == ranks_of.front(); });
+}
+
 RankFacts own_facts(const std::string& hostname) {
     RankFacts facts;
     facts.hostname = hostname.empty() ? own_hostname() : hostname;

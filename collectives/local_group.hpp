@@ -42,6 +42,8 @@ struct LocalGroup {
     [[nodiscard]] int leader() const { return members.front(); }
     [[nodiscard]] int job_rank(int of) const { return job_ranks[static_cast<std::size_t>(of)]; }
     [[nodiscard]] bool is_leader() const { return local_rank == 0; }
+    /// Every host has as many ranks.
+    [[nodiscard]] bool is_homogeneous() const;
 };
 
 /// Of the calling process. `hostname` is the setting RUEDA_HOSTNAME; empty: the machine's own name.

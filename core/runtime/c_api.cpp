@@ -705,6 +705,10 @@ int rueda_cross_size(int* value) {
     return number(value, [](const rueda::collectives::LocalGroup& g) { return g.cross_size; });
 }
 
+int rueda_is_homogeneous(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.is_homogeneous() ? 1 : 0; });
+}
+
 int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_set) {
     return guarded_wait([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
@@ -1114,6 +1118,14 @@ int rueda_handle_sender(rueda_handle* handle, int32_t* sender) {
         }
         *sender = handle->sender;
         return {};
+    });
+}
+
+int rueda_barrier_async(const rueda_options* options, rueda_handle** handle) {
+    return guarded([&] {
+        return start("", options, handle, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
+            return rueda::core::make_barrier(o, request);
+        });
     });
 }
 

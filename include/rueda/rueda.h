@@ -147,6 +147,8 @@ RUEDA_API int rueda_local_rank(int* value);
 RUEDA_API int rueda_local_size(int* value);
 RUEDA_API int rueda_cross_rank(int* value);
 RUEDA_API int rueda_cross_size(int* value);
+/** 1 where every host has as many ranks, 0 where some have more than others. Asks nobody. */
+RUEDA_API int rueda_is_homogeneous(int* value);
 
 /*
  * Process sets: subsets of the ranks that do operations among themselves, each with its own order, so that none waits
@@ -338,6 +340,8 @@ RUEDA_API int rueda_receive(const rueda_tensor* out, int peer, int32_t tag, cons
 /** Of a completed rueda_receive_async. */
 RUEDA_API int rueda_handle_sender(rueda_handle* handle, int32_t* sender);
 
+/** Completes when every rank has called it, or the blocking form. */
+RUEDA_API int rueda_barrier_async(const rueda_options* options, rueda_handle** handle);
 /** Returns when every rank has called it. */
 RUEDA_API int rueda_barrier(const rueda_options* options);
 

@@ -85,6 +85,8 @@ inline int local_size() { return detail::number(rueda_local_size); }
 /// Position among the ranks with the same local rank; how many they are.
 inline int cross_rank() { return detail::number(rueda_cross_rank); }
 inline int cross_size() { return detail::number(rueda_cross_size); }
+/// Whether every host has as many ranks.
+inline bool is_homogeneous() { return detail::number(rueda_is_homogeneous) != 0; }
 
 /// Shape of a tensor, kept by value: up to RUEDA_MAX_DIMENSIONS extents, each ≥ 0.
 class Shape {
@@ -780,6 +782,13 @@ inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const 
     return sender;
 }
 
+/// Completes when every rank has called it, or barrier().
+[[nodiscard]] inline Handle barrier_async(const Options& options = {}) {
+    const rueda_options c = detail::c_options("", options);
+    rueda_handle* handle = nullptr;
+    detail::check(rueda_barrier_async(&c, &handle));
+    return Handle(handle);
+}
 /// Returns when every rank has called it.
 inline void barrier(const Options& options = {}) {
     const rueda_options c = detail::c_options("", options);

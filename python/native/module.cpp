@@ -99,6 +99,15 @@ PyObject* begin_step(PyObject* /*module*/, PyObject* step) {
     return number == -1 && PyErr_Occurred() != nullptr ? nullptr : none_or_error(rueda_begin_step(number));
 }
 
+PyObject* is_homogeneous(PyObject* /*module*/, PyObject* /*unused*/) {
+    int value = 0;
+    if (const int status = rueda_is_homogeneous(&value); status != RUEDA_OK) {
+        raise_last(status);
+        return nullptr;
+    }
+    return PyBool_FromLong(value);
+}
+
 PyObject* busy_begin(PyObject* /*module*/, PyObject* what) {
     const char* const text = PyUnicode_AsUTF8AndSize(what, nullptr);
     return text == nullptr ? nullptr : none_or_error(rueda_busy_begin(text));
@@ -208,6 +217,10 @@ PyMethodDef functions[] = {
      "cross_size()\n--\n\nHow many processes have the same local rank.\n\n"
      "Raises:\n    NotInitialized: before init().\n\n"
      "Example::\n\n    machines = rueda.cross_size()  # for local rank 0\n"},
+    {"is_homogeneous", is_homogeneous, METH_NOARGS,
+     "is_homogeneous()\n--\n\nWhether every host has the same number of ranks.\n\n"
+     "Raises:\n    NotInitialized: before init().\n\n"
+     "Example::\n\n    if not rueda.is_homogeneous():\n        print(\"some hosts have more ranks than others\")\n"},
     {"allocate", allocate, METH_O, nullptr},
     {"view_of_dlpack", view_of_dlpack, METH_O, nullptr},
     {"process_set_add", process_set_add, METH_O, nullptr},

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import array
 import atexit
 import sys
 from collections.abc import Iterable
@@ -12,9 +11,9 @@ from types import TracebackType
 
 from rueda import _awaiting, _group_names, _native
 from rueda._native import (
-    Memory,
     cross_rank,
     cross_size,
+    is_homogeneous,
     is_initialized,
     local_rank,
     local_size,
@@ -22,7 +21,7 @@ from rueda._native import (
     size,
 )
 from rueda._process_sets import ProcessSet, add_process_set, ranks_of
-from rueda.errors import InvalidArgument, NotInitialized, RuedaError
+from rueda.errors import InvalidArgument, RuedaError
 
 __all__ = [
     "begin_step",
@@ -39,8 +38,6 @@ __all__ = [
     "size",
 ]
 
-# Whether every host has as many ranks; none while that is not known.
-_homogeneous: bool | None = None
 _registered = False
 
 
@@ -72,18 +69,16 @@ def init(
         rueda.init()
         print(f"rank {rueda.rank()} of {rueda.size()}")
     """
-    global _homogeneous, _registered
+    global _registered
     sets = _sets_to_make(process_sets)
     if is_initialized():
         _join(comm)  # says so where that is another job
         return
-    _homogeneous = None
     _group_names.forget_job()
     _join(comm)
     if not _registered:
         atexit.register(shutdown)
         _registered = True
-    _homogeneous = local_size() == size() or _hosts_are_alike()
     try:
         for process_set in sets:
             add_process_set(process_set)
@@ -114,16 +109,6 @@ def _sets_to_make(given: Iterable[ProcessSet | Iterable[int]] | str | None) -> l
     return [one if isinstance(one, ProcessSet) else ProcessSet(one) for one in given]
 
 
-def _hosts_are_alike() -> bool:
-    """Collective, on several hosts only: no number that a rank has by itself says it."""
-    mine = array.array("i", [local_size()])
-
-    def finish(memory: Memory, _shape: object, _dtype: object, _splits: object) -> bool:
-        return len(set(memoryview(memory).cast("i"))) == 1
-
-    return bool(_native.allgather(mine, None, "rueda.local_sizes", finish, 0))
-
-
 def shutdown() -> None:
     """Leave the job; returns when every rank has called it, or a rank has died.
 
@@ -136,22 +121,6 @@ def shutdown() -> None:
     """
     _native.shutdown()
     _awaiting.stop()
-
-
-def is_homogeneous() -> bool:
-    """Whether every host has the same number of ranks.
-
-    Raises:
-        NotInitialized: before init().
-
-    Example::
-
-        if not rueda.is_homogeneous():
-            print("some hosts have more ranks than others")
-    """
-    if not is_initialized() or _homogeneous is None:
-        raise NotInitialized("it is not known whether the hosts are alike: call rueda.init() first")
-    return _homogeneous
 
 
 def begin_step(step: int) -> None:

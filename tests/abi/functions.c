@@ -20,6 +20,7 @@ int rueda_local_rank(int* value);
 int rueda_local_size(int* value);
 int rueda_cross_rank(int* value);
 int rueda_cross_size(int* value);
+int rueda_is_homogeneous(int* value);
 int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_set);
 int rueda_process_set_remove(int32_t process_set);
 int rueda_process_set_rank(int32_t process_set, int* value);
@@ -92,6 +93,7 @@ int rueda_receive_async(const rueda_tensor* out, int peer, int32_t tag, const ru
 int rueda_receive(const rueda_tensor* out, int peer, int32_t tag, const rueda_options* options, int32_t* sender);
 int rueda_handle_sender(rueda_handle* handle, int32_t* sender);
 int rueda_barrier(const rueda_options* options);
+int rueda_barrier_async(const rueda_options* options, rueda_handle** handle);
 int rueda_wait(rueda_handle* handle, double timeout_seconds);
 int rueda_poll(rueda_handle* handle, int* completed);
 int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);

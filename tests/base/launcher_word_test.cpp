@@ -46,7 +46,7 @@ TEST_CASE("a text is cut, and harms no terminal", "[unit]") {
 TEST_CASE("what is no word is refused", "[unit]") {
     for (const std::string& bytes :
          {std::string(), std::string("hello"), bytes_of({kMagic, 2, 3}, ""), bytes_of({kMagic + 1, 2, 3, 5}, "hello"),
-          bytes_of({kMagic, 0, 3, 5}, "hello"), bytes_of({kMagic, 4, 3, 5}, "hello"),
+          bytes_of({kMagic, 0, 3, 5}, "hello"), bytes_of({kMagic, 5, 3, 5}, "hello"),
           bytes_of({kMagic, 2, 0xFFFFFFFF, 5}, "hello"), bytes_of({kMagic, 2, 3, 4}, "hello"),
           bytes_of({kMagic, 2, 3, 0xFFFFFFFF}, "hello"), bytes_of({kMagic, 2, 3, 5}, "hel\no"),
           bytes_of({kMagic, 2, 3, 705}, std::string(705, 'x'))}) {

@@ -52,7 +52,17 @@ TEST_CASE("ranks are grouped by host, and numbered within and across hosts", "[u
         CHECK(group.host_names == std::vector<std::string>{"a", "b", "c"});
         CHECK(group.leader() == want.members.front());
         CHECK(group.is_leader() == (rank == want.members.front()));
+        CHECK_FALSE(group.is_homogeneous());
     }
+}
+
+TEST_CASE("hosts are alike where each has as many ranks", "[unit]") {
+    const RankFacts a = on_host("a", 1);
+    const RankFacts b = on_host("b", 2);
+    CHECK(group_by_host(0, {a}).is_homogeneous());
+    CHECK(group_by_host(1, {a, a}).is_homogeneous());
+    CHECK(group_by_host(3, {a, b, b, a}).is_homogeneous());
+    CHECK_FALSE(group_by_host(1, {a, b, a}).is_homogeneous());
 }
 
 TEST_CASE("whatever makes memory unshareable makes another host", "[unit]") {

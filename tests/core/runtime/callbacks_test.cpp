@@ -285,6 +285,26 @@ TEST_CASE("a callback may start operations and not wait for them", "[processes]"
     check_passed(run_public_ranks(2, chain_and_wait));
 }
 
+TEST_CASE("a barrier with a handle completes when every rank has come, by whatever form", "[processes]") {
+    check_passed(run_public_ranks(3, [](RankContext& context) {
+        rueda::init();
+        RUEDA_RANK_CHECK(rueda::is_homogeneous());
+        if (context.rank() == 2) {
+            context.wait_for_phase(0, "pending");
+            context.wait_for_phase(1, "pending");
+            rueda::barrier();
+        } else {
+            const Handle all_here = rueda::barrier_async();
+            auto told = told_of(all_here);
+            RUEDA_RANK_CHECK(!all_here.ready());
+            context.phase("pending");
+            RUEDA_RANK_EQUAL(told.get().text, std::string());
+            all_here.wait();
+        }
+        rueda::shutdown();
+    }));
+}
+
 TEST_CASE("what a callback throws is logged, and the next one is called", "[processes]") {
     check_passed(run_public_ranks(1, [](RankContext&) {
         rueda::init();
