@@ -9,6 +9,6 @@ int main() {
         // … something that only one rank does …
     }
     rueda::begin_step(0);  // of the training loop: what a restart by ruedarun repeats
-    rueda::barrier();  // no rank goes on before all have come here
+    rueda::barrier();      // no rank goes on before all have come here
     rueda::shutdown();
 }

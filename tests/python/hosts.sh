@@ -37,7 +37,8 @@ compression=("$python" -B "$(dirname "$0")/test_compression.py")
 mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 -x RUEDA_HOSTNAME=a "${compression[@]}" : \
     -np 1 -x RUEDA_HOSTNAME=b "${compression[@]}" : -np 1 -x RUEDA_HOSTNAME=c "${compression[@]}"
 for hosts in "2 1" "2 2"; do
-    joins ${hosts} || { echo "joins on $hosts"; exit 1; }
+    read -r first second <<<"$hosts"
+    joins "$first" "$second" || { echo "joins on $hosts"; exit 1; }
 done
 if "$python" -c "import mpi4py" 2> /dev/null; then
     parts=("$python" -B "$(dirname "$0")/test_mpi4py.py" mpi4py)
