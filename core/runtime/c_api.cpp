@@ -507,7 +507,7 @@ int start_message(bool sends, const rueda_tensor* tensor, int peer, std::int32_t
 
 int run_message(bool sends, const rueda_tensor* tensor, int peer, std::int32_t tag, const rueda_options* options,
                 std::int32_t* sender) {
-    return guarded([&]() -> Status {
+    return guarded_wait([&]() -> Status {
         Call call;
         rueda::core::MessageRequest request;
         RUEDA_RETURN_IF_FAILED(call.begin("", options));
