@@ -265,6 +265,8 @@ void chain_and_wait(RankContext& context) {
                 };
                 refused([&] { rueda::allreduce("blocking", std::span(&value, 1)); });
                 refused([&] { rueda::barrier(); });
+                refused([&] { rueda::send(std::span(&value, 1), 0); });
+                refused([&] { rueda::receive(std::span(&value, 1), 0); });
                 refused([&] { rueda::join(); });
                 refused([&] { rueda::shutdown(); });
                 const Handle pending = rueda::allreduce_async("pending", std::span(&value, 1), {.op = ReduceOp::sum});
@@ -275,7 +277,7 @@ void chain_and_wait(RankContext& context) {
     next(0);
     context.phase("started");
     done.wait();
-    RUEDA_RANK_EQUAL(refusals, std::string("refused refused refused refused refused "));
+    RUEDA_RANK_EQUAL(refusals, std::string("refused refused refused refused refused refused refused "));
     RUEDA_RANK_EQUAL(value, 2048.0F);                                        // 2 to the number of sums
     rueda::allreduce("after", std::span(&value, 1), {.op = ReduceOp::max});  // the refused ones have left nothing
     rueda::shutdown();
