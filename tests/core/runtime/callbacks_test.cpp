@@ -333,8 +333,8 @@ TEST_CASE("callbacks of what is pending at a shutdown come before its return", "
             std::this_thread::sleep_for(std::chrono::milliseconds(20));  // longer than the rest of the shutdown
             text = text_of(failure);
         });
-        context.phase("started");
-        context.wait_for_phase(1 - context.rank(), "started");
+        context.phase("pending");
+        context.wait_for_phase(1 - context.rank(), "pending");
         rueda::shutdown();
         RUEDA_RANK_CHECK(text.find("shut down") != std::string::npos || text.find("shutdown()") != std::string::npos);
     }));
