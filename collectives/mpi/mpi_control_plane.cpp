@@ -229,12 +229,13 @@ private:
     Result<MPI_Comm> meet_on_given() {
         const std::vector<std::byte>& bytes = options_.membership.communicator;
         MPI_Comm communicator = MPI_COMM_NULL;
-        if (bytes.size() != sizeof(communicator)) {
+        constexpr std::size_t kBytes = sizeof(MPI_Comm);
+        if (bytes.size() != kBytes) {
             return failure(ErrorCode::invalid_argument,
                            "init: the communicator has {} bytes, expected the {} of an MPI_Comm of {}", bytes.size(),
-                           sizeof(communicator), name_of(own_mpi_abi()));
+                           kBytes, name_of(own_mpi_abi()));
         }
-        std::memcpy(&communicator, bytes.data(), sizeof(communicator));
+        std::memcpy(&communicator, bytes.data(), kBytes);
         if (communicator == MPI_COMM_NULL) {
             return failure(ErrorCode::invalid_argument,
                            "init: the communicator is MPI_COMM_NULL; expected one that this process is in");

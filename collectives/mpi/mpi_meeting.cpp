@@ -57,7 +57,7 @@ public:
         : mpi_(mpi), members_(members), own_(own), launch_size_(launch_size), timeout_(timeout), go_on_(go_on) {}
 
     Status run() {
-        const Status met = own_ == members_.front() ? receive_all() : come();
+        Status met = own_ == members_.front() ? receive_all() : come();
         take_back();
         return met;
     }
@@ -148,7 +148,7 @@ private:
         }
         const Status waited = wait_for(timeout_);
         Numbers answer;
-        const Status verdict = judge(waited, answer);
+        Status verdict = judge(waited, answer);
         for (const auto& letter : receives_) {
             if (letter->complete) {
                 RUEDA_RETURN_IF_FAILED(send(letter->rank, answer));
@@ -196,7 +196,7 @@ private:
 
     Status come() {
         const int lowest = members_.front();
-        const auto most = static_cast<std::size_t>(2 * launch_size_ + 3);
+        const auto most = 2 * static_cast<std::size_t>(launch_size_) + 3;
         Result<Letter*> answer = receive(lowest, most);
         RUEDA_RETURN_IF_FAILED(answer.status());
         RUEDA_RETURN_IF_FAILED(send(lowest, Numbers(members_.begin(), members_.end())));

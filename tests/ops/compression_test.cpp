@@ -28,9 +28,8 @@ DType halves_of(const Compressed& way) {
 
 template <class T>
 Bytes bytes_of(const std::vector<T>& elements) {
-    Bytes bytes(elements.size() * sizeof(T));
-    std::memcpy(bytes.data(), elements.data(), bytes.size());
-    return bytes;
+    const auto* const begin = reinterpret_cast<const std::byte*>(elements.data());
+    return {begin, begin + elements.size() * sizeof(T)};
 }
 
 /// Of float32 or float64.
