@@ -642,7 +642,7 @@ Status Messenger::send_to(MessagePeer& peer, bool& moved) {
 /// True: nothing is left, and there may be room for more.
 Result<bool> Messenger::send_replies(MessagePeer& peer, bool& moved) {
     while (!peer.replies.empty()) {
-        const Result<bool> sent = peer.link->send(peer.replies.front(), {});
+        Result<bool> sent = peer.link->send(peer.replies.front(), {});
         if (!sent.is_ok() || !sent.value()) {
             return sent;
         }
@@ -655,7 +655,7 @@ Result<bool> Messenger::send_replies(MessagePeer& peer, bool& moved) {
 Result<bool> Messenger::send_messages(MessagePeer& peer, bool& moved) {
     for (int i = 0; i < kFramesPerStep && !peer.unsent.empty(); ++i) {
         const std::uint64_t id = peer.unsent.front();
-        const Result<bool> sent = send_first(peer, id, peer.sending.at(id));
+        Result<bool> sent = send_first(peer, id, peer.sending.at(id));
         if (!sent.is_ok() || !sent.value()) {
             return sent;
         }
@@ -708,7 +708,7 @@ Result<bool> Messenger::send_parts(MessagePeer& peer, bool& moved) {
         frame.id = peer.streams.front();
         const std::uint64_t part =
             std::min<std::uint64_t>(peer.link->largest_payload(), message.bytes - message.sent_bytes);
-        const Result<bool> sent =
+        Result<bool> sent =
             peer.link->send(frame, bytes_of(message.operation->request.memory, message.sent_bytes, part));
         if (!sent.is_ok() || !sent.value()) {
             return sent;
