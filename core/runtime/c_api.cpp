@@ -568,7 +568,7 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
                 "this handle has a completion callback already; expected one for each handle: call several from it"};
     }
     const bool ended = handle.done();
-    const Status started = ended ? Status() : handle.runtime->callbacks().start();
+    Status started = ended ? Status() : handle.runtime->callbacks().start();
     // A job that was left meanwhile has ended all its operations, and has no thread any more.
     if (!started.is_ok() && !handle.done()) {
         handle.give_up_claim();
