@@ -138,7 +138,9 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     }
     polls_.store(step.has_to_poll, std::memory_order_relaxed);
     has_more_.store(!busy_.empty(), std::memory_order_relaxed);
-    active_.store(oldest() != nullptr || step.has_to_poll || !busy_.empty() || (has_shut_down_ && !has_said_gone_),
+    // What was kept while nobody here was blocked is told to its sender as soon as somebody is.
+    active_.store(oldest() != nullptr || step.has_to_poll || !busy_.empty() || matching_.has_untold() ||
+                      (has_shut_down_ && !has_said_gone_),
                   std::memory_order_relaxed);
     return step;
 }

@@ -244,7 +244,7 @@ Turn Engine::turn(bool urgent, bool asks_others) {
     }
     Turn turn = sets_.step(urgent, asks_others);
     if (messenger_.needs_turn()) [[unlikely]] {
-        turn = busier(turn, turn_messages(urgent, asks_others));
+        turn = busier(turn, turn_messages(urgent || joining_.load(std::memory_order_relaxed) > 0, asks_others));
     }
     if (turn == Turn::advanced) {
         still_since_ns_ = 0;
@@ -527,6 +527,7 @@ Status Engine::wait_until_closed(const ProcessSet& set) {
 void Engine::wait_for_join(const Completion& join, std::optional<Clock::time_point> deadline) {
     const NoCancellation no_cancellation;
     const auto done = [&join] { return join.done(); };
+    joining_.fetch_add(1, std::memory_order_relaxed);
     while (!join.done() && (!deadline || Clock::now() < *deadline)) {
         if (!try_take_crank()) {
             wait_for_crank(done);
@@ -542,6 +543,7 @@ void Engine::wait_for_join(const Completion& join, std::optional<Clock::time_poi
         // process.
         moved_.wait(done, slice);
     }
+    joining_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 /// As long as something moves, so that those who are blocked on it need not wake anybody here. The crank is held.

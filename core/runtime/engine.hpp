@@ -174,10 +174,13 @@ private:
     std::atomic<bool> crank_{false};
     std::atomic<bool> turned_away_{false};   // the background thread found the crank taken, and sleeps or is about to
     std::atomic<std::uint32_t> waiters_{0};  // callers who wait for the crank: the background thread leaves it to them
-    base::LocalEvent event_;                 // something completed, or the crank is free
-    base::LocalEvent moved_;                 // something completed or moved; of who waits in join()
-    std::atomic<bool> failed_{false};        // everything pending was failed after an abort; of whoever holds the crank
-    Status failed_with_;                     // written once, before failed_
+    /// Callers in join(), who are blocked though in no hurry. Relaxed: each looks at the messages itself after it has
+    /// counted itself, with the crank.
+    std::atomic<std::uint32_t> joining_{0};
+    base::LocalEvent event_;           // something completed, or the crank is free
+    base::LocalEvent moved_;           // something completed or moved; of who waits in join()
+    std::atomic<bool> failed_{false};  // everything pending was failed after an abort; of whoever holds the crank
+    Status failed_with_;               // written once, before failed_
     std::atomic<bool> stopping_{false};
     std::thread background_;
 };

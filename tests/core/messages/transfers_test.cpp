@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <deque>
 #include <map>
 #include <random>
@@ -121,6 +122,30 @@ TEST_CASE("a rank that waits in an allreduce lets the sender of a small message 
             }
         },
         layout);
+}
+
+TEST_CASE("what came before a rank waits in something else lets its sender go on as soon as it does", "[threads]") {
+    const bool in_join = GENERATE(false, true);
+    check(2, [in_join](RuntimeClient& client) {
+        std::array<double, 3> values{1, 2, 3};
+        double sum = client.rank();
+        const Tensor tensor{&sum, DType::float64, {1}};
+        if (client.rank() == 0) {
+            expect_ok(send(client, std::span(values), {1, 0, DType::float64}), "send");
+        } else {
+            std::this_thread::sleep_for(std::chrono::milliseconds(30));  // mostly long enough to come and be kept
+        }
+        if (in_join) {
+            RUEDA_RANK_CHECK(client.join(true).is_ok());
+        } else {
+            expect_ok(client.allreduce("x", tensor, tensor, {ReduceOp::sum}), "allreduce");
+        }
+        if (client.rank() == 1) {
+            std::array<double, 3> received{};
+            expect_ok(receive(client, std::span(received), {0, 0, DType::float64}), "receive");
+            RUEDA_RANK_CHECK(received == values);
+        }
+    });
 }
 
 TEST_CASE("messages of one channel are in the order of the calls, however large they are", "[threads]") {
