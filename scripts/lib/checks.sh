@@ -84,8 +84,10 @@ sanitizer_runs() {
     fi
     if build_preset tsan "clang, threads"; then
         ctest_under=$(no_randomisation)
-        # Without ranks that are processes: what orders two threads of one through another it cannot see.
-        run_tests tsan "threads: tests of the rooms" build/tsan --label-regex "$kRooms" --label-exclude '^processes$'
+        # Without ranks that are processes: what orders two threads of one through another it cannot see. The conformance
+        # suite in scripts/long.d/sanitizers.
+        run_tests tsan "threads: tests of the rooms" build/tsan --label-regex "$kRooms" \
+            --label-exclude '^(processes|conformance)$'
         ctest_under=
     fi
 }
