@@ -625,8 +625,13 @@ Status start_group(const char* name, std::size_t count, const rueda_options* giv
     return {};
 }
 
-/// How the blocking forms of groups go on after their start, which writes `handle`.
-int wait_for_group(int started, rueda_handle* const& handle) {
+/// The blocking form of what `start` starts. `handle`, null before, is the caller's to release, however it ends.
+template <class Start>
+int start_and_wait(rueda_handle*& handle, Start&& start) {
+    if (in_callback) {
+        return guarded(refused_in_callback);
+    }
+    const int started = start(&handle);
     return started != RUEDA_OK ? started : rueda_wait(handle, -1);
 }
 
@@ -845,11 +850,10 @@ int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_te
 
 int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                             const rueda_options* options) {
-    if (in_callback) {
-        return report(refused_in_callback());
-    }
     rueda_handle* handle = nullptr;
-    const int status = wait_for_group(rueda_grouped_allreduce_async(name, count, in, out, options, &handle), handle);
+    const int status = start_and_wait(handle, [&](rueda_handle** started) {
+        return rueda_grouped_allreduce_async(name, count, in, out, options, started);
+    });
     rueda_handle_release(handle);
     return status;
 }
@@ -866,16 +870,15 @@ int rueda_grouped_allgather_async(const char* name, size_t count, const rueda_te
 
 int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* in, const rueda_options* options,
                             rueda_handle** handle) {
-    if (in_callback) {
-        return report(refused_in_callback());
-    }
-    rueda_handle* started = nullptr;
-    const int status = wait_for_group(rueda_grouped_allgather_async(name, count, in, options, &started), started);
+    rueda_handle* result = nullptr;
+    const int status = start_and_wait(result, [&](rueda_handle** started) {
+        return rueda_grouped_allgather_async(name, count, in, options, started);
+    });
     if (status != RUEDA_OK) {
-        rueda_handle_release(started);
+        rueda_handle_release(result);
         return status;
     }
-    *handle = started;
+    *handle = result;
     return RUEDA_OK;
 }
 
@@ -892,22 +895,19 @@ int rueda_grouped_reducescatter_async(const char* name, size_t count, const rued
 
 int rueda_grouped_reducescatter(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                 const rueda_options* options) {
-    if (in_callback) {
-        return report(refused_in_callback());
-    }
     rueda_handle* handle = nullptr;
-    const int status = guarded([&]() -> Status {
-        return out != nullptr ? Status()
-                              : Status(ErrorCode::invalid_argument,
-                                       "the outputs of rueda_grouped_reducescatter are NULL, and there is no handle to "
-                                       "hold them: give their memory, or call rueda_grouped_reducescatter_async");
+    const int status = start_and_wait(handle, [&](rueda_handle** started) {
+        if (out != nullptr) {
+            return rueda_grouped_reducescatter_async(name, count, in, out, options, started);
+        }
+        return guarded([] {
+            return Status(ErrorCode::invalid_argument,
+                          "the outputs of rueda_grouped_reducescatter are NULL, and there is no handle to hold them: "
+                          "give their memory, or call rueda_grouped_reducescatter_async");
+        });
     });
-    if (status != RUEDA_OK) {
-        return status;
-    }
-    const int ended = wait_for_group(rueda_grouped_reducescatter_async(name, count, in, out, options, &handle), handle);
     rueda_handle_release(handle);
-    return ended;
+    return status;
 }
 
 int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
@@ -1153,15 +1153,9 @@ int rueda_join_async(int32_t average, rueda_handle** handle) {
 }
 
 int rueda_join(int32_t average, int32_t* last_rank) {
-    if (in_callback) {
-        return report(refused_in_callback());
-    }
     rueda_handle* handle = nullptr;
-    int status = rueda_join_async(average, &handle);
-    if (status != RUEDA_OK) {
-        return status;
-    }
-    status = rueda_wait(handle, -1);
+    const int status =
+        start_and_wait(handle, [&](rueda_handle** started) { return rueda_join_async(average, started); });
     if (status == RUEDA_OK && last_rank != nullptr) {
         *last_rank = handle->joined_last;
     }

@@ -163,6 +163,23 @@ def _outputs(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[Array]]:
     return [tensor for tensor, _ in pairs], [output for _, output in pairs]
 
 
+def _start_group(
+    inputs: list[Any],
+    outputs: list[T],
+    name: str | None,
+    op: ReduceOp,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+    compression: AnyCompression,
+) -> Handle[list[T]]:
+    number = number_of(compression)
+    with group_name(name, process_set.process_set_id) as unique:
+        return _native.grouped_allreduce_async(
+            inputs, outputs, unique, op, prescale_factor, postscale_factor, outputs, process_set.process_set_id, number
+        )
+
+
 def grouped_allreduce(
     tensors: Iterable[Tensor],
     name: str | None = None,
@@ -215,11 +232,7 @@ def grouped_allreduce_async(
         weight, bias = rueda.grouped_allreduce_async([weight, bias], "layer1").result()
     """
     inputs, outputs = _outputs(tensors)
-    number = number_of(compression)
-    with group_name(name, process_set.process_set_id) as unique:
-        return _native.grouped_allreduce_async(
-            inputs, outputs, unique, op, prescale_factor, postscale_factor, outputs, process_set.process_set_id, number
-        )
+    return _start_group(inputs, outputs, name, op, prescale_factor, postscale_factor, process_set, compression)
 
 
 def grouped_allreduce_(
@@ -266,11 +279,7 @@ def grouped_allreduce_async_(
         rueda.grouped_allreduce_async_([weight, bias], "layer1").wait()
     """
     own = list(tensors)
-    number = number_of(compression)
-    with group_name(name, process_set.process_set_id) as unique:
-        return _native.grouped_allreduce_async(
-            own, own, unique, op, prescale_factor, postscale_factor, own, process_set.process_set_id, number
-        )
+    return _start_group(own, own, name, op, prescale_factor, postscale_factor, process_set, compression)
 
 
 def grouped_allgather(
