@@ -70,6 +70,9 @@ struct Config {
     bool stall_check = true;
     double stall_warning_seconds = 60;
     double stall_shutdown_seconds = 0;  ///< 0: never
+    bool call_sites = false;
+    std::uint32_t verify = 0;  ///< the results of every n-th allreduce; 0: of none
+    bool check_nan = false;
 
     // Messages.
     LogLevel log_level = LogLevel::warning;

@@ -19,6 +19,8 @@ constexpr std::uint64_t kMostBytes = 1024 * 1024 * 1024 * kMiB;
 constexpr std::uint64_t kSmallestChunk = 64;
 constexpr std::uint64_t kLargestChunk = 1024 * kMiB;
 constexpr double kDay = 86400;
+// Rarer than that is as good as never.
+constexpr std::uint32_t kMostVerified = 1'000'000;
 constexpr double kYear = 365 * kDay;
 // sun_path of a Unix socket, less its closing zero.
 constexpr std::size_t kLongestSocketName = 107;
@@ -148,6 +150,14 @@ constexpr auto kSettings = std::to_array<Setting>({
      SecondsSetting{&Config::stall_shutdown_seconds, {0, kYear}},
      "How long a tensor may be missing on some ranks before the job ends. 0: for ever. Ignored where it is less than "
      "RUEDA_STALL_CHECK_TIME_SECONDS."},
+    {"RUEDA_CALL_SITES", "", SettingGroup::failures, SwitchSetting{&Config::call_sites},
+     "Whether errors and stall reports say from which line of the program an operation was called. Rank 0's counts."},
+    {"RUEDA_VERIFY", "", SettingGroup::failures, CountSetting{&Config::verify, {0, kMostVerified}},
+     "Compares checksums between the ranks: of the result of every broadcast, and of every n-th allreduce, so 1 is all "
+     "of them. Operations whose result differs fail, on all ranks. 0: nothing is compared. Rank 0's counts."},
+    {"RUEDA_CHECK_NAN", "", SettingGroup::failures, SwitchSetting{&Config::check_nan},
+     "Whether sums, averages and other reductions of floats fail, on all ranks, where the input of some rank has a NaN "
+     "or an infinity. Rank 0's counts."},
 
     {"RUEDA_LOG_LEVEL", "HOROVOD_LOG_LEVEL", SettingGroup::messages,
      ChoiceSetting{kLogLevelWords,

@@ -2,9 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/diagnostics/pending_tensors.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <optional>
+
+#include "base/text.hpp"
+#include "core/negotiation/call_sites.hpp"
 
 namespace rueda::core {
 namespace {
@@ -23,6 +28,10 @@ std::optional<PendingTensor> read_places(const Memory& memory, const PendingTens
         const std::int64_t announced = place.announced_ns.load(std::memory_order_relaxed);
         tensor.since_ns = tensor.ready_mask == 0 ? announced : std::min(tensor.since_ns, announced);
         tensor.ready_mask |= std::uint64_t{1} << member;
+        if (memory.extent().call_sites != 0) {
+            tensor.sites.resize(memory.extent().members);
+            tensor.sites[member] = read_site(memory.site(id.slot, member, id.generation).read());
+        }
     }
     return tensor.ready_mask == 0 ? std::nullopt : std::optional(tensor);
 }
@@ -121,14 +130,52 @@ std::optional<PendingTensor> look_at_joins(const Memory& memory) {
         return std::nullopt;
     }
     const std::int64_t since = header.announced_ns.load(std::memory_order_relaxed);
-    return PendingTensor{.id = {kNoSlot, 0, static_cast<std::uint64_t>(since)},
-                         .name = "join()",
-                         .call = 0,
-                         .since_ns = since,
-                         .ready_mask = joined & all};
+    PendingTensor joins{.id = {kNoSlot, 0, static_cast<std::uint64_t>(since)},
+                        .name = "join()",
+                        .call = 0,
+                        .since_ns = since,
+                        .ready_mask = joined & all};
+    for (std::uint32_t member = 0; memory.extent().call_sites != 0 && member < memory.extent().members; ++member) {
+        const bool here = (joined >> member & 1) != 0;
+        joins.sites.push_back(here ? read_site(memory.join_site(member).read()) : std::string());
+    }
+    return joins;
 }
 
 }  // namespace
+
+std::vector<std::uint64_t> unnamed_started(const Memory& memory) {
+    const std::uint32_t slots = memory.extent().unnamed_slots;
+    std::vector<std::uint64_t> started(memory.extent().members, 0);
+    for (std::uint32_t slot = 0; slot < slots; ++slot) {
+        // Who has announced a generation has completed the one before, so all have announced that.
+        const std::uint64_t newest = newest_generation(memory, slot);
+        for (std::uint32_t member = 0; member < started.size(); ++member) {
+            for (std::uint64_t generation = newest; generation > 0 && generation + 2 > newest; --generation) {
+                const std::uint64_t stamp =
+                    memory.place(slot, member, generation).stamp.load(std::memory_order_acquire);
+                if (stamp == generation + 1) {
+                    started[member] = std::max(started[member], (generation - 1) * slots + slot + 1);
+                }
+            }
+        }
+    }
+    return started;
+}
+
+std::string describe_started(const StartedByRank& ranks) {
+    if (ranks.size() < 2) {
+        return {};
+    }
+    std::string text;
+    for (auto more = ranks.rbegin(); more != ranks.rend(); ++more) {
+        const char* const has = more->second.size() == 1 ? "has" : "have";
+        text += text.empty() ? fmt::format("{} {} started {} unnamed operations", base::format_ranks(more->second), has,
+                                           more->first)
+                             : fmt::format(", {}: {}", base::format_ranks(more->second), more->first);
+    }
+    return "; " + text + "; they match by the order of the calls, so all ranks make as many: name them";
+}
 
 std::vector<PendingTensor> pending_tensors(const Memory& memory) {
     std::vector<PendingTensor> pending;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,27 @@ struct PendingTensor {
     std::uint64_t call = 0;        ///< of an unnamed one: the how-manieth unnamed call of the process set, from 1 on
     std::int64_t since_ns = 0;     ///< the first announcement; CLOCK_MONOTONIC
     std::uint64_t ready_mask = 0;  ///< bit per member
+    std::vector<std::string> sites =
+        {};  ///< by member: where the call stands, "" if not ready; of a set with call sites
 };
+
+/// How many unnamed operations each member has announced, at least: what waits in its own queue is not among them.
+/// Threads: any.
+[[nodiscard]] std::vector<std::uint64_t> unnamed_started(const NegotiationMemory<base::StdAtomics>& memory);
+/// Ranks of the job by how many unnamed operations they have started.
+using StartedByRank = std::map<std::uint64_t, std::vector<std::int32_t>>;
+template <class RankOf>
+[[nodiscard]] StartedByRank started_by_rank(const NegotiationMemory<base::StdAtomics>& memory, RankOf&& rank_of) {
+    StartedByRank ranks;
+    const std::vector<std::uint64_t> started = unnamed_started(memory);
+    for (std::uint32_t member = 0; member < started.size(); ++member) {
+        ranks[started[member]].push_back(rank_of(member));
+    }
+    return ranks;
+}
+/// "; rank 1 has started 18 unnamed operations, ranks 0, 2: 17: …", where the ranks have started different numbers of
+/// them; else "".
+[[nodiscard]] std::string describe_started(const StartedByRank& ranks);
 
 /// What is pending in a process set, the longest pending first; ranks that wait in join() with nothing announced since
 /// are one of them, "join()". Reads only what may be read at any time, so a slot that

@@ -24,18 +24,41 @@ constexpr std::int64_t kAnswerNs = 3 * kSecond / 2;
 constexpr std::size_t kMostTensors = 64;
 constexpr std::size_t kMostWaits = 8;
 constexpr std::size_t kMostWords = 128;
+/// Places in the source that one host's ranks have called a tensor from.
+constexpr std::size_t kMostSites = 4;
 /// Left for the ranks of a host with the most of them.
 constexpr std::size_t kTensorBytes = kMostStallMessageBytes / 3;
 
 std::int64_t milliseconds(double seconds) { return std::llround(seconds * 1e3); }
 
+void write_ranks(WireWriter& writer, const std::vector<std::int32_t>& ranks) {
+    writer.number(static_cast<std::uint32_t>(ranks.size()));
+    for (const std::int32_t rank : ranks) {
+        writer.number(rank);
+    }
+}
+
+std::vector<std::int32_t> read_ranks(WireReader& reader, std::uint32_t ranks, bool& plausible) {
+    std::vector<std::int32_t> read;
+    const auto count = reader.number<std::uint32_t>();
+    plausible = plausible && reader.intact() && count <= ranks;
+    for (std::uint32_t i = 0; plausible && i < count; ++i) {
+        read.push_back(reader.number<std::int32_t>());
+        plausible = reader.intact() && read.back() >= 0 && read.back() < static_cast<std::int32_t>(ranks);
+    }
+    return read;
+}
+
 void write_tensor(WireWriter& writer, const StallReport::Tensor& tensor) {
     writer.text(tensor.name);
     writer.number(tensor.call);
     writer.number(milliseconds(tensor.seconds));
-    writer.number(static_cast<std::uint32_t>(tensor.ready.size()));
-    for (const std::int32_t rank : tensor.ready) {
-        writer.number(rank);
+    write_ranks(writer, tensor.ready);
+    const std::size_t sites = std::min(tensor.sites.size(), kMostSites);
+    writer.number(static_cast<std::uint32_t>(sites));
+    for (std::size_t i = 0; i < sites; ++i) {
+        writer.text(std::string_view(tensor.sites[i].site).substr(0, kSiteBytes));
+        write_ranks(writer, tensor.sites[i].ranks);
     }
 }
 
@@ -44,12 +67,14 @@ StallReport::Tensor read_tensor(WireReader& reader, std::uint32_t ranks, bool& p
     tensor.name = reader.text(RUEDA_MAX_NAME);
     tensor.call = reader.number<std::uint64_t>();
     tensor.seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
-    const auto count = reader.number<std::uint32_t>();
-    plausible = plausible && reader.intact() && tensor.seconds >= 0 && count <= ranks;
-    for (std::uint32_t i = 0; plausible && i < count; ++i) {
-        tensor.ready.push_back(reader.number<std::int32_t>());
-        plausible =
-            reader.intact() && tensor.ready.back() >= 0 && tensor.ready.back() < static_cast<std::int32_t>(ranks);
+    plausible = plausible && reader.intact() && tensor.seconds >= 0;
+    tensor.ready = read_ranks(reader, ranks, plausible);
+    const auto sites = reader.number<std::uint32_t>();
+    plausible = plausible && reader.intact() && sites <= kMostSites;
+    for (std::uint32_t i = 0; plausible && i < sites; ++i) {
+        const std::string site = collectives::printable(reader.text(kSiteBytes));
+        tensor.sites.push_back({site, read_ranks(reader, ranks, plausible)});
+        plausible = plausible && !site.empty() && !tensor.sites.back().ranks.empty();
     }
     return tensor;
 }
@@ -59,12 +84,15 @@ void write_rank(WireWriter& writer, const StallReport::Rank& rank) {
     writer.number(rank.pid);
     writer.text(std::string_view(rank.process_state).substr(0, kMostWords));
     writer.text(std::string_view(rank.busy).substr(0, kMostWords));
+    writer.number(rank.unnamed);
     writer.number(milliseconds(rank.silent_seconds));
     writer.number(static_cast<std::uint32_t>(std::min(rank.waits_in.size(), kMostWaits)));
     for (std::size_t i = 0; i < std::min(rank.waits_in.size(), kMostWaits); ++i) {
         writer.text(rank.waits_in[i].name);
         writer.number(rank.waits_in[i].call);
         writer.number(milliseconds(rank.waits_in[i].seconds));
+        const auto& sites = rank.waits_in[i].sites;
+        writer.text(sites.empty() ? std::string_view() : std::string_view(sites.front().site).substr(0, kSiteBytes));
     }
 }
 
@@ -74,6 +102,7 @@ StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plaus
     rank.pid = reader.number<std::int32_t>();
     rank.process_state = collectives::printable(reader.text(kMostWords));
     rank.busy = collectives::printable(reader.text(kMostWords));
+    rank.unnamed = reader.number<std::uint64_t>();
     rank.silent_seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
     const auto waits = reader.number<std::uint32_t>();
     plausible = plausible && reader.intact() && rank.rank >= 0 && rank.rank < static_cast<std::int32_t>(ranks) &&
@@ -83,6 +112,7 @@ StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plaus
         tensor.name = reader.text(RUEDA_MAX_NAME);
         tensor.call = reader.number<std::uint64_t>();
         tensor.seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
+        add_site(tensor.sites, collectives::printable(reader.text(kSiteBytes)), rank.rank);
         plausible = reader.intact();
     }
     return rank;
@@ -193,7 +223,15 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
             if (!is_new) {
                 merged->second.seconds = std::max(merged->second.seconds, tensor.seconds);
                 merged->second.ready.insert(merged->second.ready.end(), tensor.ready.begin(), tensor.ready.end());
+                for (const SiteOfRanks& site : tensor.sites) {
+                    for (const std::int32_t rank : site.ranks) {
+                        add_site(merged->second.sites, site.site, rank);
+                    }
+                }
             }
+        }
+        for (const StallReport::Rank& rank : account.ranks) {
+            report.started[rank.unnamed].push_back(rank.rank);
         }
     }
     for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
@@ -387,7 +425,8 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns)
     const StallReport report = merge(accounts_, host_of_, warning_seconds_);
     const StallSchedule::Due due = schedule_.look(as_pending(report, now_ns), now_ns);
     if (due.shut_down_for && !report.tensors.empty()) {
-        return StallMonitor::Finding{format_stall_shutdown(report.tensors.front(), shutdown_seconds_), true};
+        return StallMonitor::Finding{format_stall_shutdown(report.tensors.front(), shutdown_seconds_, report.started),
+                                     true};
     }
     return due.report ? std::optional(StallMonitor::Finding{format_stall_report(report), false}) : std::nullopt;
 }

@@ -42,7 +42,7 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     // Every rank keeps the schedule, so that another one can go on with it when the reporter stops responding.
     const StallSchedule::Due due = schedule_.look(pending, now_ns);
     if (due.shut_down_for) {
-        return Finding{format_stall_shutdown(describe(*due.shut_down_for, now_ns), shutdown_seconds_), true};
+        return Finding{format_stall_shutdown(describe(*due.shut_down_for, now_ns), shutdown_seconds_, started()), true};
     }
     if (due.report && is_reporter(now_ns)) {
         return Finding{format_stall_report(make_report(pending, now_ns)), false};
@@ -64,8 +64,10 @@ StallReport StallMonitor::account(std::int64_t now_ns) const {
     for (const PendingTensor& tensor : pending) {
         report.tensors.push_back(describe(tensor, now_ns));
     }
+    const std::vector<std::uint64_t> unnamed = unnamed_started(memory_);
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         report.missing_ranks.push_back(describe(member, pending, now_ns));
+        report.missing_ranks.back().unnamed = unnamed[member];
     }
     return report;
 }
@@ -89,6 +91,7 @@ bool StallMonitor::is_reporter(std::int64_t now_ns) const {
 StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, std::int64_t now_ns) const {
     StallReport report;
     report.warning_seconds = warning_seconds_;
+    report.started = started();
     std::uint64_t missing_somewhere = 0;
     for (const PendingTensor& tensor : pending) {
         if (schedule_.is_stalled(tensor, now_ns)) {
@@ -109,6 +112,9 @@ StallReport::Tensor StallMonitor::describe(const PendingTensor& tensor, std::int
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         const bool ready = (tensor.ready_mask >> member & 1) != 0;
         (ready ? described.ready : described.missing).push_back(rank_of(member));
+        if (member < tensor.sites.size()) {
+            add_site(described.sites, tensor.sites[member], rank_of(member));
+        }
     }
     return described;
 }
@@ -129,7 +135,10 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
     described.busy = block.busy.read();
     for (const PendingTensor& tensor : pending) {
         if ((tensor.ready_mask >> member & 1) != 0) {
-            described.waits_in.push_back(describe(tensor, now_ns));
+            StallReport::Tensor& waits_in = described.waits_in.emplace_back(describe(tensor, now_ns));
+            std::erase_if(waits_in.sites, [&](const SiteOfRanks& site) {
+                return std::find(site.ranks.begin(), site.ranks.end(), described.rank) == site.ranks.end();
+            });
         }
     }
     const std::int64_t heartbeat = block.heartbeat_ns.load(std::memory_order_relaxed);
@@ -137,6 +146,10 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
         described.silent_seconds = seconds(now_ns - heartbeat);
     }
     return described;
+}
+
+StartedByRank StallMonitor::started() const {
+    return started_by_rank(memory_, [this](std::uint32_t member) { return rank_of(member); });
 }
 
 std::int32_t StallMonitor::rank_of(std::uint32_t member) const {

@@ -39,7 +39,7 @@ std::string setting_text(double seconds) {
 }
 
 std::string name_of(const Tensor& tensor) {
-    return tensor.name.empty() ? fmt::format("an unnamed tensor (call {})", tensor.call)
+    return tensor.name.empty() ? describe_unnamed(tensor.call)
                                : fmt::format("tensor {}", base::quote(tensor.name, RUEDA_MAX_NAME));
 }
 
@@ -72,7 +72,10 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
     }
     std::string text = "waits itself in ";
     for (std::size_t i = 0; i < std::min(waits_in.size(), kTensorsPerRank); ++i) {
-        text += fmt::format("{}{} ({} s)", i == 0 ? "" : ", ", name_of(waits_in[i]), seconds_text(waits_in[i].seconds));
+        // Here the place is the rank's own.
+        const std::string from = waits_in[i].sites.empty() ? "" : ", called from " + waits_in[i].sites.front().site;
+        text += fmt::format("{}{} ({} s{})", i == 0 ? "" : ", ", name_of(waits_in[i]),
+                            seconds_text(waits_in[i].seconds), from);
     }
     return waits_in.size() <= kTensorsPerRank ? text
                                               : fmt::format("{} and {} more", text, waits_in.size() - kTensorsPerRank);
@@ -107,9 +110,10 @@ std::string format_stall_report(const StallReport& report) {
         setting_text(report.warning_seconds));
     for (std::size_t i = 0; i < std::min(report.tensors.size(), kTensorLines); ++i) {
         const Tensor& tensor = report.tensors[i];
-        text += fmt::format("\n  {}: waiting for {} s; ready: {}; missing: {}", name_of(tensor),
+        text += fmt::format("\n  {}: waiting for {} s; ready: {}; missing: {}{}{}", name_of(tensor),
                             seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
-                            base::format_ranks(tensor.missing));
+                            base::format_ranks(tensor.missing), called_from(tensor.sites),
+                            tensor.name.empty() ? describe_started(report.started) : "");
     }
     if (report.tensors.size() > kTensorLines) {
         text += fmt::format("\n  and {} more tensors", report.tensors.size() - kTensorLines);
@@ -124,11 +128,13 @@ std::string format_stall_report(const StallReport& report) {
     return text;
 }
 
-std::string format_stall_shutdown(const Tensor& tensor, double shutdown_seconds) {
+std::string format_stall_shutdown(const Tensor& tensor, double shutdown_seconds, const StartedByRank& started) {
     return fmt::format(
-        "{} has waited for {} for {} s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS ({}); ready: {}; the job is ended",
+        "{} has waited for {} for {} s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS ({}); ready: {}{}; the job is "
+        "ended{}",
         name_of(tensor), base::format_ranks(tensor.missing), seconds_text(tensor.seconds),
-        setting_text(shutdown_seconds), base::format_ranks(tensor.ready));
+        setting_text(shutdown_seconds), base::format_ranks(tensor.ready), called_from(tensor.sites),
+        tensor.name.empty() ? describe_started(started) : "");
 }
 
 }  // namespace rueda::core

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/diagnostics/pending_tensors.hpp"
+#include "core/negotiation/call_sites.hpp"
+
 namespace rueda::core {
 
 /// Everything that a stall report says, as data.
@@ -16,6 +19,7 @@ struct StallReport {
         double seconds = 0;      ///< since the first announcement
         std::vector<std::int32_t> ready;
         std::vector<std::int32_t> missing;
+        std::vector<SiteOfRanks> sites = {};  ///< where those that are ready have called it, where that is known
     };
     /// What a rank that is missing somewhere is doing. What is not known is empty, and not printed.
     struct Rank {
@@ -26,18 +30,21 @@ struct StallReport {
         std::vector<Tensor> waits_in;  ///< oldest first
         std::string stack;             ///< of its main thread; not captured in this version
         double silent_seconds = 0;     ///< since its background thread last ran, where that is long ago
+        std::uint64_t unnamed = 0;     ///< operations without a name that it has started
     };
 
     double warning_seconds = 60;
     std::vector<Tensor> tensors;  ///< oldest first
     std::vector<Rank> missing_ranks;
     std::vector<std::int32_t> unheard = {};  ///< ranks of hosts that have not said what theirs wait for
+    StartedByRank started = {};              ///< unnamed operations, where one of `tensors` is one
 };
 
 /// Several lines, without a newline at the end. The first is the sentence that users search for.
 [[nodiscard]] std::string format_stall_report(const StallReport& report);
 
-/// Why the job is ended, in one line.
-[[nodiscard]] std::string format_stall_shutdown(const StallReport::Tensor& tensor, double shutdown_seconds);
+/// Why the job is ended, in one line. `started`: as in a report.
+[[nodiscard]] std::string format_stall_shutdown(const StallReport::Tensor& tensor, double shutdown_seconds,
+                                                const StartedByRank& started = {});
 
 }  // namespace rueda::core

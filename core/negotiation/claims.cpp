@@ -158,7 +158,8 @@ void merge(std::vector<Claim>& claims, Claim claim) {
 
 Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& claims,
                               const std::optional<Metadata>& last_called, std::uint32_t ranks,
-                              std::span<const std::int32_t> job_ranks, std::span<const RankRange> joined) {
+                              std::span<const std::int32_t> job_ranks, std::span<const RankRange> joined,
+                              std::uint64_t call) {
     for (const Claim& claim : claims) {
         if (!claim.metadata && !last_called) {
             return failure(ErrorCode::internal, "{} announced tensor {} as it was called before, and it never was",
@@ -177,13 +178,14 @@ Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& c
     for (const Claim& claim : claims) {
         groups.push_back({meaning_of(claim), ranks_of(claim.ranks)});
     }
-    const Status mismatch = mismatch_of(name, std::move(groups), job_ranks);
+    const Status mismatch = call != 0 ? mismatch_of_unnamed(call, std::move(groups), job_ranks)
+                                      : mismatch_of(name, std::move(groups), job_ranks);
     return Status(mismatch.code(), shortened(mismatch.message() + unlisted_ranks(claims, ranks, job_ranks, joined)));
 }
 
-Status lacks_joined(std::string_view name, collectives::Operation operation, std::span<const std::int32_t> joined) {
-    const std::string tensor =
-        name.empty() ? std::string("an unnamed tensor (matched by call order)") : fmt::format("tensor '{}'", name);
+Status lacks_joined(std::string_view name, collectives::Operation operation, std::span<const std::int32_t> joined,
+                    std::uint64_t call) {
+    const std::string tensor = call != 0 ? describe_unnamed(call) : fmt::format("tensor '{}'", name);
     const std::string text = fmt::format(
         "{}: this {} needs every rank, and {} {} in join(): do it before a rank joins, or after all have; among joined "
         "ranks an allreduce and a barrier go on",

@@ -37,15 +37,16 @@ void merge(std::vector<Claim>& claims, Claim claim);
 
 /// What all ranks mean, or the Mismatch that says who means what. At least one claim; `last_called`: what those without
 /// metadata mean, Internal where there are such and it is none; `ranks`: everybody; `job_ranks`: what people call
-/// these ranks, by rank, where that is something else; `joined`: ranks that mean nothing, as they have joined.
+/// these ranks, by rank, where that is something else; `joined`: ranks that mean nothing, as they have joined; `call`:
+/// which of the operations without a name it is, from 1 on, where it is one.
 [[nodiscard]] Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& claims,
                                             const std::optional<Metadata>& last_called, std::uint32_t ranks,
                                             std::span<const std::int32_t> job_ranks = {},
-                                            std::span<const RankRange> joined = {});
+                                            std::span<const RankRange> joined = {}, std::uint64_t call = 0);
 
 /// The error for all members where an operation would need something of ranks that have joined. `joined`: as people
-/// call them; at least one.
+/// call them; at least one. `call`: as above.
 [[nodiscard]] Status lacks_joined(std::string_view name, collectives::Operation operation,
-                                  std::span<const std::int32_t> joined);
+                                  std::span<const std::int32_t> joined, std::uint64_t call = 0);
 
 }  // namespace rueda::core

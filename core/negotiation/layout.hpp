@@ -42,6 +42,7 @@ struct NegotiationExtent {
     std::uint32_t payload_bytes = 0;      ///< of so many bytes, in whole cache lines
     std::uint32_t attachments = 0;        ///< to log entries; only of a set on several hosts, which is led (below)
     std::uint32_t attachment_bytes = 0;
+    std::uint32_t call_sites = 0;  ///< 1: announcements say where their calls stand (SiteLine)
 
     /// Of a set on several hosts member 0, the leader, is the only registrar and the only one who appends
     /// (docs/design/0002-several-hosts.md).
@@ -131,6 +132,36 @@ struct alignas(base::kCacheLine) Place {
         // Partner: the stall monitor, which reads the time after the stamp.
         stamp.store(content.stamp, std::memory_order_release);
     }
+};
+
+/// Where the call behind an announcement stands, as text, for people. Beside the place, under its rules; words, as the
+/// stall monitor reads it at any time: what it reads of an announcement that goes on meanwhile, it does not use.
+inline constexpr std::size_t kSiteBytes = 128;
+template <class Atomics>
+class alignas(base::kCacheLine) SiteLine {
+public:
+    using Text = std::array<char, kSiteBytes>;  ///< ends with a zero, or fills it
+
+    void write(const Text& text) {
+        for (std::size_t i = 0; i < kWords; ++i) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, text.data() + i * sizeof(word), sizeof(word));
+            words_[i].store(word,
+                            std::memory_order_relaxed);  // published by the place's stamp, or the registrar's hand
+        }
+    }
+    [[nodiscard]] Text read() const {
+        Text text;
+        for (std::size_t i = 0; i < kWords; ++i) {
+            const std::uint64_t word = words_[i].load(std::memory_order_relaxed);
+            std::memcpy(text.data() + i * sizeof(word), &word, sizeof(word));
+        }
+        return text;
+    }
+
+private:
+    static constexpr std::size_t kWords = kSiteBytes / sizeof(std::uint64_t);
+    typename Atomics::template Atomic<std::uint64_t> words_[kWords] = {};
 };
 
 template <class Atomics>
@@ -281,6 +312,7 @@ struct alignas(base::kCacheLine) MailboxRecord {
     char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
     std::int64_t splits[base::kMaxLocalRanks] = {};  ///< of an alltoall or a scatter: one per member
+    std::array<char, kSiteBytes> site{};             ///< announce, of a set with call sites
 };
 
 /// A name that no slot was left for, while some members know that and others are still to be told. Beside it, in
@@ -411,6 +443,13 @@ public:
     [[nodiscard]] Cursor<Atomics>& cursor(std::uint32_t rank) const {
         return *at<Cursor<Atomics>>(offsets_.cursors, rank);
     }
+    /// Only of a set with call sites. Of an announcement; and of a member's join.
+    [[nodiscard]] SiteLine<Atomics>& site(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
+        return *at<SiteLine<Atomics>>(offsets_.sites, extent_.members + place_index(slot, rank, generation));
+    }
+    [[nodiscard]] SiteLine<Atomics>& join_site(std::uint32_t rank) const {
+        return *at<SiteLine<Atomics>>(offsets_.sites, rank);
+    }
     /// Written by the leader before the entry that has it; read by all after that.
     [[nodiscard]] std::byte* attachment(std::uint32_t number) const {
         return memory_ + offsets_.attachments + std::size_t{number} * extent_.attachment_bytes;
@@ -428,7 +467,7 @@ private:
 
     struct Offsets {
         std::size_t log, arrivals, places, payloads, records, labels, names, free, retired, mailboxes, mailbox_records,
-            cursors, refusals, refused, splits, attachments, end;
+            cursors, refusals, refused, splits, attachments, sites, end;
     };
     /// A rank's splits lie on lines of their own.
     [[nodiscard]] static std::size_t splits_row_bytes(const NegotiationExtent& extent) {
@@ -474,6 +513,8 @@ typename NegotiationMemory<Atomics>::Offsets NegotiationMemory<Atomics>::offsets
     o.refused = table(sizeof(std::uint32_t), std::size_t{extent.refusal_buckets()} * extent.members);
     o.splits = table(1, splits_bytes(extent));
     o.attachments = table(extent.attachment_bytes, extent.attachments);
+    o.sites = table(sizeof(SiteLine<Atomics>),
+                    extent.call_sites * std::size_t{extent.members} * (1 + 2 * std::size_t{extent.slots}));
     o.end = (next + kPage - 1) / kPage * kPage;
     return o;
 }

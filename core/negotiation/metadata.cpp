@@ -78,6 +78,50 @@ std::string differing_values(const Field& field, std::span<const MetadataOfRanks
     return text;
 }
 
+bool has_root(collectives::Operation operation) {
+    return operation == collectives::Operation::broadcast || operation == collectives::Operation::gather ||
+           operation == collectives::Operation::scatter || operation == collectives::Operation::reduce;
+}
+
+/// "allreduce float32 [3, 4], sum": all that ranks can disagree about, what is as usual left out.
+std::string description_of(const Metadata& metadata) {
+    const auto operation = static_cast<collectives::Operation>(metadata.operation);
+    std::string text = name_of(operation);
+    if (operation == collectives::Operation::barrier) {
+        return text;
+    }
+    text += fmt::format(" {} {}", name_of(static_cast<DType>(metadata.dtype)), shape_text(metadata));
+    if (collectives::is_reduction(operation)) {
+        text += fmt::format(", {}", name_of(static_cast<ReduceOp>(metadata.reduce_op)));
+        text += metadata.prescale != 1 ? fmt::format(", prescale factor {}", metadata.prescale) : "";
+        text += metadata.postscale != 1 ? fmt::format(", postscale factor {}", metadata.postscale) : "";
+    }
+    if (has_root(operation)) {
+        text += fmt::format(", root rank {}", metadata.root);
+    }
+    if (metadata.compression != 0) {
+        text += fmt::format(", compression {}", name_of(static_cast<Compression>(metadata.compression)));
+    }
+    return text;
+}
+
+/// In the numbers of the job.
+void rename_ranks(std::vector<MetadataOfRanks>& groups, std::span<const std::int32_t> job_ranks) {
+    for (MetadataOfRanks& group : groups) {
+        group.metadata.root = rank_in_job(group.metadata.root, job_ranks);
+        for (std::int32_t& rank : group.ranks) {
+            rank = rank_in_job(rank, job_ranks);
+        }
+    }
+}
+
+/// The first that differs; null if none does.
+const Field* differing_field(std::span<const MetadataOfRanks> groups) {
+    const auto found = std::find_if(fields().begin(), fields().end(),
+                                    [&](const Field& field) { return !differing_values(field, groups).empty(); });
+    return found != fields().end() ? &*found : nullptr;
+}
+
 /// Other operations have no reduction, whatever stands in its fields. Adasum is of allreduces.
 bool is_reduction_defined(const Metadata& metadata) {
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
@@ -131,20 +175,29 @@ Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank, std
 
 Status mismatch_of(std::string_view name, std::vector<MetadataOfRanks> groups,
                    std::span<const std::int32_t> job_ranks) {
-    for (MetadataOfRanks& group : groups) {
-        group.metadata.root = rank_in_job(group.metadata.root, job_ranks);
-        for (std::int32_t& rank : group.ranks) {
-            rank = rank_in_job(rank, job_ranks);
-        }
-    }
-    const std::string tensor =
-        name.empty() ? std::string("an unnamed tensor (matched by call order)") : fmt::format("tensor '{}'", name);
-    for (const Field& field : fields()) {
-        if (const std::string values = differing_values(field, groups); !values.empty()) {
-            return failure(ErrorCode::mismatch, "{}: the ranks disagree about {}: {}", tensor, field.name, values);
-        }
-    }
-    return failure(ErrorCode::mismatch, "{}: the ranks disagree", tensor);
+    rename_ranks(groups, job_ranks);
+    const Field* const field = differing_field(groups);
+    return field != nullptr ? failure(ErrorCode::mismatch, "tensor '{}': the ranks disagree about {}: {}", name,
+                                      field->name, differing_values(*field, groups))
+                            : failure(ErrorCode::mismatch, "tensor '{}': the ranks disagree", name);
+}
+
+Status mismatch_of_unnamed(std::uint64_t call, std::vector<MetadataOfRanks> groups,
+                           std::span<const std::int32_t> job_ranks) {
+    rename_ranks(groups, job_ranks);
+    const Field* const field = differing_field(groups);
+    return failure(ErrorCode::mismatch,
+                   "{}: the ranks disagree about {}: {}; operations without a name match by the order of the calls: "
+                   "where a rank has made one more, or one less, than the others before, name them",
+                   describe_unnamed(call), field != nullptr ? field->name : "it",
+                   differing_values({"", &description_of}, groups));
+}
+
+std::string describe_unnamed(std::uint64_t call) {
+    constexpr const char* kEndings[] = {"th", "st", "nd", "rd"};
+    const bool teen = call / 10 % 10 == 1;
+    return fmt::format("the {}{} unnamed operation of this process set", call,
+                       teen || call % 10 > 3 ? "th" : kEndings[call % 10]);
 }
 
 }  // namespace rueda::core

@@ -81,6 +81,12 @@ struct MetadataOfRanks {
 /// The same text, from groups of ranks in any order.
 [[nodiscard]] Status mismatch_of(std::string_view name, std::vector<MetadataOfRanks> groups,
                                  std::span<const std::int32_t> job_ranks = {});
+/// The same of an operation without a name, the `call`-th of its process set, from 1 on. Says all of what each rank
+/// means: where one has made a call more or less than the others, it is another operation altogether.
+[[nodiscard]] Status mismatch_of_unnamed(std::uint64_t call, std::vector<MetadataOfRanks> groups,
+                                         std::span<const std::int32_t> job_ranks = {});
+/// "the 17th unnamed operation of this process set".
+[[nodiscard]] std::string describe_unnamed(std::uint64_t call);
 /// What people call the rank.
 [[nodiscard]] inline std::int32_t rank_in_job(std::int32_t rank, std::span<const std::int32_t> job_ranks) {
     const auto index = static_cast<std::size_t>(rank);

@@ -230,6 +230,7 @@ private:
         std::array<char, RUEDA_MAX_NAME + 1> text;
         PlaceContent place;
         std::array<std::int64_t, base::kMaxLocalRanks> splits;  // of an alltoall or a scatter
+        std::array<char, kSiteBytes> site;                      // announce
 
         explicit Request(const Record& record)
             : kind(static_cast<RequestKind>(copy_once(record.kind))),
@@ -246,6 +247,7 @@ private:
                 std::memcpy(text.data(), record.name, name_bytes);
             }
             place = record.place.content();
+            site = copy_once(record.site);
             if (has_splits()) {
                 std::memcpy(splits.data(), record.splits, sizeof(record.splits));
             }
@@ -380,6 +382,9 @@ private:
                            member, request.name(), slot, page.state);
         }
         page.arrived |= bit;
+        if (memory_.extent().call_sites != 0) {
+            memory_.site(slot, member, 0).write(request.site);  // before the stamp
+        }
         memory_.place(slot, member, 0).write(request.place);
         if (request.has_splits() && !memory_.extent().is_led()) {  // which has no such table
             std::copy_n(request.splits.begin(), memory_.extent().members, memory_.splits(slot, member, 0));

@@ -23,6 +23,9 @@ std::vector<RankRange> joined_in(const Announcement& announcement) {
     return united(std::move(joined));
 }
 
+/// As people count the operations without a name, from 1 on; 0 of one with a name.
+std::uint64_t number_of_call(const TensorKey& key) { return key.call ? *key.call + 1 : 0; }
+
 }  // namespace
 
 // ---- agreement
@@ -48,8 +51,9 @@ Status TreeRoot::complete(Announcement announcement) {
                            base::quote(known != nullptr ? known->name : announcement.key.name));
         }
     }
-    const auto agreement = agreement_of(known != nullptr ? known->name : announcement.key.name, announcement.claims,
-                                        last_called, options_.ranks, options_.job_ranks, joined);
+    const auto agreement =
+        agreement_of(known != nullptr ? known->name : announcement.key.name, announcement.claims, last_called,
+                     options_.ranks, options_.job_ranks, joined, number_of_call(announcement.key));
     if (agreement.is_ok()) {
         const Status lacking = lacks(announcement, agreement.value(), known);
         if (lacking.is_ok()) {
@@ -74,7 +78,8 @@ Status TreeRoot::lacks(const Announcement& announcement, const Metadata& metadat
     for (std::int32_t& rank : joined) {
         rank = rank_in_job(rank, options_.job_ranks);
     }
-    return lacks_joined(known != nullptr ? known->name : announcement.key.name, operation, joined);
+    return lacks_joined(known != nullptr ? known->name : announcement.key.name, operation, joined,
+                        number_of_call(announcement.key));
 }
 
 std::uint64_t TreeRoot::id_of(const TensorKey& key) const {

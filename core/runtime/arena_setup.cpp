@@ -132,6 +132,7 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     extent.initial_slots = config.slots;
     extent.slots = std::max(config.slots_max, extent.unnamed_slots + 1);
     extent.initial_slots = std::clamp(extent.initial_slots, extent.unnamed_slots + 1, extent.slots);
+    extent.call_sites = config.call_sites ? 1 : 0;
     if (job_size > members) {
         extent.attachments = kAttachments;
         extent.mailbox_records = kMailboxRecords;

@@ -20,6 +20,7 @@
 #include "base/environment.hpp"
 #include "collectives/select_control_plane.hpp"
 #include "core/diagnostics/launcher_line.hpp"
+#include "core/negotiation/call_sites.hpp"
 #include "core/operations/groups.hpp"
 #include "core/operations/requests.hpp"
 #include "core/runtime/completion_call.hpp"
@@ -58,6 +59,10 @@ Process& process() {
     static auto* instance = new Process;  // on purpose never destroyed: used until the last atexit handler
     return *instance;
 }
+
+// Where the next call without options stands; the function that such a call is takes it.
+thread_local const char* next_file = nullptr;
+thread_local std::int32_t next_line = 0;
 
 thread_local std::string last_error;  // NOLINT(runtime/string): per thread, and destroyed with it
 
@@ -107,6 +112,53 @@ int guarded_wait(Body&& body) noexcept {
         }
         return body();
     });
+}
+
+/// With where the call stands, unless the text has it: that of a disagreement has all ranks'.
+Status with_site(Status status, const char* file, std::int32_t line) {
+    const std::string site = rueda::core::describe_site(file, line);
+    return site.empty() || status.message().find(rueda::core::kCalledFrom) != std::string::npos
+               ? status
+               : Status(status.code(), fmt::format("{}{} {}", status.message(), rueda::core::kCalledFrom, site));
+}
+
+bool wants_call_sites() {
+    const Runtime* runtime = process().current.load(std::memory_order_acquire);
+    return runtime != nullptr && runtime->wants_call_sites();
+}
+
+/// As guarded(), of an operation's call.
+template <class Body>
+int called(const rueda_options* given, Body&& body) noexcept {
+    return guarded([&]() -> Status {
+        Status status = body();
+        if (!status.is_ok() && wants_call_sites()) [[unlikely]] {
+            rueda_options completed;
+            const rueda_options* options = nullptr;
+            RUEDA_RETURN_IF_FAILED(rueda::core::effective_options(given, completed, options));
+            return with_site(std::move(status), options->source_file, options->source_line);
+        }
+        return status;
+    });
+}
+
+/// The same of one that may wait for other ranks.
+template <class Body>
+int called_wait(const rueda_options* given, Body&& body) noexcept {
+    return called(given, [&]() -> Status {
+        if (in_callback) [[unlikely]] {
+            return refused_in_callback();
+        }
+        return body();
+    });
+}
+
+/// Of a call without options: where it stands, which is said once.
+rueda_options options_of_next() {
+    rueda_options options = RUEDA_OPTIONS_INIT;
+    options.source_file = std::exchange(next_file, nullptr);
+    options.source_line = next_line;
+    return options;
 }
 
 Status not_initialized() {
@@ -313,7 +365,9 @@ struct rueda_handle final : Completion, CompletionCall {
     void call_back() noexcept {
         const bool nested = std::exchange(in_callback, true);
         try {
-            callback(static_cast<int>(status().code()), status().message().c_str(), data);
+            Status placed;
+            const Status& told = with_own_site(placed);
+            callback(static_cast<int>(told.code()), told.message().c_str(), data);
         } catch (const std::exception& error) {
             runtime->logger().error("a completion callback has thrown, and was left: {}", error.what());
         } catch (...) {
@@ -327,11 +381,31 @@ struct rueda_handle final : Completion, CompletionCall {
         }
     }
 
+    /// Only where the job wants to know.
+    void note_site(const char* file, std::int32_t line) {
+        if (runtime->wants_call_sites()) [[unlikely]] {
+            source_file = file;
+            source_line = line;
+        }
+    }
+    /// Of a failure, as rueda_wait() says it; a callback comes also where there is no memory to say it.
+    [[nodiscard]] const Status& with_own_site(Status& placed) const noexcept try {
+        if (status().is_ok() || source_file == nullptr) {
+            return status();
+        }
+        placed = with_site(status(), source_file, source_line);
+        return placed;
+    } catch (const std::bad_alloc&) {
+        return status();
+    }
+
     Runtime* runtime;
     bool is_receive = false;
     std::atomic<int> references{2};
     rueda_callback callback = nullptr;  // by who has claimed the call, before it is armed
     void* data = nullptr;
+    const char* source_file = nullptr;
+    std::int32_t source_line = 0;
 };
 
 namespace {
@@ -378,7 +452,19 @@ struct Call {
         if (Status made = make(*set, *options, request); !made.is_ok()) [[unlikely]] {
             return rueda::core::naming_unsupported(tensor_name(name), std::move(made));
         }
+        note_site(request);
         return {};
+    }
+    void note_site(Request& request) const {
+        if (runtime->wants_call_sites()) [[unlikely]] {
+            request.source_file = options->source_file;
+            request.source_line = options->source_line;
+        }
+    }
+    [[nodiscard]] std::unique_ptr<rueda_handle> make_handle(std::uint32_t members = 1) const {
+        auto handle = std::make_unique<rueda_handle>(runtime, members);
+        handle->note_site(options->source_file, options->source_line);
+        return handle;
     }
     [[nodiscard]] bool is_unnamed(const char* name) const {
         return options->slot == nullptr && (name == nullptr || *name == '\0');
@@ -416,7 +502,7 @@ Status start(const char* name, const rueda_options* given, rueda_handle** handle
     Request request;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
     RUEDA_RETURN_IF_FAILED(call.fill(name, request, make));
-    auto started = std::make_unique<rueda_handle>(call.runtime, 1);
+    auto started = call.make_handle();
     if (rueda::core::TensorEntry* const known = call.entry()) {
         RUEDA_RETURN_IF_FAILED(call.runtime->start(*call.set, *known, request, *started));
     } else {
@@ -444,7 +530,7 @@ Status run_for_result(const char* name, const rueda_options* given, rueda_handle
     Request request;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
     RUEDA_RETURN_IF_FAILED(call.fill(name, request, make));
-    auto made = std::make_unique<rueda_handle>(call.runtime, 1);
+    auto made = call.make_handle();
     Status status = call.run(name, request, *made);
     if (!made->done()) {
         return status;  // it was refused, and the engine does not know the handle
@@ -492,12 +578,12 @@ Status make_message(const Call& call, bool sends, const rueda_tensor* tensor, in
 
 int start_message(bool sends, const rueda_tensor* tensor, int peer, std::int32_t tag, const rueda_options* options,
                   rueda_handle** handle) {
-    return guarded([&]() -> Status {
+    return called(options, [&]() -> Status {
         Call call;
         rueda::core::MessageRequest request;
         RUEDA_RETURN_IF_FAILED(call.begin("", options));
         RUEDA_RETURN_IF_FAILED(make_message(call, sends, tensor, peer, tag, request));
-        auto started = std::make_unique<rueda_handle>(call.runtime, 1);
+        auto started = call.make_handle();
         started->is_receive = !sends;
         RUEDA_RETURN_IF_FAILED(call.runtime->start(std::move(request), *started));
         *handle = started.release();
@@ -507,7 +593,7 @@ int start_message(bool sends, const rueda_tensor* tensor, int peer, std::int32_t
 
 int run_message(bool sends, const rueda_tensor* tensor, int peer, std::int32_t tag, const rueda_options* options,
                 std::int32_t* sender) {
-    return guarded_wait([&]() -> Status {
+    return called_wait(options, [&]() -> Status {
         Call call;
         rueda::core::MessageRequest request;
         RUEDA_RETURN_IF_FAILED(call.begin("", options));
@@ -617,8 +703,9 @@ Status start_group(const char* name, std::size_t count, const rueda_options* giv
         if (!made.is_ok()) {
             return {made.code(), fmt::format("'{}': {}", names.back(), made.message())};
         }
+        call.note_site(requests.back());
     }
-    auto started = std::make_unique<rueda_handle>(call.runtime, static_cast<std::uint32_t>(count));
+    auto started = call.make_handle(static_cast<std::uint32_t>(count));
     started->make_room(count);
     RUEDA_RETURN_IF_FAILED(call.runtime->start_group(*call.set, name, names, requests, *started));
     *handle = started.release();
@@ -627,12 +714,29 @@ Status start_group(const char* name, std::size_t count, const rueda_options* giv
 
 /// The blocking form of what `start` starts. `handle`, null before, is the caller's to release, however it ends.
 template <class Start>
-int start_and_wait(rueda_handle*& handle, Start&& start) {
+int start_and_wait(const rueda_options* given, rueda_handle*& handle, Start&& start) {
     if (in_callback) {
-        return guarded(refused_in_callback);
+        return called(given, refused_in_callback);
     }
     const int started = start(&handle);
     return started != RUEDA_OK ? started : rueda_wait(handle, -1);
+}
+
+int start_join(int32_t average, const rueda_options& options, rueda_handle** handle) {
+    return called(&options, [&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        if (average != RUEDA_JOIN_AVERAGE_ALL && average != RUEDA_JOIN_AVERAGE_ACTIVE) {
+            return rueda::failure(ErrorCode::invalid_argument,
+                                  "join: average is {}; expected 0 or 1 (rueda_join_average)", average);
+        }
+        auto started = std::make_unique<rueda_handle>(runtime.value(), 1);
+        started->note_site(options.source_file, options.source_line);
+        RUEDA_RETURN_IF_FAILED(runtime.value()->start_join(*started, average == RUEDA_JOIN_AVERAGE_ALL,
+                                                           options.source_file, options.source_line));
+        *handle = started.release();
+        return {};
+    });
 }
 
 }  // namespace
@@ -687,6 +791,12 @@ int rueda_shutdown(void) {
         }
         return {};
     });
+}
+
+int rueda_wants_call_sites(void) { return wants_call_sites() ? 1 : 0; }
+void rueda_set_call_site(const char* source_file, int32_t source_line) {
+    next_file = source_file;
+    next_line = source_line;
 }
 
 int rueda_initialized(void) { return process().current.load(std::memory_order_acquire) != nullptr ? 1 : 0; }
@@ -805,7 +915,7 @@ void rueda_slot_destroy(rueda_slot* slot) {
 
 int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                           const rueda_options* options, rueda_handle** handle) {
-    return guarded([&]() -> Status {
+    return called(options, [&]() -> Status {
         Call call;
         RUEDA_RETURN_IF_FAILED(call.begin(name, options));
         if (call.is_unnamed(name)) {
@@ -813,7 +923,7 @@ int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_
                 return rueda::core::make_allreduce(*in, *out, o, request);
             });
         }
-        auto started = std::make_unique<rueda_handle>(call.runtime, 1);
+        auto started = call.make_handle();
         RUEDA_RETURN_IF_FAILED(call.runtime->start_allreduce(*call.set, call.entry(),
                                                              call.options->slot != nullptr ? std::string_view() : name,
                                                              *in, *out, *call.options, *started));
@@ -823,7 +933,7 @@ int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_
 }
 
 int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, const rueda_options* options) {
-    return guarded_wait([&]() -> Status {
+    return called_wait(options, [&]() -> Status {
         Call call;
         RUEDA_RETURN_IF_FAILED(call.begin(name, options));
         if (call.is_unnamed(name)) {
@@ -840,7 +950,7 @@ int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor
 
 int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                   const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] {
+    return called(options, [&] {
         return start_group(name, count, options, handle,
                            [&](std::size_t i, ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                                return rueda::core::make_allreduce(in[i], out[i], o, request);
@@ -851,7 +961,7 @@ int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_te
 int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                             const rueda_options* options) {
     rueda_handle* handle = nullptr;
-    const int status = start_and_wait(handle, [&](rueda_handle** started) {
+    const int status = start_and_wait(options, handle, [&](rueda_handle** started) {
         return rueda_grouped_allreduce_async(name, count, in, out, options, started);
     });
     rueda_handle_release(handle);
@@ -860,7 +970,7 @@ int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* 
 
 int rueda_grouped_allgather_async(const char* name, size_t count, const rueda_tensor* in, const rueda_options* options,
                                   rueda_handle** handle) {
-    return guarded([&] {
+    return called(options, [&] {
         return start_group(name, count, options, handle,
                            [&](std::size_t i, ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                                return rueda::core::make_allgather(in[i], nullptr, o, request);
@@ -871,7 +981,7 @@ int rueda_grouped_allgather_async(const char* name, size_t count, const rueda_te
 int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* in, const rueda_options* options,
                             rueda_handle** handle) {
     rueda_handle* result = nullptr;
-    const int status = start_and_wait(result, [&](rueda_handle** started) {
+    const int status = start_and_wait(options, result, [&](rueda_handle** started) {
         return rueda_grouped_allgather_async(name, count, in, options, started);
     });
     if (status != RUEDA_OK) {
@@ -884,7 +994,7 @@ int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* 
 
 int rueda_grouped_reducescatter_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                       const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] {
+    return called(options, [&] {
         return start_group(name, count, options, handle,
                            [&](std::size_t i, ProcessSet& set, const rueda_options& o, Request& request) {
                                return rueda::core::make_reducescatter(in[i], out != nullptr ? &out[i] : nullptr,
@@ -896,11 +1006,11 @@ int rueda_grouped_reducescatter_async(const char* name, size_t count, const rued
 int rueda_grouped_reducescatter(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                 const rueda_options* options) {
     rueda_handle* handle = nullptr;
-    const int status = start_and_wait(handle, [&](rueda_handle** started) {
+    const int status = start_and_wait(options, handle, [&](rueda_handle** started) {
         if (out != nullptr) {
             return rueda_grouped_reducescatter_async(name, count, in, out, options, started);
         }
-        return guarded([] {
+        return called(options, [] {
             return Status(ErrorCode::invalid_argument,
                           "the outputs of rueda_grouped_reducescatter are NULL, and there is no handle to hold them: "
                           "give their memory, or call rueda_grouped_reducescatter_async");
@@ -912,7 +1022,7 @@ int rueda_grouped_reducescatter(const char* name, size_t count, const rueda_tens
 
 int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                           const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] {
+    return called(options, [&] {
         return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_broadcast(*in, *out, root, set.identity().ranks, set.set_rank(), o, request);
         });
@@ -921,7 +1031,7 @@ int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_
 
 int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                     const rueda_options* options) {
-    return guarded_wait([&] {
+    return called_wait(options, [&] {
         return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_broadcast(*in, *out, root, set.identity().ranks, set.set_rank(), o, request);
         });
@@ -930,7 +1040,7 @@ int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor
 
 int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_options* options,
                           rueda_handle** handle) {
-    return guarded([&] {
+    return called(options, [&] {
         return start(name, options, handle, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_allgather(*in, nullptr, o, request);
         });
@@ -938,7 +1048,7 @@ int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_
 }
 
 int rueda_allgather(const char* name, const rueda_tensor* in, const rueda_options* options, rueda_handle** handle) {
-    return guarded_wait([&] {
+    return called_wait(options, [&] {
         return run_for_result(name, options, handle,
                               [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                                   return rueda::core::make_allgather(*in, nullptr, o, request);
@@ -948,7 +1058,7 @@ int rueda_allgather(const char* name, const rueda_tensor* in, const rueda_option
 
 int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                const rueda_options* options, rueda_handle** handle) {
-    return guarded([&]() -> Status {
+    return called(options, [&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
         return start(name, options, handle, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_allgather(*in, out, o, request);
@@ -958,7 +1068,7 @@ int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const r
 
 int rueda_allgather_into(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                          const rueda_options* options) {
-    return guarded_wait([&]() -> Status {
+    return called_wait(options, [&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
         return run(name, options, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_allgather(*in, out, o, request);
@@ -968,7 +1078,7 @@ int rueda_allgather_into(const char* name, const rueda_tensor* in, const rueda_t
 
 int rueda_reducescatter_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                               const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] {
+    return called(options, [&] {
         return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_reducescatter(*in, out, set.set_rank(), set.set_size(), o, request);
         });
@@ -977,7 +1087,7 @@ int rueda_reducescatter_async(const char* name, const rueda_tensor* in, const ru
 
 int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                         const rueda_options* options) {
-    return guarded_wait([&]() -> Status {
+    return called_wait(options, [&]() -> Status {
         if (out == nullptr) {
             return {ErrorCode::invalid_argument,
                     "the output of rueda_reducescatter is NULL, and there is no handle to hold one: give the output's "
@@ -991,7 +1101,7 @@ int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_te
 
 int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                          const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] {
+    return called(options, [&] {
         return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_alltoall(*in, splits, split_count, nullptr, set.set_size(), o, request);
         });
@@ -1000,7 +1110,7 @@ int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t
 
 int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                    const rueda_options* options, rueda_handle** handle) {
-    return guarded_wait([&] {
+    return called_wait(options, [&] {
         return run_for_result(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_alltoall(*in, splits, split_count, nullptr, set.set_size(), o, request);
         });
@@ -1009,7 +1119,7 @@ int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* spli
 
 int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, const int64_t* splits,
                               size_t split_count, const rueda_options* options, rueda_handle** handle) {
-    return guarded([&]() -> Status {
+    return called(options, [&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
         return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_alltoall(*in, splits, split_count, out, set.set_size(), o, request);
@@ -1019,7 +1129,7 @@ int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const ru
 
 int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_tensor* out, const int64_t* splits,
                         size_t split_count, const rueda_options* options) {
-    return guarded_wait([&]() -> Status {
+    return called_wait(options, [&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
         return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_alltoall(*in, splits, split_count, out, set.set_size(), o, request);
@@ -1029,7 +1139,7 @@ int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_te
 
 int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                        const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] {
+    return called(options, [&] {
         return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_gather(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
         });
@@ -1038,7 +1148,7 @@ int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_ten
 
 int rueda_gather(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                  const rueda_options* options, rueda_handle** handle) {
-    return guarded_wait([&] {
+    return called_wait(options, [&] {
         return run_for_some_result(
             name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) -> Status {
                 RUEDA_RETURN_IF_FAILED(
@@ -1052,7 +1162,7 @@ int rueda_gather(const char* name, const rueda_tensor* in, const rueda_tensor* o
 
 int rueda_scatter_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                         const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] {
+    return called(options, [&] {
         return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_scatter(*in, splits, split_count, out, root, set.identity().ranks, set.set_rank(),
                                              o, request);
@@ -1062,7 +1172,7 @@ int rueda_scatter_async(const char* name, const rueda_tensor* in, const int64_t*
 
 int rueda_scatter(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                   const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle) {
-    return guarded_wait([&]() -> Status {
+    return called_wait(options, [&]() -> Status {
         if (out == nullptr && handle == nullptr) {
             return no_place_for_result("rueda_scatter");
         }
@@ -1076,7 +1186,7 @@ int rueda_scatter(const char* name, const rueda_tensor* in, const int64_t* split
 
 int rueda_reduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                        const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] {
+    return called(options, [&] {
         return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_reduce(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
         });
@@ -1085,7 +1195,7 @@ int rueda_reduce_async(const char* name, const rueda_tensor* in, const rueda_ten
 
 int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                  const rueda_options* options) {
-    return guarded_wait([&] {
+    return called_wait(options, [&] {
         return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_reduce(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
         });
@@ -1122,7 +1232,7 @@ int rueda_handle_sender(rueda_handle* handle, int32_t* sender) {
 }
 
 int rueda_barrier_async(const rueda_options* options, rueda_handle** handle) {
-    return guarded([&] {
+    return called(options, [&] {
         return start("", options, handle, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_barrier(o, request);
         });
@@ -1130,32 +1240,20 @@ int rueda_barrier_async(const rueda_options* options, rueda_handle** handle) {
 }
 
 int rueda_barrier(const rueda_options* options) {
-    return guarded_wait([&] {
+    return called_wait(options, [&] {
         return run("", options, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_barrier(o, request);
         });
     });
 }
 
-int rueda_join_async(int32_t average, rueda_handle** handle) {
-    return guarded([&]() -> Status {
-        Result<Runtime*> runtime = current_runtime();
-        RUEDA_RETURN_IF_FAILED(runtime.status());
-        if (average != RUEDA_JOIN_AVERAGE_ALL && average != RUEDA_JOIN_AVERAGE_ACTIVE) {
-            return rueda::failure(ErrorCode::invalid_argument,
-                                  "join: average is {}; expected 0 or 1 (rueda_join_average)", average);
-        }
-        auto started = std::make_unique<rueda_handle>(runtime.value(), 1);
-        RUEDA_RETURN_IF_FAILED(runtime.value()->start_join(*started, average == RUEDA_JOIN_AVERAGE_ALL));
-        *handle = started.release();
-        return {};
-    });
-}
+int rueda_join_async(int32_t average, rueda_handle** handle) { return start_join(average, options_of_next(), handle); }
 
 int rueda_join(int32_t average, int32_t* last_rank) {
+    const rueda_options options = options_of_next();
     rueda_handle* handle = nullptr;
     const int status =
-        start_and_wait(handle, [&](rueda_handle** started) { return rueda_join_async(average, started); });
+        start_and_wait(&options, handle, [&](rueda_handle** started) { return start_join(average, options, started); });
     if (status == RUEDA_OK && last_rank != nullptr) {
         *last_rank = handle->joined_last;
     }
@@ -1182,10 +1280,9 @@ int rueda_wait(rueda_handle* handle, double timeout_seconds) {
         if (handle == nullptr) {
             return no_handle();
         }
-        if (in_callback && !handle->done()) [[unlikely]] {
-            return refused_in_callback();
-        }
-        return handle->runtime->wait(*handle, timeout_seconds);
+        Status status =
+            in_callback && !handle->done() ? refused_in_callback() : handle->runtime->wait(*handle, timeout_seconds);
+        return status.is_ok() ? status : with_site(std::move(status), handle->source_file, handle->source_line);
     });
 }
 

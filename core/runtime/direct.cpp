@@ -32,7 +32,8 @@ std::array<std::int64_t, kInlineMembers> rows_of(const std::array<collectives::L
 /// caller is about to look at the others' places by himself: nobody else would.
 bool ProcessSet::may_go_direct(const TensorEntry& entry, Urgency urgency) const {
     return urgency != Urgency::background && entry.request.count > 0 && !extent_.is_led() &&
-           direct_.load(std::memory_order_relaxed) == nullptr && !anybody_has_joined();
+           direct_.load(std::memory_order_relaxed) == nullptr && !anybody_has_joined() &&
+           !checks_;  // which go by the log: all ranks count the same operations
 }
 
 void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency) {

@@ -160,7 +160,8 @@ bool ProcessSet::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
     if (entry == nullptr) {
         return stand_in_for_new_name(slot);
     }
-    if (entry->pending.load(std::memory_order_acquire) || !was_announced(*entry, look_at_places) || !is_away()) {
+    if (entry->pending.load(std::memory_order_acquire) || !was_announced(*entry, look_at_places) || !is_away() ||
+        (checks_ && will_announce(entry->name))) {
         return false;
     }
     stand_in(*entry);
@@ -185,7 +186,7 @@ bool ProcessSet::stand_in_for_new_name(std::uint32_t slot) {
         return false;
     }
     // It stays in this state until this rank has announced it, or a shutdown fails it.
-    if (!is_away()) {
+    if (!is_away() || (checks_ && will_announce(name))) {
         return false;
     }
     stand_in(table_.entry(name));
@@ -296,7 +297,8 @@ void ProcessSet::handle_lacks_joined(std::uint32_t slot, std::uint32_t attachmen
             metadata = Registrar<Atomics>::announced_metadata(memory_, slot, member, generation);
         }
     }
-    end_disagreed(*entry, slot, lacks_joined(entry->name, static_cast<Operation>(metadata.operation), joined));
+    const std::uint64_t call = entry->name.empty() ? call_of_unnamed(slot, generation) : 0;
+    end_disagreed(*entry, slot, lacks_joined(entry->name, static_cast<Operation>(metadata.operation), joined, call));
 }
 
 /// Other hosts have announced it, and on this one all ranks have joined: each reads this where the log has come to

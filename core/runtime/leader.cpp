@@ -190,6 +190,10 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
     }
     Awaited& awaited = awaited_[slot];
     awaited = {changed, {}, 0, base::coarse_monotonic_ns(), nobody_here};
+    for (std::uint32_t member = 0; memory_.extent().call_sites != 0 && member < memory_.extent().members; ++member) {
+        const std::string site = read_site(memory_.site(slot, member, generation).read());
+        add_site(awaited.sites, site, group_.job_rank(rank_of(member)));
+    }
     if (unnamed) {
         announcement.key.call = (generation - 1) * memory_.extent().unnamed_slots + slot;
         awaited.call = *announcement.key.call + 1;
@@ -479,7 +483,13 @@ HostAccount Leader::account(std::int64_t now) const {
             awaited.name, awaited.call, static_cast<double>(now - awaited.since_ns) / 1e9, {}, {}};
         for (StallReport::Rank& rank : account.ranks) {
             rank.waits_in.push_back(tensor);
+            for (const SiteOfRanks& site : awaited.sites) {
+                if (std::find(site.ranks.begin(), site.ranks.end(), rank.rank) != site.ranks.end()) {
+                    add_site(rank.waits_in.back().sites, site.site, rank.rank);
+                }
+            }
         }
+        tensor.sites = awaited.sites;
         for (const int rank : group_.members) {
             tensor.ready.push_back(group_.job_rank(rank));
         }

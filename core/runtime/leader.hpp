@@ -18,6 +18,7 @@
 #include "collectives/transport.hpp"
 #include "core/diagnostics/stall_inquiry.hpp"
 #include "core/diagnostics/stall_monitor.hpp"
+#include "core/negotiation/call_sites.hpp"
 #include "core/negotiation/registrar.hpp"
 #include "core/negotiation/tree_node.hpp"
 
@@ -83,7 +84,8 @@ private:
         std::string name;        // "" without
         std::uint64_t call = 0;  // of one without, as stall reports count them
         std::int64_t since_ns = 0;
-        bool nobody_here = false;  // all ranks of this host have joined: only the root knows what it is
+        bool nobody_here = false;             // all ranks of this host have joined: only the root knows what it is
+        std::vector<SiteOfRanks> sites = {};  // where this host's ranks have called it
     };
     // Superior, under the enqueue lock.
     Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) override;

@@ -13,7 +13,9 @@
 #include "base/prefetch.hpp"
 #include "base/text.hpp"
 #include "collectives/rows.hpp"
+#include "core/diagnostics/pending_tensors.hpp"
 #include "core/fusion/batch_end.hpp"
+#include "core/negotiation/call_sites.hpp"
 #include "core/operations/requests.hpp"
 #include "core/runtime/last_words.hpp"
 #include "ops/reduce.hpp"
@@ -86,6 +88,9 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
       compression_rules_(base::CompressionRules::parse(config.compression).value_or(base::CompressionRules())),
       nodes_(nodes),
+      verify_(config.verify),
+      check_nan_(config.check_nan),
+      checks_(verify_ != 0 || check_nan_),
       no_memory_to_start_(ErrorCode::resource_exhausted,
                           "there is no memory left to start an operation; nothing was started, and it can be tried "
                           "again"),
@@ -159,6 +164,10 @@ Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, c
                 return naming_unsupported(known != nullptr ? std::string_view(known->name) : name, std::move(made));
             }
             ask_for(entry, request);
+        }
+        if (extent_.call_sites != 0) [[unlikely]] {
+            entry.request.source_file = options.source_file;
+            entry.request.source_line = options.source_line;
         }
         start(entry, completion, urgency);
         return {};
@@ -258,6 +267,9 @@ void ProcessSet::begin_pending(TensorEntry& entry, Completion& completion) noexc
     entry.stands_in = false;
     entry.submitted_ns = base::coarse_monotonic_ns();
     entry.pending.store(true, std::memory_order_relaxed);
+    if (checks_) [[unlikely]] {
+        inspect_input(entry);
+    }
 }
 
 /// The lines that an announcement writes, and those of the others that will be read, were last in other cores: asking
@@ -291,6 +303,9 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
     Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
     const bool travels = fill(place, entry, entry.generation, changed);
     fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request, extent_);
+    if (extent_.call_sites != 0) [[unlikely]] {
+        write_site(entry);
+    }
     if (travels && !changed && may_go_direct(entry, urgency)) {
         announce_directly(entry, place, urgency);
         return;
@@ -333,8 +348,41 @@ void ProcessSet::start_unnamed(const Request& request, Completion& completion, U
     Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
     fill(place, entry, entry.generation, /*with_metadata=*/true);
     fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request, extent_);
+    if (extent_.call_sites != 0) [[unlikely]] {
+        write_site(entry);
+    }
     publish(place, entry, entry.generation, std::memory_order_release);
     count_arrival(entry, /*changed=*/false, urgency);
+}
+
+/// Before the stamp. Of an announcement in a slot.
+void ProcessSet::write_site(const TensorEntry& entry) {
+    memory_.site(entry.slot, rank_, entry.generation)
+        .write(site_text(entry.request.source_file, entry.request.source_line));
+}
+
+void ProcessSet::note_join_site(const char* file, std::int32_t line) {
+    if (extent_.call_sites != 0) {
+        memory_.join_site(rank_).write(site_text(file, line));
+    }
+}
+
+/// Of a complete generation: where the ranks of this host have called it. "" where nobody wants to know.
+std::string ProcessSet::called_from(std::uint32_t slot, std::uint64_t generation) const {
+    std::vector<SiteOfRanks> sites;
+    for (std::uint32_t member = 0; extent_.call_sites != 0 && member < extent_.members; ++member) {
+        if (!stood_in(slot, member, generation)) {
+            add_site(sites, read_site(memory_.site(slot, member, generation).read()), job_rank_of(member));
+        }
+    }
+    return core::called_from(std::move(sites));
+}
+
+/// What an error about an unnamed operation begins with, and what follows where ranks have made different numbers of
+/// such calls.
+std::string ProcessSet::about_unnamed(const TensorEntry& entry) const {
+    return fmt::format("{}{}", describe_unnamed(call_of_unnamed(entry.slot, entry.generation)),
+                       describe_started(started_by_rank(memory_, [this](auto member) { return job_rank_of(member); })));
 }
 
 /// Null: the input is too large to travel with its announcement.
@@ -501,6 +549,9 @@ bool ProcessSet::try_post_full(TensorEntry& entry) {
     record->name_bytes = static_cast<std::uint32_t>(entry.name.size());
     record->name_hash = entry.name_hash;
     std::memcpy(record->name, entry.name.data(), entry.name.size());
+    if (extent_.call_sites != 0) [[unlikely]] {
+        record->site = site_text(entry.request.source_file, entry.request.source_line);
+    }
     fill(record->place, entry, 0, /*with_metadata=*/true);
     publish(record->place, entry, 0, std::memory_order_release);
     fill_splits(record->splits, entry.request, extent_);
@@ -878,8 +929,14 @@ bool ProcessSet::run_inline(std::uint64_t position) {
     }
     wake_others();
     payloads[rank_] = request.input;  // the same, and its lines stay with who reads them
+    if (checks_) [[unlikely]] {
+        inspect_again(*entry);
+    }
     reduce_payloads(request, payloads, request.output, request.count);
     advance_to(position + 1);
+    if (checks_ && begin_check(*entry)) [[unlikely]] {
+        return true;
+    }
     complete(*entry, {});
     return true;
 }
@@ -916,6 +973,9 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
             raise(read.code(), read.message());
             return Turn::idle;
         }
+        if (checks_) [[unlikely]] {
+            inspect_again(*entry);
+        }
         if (Status added = add_segment(*entry, called); !added.is_ok()) {
             raise(added.code(), added.message());
             return Turn::idle;
@@ -926,7 +986,9 @@ Turn ProcessSet::run_batch(std::uint64_t begin, std::uint64_t end) {
     const auto operation = static_cast<Operation>(batch_entries_.front()->request.metadata.operation);
     if (operation == Operation::barrier || operation == Operation::group) {
         if (operation == Operation::group) {
-            if (Status settled = settle_group(*batch_entries_.front()); !settled.is_ok()) {
+            TensorEntry& entry = *batch_entries_.front();
+            if (Status settled = entry.checks != nullptr ? settle_check(entry) : settle_group(entry);
+                !settled.is_ok()) {
                 raise(settled.code(), settled.message());
                 return Turn::idle;
             }
@@ -1344,6 +1406,9 @@ void ProcessSet::finish_batch() {
     task_ = nullptr;
     advance_to(task_end_);
     for (TensorEntry* entry : batch_entries_) {
+        if (checks_ && begin_check(*entry)) [[unlikely]] {
+            continue;
+        }
         if (entry->slot == kNoSlot) {
             const std::lock_guard lock(enqueue_mutex_);
             complete_and_forget(*entry, {});
@@ -1384,7 +1449,10 @@ void ProcessSet::handle_mismatch(std::uint32_t slot) {
             return;
         }
     }
-    end_disagreed(*entry, slot, mismatch_of(entry->name, std::move(by_rank), identity_.ranks));
+    const Status mismatch = entry->name.empty() ? mismatch_of_unnamed(call_of_unnamed(slot, generation),
+                                                                      std::move(by_rank), identity_.ranks)
+                                                : mismatch_of(entry->name, std::move(by_rank), identity_.ranks);
+    end_disagreed(*entry, slot, {mismatch.code(), mismatch.message() + called_from(slot, generation)});
 }
 
 /// On several hosts: the root has found out who means what.
@@ -1397,7 +1465,11 @@ void ProcessSet::handle_disagreement(std::uint32_t slot, std::uint32_t attachmen
                                                slot, attachment, own_job_rank()));
         return;
     }
-    end_disagreed(*entry, slot, {code, text_of_attachment(attachment)});
+    std::string text = text_of_attachment(attachment);
+    if (code == ErrorCode::mismatch) {
+        text += called_from(slot, entry->slot == kNoSlot ? 0 : entry->generation);
+    }
+    end_disagreed(*entry, slot, {code, text});
 }
 
 std::string ProcessSet::text_of_attachment(std::uint32_t attachment) const {
@@ -1431,8 +1503,16 @@ void ProcessSet::handle_failed(std::uint32_t slot) {
         table_.unbind(*entry);
     }
     if (was_pending) {
-        complete_and_forget(*entry, shut_down_status(entry->name));
+        complete_and_forget(*entry, entry->name.empty() ? shut_down_unnamed(*entry) : shut_down_status(entry->name));
     }
+}
+
+/// Where the others have ended and one rank has made a call more, that is what it looks like.
+Status ProcessSet::shut_down_unnamed(const TensorEntry& entry) const noexcept try {
+    const Status reason = shut_down_status("");
+    return {reason.code(), fmt::format("{}: {}", about_unnamed(entry), reason.message())};
+} catch (const std::bad_alloc&) {
+    return no_memory_to_say_who_;
 }
 
 void ProcessSet::handle_retire(std::uint32_t slot) {

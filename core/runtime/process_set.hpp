@@ -114,6 +114,8 @@ public:
     /// with `counted`, averages divide by it as well. InvalidArgument where a join is under way.
     /// docs/design/0005-join.md.
     Status announce_join(Completion& completion, bool counted);
+    /// Where the call of the next join stands, for stall reports. Of a set with call sites; before announce_join().
+    void note_join_site(const char* file, std::int32_t line);
 
     /// After a submit with Urgency::driving, by the same thread: looks so many times whether the operation can be
     /// completed, as one that was announced directly can be without anybody's notice. True: it has ended, and its
@@ -218,6 +220,25 @@ private:
     [[nodiscard]] std::byte* payload_room(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                                           std::uint64_t bytes) const;
     bool fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, bool with_metadata);
+    void write_site(const TensorEntry& entry);
+    [[nodiscard]] std::string called_from(std::uint32_t slot, std::uint64_t generation) const;
+    [[nodiscard]] std::uint64_t call_of_unnamed(std::uint32_t slot, std::uint64_t generation) const {
+        return (generation - 1) * extent_.unnamed_slots + slot + 1;
+    }
+    [[nodiscard]] std::string about_unnamed(const TensorEntry& entry) const;
+
+    // Comparing what the ranks have: verify.cpp.
+    struct Check;
+    void inspect_input(TensorEntry& entry) noexcept;
+    void inspect_again(TensorEntry& entry) const;
+    [[nodiscard]] bool begin_check(TensorEntry& entry);
+    [[nodiscard]] bool is_compared(collectives::Operation operation);
+    [[nodiscard]] bool announce_check(TensorEntry& entry, std::int64_t verdict);
+    [[nodiscard]] static std::string name_of_check_of(const TensorEntry& entry);
+    [[nodiscard]] bool will_announce(std::string_view name);
+    Status settle_check(TensorEntry& entry);
+    void end_check(Check& check);
+    [[nodiscard]] std::string name_for_people(const TensorEntry& entry) const;
     void publish(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, std::memory_order order);
     void append_call(const TensorEntry& entry, Urgency urgency);
     void announced_more(Urgency urgency);
@@ -331,6 +352,7 @@ private:
     void raise(ErrorCode code, const std::string& text);
     void raise_network_failure(const Status& failure);
     [[nodiscard]] Status shut_down_status(std::string_view name) const noexcept;
+    [[nodiscard]] Status shut_down_unnamed(const TensorEntry& entry) const noexcept;
     [[nodiscard]] Status exhausted_status(std::string_view name, std::uint64_t slots) const;
 
     SetIdentity identity_;
@@ -353,6 +375,11 @@ private:
     base::CompressionRules compression_rules_;
     collectives::NumaNodes nodes_;
     // Made while there is memory for them.
+    std::uint32_t verify_;  // RUEDA_VERIFY
+    bool check_nan_;
+    bool checks_;  // either of the two
+    std::uint64_t allreduces_called_ = 0;
+    std::string first_difference_;  // the tensor whose results differed first
     Status no_memory_to_start_;
     Status no_memory_to_say_who_;
     std::string no_memory_to_go_on_;

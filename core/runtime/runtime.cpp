@@ -40,19 +40,24 @@ Status check_transport(collectives::ControlPlane& control_plane, const collectiv
         group.size, group.host_count, names, control_plane.description());
 }
 
-/// What all ranks of several hosts must have alike comes from rank 0.
+/// What all ranks must have alike comes from rank 0: how tensors cross between hosts, and what is checked.
 Status agree_on_crossing(collectives::ControlPlane& control_plane, base::Config& config) {
-    if (control_plane.transport() == nullptr) {
-        return {};
-    }
     struct Crossing {
         std::uint64_t doubling_limit_bytes;
         std::uint64_t network_chunk_bytes;
         std::uint64_t ring;
         double host_timeout_seconds;
+        std::uint64_t verify;
+        std::uint64_t call_sites;
+        std::uint64_t check_nan;
     };
-    const Crossing mine{config.doubling_limit_bytes, config.network_chunk_bytes, config.ring ? 1U : 0U,
-                        config.host_timeout_seconds};
+    const Crossing mine{config.doubling_limit_bytes,
+                        config.network_chunk_bytes,
+                        config.ring ? 1U : 0U,
+                        config.host_timeout_seconds,
+                        config.verify,
+                        config.call_sites ? 1U : 0U,
+                        config.check_nan ? 1U : 0U};
     const Result<collectives::Bytes> bytes = control_plane.broadcast(std::as_bytes(std::span(&mine, 1)), 0);
     RUEDA_RETURN_IF_FAILED(bytes.status());
     Crossing agreed{};
@@ -65,6 +70,9 @@ Status agree_on_crossing(collectives::ControlPlane& control_plane, base::Config&
     config.network_chunk_bytes = agreed.network_chunk_bytes;
     config.ring = agreed.ring != 0;
     config.host_timeout_seconds = agreed.host_timeout_seconds;
+    config.verify = static_cast<std::uint32_t>(agreed.verify);
+    config.call_sites = agreed.call_sites != 0;
+    config.check_nan = agreed.check_nan != 0;
     return {};
 }
 
@@ -222,7 +230,7 @@ Status Runtime::run(ProcessSet& set, TensorEntry& entry, const Request& request,
         set, [&](Urgency urgency) { return set.submit(entry, request, completion, urgency); }, completion);
 }
 
-Status Runtime::start_join(Completion& completion, bool counted) {
+Status Runtime::start_join(Completion& completion, bool counted, const char* source_file, std::int32_t source_line) {
     const std::unique_lock changing(process_sets_.changing(), std::try_to_lock);
     if (!changing.owns_lock()) {
         return {ErrorCode::invalid_argument,
@@ -232,12 +240,14 @@ Status Runtime::start_join(Completion& completion, bool counted) {
     const auto more = static_cast<std::uint32_t>(sets.size());
     completion.is_join = true;
     completion.add_members(more);
+    world_->note_join_site(source_file, source_line);
     if (Status joined = world_->announce_join(completion, counted); !joined.is_ok()) {
         completion.add_members(~more + 1);  // none of them
         return joined;
     }
     // Who is about to leave a set, or the job, has said so: then the join fails when that is read.
     for (const std::shared_ptr<ProcessSet>& set : sets) {
+        set->note_join_site(source_file, source_line);
         if (Status joined = set->announce_join(completion, counted); !joined.is_ok()) {
             completion.complete_one(joined);
         }

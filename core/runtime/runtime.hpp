@@ -42,6 +42,9 @@ public:
     [[nodiscard]] base::ControlBlock& control() const { return arena_->control(); }
 
     [[nodiscard]] const std::shared_ptr<collectives::Arena>& arena() const { return arena_; }
+    /// Requests say where their calls stand.
+    [[nodiscard]] bool wants_call_sites() const { return config_.call_sites; }
+
     [[nodiscard]] ProcessSet& world() { return *world_; }
     [[nodiscard]] const std::shared_ptr<ProcessSet>& shared_world() const { return world_; }
     [[nodiscard]] ProcessSets& process_sets() { return process_sets_; }
@@ -71,7 +74,8 @@ public:
     Status run(MessageRequest request, Completion& completion) { return engine_.run(std::move(request), completion); }
     /// Joins in the world and all sets that this rank is in; `completion` ends when all their ranks have
     /// (ProcessSet::announce_join).
-    Status start_join(Completion& completion, bool counted);
+    Status start_join(Completion& completion, bool counted, const char* source_file = nullptr,
+                      std::int32_t source_line = 0);
     /// Whether it is done, after a turn of the crank if nobody else is at it.
     [[nodiscard]] bool poll(const Completion& completion);
 

@@ -29,6 +29,8 @@ struct Request {
     std::uint32_t member = 0;  ///< of a group: which of its outputs is this one's
     /// Compression in the caller's options; what holds, which a rule may have chosen, is in the metadata.
     std::int32_t asked_compression = 0;
+    std::int32_t source_line = 0;
+    const char* source_file = nullptr;  ///< where the call stands; set where the job wants to know (RUEDA_CALL_SITES)
 
     /// Of `count` elements: the tensor, or one row.
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(static_cast<DType>(metadata.dtype)); }
@@ -65,6 +67,11 @@ struct TensorEntry {
     }
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
+
+    // docs/design/0009-verify.md. Of whoever holds the crank, but the first, which is written as `request` is.
+    std::uint64_t finding = 0;            ///< of this rank's input, from its announcement; a Verdict
+    TensorEntry* checks = nullptr;        ///< this operation compares what the ranks found of that one
+    std::unique_ptr<Completion> checked;  ///< and ends by this, which ends that one
 };
 
 /// Entries in the order in which they came, each in at most one queue. Linked through the entries, so that it never

@@ -109,6 +109,17 @@ typedef struct rueda_options {
 #define RUEDA_OPTIONS_INIT \
     { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE }
 
+/**
+ * Whether this job asked for call sites (RUEDA_CALL_SITES=1): 1, or 0, also where Rueda is not initialised. For callers
+ * to whom finding out source_file and source_line is dear; given without it, they are not looked at.
+ */
+RUEDA_API int rueda_wants_call_sites(void);
+/**
+ * Where the caller stands, for the next function of this thread that has no rueda_options to say it with, which is
+ * rueda_join or rueda_join_async. As rueda_options::source_file and source_line.
+ */
+RUEDA_API void rueda_set_call_site(const char* source_file, int32_t source_line);
+
 /** The message of the last failure on this thread; "" when there was none. Valid until the thread's next call. */
 RUEDA_API const char* rueda_last_error(void);
 /** "0.1.0" */

@@ -235,17 +235,34 @@ private:
     rueda_slot* slot_ = nullptr;
 };
 
+/// Where a call stands in the source, for errors and stall reports with RUEDA_CALL_SITES=1.
+struct CallSite {
+    const char* file = nullptr;
+    std::int32_t line = 0;
+
+    /// As a default argument: of who leaves the argument out. Clang has std::source_location from 15 on only.
+    [[nodiscard]] static constexpr CallSite current(const char* file = __builtin_FILE(),
+                                                    std::int32_t line = __builtin_LINE()) noexcept {
+        return {file, line};
+    }
+};
+
+/// Also keeps where the call stands.
 class TensorName {
 public:
-    TensorName(const char* name) : name_(name) {}                 // NOLINT(google-explicit-constructor)
-    TensorName(const std::string& name) : name_(name.c_str()) {}  // NOLINT(google-explicit-constructor)
-    TensorName(const TensorSlot& slot) : slot_(slot.c_slot()) {}  // NOLINT(google-explicit-constructor)
+    // NOLINTBEGIN(google-explicit-constructor): a name stands for itself
+    TensorName(const char* name, CallSite site = CallSite::current()) : name_(name), site_(site) {}
+    TensorName(const std::string& name, CallSite site = CallSite::current()) : name_(name.c_str()), site_(site) {}
+    TensorName(const TensorSlot& slot, CallSite site = CallSite::current()) : slot_(slot.c_slot()), site_(site) {}
+    // NOLINTEND(google-explicit-constructor)
     [[nodiscard]] const char* c_name() const noexcept { return name_; }
     [[nodiscard]] rueda_slot* c_slot() const noexcept { return slot_; }
+    [[nodiscard]] const CallSite& site() const noexcept { return site_; }
 
 private:
     const char* name_ = nullptr;
     rueda_slot* slot_ = nullptr;
+    CallSite site_;
 };
 
 namespace detail {
@@ -256,10 +273,19 @@ inline rueda_options c_options(const TensorName& name, const AllreduceOptions& o
             name.c_slot(),
             static_cast<std::int32_t>(options.op),
             options.process_set.id,
+            name.site().file,
+            name.site().line,
             static_cast<std::int32_t>(options.compression)};
 }
 inline rueda_options c_options(const TensorName& name, const Options& options) {
-    return {sizeof(rueda_options), 1.0, 1.0, name.c_slot(), RUEDA_AVERAGE, options.process_set.id,
+    return {sizeof(rueda_options),
+            1.0,
+            1.0,
+            name.c_slot(),
+            RUEDA_AVERAGE,
+            options.process_set.id,
+            name.site().file,
+            name.site().line,
             RUEDA_COMPRESSION_NONE};
 }
 /// They point to the shapes in `tensors`.
@@ -388,17 +414,17 @@ inline void allreduce(const TensorName& name, const TensorView& tensor, const Al
 }
 
 /// Starts one allreduce per tensor, in place, with one handle; either all are started or none.
-[[nodiscard]] inline Handle grouped_allreduce_async(const std::string& name, std::span<const TensorView> tensors,
+[[nodiscard]] inline Handle grouped_allreduce_async(const TensorName& name, std::span<const TensorView> tensors,
                                                     const AllreduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const std::vector<rueda_tensor> c_tensors = detail::c_tensors(tensors);
     rueda_handle* handle = nullptr;
-    detail::check(
-        rueda_grouped_allreduce_async(name.c_str(), c_tensors.size(), c_tensors.data(), c_tensors.data(), &c, &handle));
+    detail::check(rueda_grouped_allreduce_async(name.c_name(), c_tensors.size(), c_tensors.data(), c_tensors.data(), &c,
+                                                &handle));
     return Handle(handle);
 }
 /// Blocking.
-inline void grouped_allreduce(const std::string& name, std::span<const TensorView> tensors,
+inline void grouped_allreduce(const TensorName& name, std::span<const TensorView> tensors,
                               const AllreduceOptions& options = {}) {
     grouped_allreduce_async(name, tensors, options).wait();
 }
@@ -494,16 +520,16 @@ inline void reducescatter(const TensorName& name, const TensorView& in, const Te
 
 /// Starts one allgather per tensor, with one handle; either all are started or none. The results are
 /// Handle::output(index).
-[[nodiscard]] inline Handle grouped_allgather_async(const std::string& name, std::span<const TensorView> tensors,
+[[nodiscard]] inline Handle grouped_allgather_async(const TensorName& name, std::span<const TensorView> tensors,
                                                     const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const std::vector<rueda_tensor> c_tensors = detail::c_tensors(tensors);
     rueda_handle* handle = nullptr;
-    detail::check(rueda_grouped_allgather_async(name.c_str(), c_tensors.size(), c_tensors.data(), &c, &handle));
+    detail::check(rueda_grouped_allgather_async(name.c_name(), c_tensors.size(), c_tensors.data(), &c, &handle));
     return Handle(handle);
 }
 /// Blocking; the results are output(index) of the handle that comes back.
-[[nodiscard]] inline Handle grouped_allgather(const std::string& name, std::span<const TensorView> tensors,
+[[nodiscard]] inline Handle grouped_allgather(const TensorName& name, std::span<const TensorView> tensors,
                                               const Options& options = {}) {
     Handle handle = grouped_allgather_async(name, tensors, options);
     handle.wait();
@@ -512,17 +538,17 @@ inline void reducescatter(const TensorName& name, const TensorView& in, const Te
 
 /// Starts one reducescatter per tensor, with one handle; either all are started or none. The results are
 /// Handle::output(index).
-[[nodiscard]] inline Handle grouped_reducescatter_async(const std::string& name, std::span<const TensorView> tensors,
+[[nodiscard]] inline Handle grouped_reducescatter_async(const TensorName& name, std::span<const TensorView> tensors,
                                                         const ReducescatterOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const std::vector<rueda_tensor> c_tensors = detail::c_tensors(tensors);
     rueda_handle* handle = nullptr;
     detail::check(
-        rueda_grouped_reducescatter_async(name.c_str(), c_tensors.size(), c_tensors.data(), nullptr, &c, &handle));
+        rueda_grouped_reducescatter_async(name.c_name(), c_tensors.size(), c_tensors.data(), nullptr, &c, &handle));
     return Handle(handle);
 }
 /// Blocking; the results are output(index) of the handle that comes back.
-[[nodiscard]] inline Handle grouped_reducescatter(const std::string& name, std::span<const TensorView> tensors,
+[[nodiscard]] inline Handle grouped_reducescatter(const TensorName& name, std::span<const TensorView> tensors,
                                                   const ReducescatterOptions& options = {}) {
     Handle handle = grouped_reducescatter_async(name, tensors, options);
     handle.wait();
@@ -751,31 +777,33 @@ inline constexpr int any_peer = RUEDA_ANY_PEER;
 /// Starts sending `in` to rank `peer` of the job, for a receive with the same tag, dtype and number of elements there.
 /// See rueda_send_async.
 [[nodiscard]] inline Handle send_async(const TensorView& in, int peer, std::int32_t tag = 0,
-                                       const Options& options = {}) {
-    const rueda_options c = detail::c_options("", options);
+                                       const Options& options = {}, CallSite site = CallSite::current()) {
+    const rueda_options c = detail::c_options(TensorName("", site), options);
     const rueda_tensor c_in = in.c_tensor();
     rueda_handle* handle = nullptr;
     detail::check(rueda_send_async(&c_in, peer, tag, &c, &handle));
     return Handle(handle);
 }
 /// Blocking.
-inline void send(const TensorView& in, int peer, std::int32_t tag = 0, const Options& options = {}) {
-    const rueda_options c = detail::c_options("", options);
+inline void send(const TensorView& in, int peer, std::int32_t tag = 0, const Options& options = {},
+                 CallSite site = CallSite::current()) {
+    const rueda_options c = detail::c_options(TensorName("", site), options);
     const rueda_tensor c_in = in.c_tensor();
     detail::check(rueda_send(&c_in, peer, tag, &c));
 }
 /// Starts receiving into `out` what `peer` (or any_peer) sends with the tag; Handle::sender() says who it was.
 [[nodiscard]] inline Handle receive_async(const TensorView& out, int peer, std::int32_t tag = 0,
-                                          const Options& options = {}) {
-    const rueda_options c = detail::c_options("", options);
+                                          const Options& options = {}, CallSite site = CallSite::current()) {
+    const rueda_options c = detail::c_options(TensorName("", site), options);
     const rueda_tensor c_out = out.c_tensor();
     rueda_handle* handle = nullptr;
     detail::check(rueda_receive_async(&c_out, peer, tag, &c, &handle));
     return Handle(handle);
 }
 /// Blocking. Returns whose message it was.
-inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const Options& options = {}) {
-    const rueda_options c = detail::c_options("", options);
+inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const Options& options = {},
+                   CallSite site = CallSite::current()) {
+    const rueda_options c = detail::c_options(TensorName("", site), options);
     const rueda_tensor c_out = out.c_tensor();
     std::int32_t sender = -1;
     detail::check(rueda_receive(&c_out, peer, tag, &c, &sender));
@@ -783,15 +811,15 @@ inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const 
 }
 
 /// Completes when every rank has called it, or barrier().
-[[nodiscard]] inline Handle barrier_async(const Options& options = {}) {
-    const rueda_options c = detail::c_options("", options);
+[[nodiscard]] inline Handle barrier_async(const Options& options = {}, CallSite site = CallSite::current()) {
+    const rueda_options c = detail::c_options(TensorName("", site), options);
     rueda_handle* handle = nullptr;
     detail::check(rueda_barrier_async(&c, &handle));
     return Handle(handle);
 }
 /// Returns when every rank has called it.
-inline void barrier(const Options& options = {}) {
-    const rueda_options c = detail::c_options("", options);
+inline void barrier(const Options& options = {}, CallSite site = CallSite::current()) {
+    const rueda_options c = detail::c_options(TensorName("", site), options);
     detail::check(rueda_barrier(&c));
 }
 
@@ -800,8 +828,9 @@ enum class JoinAverage { all = RUEDA_JOIN_AVERAGE_ALL, active = RUEDA_JOIN_AVERA
 
 /// For ranks with fewer batches than others: blocks until every rank of the job has joined, and returns the one that
 /// did so last. Meanwhile the others' allreduces and barriers go on without this rank; see rueda_join.
-inline int join(JoinAverage average = JoinAverage::all) {
+inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite::current()) {
     std::int32_t last = -1;
+    rueda_set_call_site(site.file, site.line);
     detail::check(rueda_join(static_cast<std::int32_t>(average), &last));
     return last;
 }

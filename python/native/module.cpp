@@ -3,6 +3,7 @@
 // The module rueda._native: librueda's C interface for Python. What users call is Python, in python/rueda.
 #include <vector>
 
+#include "python/native/call_site.hpp"
 #include "python/native/errors.hpp"
 #include "python/native/handle.hpp"
 #include "python/native/in_flight.hpp"
@@ -33,7 +34,11 @@ PyObject* without_gil(int (*function)()) {
     return none_or_error(status);
 }
 
-PyObject* init(PyObject* /*module*/, PyObject* /*unused*/) { return without_gil(&rueda_init); }
+PyObject* init(PyObject* /*module*/, PyObject* /*unused*/) {
+    PyObject* const joined = without_gil(&rueda_init);
+    note_if_call_sites_are_wanted();
+    return joined;
+}
 
 /// False with an error set.
 bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
@@ -54,6 +59,7 @@ PyObject* init_ranks(PyObject* /*module*/, PyObject* given) {
         const WithoutGil released;
         status = rueda_init_ranks(ranks.data(), ranks.size());
     }
+    note_if_call_sites_are_wanted();
     return none_or_error(status);
 }
 
@@ -73,6 +79,7 @@ PyObject* init_communicator(PyObject* /*module*/, PyObject* const* given, Py_ssi
         const WithoutGil released;
         status = rueda_init_communicator(address, size);
     }
+    note_if_call_sites_are_wanted();
     return none_or_error(status);
 }
 

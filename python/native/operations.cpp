@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "python/native/call_site.hpp"
 #include "python/native/errors.hpp"
 #include "python/native/handle.hpp"
 #include "python/native/in_flight.hpp"
@@ -23,6 +24,13 @@ struct Call {
     const char* name = nullptr;
     rueda_options options = RUEDA_OPTIONS_INIT;
 
+    Call() {
+        if (call_sites_are_wanted()) {
+            const CallSite site = calling_site();
+            options.source_file = site.file;
+            options.source_line = site.line;
+        }
+    }
     /// False with an error set.
     [[nodiscard]] bool read_name(PyObject* given) {
         options.slot = slot_of(given);
@@ -445,6 +453,10 @@ PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     }
     Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
     operation->is_join = true;
+    if (call_sites_are_wanted()) {
+        const CallSite site = calling_site();
+        rueda_set_call_site(site.file, site.line);
+    }
     rueda_handle* handle = nullptr;
     const int status = rueda_join_async(average, &handle);
     return finish_call(std::move(operation), /*blocking=*/true, status, handle);

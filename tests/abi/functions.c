@@ -7,6 +7,8 @@
  */
 #include "rueda/rueda.h"
 
+int rueda_wants_call_sites(void);
+void rueda_set_call_site(const char* source_file, int32_t source_line);
 const char* rueda_last_error(void);
 const char* rueda_version(void);
 int rueda_init(void);

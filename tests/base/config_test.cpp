@@ -56,6 +56,9 @@ TEST_CASE("an empty environment gives the defaults", "[config]") {
     CHECK(config.stall_check);
     CHECK(config.stall_warning_seconds == 60);
     CHECK(config.stall_shutdown_seconds == 0);
+    CHECK_FALSE(config.call_sites);
+    CHECK(config.verify == 0);
+    CHECK_FALSE(config.check_nan);
     CHECK(config.log_level == LogLevel::warning);
     CHECK_FALSE(config.log_hide_time);
     CHECK(config.mpi_library.empty());
@@ -89,6 +92,9 @@ TEST_CASE("every variable reaches its field", "[config]") {
                                 {"RUEDA_STALL_CHECK", "off"},
                                 {"RUEDA_STALL_CHECK_TIME_SECONDS", "1"},
                                 {"RUEDA_STALL_SHUTDOWN_TIME_SECONDS", "2"},
+                                {"RUEDA_CALL_SITES", "1"},
+                                {"RUEDA_VERIFY", "100"},
+                                {"RUEDA_CHECK_NAN", "on"},
                                 {"RUEDA_LOG_LEVEL", "trace"},
                                 {"RUEDA_LOG_HIDE_TIME", "yes"}});
     CHECK(config.rank == 3);
@@ -115,6 +121,9 @@ TEST_CASE("every variable reaches its field", "[config]") {
     CHECK_FALSE(config.stall_check);
     CHECK(config.stall_warning_seconds == 1);
     CHECK(config.stall_shutdown_seconds == 2);
+    CHECK(config.call_sites);
+    CHECK(config.verify == 100);
+    CHECK(config.check_nan);
     CHECK(config.log_level == LogLevel::trace);
     CHECK(config.log_hide_time);
     CHECK(config.notes.empty());

@@ -116,6 +116,17 @@ TEST_CASE("groups and roots on one host and several", "[threads][hosts][groups]"
     CHECK(result.passed());
 }
 
+/// Everything is as it is without, though each allreduce and broadcast is followed by an operation of Rueda's own.
+TEST_CASE("conformance with checksums and call sites", "[threads][checks]") {
+    base::Config config = GENERATE(false, true) ? tiny_config() : test_config();
+    config.verify = GENERATE(1U, 3U);
+    config.call_sites = true;
+    const Layout layout = GENERATE("", "aab");
+    const RanksResult result = run_suite(3, config, RanksAs::threads, layout);
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
 TEST_CASE("conformance on several hosts with ranks as threads", "[threads][hosts]") { check_suite_on_hosts(); }
 
 TEST_CASE("conformance with ranks as threads", "[threads]") { check_suite(RanksAs::threads); }

@@ -128,14 +128,33 @@ void agree_once(Client& client, const std::string& name, int salt) {
     check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), salt, name);
 }
 
+/// Which call it was differs with what was called before; and of each rank everything is said.
+void expect_unnamed(const std::string& text, const Disagreement& about, int size) {
+    const std::string head = fmt::format(
+        " unnamed operation of this process set: the ranks disagree about {}: {}: ", about.field, others_text(size));
+    const std::string odd = fmt::format("; rank {}: ", size - 1);
+    const std::size_t usual_at = text.find(head);
+    const std::size_t odd_at = text.find(odd, usual_at);
+    RUEDA_RANK_CHECK(usual_at != std::string::npos && odd_at != std::string::npos);
+    const std::string usual_text = text.substr(usual_at + head.size(), odd_at - usual_at - head.size());
+    const std::string odd_text = text.substr(odd_at + odd.size());
+    // A factor of 1 is not said.
+    RUEDA_RANK_CHECK(about.usual_text == "1" || usual_text.find(about.usual_text) != std::string::npos);
+    RUEDA_RANK_CHECK(odd_text.find(about.odd_text) != std::string::npos);
+    RUEDA_RANK_CHECK(text.ends_with("than the others before, name them"));
+}
+
 void disagree_once(Client& client, const std::string& name, const Disagreement& about) {
     std::array<std::byte, 2048> memory{};
     const bool odd = client.rank() == client.size() - 1;
     const auto pending = expect_value((odd ? about.odd : about.usual)(client, name, memory.data()), name);
-    const std::string tensor =
-        name.empty() ? std::string("an unnamed tensor (matched by call order)") : fmt::format("tensor '{}'", name);
-    RUEDA_RANK_EQUAL(expect_failure(pending->wait(), ErrorCode::mismatch, "a mismatch"),
-                     fmt::format("{}: the ranks disagree about {}: {}: {}; rank {}: {}", tensor, about.field,
+    const std::string text = expect_failure(pending->wait(), ErrorCode::mismatch, "a mismatch");
+    if (name.empty()) {
+        expect_unnamed(text, about, client.size());
+        return;
+    }
+    RUEDA_RANK_EQUAL(text,
+                     fmt::format("tensor '{}': the ranks disagree about {}: {}: {}; rank {}: {}", name, about.field,
                                  others_text(client.size()), about.usual_text, client.size() - 1, about.odd_text));
 }
 

@@ -27,7 +27,11 @@ StallReport::Rank rank(std::int32_t number, const std::string& busy = "") {
 StallMessage account_message() {
     StallMessage message{
         StallMessageKind::account, 7, {1, {tensor("weight", 61.5, {2})}, false, {rank(2), rank(3, "saving")}}};
+    message.account.tensors.front().sites = {{"train.py:42", {2}}};
     message.account.ranks.front().waits_in.push_back(tensor("weight", 61.5, {}));
+    message.account.ranks.front().waits_in.front().sites = {{"train.py:42", {2}}};
+    message.account.ranks.front().unnamed = 18;
+    message.account.ranks.back().unnamed = 17;
     return message;
 }
 
@@ -45,6 +49,13 @@ TEST_CASE("what leaders say about stalls survives the way", "[unit]") {
     REQUIRE(account.ranks.size() == 2);
     CHECK(account.ranks.front().pid == 1002);
     CHECK(account.ranks.front().waits_in.front().name == "weight");
+    REQUIRE(account.tensors.front().sites.size() == 1);
+    CHECK(account.tensors.front().sites.front().site == "train.py:42");
+    CHECK(account.tensors.front().sites.front().ranks == std::vector<std::int32_t>{2});
+    REQUIRE(account.ranks.front().waits_in.front().sites.size() == 1);
+    CHECK(account.ranks.front().waits_in.front().sites.front().site == "train.py:42");
+    CHECK(account.ranks.front().unnamed == 18);
+    CHECK(account.ranks.back().unnamed == 17);
     CHECK(account.ranks.back().busy == "saving");
 }
 

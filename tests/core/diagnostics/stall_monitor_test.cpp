@@ -154,7 +154,7 @@ TEST_CASE("ranks that wait for each other crosswise, with what each of them wait
                                job.pid() +
                                ": waits itself in tensor 'b' (68 s)"
                                "\n  rank 2" +
-                               job.pid() + ": waits itself in an unnamed tensor (call 1) (4 s)");
+                               job.pid() + ": waits itself in the 1st unnamed operation of this process set (4 s)");
 }
 
 TEST_CASE("the state of a missing rank's process, unless its number belongs to another one by now") {

@@ -36,17 +36,21 @@ TEST_CASE("a report with everything") {
         {3, 4711, "running", "saving checkpoint", {}, "", 0},
         {4, 4712, "stopped by a signal", "", {{"b", 0, 9.96, {4}, {0}}, {"", 18, 3.25, {4}, {0}}}, "", 12.4},
         {5, 4713, "", "", {{"layer1.weight", 0, 73.4, {}, {}}}, "main at train.py:12\nstep at train.py:30", 0}};
-    CHECK(format_stall_report(report) ==
-          kSentence60 +
-              "\n  tensor 'layer1.weight': waiting for 73 s; ready: ranks 0-2, 5; missing: ranks 3, 4"
-              "\n  an unnamed tensor (call 17): waiting for 62 s; ready: rank 0; missing: ranks 1-5"
-              "\n  rank 3 (pid 4711): running; busy with 'saving checkpoint'; waits in no collective itself"
-              "\n  rank 4 (pid 4712): stopped by a signal; waits itself in tensor 'b' (10 s), an unnamed tensor (call "
-              "18) "
-              "(3.2 s); has not responded for 12 s"
-              "\n  rank 5 (pid 4713): waits itself in tensor 'layer1.weight' (73 s)"
-              "\n    main at train.py:12"
-              "\n    step at train.py:30");
+    report.started = {{14, {3, 5}}, {17, {0}}, {15, {4}}};
+    CHECK(
+        format_stall_report(report) ==
+        kSentence60 +
+            "\n  tensor 'layer1.weight': waiting for 73 s; ready: ranks 0-2, 5; missing: ranks 3, 4"
+            "\n  the 17th unnamed operation of this process set: waiting for 62 s; ready: rank 0; missing: ranks 1-5; "
+            "rank "
+            "0 has started 17 unnamed operations, rank 4: 15, ranks 3, 5: 14; they match by the order of the calls, "
+            "so all ranks make as many: name them"
+            "\n  rank 3 (pid 4711): running; busy with 'saving checkpoint'; waits in no collective itself"
+            "\n  rank 4 (pid 4712): stopped by a signal; waits itself in tensor 'b' (10 s), the 18th unnamed operation "
+            "of this process set (3.2 s); has not responded for 12 s"
+            "\n  rank 5 (pid 4713): waits itself in tensor 'layer1.weight' (73 s)"
+            "\n    main at train.py:12"
+            "\n    step at train.py:30");
 }
 
 TEST_CASE("ranks that wait for each other are named as that") {
@@ -91,9 +95,26 @@ TEST_CASE("the reason of a shutdown is one line with tensor, ranks and times") {
           "tensor 'layer1.weight' has waited for rank 1 for 121 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (120); "
           "ready: ranks 0, 2; the job is ended");
     CHECK(format_stall_shutdown({"", 3, 0.75, {1}, {0}}, 0.5) ==
-          "an unnamed tensor (call 3) has waited for rank 0 for 0.8 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS "
-          "(0.5); "
-          "ready: rank 1; the job is ended");
+          "the 3rd unnamed operation of this process set has waited for rank 0 for 0.8 s, more than "
+          "RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.5); ready: rank 1; the job is ended");
+    CHECK(format_stall_shutdown({"", 3, 0.75, {1}, {0}}, 0.5, {{2, {0}}, {3, {1}}}) ==
+          "the 3rd unnamed operation of this process set has waited for rank 0 for 0.8 s, more than "
+          "RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.5); ready: rank 1; the job is ended; rank 1 has started 3 unnamed "
+          "operations, rank 0: 2; they match by the order of the calls, so all ranks make as many: name them");
+    CHECK(format_stall_shutdown({"w", 0, 0.75, {1}, {0}, {{"train.py:42", {1}}}}, 0.5, {{2, {0}}, {3, {1}}}) ==
+          "tensor 'w' has waited for rank 0 for 0.8 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.5); ready: rank "
+          "1; called from: rank 1: train.py:42; the job is ended");
+}
+
+TEST_CASE("a report says where the calls stand") {
+    StallReport report;
+    report.tensors = {{"a", 0, 61, {0, 1, 2}, {3}, {{"train.py:57", {2}}, {"train.py:42", {1, 0}}}}};
+    report.missing_ranks = {{3, 7, "running", "", {{"b", 0, 60, {}, {}, {{"eval.py:8", {3}}}}}, "", 0}};
+    CHECK(format_stall_report(report) ==
+          kSentence60 +
+              "\n  tensor 'a': waiting for 61 s; ready: ranks 0-2; missing: rank 3; called from: ranks 0, 1: "
+              "train.py:42; rank 2: train.py:57"
+              "\n  rank 3 (pid 7): running; waits itself in tensor 'b' (60 s, called from eval.py:8)");
 }
 
 }  // namespace

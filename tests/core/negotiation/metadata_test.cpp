@@ -135,10 +135,43 @@ TEST_CASE("a mismatch names the tensor, what differs, and who has which value") 
     CHECK(status.code() == ErrorCode::mismatch);
     CHECK(status.message() ==
           "tensor 'layer1.weight': the ranks disagree about the shape: ranks 0-2: [3, 4]; rank 3: [3, 5]");
-    CHECK(
-        mismatch_of("", by_rank).message() ==
-        "an unnamed tensor (matched by call order): the ranks disagree about the shape: ranks 0-2: [3, 4]; rank 3: [3, "
-        "5]");
+}
+
+TEST_CASE("of an operation without a name a mismatch says which call it was, and all that each rank meant") {
+    Metadata broadcast = allreduce_of({7});
+    broadcast.operation = static_cast<std::uint8_t>(collectives::Operation::broadcast);
+    broadcast.root = 1;
+    Metadata scaled = allreduce_of({3, 4});
+    scaled.reduce_op = static_cast<std::uint8_t>(ReduceOp::sum);
+    scaled.prescale = 0.5;
+    scaled.compression = static_cast<std::uint32_t>(Compression::bf16);
+    const std::string advice =
+        "; operations without a name match by the order of the calls: where a rank has made one more, or one less, "
+        "than the others before, name them";
+    CHECK(mismatch_of_unnamed(17, {{allreduce_of({3, 4}), {2, 0}}, {broadcast, {1}}}).message() ==
+          "the 17th unnamed operation of this process set: the ranks disagree about the operation: ranks 0, 2: "
+          "allreduce float32 [3, 4], average; rank 1: broadcast float32 [7], root rank 1" +
+              advice);
+    const std::vector<std::int32_t> job_ranks{3, 5, 8};
+    const Status status = mismatch_of_unnamed(1, {{broadcast, {0}}, {scaled, {1, 2}}}, job_ranks);
+    CHECK(status.code() == ErrorCode::mismatch);
+    CHECK(status.message() ==
+          "the 1st unnamed operation of this process set: the ranks disagree about the operation: rank 3: broadcast "
+          "float32 [7], root rank 5; ranks 5, 8: allreduce float32 [3, 4], sum, prescale factor 0.5, compression bf16" +
+              advice);
+}
+
+TEST_CASE("calls are counted as people do") {
+    const auto which = [](std::uint64_t call) {
+        const std::string text = describe_unnamed(call);
+        return text.substr(4, text.find(' ', 4) - 4);
+    };
+    const std::vector<std::uint64_t> calls{1, 2, 3, 4, 10, 11, 12, 13, 20, 21, 22, 101, 111, 1013, 1022, 1'000'003};
+    std::string counted;
+    for (const std::uint64_t call : calls) {
+        counted += which(call) + " ";
+    }
+    CHECK(counted == "1st 2nd 3rd 4th 10th 11th 12th 13th 20th 21st 22nd 101st 111th 1013th 1022nd 1000003rd ");
 }
 
 TEST_CASE("of several differences the first cause is named, the value of the lowest rank first") {

@@ -215,7 +215,8 @@ TEST_CASE("the text of a disagreement names ranks and values as it does on one h
     }
     leaders.run();
     const Decision unnamed = leaders.only_decision();
-    CHECK(unnamed.text == mismatch_of("", by_rank).message());
+    CHECK(unnamed.text ==
+          mismatch_of_unnamed(1, {{by_rank[0], {0, 2}}, {by_rank[1], {1}}, {by_rank[3], {3}}}).message());
     CHECK(unnamed.call == 0U);
 }
 

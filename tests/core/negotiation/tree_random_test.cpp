@@ -491,7 +491,7 @@ private:
         ++state.rounds;
         REQUIRE(decision.kind == round.right());
         if (decision.kind != DecisionKind::call) {
-            CHECK(decision.text == refusal_of(tensors_[tensor].name, round));
+            CHECK(decision.text == refusal_of(tensors_[tensor].name, round, decision.call));
             return;
         }
         check_without_joined(host, state, round, decision);
@@ -507,7 +507,8 @@ private:
         CHECK(decision.rows == rows);
     }
 
-    static std::string refusal_of(const std::string& name, const Round& round) {
+    static std::string refusal_of(const std::string& name, const Round& round,
+                                  const std::optional<std::uint64_t>& call) {
         std::vector<MetadataOfRanks> meant;
         std::vector<std::int32_t> joined;
         for (std::size_t rank = 0; rank < round.by_rank.size(); ++rank) {
@@ -517,9 +518,12 @@ private:
                 joined.push_back(static_cast<std::int32_t>(rank));
             }
         }
-        return round.right() == DecisionKind::disagreed
-                   ? mismatch_of(name, std::move(meant)).message()
-                   : lacks_joined(name, static_cast<collectives::Operation>(round.first().operation), joined).message();
+        const std::uint64_t number = call ? *call + 1 : 0;
+        if (round.right() == DecisionKind::lacks_joined) {
+            const auto operation = static_cast<collectives::Operation>(round.first().operation);
+            return lacks_joined(name, operation, joined, number).message();
+        }
+        return (call ? mismatch_of_unnamed(number, std::move(meant)) : mismatch_of(name, std::move(meant))).message();
     }
 
     /// A host of which nobody takes part learns what is called, unless it knows it from the last time.

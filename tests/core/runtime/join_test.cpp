@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "collectives/host/arena.hpp"
+#include "core/negotiation/metadata.hpp"
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/conformance/values.hpp"
@@ -305,6 +306,7 @@ TEST_CASE("groups of tensors and averages of integers without a rank", "[threads
 TEST_CASE("what needs every rank is refused on all alike while one has joined, and works afterwards", "[threads]") {
     const Layout layout = GENERATE("aaaa", "aabb", "abab");
     const auto body = [](RankContext&, RuntimeClient& client) {
+        std::uint64_t unnamed = 0;
         const auto everything = [&](const std::function<void(const Status&, const std::string&)>& verify) {
             std::array<float, 8> values{};
             std::array<float, 2> share{};
@@ -316,7 +318,8 @@ TEST_CASE("what needs every rank is refused on all alike while one has joined, a
             verify(client.reducescatter("r", tensor, two, {ReduceOp::sum}), "tensor 'r': this reducescatter");
             verify(client.gather("to", tensor, nullptr, 0).status(), "tensor 'to': this gather");
             verify(client.reduce("sum", tensor, tensor, 0, {ReduceOp::sum}), "tensor 'sum': this reduce");
-            verify(client.broadcast("", tensor, 0), "an unnamed tensor (matched by call order): this broadcast");
+            verify(client.broadcast("", tensor, 0),
+                   fmt::format("{}: this broadcast", core::describe_unnamed(++unnamed)));
         };
         everything([](const Status& status, const std::string& what) { expect_ok(status, what); });  // bound
         if (client.rank() % 2 == 0) {
@@ -329,6 +332,7 @@ TEST_CASE("what needs every rank is refused on all alike while one has joined, a
                                          "go on");
                 });
                 expect_ok(client.barrier(), "a barrier");
+                ++unnamed;  // which has no name either
                 Batches batches{{9, 0, 9, 0}};
                 Gradient(client, batches, again, "fine", 11, ReduceOp::average).reduce();
             }
