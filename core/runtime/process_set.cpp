@@ -118,7 +118,13 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
 Status ProcessSet::submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
-        RUEDA_RETURN_IF_FAILED(check_open(name));
+        if (Status open = check_open(name); !open.is_ok()) [[unlikely]] {
+            // The others have ended, and this rank makes a call more: which one it would have been.
+            return name.empty() && open.code() == ErrorCode::aborted && !failed_.has_value()
+                       ? failure(open.code(), "{}: {}", describe_unnamed(unnamed_calls_ + unnamed_waiting_.size() + 1),
+                                 open.message())
+                       : open;
+        }
         if (name.empty()) {
             announce_unnamed(request, completion, urgency);
             return {};

@@ -139,10 +139,24 @@ elif me == 0:
 rueda.allreduce(np.ones(3), "gradient") if me else None  # calls
 rueda.join() if me else None
 """
-        job = Job(body, RUEDA_CALL_SITES="1", RUEDA_STALL_CHECK_TIME_SECONDS="0.5")
+        self.check_stall(
+            body, Job(body, RUEDA_CALL_SITES="1", RUEDA_STALL_CHECK_TIME_SECONDS="0.5"), "ranks 0, 2", "rank 2"
+        )
+
+    @unittest.skipUnless(has_open_mpi(), "no Open MPI here")
+    def test_stall_reports_of_two_hosts(self):
+        body = """
+if me == 1:
+    time.sleep(4)
+rueda.allreduce(np.ones(3), "gradient")  # calls
+"""
+        job = Job(body, hosts="aab", RUEDA_CALL_SITES="1", RUEDA_STALL_CHECK_TIME_SECONDS="0.5")
+        self.check_stall(body, job, "ranks 0, 2", "ranks 0, 2")
+
+    def check_stall(self, body: str, job: Job, ready: str, called: str) -> None:
         self.assertRegex(
             job.errors,
-            r"tensor 'gradient': waiting for .* ready: ranks 0, 2; missing: rank 1; called from: rank 2: "
+            rf"tensor 'gradient': waiting for .* ready: {ready}; missing: rank 1; called from: {called}: "
             rf"\S*program.py:{line_of(body, '# calls')}\n",
         )
         self.assertEqual(job.job.returncode, 0, job.text())

@@ -114,6 +114,21 @@ TEST_CASE("accounts of all hosts make one report", "[unit]") {
     CHECK(report.missing_ranks.front().busy == "evaluating");
 }
 
+TEST_CASE("where the hosts' ranks have called a tensor from, and how many unnamed operations each has started",
+          "[unit]") {
+    std::vector<HostAccount> accounts = {
+        {0, {tensor("a", 70, {0})}, false, {rank(0), rank(1)}},
+        {1, {tensor("a", 71, {2, 3})}, false, {rank(2), rank(3)}},
+    };
+    accounts[0].tensors.front().sites = {{"train.py:42", {0}}};
+    accounts[1].tensors.front().sites = {{"train.py:57", {3}}, {"train.py:42", {2}}};
+    accounts[0].ranks[1].unnamed = 5;
+    const StallReport report = merge(accounts, std::vector<std::int32_t>{0, 0, 1, 1}, 60);
+    REQUIRE(report.tensors.size() == 1);
+    CHECK(called_from(report.tensors.front().sites) == "; called from: ranks 0, 2: train.py:42; rank 3: train.py:57");
+    CHECK(report.started == StartedByRank{{0, {0, 2, 3}}, {5, {1}}});
+}
+
 TEST_CASE("what a host had no room to tell of, or has not told, makes nobody missing", "[unit]") {
     const std::vector<std::int32_t> host_of{0, 0, 1, 1};
     const std::vector<HostAccount> cut = {

@@ -326,22 +326,22 @@ TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
 /// One rank makes a call more, and the others end.
 TEST_CASE("an unnamed operation too many is told as that at a shutdown", "[threads]") {
     check(3, test_config(), [](RankContext& context, RuntimeClient& client) {
+        float value = 1;
+        const Tensor tensor{&value, DType::float32, {1}};
         for (int step = 0; step < 70; ++step) {  // more than there are slots for at a time
-            float value = 1;
-            const Tensor tensor{&value, DType::float32, {1}};
             expect_ok(client.allreduce("", tensor, tensor, {}), "together");
         }
-        if (client.rank() == 1) {
-            float value = 1;
-            const Tensor tensor{&value, DType::float32, {1}};
-            const auto more = expect_value(client.start_allreduce("", tensor, tensor, {}), "one more");
+        if (client.rank() != 1) {
+            context.wait_for_phase(1, "one more");
+        } else {
+            const auto pending = expect_value(client.start_allreduce("", tensor, tensor, {}), "one more");
             context.phase("one more");
-            const std::string text = expect_failure(more->wait(), ErrorCode::aborted, "one more");
+            const std::string text = expect_failure(pending->wait(), ErrorCode::aborted, "one more");
             RUEDA_RANK_CHECK(text.starts_with(
                 "the 71st unnamed operation of this process set; rank 1 has started 71 unnamed operations, ranks 0, 2: "
                 "70; they match by the order of the calls, so all ranks make as many: name them: rank "));
-        } else {
-            context.wait_for_phase(1, "one more");
+            const std::string next = expect_failure(client.barrier(), ErrorCode::aborted, "another one");
+            RUEDA_RANK_CHECK(next.starts_with("the 72nd unnamed operation of this process set: rank "));
         }
     });
 }
