@@ -97,17 +97,20 @@ typedef struct rueda_handle rueda_handle;
 /** Options of an operation. Start from RUEDA_OPTIONS_INIT. */
 typedef struct rueda_options {
     size_t struct_size;
-    double prescale;     /**< each rank's input is multiplied by this first; likewise */
-    double postscale;    /**< the result is multiplied by this last; likewise */
-    rueda_slot* slot;    /**< where set, it stands for the name, and the `name` argument is ignored */
-    int32_t reduce_op;   /**< enum rueda_reduce_op; allreduce, reducescatter and reduce */
-    int32_t process_set; /**< a number that rueda_process_set_add gave; 0 is the world */
-    int32_t compression; /**< enum rueda_compression; allreduce of float32 and float64, also grouped; where
-                              there is none, RUEDA_UNSUPPORTED */
+    double prescale;         /**< each rank's input is multiplied by this first; likewise */
+    double postscale;        /**< the result is multiplied by this last; likewise */
+    rueda_slot* slot;        /**< where set, it stands for the name, and the `name` argument is ignored */
+    int32_t reduce_op;       /**< enum rueda_reduce_op; allreduce, reducescatter and reduce */
+    int32_t process_set;     /**< a number that rueda_process_set_add gave; 0 is the world */
+    int32_t compression;     /**< enum rueda_compression; allreduce of float32 and float64, also grouped; where
+                                  there is none, RUEDA_UNSUPPORTED */
+    const char* source_file; /**< where the caller stands, for errors and stall reports with RUEDA_CALL_SITES=1; NULL:
+                                  not known. Kept, not copied: a literal, or memory that is never freed */
+    int32_t source_line;     /**< likewise; 0 where not known */
 } rueda_options;
 
 #define RUEDA_OPTIONS_INIT \
-    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE }
+    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE, NULL, 0 }
 
 /**
  * Whether this job asked for call sites (RUEDA_CALL_SITES=1): 1, or 0, also where Rueda is not initialised. For callers

@@ -273,9 +273,9 @@ inline rueda_options c_options(const TensorName& name, const AllreduceOptions& o
             name.c_slot(),
             static_cast<std::int32_t>(options.op),
             options.process_set.id,
+            static_cast<std::int32_t>(options.compression),
             name.site().file,
-            name.site().line,
-            static_cast<std::int32_t>(options.compression)};
+            name.site().line};
 }
 inline rueda_options c_options(const TensorName& name, const Options& options) {
     return {sizeof(rueda_options),
@@ -284,9 +284,9 @@ inline rueda_options c_options(const TensorName& name, const Options& options) {
             name.c_slot(),
             RUEDA_AVERAGE,
             options.process_set.id,
+            RUEDA_COMPRESSION_NONE,
             name.site().file,
-            name.site().line,
-            RUEDA_COMPRESSION_NONE};
+            name.site().line};
 }
 /// They point to the shapes in `tensors`.
 inline std::vector<rueda_tensor> c_tensors(std::span<const TensorView> tensors) {

@@ -34,6 +34,8 @@ MEMBER(rueda_options, slot, 24, 8);
 MEMBER(rueda_options, reduce_op, 32, 4);
 MEMBER(rueda_options, process_set, 36, 4);
 MEMBER(rueda_options, compression, 40, 4);
+MEMBER(rueda_options, source_file, 48, 8);
+MEMBER(rueda_options, source_line, 56, 4);
 
 NUMBER(RUEDA_MAX_NAME, 511);
 NUMBER(RUEDA_MAX_DIMENSIONS, 16);
