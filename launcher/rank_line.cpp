@@ -7,9 +7,9 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
+#include "base/descriptor_message.hpp"
 #include "base/launcher_word.hpp"
 
 namespace rueda::launcher {
@@ -20,18 +20,7 @@ namespace {
 Status send_step_file(int socket, int file) {
     std::string word = base::encode({base::LauncherWord::Kind::steps, 0, ""});
     iovec part{word.data(), word.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &file, sizeof file);
-    return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0
+    return base::send_with_descriptors(socket, {&part, 1}, {&file, 1}) < 0
                ? system_failure(ErrorCode::resource_exhausted, "sendmsg")
                : Status();
 }

@@ -12,13 +12,12 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/descriptor_message.hpp"
 #include "base/text.hpp"
 
 namespace rueda::launcher {
 
 namespace {
-
-constexpr std::size_t kMostFds = 2;
 
 struct AbstractAddress {
     sockaddr_un address{};
@@ -43,25 +42,6 @@ Result<base::UniqueFd> open_socket() {
         return system_failure(ErrorCode::resource_exhausted, "socket(AF_UNIX)");
     }
     return fd;
-}
-
-/// Room for the descriptors of one message, aligned as cmsg(3) wants it.
-struct ControlBuffer {
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFds * sizeof(int))> bytes{};
-};
-
-void take_fds(msghdr& header, std::vector<base::UniqueFd>& fds) {
-    for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
-            continue;
-        }
-        const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (std::size_t i = 0; i < count; ++i) {
-            int fd = -1;
-            std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof fd);
-            fds.emplace_back(fd);
-        }
-    }
 }
 
 }  // namespace
@@ -109,20 +89,8 @@ Status send_message(int socket, SupervisorWord word, std::int32_t value, std::sp
     message.value = value;
     std::string copy(text.substr(0, kMostMessageText));
     std::array<iovec, 2> body = {{{&message, sizeof message}, {copy.data(), copy.size()}}};
-    ControlBuffer control;
-    msghdr header{};
-    header.msg_iov = body.data();
-    header.msg_iovlen = copy.empty() ? 1 : 2;
-    if (!fds.empty() && fds.size() <= kMostFds) {
-        header.msg_control = control.bytes.data();
-        header.msg_controllen = CMSG_SPACE(fds.size_bytes());
-        cmsghdr* const part = CMSG_FIRSTHDR(&header);
-        part->cmsg_level = SOL_SOCKET;
-        part->cmsg_type = SCM_RIGHTS;
-        part->cmsg_len = CMSG_LEN(fds.size_bytes());
-        std::memcpy(CMSG_DATA(part), fds.data(), fds.size_bytes());
-    }
-    if (::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof message + copy.size())) {
+    const std::span<iovec> parts(body.data(), copy.empty() ? 1 : 2);
+    if (base::send_with_descriptors(socket, parts, fds) != static_cast<ssize_t>(sizeof message + copy.size())) {
         return system_failure(ErrorCode::internal, "sendmsg");
     }
     return {};
@@ -133,22 +101,17 @@ Reception receive_message(int socket, ReceivedMessage& received) {
     received.text.resize(kMostMessageText);
     std::array<iovec, 2> body = {
         {{&received.message, sizeof received.message}, {received.text.data(), received.text.size()}}};
-    ControlBuffer control;
-    msghdr header{};
-    header.msg_iov = body.data();
-    header.msg_iovlen = body.size();
-    header.msg_control = control.bytes.data();
-    header.msg_controllen = control.bytes.size();
-    const ssize_t got = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    base::Attachments attached;
+    const ssize_t got = base::receive_with_descriptors(socket, body, attached);
     if (got < 0) {
         // The other end has closed with something of ours unread: said once, before what it had sent.
         const bool more_may_come = errno == EAGAIN || errno == EINTR || errno == ECONNRESET;
         return more_may_come ? Reception::nothing_yet : Reception::closed;
     }
-    take_fds(header, received.fds);
+    received.fds = std::move(attached.fds);
     const auto bytes = static_cast<std::size_t>(got);
     received.text.resize(bytes - std::min(bytes, sizeof received.message));
-    const bool is_ours = bytes >= sizeof received.message && (header.msg_flags & MSG_TRUNC) == 0 &&
+    const bool is_ours = bytes >= sizeof received.message && (attached.flags & MSG_TRUNC) == 0 &&
                          received.message.magic == SupervisorMessage::kMagic;
     return is_ours ? Reception::message : Reception::closed;
 }

@@ -11,65 +11,36 @@
 #include <array>
 #include <csignal>
 #include <cstdint>
-#include <cstring>
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor_message.hpp"
+
 namespace rueda::collectives {
 namespace {
-
-/// One descriptor; its alignment is that of the header that stands before it.
-union DescriptorBuffer {
-    cmsghdr alignment;
-    std::array<char, CMSG_SPACE(sizeof(int))> bytes;
-};
 
 /// A descriptor needs at least one byte of data to travel with.
 constexpr char kCarrier = 'd';
 
 void send_descriptor(int socket, int fd) {
-    DescriptorBuffer buffer{};
     char carrier = kCarrier;
     iovec data{&carrier, 1};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = buffer.bytes.data();
-    message.msg_controllen = buffer.bytes.size();
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &fd, sizeof(int));
     // One byte into an empty buffer. Where it fails, the other side sees the connection close, and says so.
-    static_cast<void>(::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL));
+    static_cast<void>(base::send_with_descriptors(socket, {&data, 1}, {&fd, 1}));
 }
 
 Result<base::UniqueFd> receive_descriptor(int socket) {
-    DescriptorBuffer buffer{};
     char carrier = 0;
     iovec data{&carrier, 1};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = buffer.bytes.data();
-    message.msg_controllen = buffer.bytes.size();
-    const ssize_t count = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    base::Attachments attached;
+    const ssize_t count = base::receive_with_descriptors(socket, {&data, 1}, attached);
     if (count < 0) {
         return system_failure(ErrorCode::unsupported, "recvmsg");
     }
-    base::UniqueFd fd;
-    const cmsghdr* header = CMSG_FIRSTHDR(&message);
-    if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-        header->cmsg_len == CMSG_LEN(sizeof(int))) {
-        int number = -1;
-        std::memcpy(&number, CMSG_DATA(header), sizeof(int));
-        fd.reset(number);
-    }
-    if (count != 1 || carrier != kCarrier || !fd.is_open() || (message.msg_flags & MSG_CTRUNC) != 0) {
+    if (count != 1 || carrier != kCarrier || attached.fds.size() != 1 || (attached.flags & MSG_CTRUNC) != 0) {
         return failure(ErrorCode::unsupported, "the connection ended without a descriptor");
     }
-    return fd;
+    return std::move(attached.fds.front());
 }
 
 }  // namespace

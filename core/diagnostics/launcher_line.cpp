@@ -11,11 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <iterator>
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/descriptor_message.hpp"
 #include "base/text.hpp"
 
 namespace rueda::core {
@@ -106,19 +106,10 @@ LauncherLine::LauncherLine(base::UniqueFd socket, std::int32_t rank, std::int32_
 /// Like recv(); opens the step file where one comes with the message.
 ssize_t LauncherLine::receive(std::span<char> buffer) {
     iovec part{buffer.data(), buffer.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t got = ::recvmsg(socket_.value(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    const cmsghdr* const header = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-    if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-        header->cmsg_len >= CMSG_LEN(sizeof(int))) {
-        int fd = -1;
-        std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-        steps_.open(base::UniqueFd(fd).value());  // mapped, it needs no descriptor
+    base::Attachments attached;
+    const ssize_t got = base::receive_with_descriptors(socket_.value(), {&part, 1}, attached);
+    if (got > 0 && !attached.fds.empty()) {
+        steps_.open(attached.fds.front().value());  // mapped, it needs no descriptor
     }
     return got;
 }

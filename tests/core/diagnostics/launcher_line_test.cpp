@@ -10,10 +10,10 @@
 
 #include <array>
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/descriptor_message.hpp"
 
 namespace rueda::core::test {
 namespace {
@@ -93,19 +93,8 @@ TEST_CASE("the file for steps comes with the first word, and is none of the word
     REQUIRE(file.is_ok());
     std::string word = base::encode({Kind::steps, 0, ""});
     iovec part{word.data(), word.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
     const int fd = file.value().value();
-    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    REQUIRE(::sendmsg(ends.launcher.value(), &message, 0) > 0);
+    REQUIRE(base::send_with_descriptors(ends.launcher.value(), {&part, 1}, {&fd, 1}) > 0);
     LauncherLine line(std::move(ends.rank), 1, 3);
     line.begin_step(12);
     line.begin_step(13);

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Messages over Unix sockets that take open files along (SCM_RIGHTS, unix(7)).
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+
+namespace rueda::base {
+
+/// Most files that one message takes along.
+inline constexpr std::size_t kMostDescriptors = 2;
+
+/// What a message brought beside its bytes.
+struct Attachments {
+    std::vector<UniqueFd> fds;  ///< closed on exec
+    int flags = 0;              ///< MSG_TRUNC: the bytes did not fit; MSG_CTRUNC: some files did not
+};
+
+/// Sends `parts` as one message, with the files of `fds`, at most kMostDescriptors, which stay the caller's; at least
+/// one byte must go with them. Never blocks, raises no SIGPIPE. Returns and sets errno as sendmsg(2).
+ssize_t send_with_descriptors(int socket, std::span<iovec> parts, std::span<const int> fds);
+
+/// Receives a message into `parts`. Never blocks. Returns and sets errno as recvmsg(2).
+ssize_t receive_with_descriptors(int socket, std::span<iovec> parts, Attachments& attachments);
+
+}  // namespace rueda::base
