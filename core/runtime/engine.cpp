@@ -160,13 +160,9 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
     change([this, &set, &reason] {
         try {
             set.fail_all(reason);
-        } catch (const std::bad_alloc&) {
-            // Who waits for what was pending would wait for ever.
-            control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it removed a process set");
-        }
-        try {
             messenger_.forget(set.identity().id, reason);
         } catch (const std::bad_alloc&) {
+            // Who waits for what was pending would wait for ever.
             control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it removed a process set");
         }
         set.take_back_receives();
