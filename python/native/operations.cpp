@@ -283,9 +283,14 @@ PyObject* reducescatter(PyObject* /*module*/, Arguments given, Py_ssize_t count)
 bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
     const Ref list = Ref::taken(PySequence_List(given));
     for (Py_ssize_t i = 0; list && i < PyList_Size(list.borrow()); ++i) {
+        PyObject* const rows = PyList_GetItem(list.borrow(), i);
         // Also takes NumPy's integers, and no float.
-        splits.push_back(PyNumber_AsSsize_t(PyList_GetItem(list.borrow(), i), PyExc_OverflowError));
+        splits.push_back(PyNumber_AsSsize_t(rows, PyExc_OverflowError));
         if (PyErr_Occurred() != nullptr) {
+            if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
+                PyErr_Format(PyExc_TypeError, "splits[%zd] is %R, %R; expected a whole number of rows", i, rows,
+                             Py_TYPE(rows));
+            }
             return false;
         }
     }

@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # hosts.sh PYTHON: three ranks on two hosts, and two on two, which RUEDA_HOSTNAME makes of this one; joins there;
 # compressed tensors between three hosts, of which one has two ranks; four on two, whose parts are jobs, where mpi4py is
-# there; and Adasum.
+# there; Adasum; and errors.
 set -euo pipefail
 mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
 program='
@@ -51,4 +51,12 @@ for layout in "1 1" "2 2" "2 1"; do
     read -r first second <<<"$layout"
     run -np "$first" -x RUEDA_HOSTNAME=a "$python" -B "$adasum" : -np "$second" -x RUEDA_HOSTNAME=b "$python" -B "$adasum" \
         || { echo "adasum with $first and $second ranks on two hosts"; exit 1; }
+done
+
+# What ranks disagree about, who does not see it, and who has left.
+errors="$(dirname "$0")/test_error_table.py"
+for layout in "1 1" "2 2"; do
+    read -r first second <<<"$layout"
+    run -np "$first" -x RUEDA_HOSTNAME=a "$python" -B "$errors" : -np "$second" -x RUEDA_HOSTNAME=b "$python" -B "$errors" \
+        || { echo "errors with $first and $second ranks on two hosts"; exit 1; }
 done
