@@ -1,44 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Random operations, dtypes, shapes and orders. Every rank draws the same ones, as the seed is the same, and computes with
-NumPy what all ranks brought."""
+"""Random operations, dtypes, shapes, process sets and orders; each rank waits for them in its own way, by callbacks among
+others; and now and then one that the ranks disagree about, which fails alone. Against NumPy."""
 
+import asyncio
+import functools
 import random
+import threading
 import unittest
+from dataclasses import dataclass, field
 
 import numpy as np
 import rueda
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import ranks, same_everywhere, seeds, sets_of_some
 
 INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 DTYPES = [*INTEGERS, "bool", "float16", "float32", "float64"]
 REDUCTIONS = {rueda.Sum: np.sum, rueda.Min: np.min, rueda.Max: np.max, rueda.Product: np.prod}
+KINDS = ["allreduce", "allgather", "broadcast", "reducescatter", "alltoall", "gather", "scatter", "reduce", "group"]
+ROWS = ("alltoall", "gather", "scatter")
 
 shapes = st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple)
 large_shapes = st.integers(1, 200_000).map(lambda count: (count,))
-seeds = st.integers(0, 2**32 - 1)
-# Shrinking is off: a rank that alone found a failure would go on alone.
-same_everywhere = settings(
-    max_examples=40,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-    phases=(Phase.generate,),
+
+
+@dataclass(frozen=True)
+class Operation:
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+    op: rueda.ReduceOp
+    seed: int
+    resident: bool
+    set_index: int
+    disagrees: bool  # the last member brings another dtype
+
+    @property
+    def reduction(self):
+        return rueda.Max if self.dtype == "bool" and self.op == rueda.Sum else self.op
+
+
+operations = st.builds(
+    Operation,
+    st.sampled_from(KINDS),
+    st.sampled_from(DTYPES),
+    st.one_of(shapes, large_shapes),
+    st.sampled_from(list(REDUCTIONS)),
+    seeds,
+    st.booleans(),
+    st.integers(0, 3),
+    st.sampled_from([False] * 7 + [True]),
 )
-
-
-def setUpModule():
-    rueda.init()
-
-
-def tearDownModule():
-    rueda.shutdown()
-
-
-def ranks() -> range:
-    return range(rueda.size())
 
 
 def drawn(seed: int, rank: int, shape, dtype) -> np.ndarray:
@@ -46,76 +60,191 @@ def drawn(seed: int, rank: int, shape, dtype) -> np.ndarray:
     return np.random.default_rng([seed, rank]).integers(first, first + 2, shape).astype(dtype)
 
 
-def rows_of(seed: int, rank: int, shape) -> int:
-    return int(np.random.default_rng([seed, rank, 1]).integers(0, shape[0] + 1))
+@dataclass
+class Starter:
+    """Starts an operation among the members of its set; gives the handle, and what its result has to be."""
+
+    operation: Operation
+    name: str
+    process_set: rueda.ProcessSet
+    keywords: dict = field(init=False)
+
+    def __post_init__(self):
+        self.members = self.process_set.ranks
+        self.place = self.members.index(rueda.rank())
+        self.keywords = {"process_set": self.process_set}
+        self.root = self.members[self.operation.seed % len(self.members)]
+        self.fails = self.operation.disagrees and len(self.members) > 1
+
+    def given_by(self, rank: int, salt: int = 0) -> np.ndarray:
+        operation = self.operation
+        shape = operation.shape
+        if operation.kind == "allgather" or operation.kind in ROWS:
+            shape = (sum(self.splits_of(rank)), *shape[1:])
+        return drawn(operation.seed + salt, rank, shape, operation.dtype)
+
+    def splits_of(self, rank: int) -> list[int]:
+        return np.random.default_rng([self.operation.seed, rank, 2]).integers(0, 5, len(self.members)).tolist()
+
+    def mine(self) -> np.ndarray:
+        array = self.given_by(rueda.rank())
+        if self.fails and rueda.rank() == self.members[-1]:
+            return array.astype("float64" if array.dtype != np.float64 else "float32")
+        if self.operation.resident:
+            array, copied = rueda.empty(array.shape, array.dtype), array
+            array[...] = copied
+        return array
+
+    def reduced(self, salt: int = 0) -> np.ndarray:
+        everyones = [self.given_by(rank, salt) for rank in self.members]
+        return REDUCTIONS[self.operation.reduction](everyones, axis=0).astype(self.operation.dtype)
+
+    def part_of(self, rank: int, place: int) -> np.ndarray:
+        """What `rank` has for the member at `place`."""
+        return np.split(self.given_by(rank), np.cumsum(self.splits_of(rank))[:-1])[place]
+
+    def begin(self):
+        return getattr(self, "begin_" + self.operation.kind)(self.mine())
+
+    def begin_allreduce(self, mine):
+        return rueda.allreduce_async_(mine, self.name, self.operation.reduction, **self.keywords), self.reduced()
+
+    def begin_group(self, mine):
+        second = drawn(self.operation.seed + 1, rueda.rank(), self.operation.shape, self.operation.dtype)
+        handle = rueda.grouped_allreduce_async([mine, second], self.name, self.operation.reduction, **self.keywords)
+        return handle, np.array([self.reduced(), self.reduced(1)])
+
+    def begin_reduce(self, mine):
+        handle = rueda.reduce_async(mine, self.root, self.name, self.operation.reduction, **self.keywords)
+        return handle, self.reduced() if rueda.rank() == self.root else None
+
+    def begin_reducescatter(self, mine):
+        handle = rueda.reducescatter_async(mine, self.name, self.operation.reduction, **self.keywords)
+        return handle, np.array_split(self.reduced(), len(self.members))[self.place]
+
+    def begin_broadcast(self, mine):
+        return rueda.broadcast_async_(mine, self.root, self.name, **self.keywords), self.given_by(self.root)
+
+    def begin_allgather(self, mine):
+        right = np.concatenate([self.given_by(rank) for rank in self.members])
+        return rueda.allgather_async(mine, self.name, **self.keywords), right
+
+    def begin_gather(self, mine):
+        right = np.concatenate([self.given_by(rank) for rank in self.members])
+        handle = rueda.gather_async(mine, self.root, self.name, **self.keywords)
+        return handle, right if rueda.rank() == self.root else None
+
+    def begin_scatter(self, mine):
+        splits = self.splits_of(self.root) if rueda.rank() == self.root else None
+        handle = rueda.scatter_async(mine, splits, self.root, self.name, **self.keywords)
+        return handle, self.part_of(self.root, self.place)
+
+    def begin_alltoall(self, mine):
+        right = np.concatenate([self.part_of(rank, self.place) for rank in self.members])
+        handle = rueda.alltoall_async(mine, self.splits_of(rueda.rank()), self.name, **self.keywords)
+        return handle, right
 
 
-@st.composite
-def operations(draw):
-    return (
-        draw(st.sampled_from(["allreduce", "allgather", "broadcast", "reducescatter", "alltoall"])),
-        draw(st.sampled_from(DTYPES)),
-        draw(st.one_of(shapes, large_shapes)),
-        draw(st.sampled_from(list(REDUCTIONS))),
-        draw(seeds),
-        draw(st.booleans()),
-    )
+class Callbacks:
+    """Some of one operation: each has to be called once, with the handle, when it has ended, and in their order."""
+
+    def __init__(self, count: int):
+        self.count = count
+        self.calls: list[tuple[int, object, bool]] = []
+        self.all_called = threading.Semaphore(0)
+
+    def add_to(self, handle):
+        for number in range(self.count):
+            handle.add_done_callback(functools.partial(self.note, number))
+
+    def note(self, number, handle):
+        self.calls.append((number, handle, handle.poll()))
+        self.all_called.release()
+
+    def handle(self):
+        """Of the operation, as the callbacks have it, when the last has been called."""
+        for _ in range(self.count):
+            if not self.all_called.acquire(timeout=60):
+                raise TimeoutError(f"{len(self.calls)} of {self.count} callbacks have been called")
+        if [(number, ended) for number, _, ended in self.calls] != [(n, True) for n in range(self.count)]:
+            raise AssertionError(f"callbacks were called as {self.calls}")
+        if len({id(handle) for _, handle, _ in self.calls}) != 1:
+            raise AssertionError(f"callbacks were called with different handles: {self.calls}")
+        return self.calls[0][1]
 
 
-def begin(operation, name: str):
-    """Starts it; gives the handle, and what its result has to be."""
-    kind, dtype, shape, op, seed, resident = operation
-    op = rueda.Max if dtype == "bool" and op == rueda.Sum else op
-    me = rueda.rank()
-    if kind == "allgather":
-        everyones = [drawn(seed, r, (rows_of(seed, r, shape), *shape[1:]), dtype) for r in ranks()]
-        return rueda.allgather_async(everyones[me], name), np.concatenate(everyones)
-    if kind == "alltoall":
-        return begin_alltoall(dtype, shape, seed, name)
-    everyones = [drawn(seed, r, shape, dtype) for r in ranks()]
-    mine = everyones[me].copy()
-    if resident:
-        mine = rueda.empty(shape, dtype)
-        mine[...] = everyones[me]
-    if kind == "broadcast":
-        root = seed % rueda.size()
-        return rueda.broadcast_async_(mine, root, name), everyones[root]
-    whole = REDUCTIONS[op](everyones, axis=0).astype(dtype)
-    if kind == "reducescatter":
-        return rueda.reducescatter_async(mine, name, op), np.array_split(whole, rueda.size())[me]
-    return rueda.allreduce_async_(mine, name, op), whole
+def polled(handle):
+    while not handle.poll():
+        pass
+    return handle.result()
 
 
-def begin_alltoall(dtype, shape, seed: int, name: str):
-    def splits_of(rank):
-        return np.random.default_rng([seed, rank, 2]).integers(0, 5, rueda.size()).tolist()
+async def awaited(handle):
+    return await handle
 
-    def rows(rank):
-        return drawn(seed, rank, (sum(splits_of(rank)), *shape[1:]), dtype)
 
-    me = rueda.rank()
-    parts = [np.split(rows(r), np.cumsum(splits_of(r))[:-1])[me] for r in ranks()]
-    return rueda.alltoall_async(rows(me), splits_of(me), name), np.concatenate(parts)
+ENDS = [lambda handle: handle.result(), polled, lambda handle: asyncio.run(awaited(handle))]
 
 
 class Properties(unittest.TestCase):
-    @same_everywhere
-    @given(st.lists(operations(), min_size=1, max_size=6), seeds)
+    @classmethod
+    def setUpClass(cls):
+        rueda.init()
+        cls.sets = sets_of_some()
+
+    @classmethod
+    def tearDownClass(cls):
+        rueda.shutdown()
+
+    def compare(self, starter, end, right):
+        """`end` waits, and gives the result."""
+        if starter.fails:
+            with self.assertRaisesRegex(rueda.Mismatch, f"'{starter.name}.* the ranks disagree about the dtype: rank"):
+                end()
+            return
+        result = end()
+        kind = starter.operation.kind
+        if right is None:
+            self.assertIsNone(result)
+            return
+        if kind == "alltoall" or (kind == "gather" and isinstance(result, tuple)):
+            result = result[0]
+        np.testing.assert_array_equal(result, right)
+        self.assertEqual(np.asarray(result).dtype.name, starter.operation.dtype)
+
+    @same_everywhere(60)
+    @given(st.lists(operations, min_size=1, max_size=8), seeds)
     def check(self, batch, seed):
-        order = list(range(len(batch)))
-        random.Random(seed + rueda.rank()).shuffle(order)  # another one on every rank
-        begun = {index: begin(batch[index], f"operation {index}") for index in order}
-        for index, (handle, right) in begun.items():
-            result = handle.result()
-            if batch[index][0] == "alltoall":
-                result = result[0]
-            np.testing.assert_array_equal(result, right)
-            self.assertEqual(result.dtype.name, batch[index][1])
+        own = random.Random(seed + rueda.rank())
+        starters = []
+        for index, operation in enumerate(batch):
+            process_set = self.sets[operation.set_index % len(self.sets)]
+            if process_set.included():
+                starters.append(Starter(operation, f"operation {index}", process_set))
+        begun = []
+        for starter in own.sample(starters, len(starters)):  # another order on every rank
+            handle, right = starter.begin()
+            callbacks = Callbacks(own.choice([0, 0, 1, 3]))
+            callbacks.add_to(handle)
+            # Callbacks keep what nobody else does.
+            kept = handle if callbacks.count == 0 or own.random() < 0.5 else None
+            begun.append((starter, kept, callbacks, right))
+            del handle
+        for starter, handle, callbacks, right in own.sample(begun, len(begun)):
+            if callbacks.count > 0 and own.random() < 0.5 or handle is None:
+                handle = callbacks.handle()
+            self.compare(starter, functools.partial(own.choice(ENDS), handle), right)
+            late = Callbacks(1)
+            late.add_to(handle)
+            if callbacks.count == 0:
+                self.assertEqual(late.calls, [(0, handle, True)])  # at once
+            self.assertIs(late.handle(), handle)
+            self.assertEqual(len(callbacks.calls), callbacks.count)  # those came before
 
     def test_random_batches_in_any_order(self):
         self.check()
 
-    @same_everywhere
+    @same_everywhere(40)
     @given(st.sampled_from(INTEGERS), st.integers(1, 40), seeds)
     def check_averages(self, dtype, count, seed):
         limits = np.iinfo(dtype)

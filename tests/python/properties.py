@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""What the property tests share. Every rank draws the same examples, as the seed is the same, and computes with NumPy what
+all ranks brought. PROPERTY_SEED and PROPERTY_FACTOR in the environment make the examples others and more."""
+
+import functools
+import importlib
+import os
+import pkgutil
+import traceback
+
+import numpy as np
+import rueda
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+
+try:
+    import ml_dtypes
+except ImportError:
+    BFLOAT16 = []
+else:
+    BFLOAT16 = [np.dtype(ml_dtypes.bfloat16)]
+
+seeds = st.integers(0, 2**32 - 1)
+
+# Hypothesis draws constants of all modules of ours that are loaded: that has to be the same on every rank from the start, also
+# of those that are loaded when they are wanted first.
+for module in pkgutil.iter_modules(rueda.__path__):
+    importlib.import_module(f"rueda.{module.name}")
+
+
+def ending_the_job(inner):
+    """A test that fails ends its process: the others wait for it, and would go on with other examples than this rank."""
+
+    @functools.wraps(inner)
+    def run(*arguments, **keywords):
+        try:
+            return inner(*arguments, **keywords)
+        except Exception:
+            text = f"{traceback.format_exc()}\nrank {rueda.rank()}: {inner.__qualname__} failed with {keywords!r}\n"
+            os.write(2, text.encode())
+            os._exit(1)
+
+    return run
+
+
+def same_everywhere(examples: int):
+    """Of a test with given()."""
+    drawn = os.environ.get("PROPERTY_SEED")
+    chosen = settings(
+        max_examples=examples * int(os.environ.get("PROPERTY_FACTOR", "1")),
+        derandomize=drawn is None,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate,),
+    )
+
+    def wrap(test):
+        test.hypothesis.inner_test = ending_the_job(test.hypothesis.inner_test)
+        return chosen(test if drawn is None else seed(int(drawn))(test))
+
+    return wrap
+
+
+def ranks() -> range:
+    return range(rueda.size())
+
+
+def ranks_by_host() -> list[list[int]]:
+    """In the order of their lowest ranks. Hosts have their ranks in a row."""
+    hosts: dict[tuple[int, int], list[int]] = {}
+    for rank, host in enumerate(rueda.allgather_object((rueda.rank() - rueda.local_rank(), rueda.local_size()))):
+        hosts.setdefault(host, []).append(rank)
+    return list(hosts.values())
+
+
+def sets_of_some() -> list[rueda.ProcessSet]:
+    """The world, and where there are three ranks and more some sets: all but the first rank, every second one, and others."""
+    size = rueda.size()
+    members = [] if size < 3 else [list(range(1, size)), list(range(0, size, 2)), [0, *range(size // 2, size)]]
+    unique = {tuple(ranks): None for ranks in members if 1 < len(ranks) < size}
+    return [rueda.global_process_set, *map(rueda.add_process_set, unique)]
+
+
+def same_bits(array: np.ndarray, process_set: rueda.ProcessSet) -> bool:
+    """On all ranks of the set."""
+    everyones = rueda.allgather(np.frombuffer(array.tobytes(), np.uint8).reshape(1, -1), process_set=process_set)
+    return bool((everyones == everyones[0]).all())
