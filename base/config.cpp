@@ -196,6 +196,11 @@ void note_names(const EnvironmentLookup& environment, std::vector<std::string>& 
 
 }  // namespace
 
+bool read_value(const Setting& setting, std::string_view text, Config& config) {
+    const Found found{std::string(setting.name), std::string(text)};
+    return std::visit(Store{found, setting, config}, setting.kind);
+}
+
 Result<Config> read_config(const EnvironmentLookup& environment) {
     Config config;
     for (const Setting& setting : settings()) {

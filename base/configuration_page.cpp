@@ -19,8 +19,12 @@ constexpr const char* kIntroduction =
 # Settings
 
 Rueda reads its settings once, at init, from environment variables that begin with `RUEDA_`. Where Horovod has the same
-setting, its variable works too; if both are set, Rueda's counts. An empty variable counts as not set. All ranks of a job
-should have the same settings, but for those that say who a rank is.
+setting, its variable works too; if both are set, Rueda's counts. An empty variable counts as not set.
+
+The ranks of a job should have the same settings, but for those that say who a rank is; `ruedarun` passes them on. The
+column *counts* says what happens where they differ: each rank goes by its own value; rank 0's holds for all of them, and rank 0 says
+so in a warning; the smallest holds for all; or init fails on all ranks with one line that names the setting, the values and the
+ranks, as results would depend on whose value counts.
 
 - *number*: a whole number.
 - *bytes*: a whole number, with K, M, G or T for 1024, 1024², 1024³ and 1024⁴ bytes: `64M`.
@@ -48,14 +52,15 @@ std::string code(std::string_view text) { return text.empty() ? std::string() : 
 std::string setting_row(const Setting& setting) {
     static const Config defaults;
     const std::string inverted = setting.horovod_inverted ? " (inverted)" : "";
-    return fmt::format("| `{}` | {} | {} | {} | {}{} | {} |\n", setting.name, type_text(setting),
+    return fmt::format("| `{}` | {} | {} | {} | {}{} | {} | {} |\n", setting.name, type_text(setting),
                        code(value_text(setting, defaults)), range_text(setting), code(setting.horovod_name), inverted,
-                       setting.meaning);
+                       scope_text(setting), setting.meaning);
 }
 
 std::string group_section(const GroupText& text) {
     std::string section = fmt::format("\n## {}\n\n", text.title);
-    section += "| variable | type | default | range | Horovod's name | meaning |\n|---|---|---|---|---|---|\n";
+    section +=
+        "| variable | type | default | range | Horovod's name | counts | meaning |\n|---|---|---|---|---|---|---|\n";
     for (const Setting& setting : settings()) {
         section += setting.group == text.group ? setting_row(setting) : std::string();
     }

@@ -86,6 +86,20 @@ std::string value_text(const Setting& setting, const Config& config) {
                       setting.kind);
 }
 
+std::string_view scope_text(const Setting& setting) {
+    switch (setting.scope) {
+        case SettingScope::own:
+            return "each rank's own";
+        case SettingScope::rank_zero:
+            return "rank 0's";
+        case SettingScope::smallest:
+            return "the smallest";
+        case SettingScope::same:
+            return "none: init fails";
+    }
+    return "";
+}
+
 std::string expected_text(const Setting& setting) {
     const auto from_to = [](const char* what, const auto& range, auto write) {
         return fmt::format("{}{} from {} to {}", special_text(range), what, write(range.lowest), write(range.highest));

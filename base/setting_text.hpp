@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/settings.hpp"
 
@@ -16,6 +17,8 @@ namespace rueda::base {
 [[nodiscard]] std::string range_text(const Setting& setting);
 /// The value of a Config as one would write it into the variable; empty where it is not set.
 [[nodiscard]] std::string value_text(const Setting& setting, const Config& config);
+/// "each rank's own", "rank 0's", …: whose value counts.
+[[nodiscard]] std::string_view scope_text(const Setting& setting);
 /// For messages, after "expected": "a number of bytes from 0 to 1024T (e.g. 64M)".
 [[nodiscard]] std::string expected_text(const Setting& setting);
 

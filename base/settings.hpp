@@ -60,11 +60,20 @@ struct ChoiceSetting {
 enum class SettingGroup : std::uint8_t { identity, meeting, speed, memory, failures, messages };
 inline constexpr std::size_t kSettingGroupCount = 6;
 
+/// Whose value counts where ranks have different ones.
+enum class SettingScope : std::uint8_t {
+    own,        ///< each rank goes by its own
+    rank_zero,  ///< rank 0's, on all
+    smallest,   ///< of all ranks: limits of memory
+    same,       ///< nobody's: they decide what results are, and init fails
+};
+
 /// One row of the table of all settings.
 struct Setting {
     std::string_view name;
     std::string_view horovod_name;  ///< empty: Horovod has no such setting
     SettingGroup group;
+    SettingScope scope;
     std::variant<IdentitySetting, CountSetting, BytesSetting, SecondsSetting, SwitchSetting, TextSetting, ChoiceSetting>
         kind;
     std::string_view meaning;
@@ -87,5 +96,8 @@ struct HorovodOnlyVariable {
 [[nodiscard]] std::span<const Setting> settings();
 [[nodiscard]] std::span<const OtherVariable> other_variables();
 [[nodiscard]] std::span<const HorovodOnlyVariable> horovod_only_variables();
+
+/// Stores what the text of a variable says; false: it is not what the setting expects.
+[[nodiscard]] bool read_value(const Setting& setting, std::string_view text, Config& config);
 
 }  // namespace rueda::base

@@ -187,9 +187,13 @@ Result<AttachedArena> set_up_arena(const base::Config& config, collectives::Cont
     RUEDA_RETURN_IF_FAILED(resident.status());
     Result<std::uint64_t> l2 = smallest_of_all(control_plane, l2_bytes);
     RUEDA_RETURN_IF_FAILED(l2.status());
+    Result<std::uint64_t> limit = smallest_of_all(control_plane, config.arena_limit_bytes);
+    RUEDA_RETURN_IF_FAILED(limit.status());
 
+    base::Config agreed = config;
+    agreed.arena_limit_bytes = limit.value();
     Result<ArenaSizes> sizes =
-        plan_arena(config, members, l2.value(), resident.value(), static_cast<std::uint32_t>(group.size));
+        plan_arena(agreed, members, l2.value(), resident.value(), static_cast<std::uint32_t>(group.size));
     Status status = sizes.status();
     RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
     Result<std::uint64_t> cell = smallest_of_all(control_plane, sizes.value().plan.cell_bytes);

@@ -16,7 +16,6 @@ constexpr std::int32_t kNoNode = -1;
 /// What a rank tells the others; the text of RUEDA_TOPOLOGY comes after it.
 struct NodeFacts {
     std::int32_t node;
-    std::uint32_t numa_first;
 };
 static_assert(std::is_trivially_copyable_v<NodeFacts>);
 
@@ -63,17 +62,11 @@ Result<std::vector<RankFacts>> facts_of_all(collectives::ControlPlane& control_p
     return facts;
 }
 
-/// Otherwise sums would be combined in another order here than there, and no two ranks would have the same result.
-Status check_same_settings(const std::vector<RankFacts>& all) {
-    const auto as_text = [](bool on) { return on ? "1" : "0"; };
+/// Otherwise sums would be combined in another order here than there, and no two ranks would have the same result. That
+/// all go by nodes or none does was seen before (share_settings()).
+Status check_same_topology(const std::vector<RankFacts>& all) {
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
-        if ((all[rank].facts.numa_first != 0) != (all[0].facts.numa_first != 0)) {
-            return failure(ErrorCode::invalid_argument,
-                           "RUEDA_NUMA_FIRST is {} on rank {} and {} on rank 0; expected the same on all ranks, as it "
-                           "decides the order of sums",
-                           as_text(all[rank].facts.numa_first != 0), rank, as_text(all[0].facts.numa_first != 0));
-        }
-        if (all[0].facts.numa_first != 0 && all[rank].topology != all[0].topology) {
+        if (all[rank].topology != all[0].topology) {
             return failure(ErrorCode::invalid_argument,
                            "RUEDA_TOPOLOGY is {} on rank {} and {} on rank 0; expected the same on all ranks, as with "
                            "RUEDA_NUMA_FIRST it decides the order of sums",
@@ -87,13 +80,13 @@ Status check_same_settings(const std::vector<RankFacts>& all) {
 
 Result<HostNodes> nodes_of_host(const base::Config& config, const base::Topology& topology,
                                 collectives::ControlPlane& control_plane, const collectives::LocalGroup& group) {
-    const NodeFacts mine{own_node(config, topology, group), config.numa_first ? 1U : 0U};
+    const NodeFacts mine{own_node(config, topology, group)};
     Result<std::vector<RankFacts>> all = facts_of_all(control_plane, encoded(mine, config.topology));
     RUEDA_RETURN_IF_FAILED(all.status());
-    RUEDA_RETURN_IF_FAILED(check_same_settings(all.value()));
     if (!config.numa_first) {
         return HostNodes{};
     }
+    RUEDA_RETURN_IF_FAILED(check_same_topology(all.value()));
     std::vector<std::int32_t> nodes;
     std::vector<std::int32_t> without;
     for (const int rank : group.members) {

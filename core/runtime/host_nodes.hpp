@@ -20,7 +20,7 @@ struct HostNodes {
 };
 
 /// Which ranks of this host lie on which NUMA node, if RUEDA_NUMA_FIRST asks for it. InvalidArgument where not all
-/// ranks have the same settings about it. Collective.
+/// ranks have the same RUEDA_TOPOLOGY then. Collective.
 [[nodiscard]] Result<HostNodes> nodes_of_host(const base::Config& config, const base::Topology& topology,
                                               collectives::ControlPlane& control_plane,
                                               const collectives::LocalGroup& group);

@@ -4,16 +4,13 @@
 
 #include <unistd.h>
 
-#include <cstring>
-#include <span>
-
 #include "base/clock.hpp"
 #include "base/cores.hpp"
 #include "base/text.hpp"
 #include "core/diagnostics/process_status.hpp"
-#include "core/runtime/agreement.hpp"
 #include "core/runtime/host_cores.hpp"
 #include "core/runtime/set_up_group.hpp"
+#include "core/runtime/shared_settings.hpp"
 
 namespace rueda::core {
 namespace {
@@ -38,42 +35,6 @@ Status check_transport(collectives::ControlPlane& control_plane, const collectiv
         "ruedarun or mpirun, which need MPI for several hosts; ranks of one host run as the same user and in "
         "the same container",
         group.size, group.host_count, names, control_plane.description());
-}
-
-/// What all ranks must have alike comes from rank 0: how tensors cross between hosts, and what is checked.
-Status agree_on_crossing(collectives::ControlPlane& control_plane, base::Config& config) {
-    struct Crossing {
-        std::uint64_t doubling_limit_bytes;
-        std::uint64_t network_chunk_bytes;
-        std::uint64_t ring;
-        double host_timeout_seconds;
-        std::uint64_t verify;
-        std::uint64_t call_sites;
-        std::uint64_t check_nan;
-    };
-    const Crossing mine{config.doubling_limit_bytes,
-                        config.network_chunk_bytes,
-                        config.ring ? 1U : 0U,
-                        config.host_timeout_seconds,
-                        config.verify,
-                        config.call_sites ? 1U : 0U,
-                        config.check_nan ? 1U : 0U};
-    const Result<collectives::Bytes> bytes = control_plane.broadcast(std::as_bytes(std::span(&mine, 1)), 0);
-    RUEDA_RETURN_IF_FAILED(bytes.status());
-    Crossing agreed{};
-    if (bytes.value().size() != sizeof(agreed)) {
-        return failure(ErrorCode::internal, "rank 0 announced its settings with {} bytes instead of {}",
-                       bytes.value().size(), sizeof(agreed));
-    }
-    std::memcpy(&agreed, bytes.value().data(), sizeof(agreed));
-    config.doubling_limit_bytes = agreed.doubling_limit_bytes;
-    config.network_chunk_bytes = agreed.network_chunk_bytes;
-    config.ring = agreed.ring != 0;
-    config.host_timeout_seconds = agreed.host_timeout_seconds;
-    config.verify = static_cast<std::uint32_t>(agreed.verify);
-    config.call_sites = agreed.call_sites != 0;
-    config.check_nan = agreed.check_nan != 0;
-    return {};
 }
 
 void fill_rank_block(collectives::Arena& arena, int global_rank) {
@@ -146,8 +107,9 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (Status reachable = check_transport(*control_plane, group.value()); !reachable.is_ok()) {
         return refuse(reachable);
     }
-    if (Status agreed = agree_on_crossing(*control_plane, config); !agreed.is_ok()) {
-        return refuse(agreed);
+    const Result<std::string> unused = share_settings(*control_plane, config);
+    if (!unused.is_ok()) {
+        return refuse(unused.status());
     }
     Result<RankGroup> ranks = set_up_group(config, *control_plane, std::move(group).value(), ResidentRoom::yes);
     if (!ranks.is_ok()) {
@@ -165,6 +127,9 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
                           runtime->group_.size, runtime->control_plane_->description(),
                           base::format_bytes(runtime->arena_->plan().cell_bytes),
                           base::format_bytes(runtime->arena_->plan().resident_bytes));
+    if (!unused.value().empty()) {
+        runtime->logger_.warning("{}", unused.value());
+    }
     if (runtime->group_.is_leader() && !warning.empty()) {
         runtime->logger_.warning("{}", warning);
     }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/configuration_page.hpp"
+#include "base/setting_text.hpp"
 #include "base/settings.hpp"
 
 namespace rueda::base {
@@ -282,9 +283,34 @@ TEST_CASE("the table is in order", "[config]") {
         CHECK(names.insert(variable.name).second);
     }
     // Every line of a table has as many columns as its head.
-    CHECK(page.find("| `RUEDA_CELLS` | number | `4` | 2 … 16 |  | Chunks per rank") != std::string::npos);
+    CHECK(page.find("| `RUEDA_CELLS` | number | `4` | 2 … 16 |  | rank 0's | Chunks per rank") != std::string::npos);
     CHECK(page.find("| `RUEDA_STALL_CHECK` | switch | `1` | 0, 1 | `HOROVOD_STALL_CHECK_DISABLE` (inverted) |") !=
           std::string::npos);
+}
+
+TEST_CASE("a value is read back from its text bit by bit", "[config]") {
+    Config config;
+    config.hold_seconds = 1.0 / 3;
+    config.liveness_seconds = 0.1 + 0.2;
+    config.fusion_threshold_bytes = 12345678901;
+    config.chunk_bytes = 3 * kMiB;
+    config.compression = "none:*.bias,bf16:>=64K";
+    config.ring = true;
+    for (const Setting& setting : settings()) {
+        CAPTURE(setting.name);
+        Config other;
+        const std::string text = value_text(setting, config);
+        CHECK((text.empty() || read_value(setting, text, other)));
+        CHECK(value_text(setting, other) == text);
+    }
+    Config other;
+    for (const Setting& setting : settings()) {
+        static_cast<void>(read_value(setting, value_text(setting, config), other));
+    }
+    CHECK(other.hold_seconds == config.hold_seconds);
+    CHECK(other.liveness_seconds == config.liveness_seconds);
+    CHECK(other.fusion_threshold_bytes == config.fusion_threshold_bytes);
+    CHECK(other.chunk_bytes == config.chunk_bytes);
 }
 
 }  // namespace rueda::base

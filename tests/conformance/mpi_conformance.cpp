@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // The conformance suite as a user's program: started by mpirun, over the public interface and the settings of the
 // environment. Exit status 0, or 1 with the first failure on the standard error.
+// mpi_conformance [WORD…]   all, or only the scenarios that begin with one of the words, in one job
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstdio>
@@ -9,6 +11,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rueda/rueda.hpp"
@@ -85,10 +88,36 @@ void use_c_interface() {
     expect(rueda_grouped_reducescatter("c.group", 1, &out, &part, &sum) == RUEDA_OK, "grouped reducescatter");
 }
 
+std::vector<rueda::tests::Scenario> scenarios_that_begin_with(const std::vector<std::string_view>& words) {
+    std::vector<rueda::tests::Scenario> chosen;
+    for (const rueda::tests::Scenario& scenario : rueda::tests::all_scenarios()) {
+        const auto begins = [&](std::string_view word) { return std::string_view(scenario.name).starts_with(word); };
+        if (std::any_of(words.begin(), words.end(), begins)) {
+            chosen.push_back(scenario);
+        }
+    }
+    return chosen;
+}
+
+int run_only(const std::vector<std::string_view>& words) {
+    const std::vector<rueda::tests::Scenario> chosen = scenarios_that_begin_with(words);
+    if (chosen.empty()) {
+        throw std::runtime_error("no scenario begins so");
+    }
+    rueda::init();
+    rueda::tests::PublicClient client;
+    rueda::tests::run_scenarios(client, chosen);
+    rueda::shutdown();
+    return 0;
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
     try {
+        if (argc > 1) {
+            return run_only({argv + 1, argv + argc});
+        }
         rueda::init();
         use_c_interface();
         rueda::tests::PublicClient client;

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // One rank of a job on several hosts.
 // hosts_rank layout         prints where it stands, and checks a sum
+// hosts_rank transfer N     prints how long, in seconds, a small allreduce takes and one of N float32, both checked
 // hosts_rank steps FOLDER   trains until something ends the job; writes FOLDER/rank<n>: its pid, "running", and the
 //                           error with the time when it came; ends when FOLDER/done is there
 // hosts_rank wait FOLDER    the same, but the last rank stays away from the steps after some, and the others wait for
@@ -16,6 +17,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,6 +33,48 @@ int layout() {
     std::printf("rank %d of %d: local %d of %d, cross %d of %d, sum %.0f\n", rueda::rank(), rueda::size(),
                 rueda::local_rank(), rueda::local_size(), rueda::cross_rank(), rueda::cross_size(),
                 static_cast<double>(sum));
+    std::fflush(stdout);
+    rueda::shutdown();
+    return 0;
+}
+
+double seconds_now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Whole numbers, whose sums are exact, and other ones at every place and on every rank.
+float value_at(std::size_t place, int rank) {
+    return static_cast<float>(place % 1021) + static_cast<float>(rank * (static_cast<int>(place % 7) + 1));
+}
+
+double seconds_of_allreduce(const std::string& name, std::size_t count) {
+    std::vector<float> values(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        values[i] = value_at(i, rueda::rank());
+    }
+    rueda::barrier();
+    const double begin = seconds_now();
+    rueda::allreduce(name, values, {.op = rueda::ReduceOp::sum});
+    const double seconds = seconds_now() - begin;
+    for (std::size_t i = 0; i < count; ++i) {
+        float expected = 0;
+        for (int rank = 0; rank < rueda::size(); ++rank) {
+            expected += value_at(i, rank);
+        }
+        if (values[i] != expected) {
+            throw std::runtime_error(name + ": element " + std::to_string(i) + " is " + std::to_string(values[i]) +
+                                     "; expected " + std::to_string(expected));
+        }
+    }
+    return seconds;
+}
+
+int transfer(std::size_t count) {
+    rueda::init();
+    const double small = seconds_of_allreduce("small", 2);
+    const double large = seconds_of_allreduce("large", count);
+    // In one write: lines of ranks do not mix.
+    std::printf("rank %d: small %.6f large %.6f\n", rueda::rank(), small, large);
     std::fflush(stdout);
     rueda::shutdown();
     return 0;
@@ -117,13 +161,17 @@ int main(int argc, char** argv) {
         if (words.size() == 1 && words[0] == "layout") {
             return layout();
         }
+        if (words.size() == 2 && words[0] == "transfer") {
+            return transfer(std::stoul(words[1]));
+        }
         if (words.size() == 2 && (words[0] == "steps" || words[0] == "wait")) {
             return steps(words[1], words[0] == "wait");
         }
         if (words.size() == 2 && (words[0] == "again" || words[0] == "absent")) {
             return join_without_the_last(words[1], words[0] == "again");
         }
-        std::fprintf(stderr, "hosts_rank layout | steps FOLDER | wait FOLDER | again FOLDER | absent FOLDER\n");
+        std::fprintf(stderr,
+                     "hosts_rank layout | transfer N | steps FOLDER | wait FOLDER | again FOLDER | absent FOLDER\n");
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
     }

@@ -114,9 +114,9 @@ TEST_CASE("in a described machine ranks are dealt to the nodes by local rank", "
 TEST_CASE("ranks with other settings are refused by all", "[threads]") {
     const std::string two = "numa:2 pu:2";
     check_refused(start_with(by_node(two), test_config()),
-                  "RUEDA_NUMA_FIRST is 0 on rank 1 and 1 on rank 0; expected the same on all ranks");
+                  "RUEDA_NUMA_FIRST is '1' on ranks 0, 2 and '0' on rank 1; expected the same on all ranks");
     check_refused(start_with(test_config(), by_node("")),
-                  "RUEDA_NUMA_FIRST is 1 on rank 1 and 0 on rank 0; expected the same on all ranks");
+                  "RUEDA_NUMA_FIRST is '0' on ranks 0, 2 and '1' on rank 1; expected the same on all ranks");
     check_refused(start_with(by_node(two), by_node("numa:3 pu:1")),
                   "RUEDA_TOPOLOGY is 'numa:3 pu:1' on rank 1 and 'numa:2 pu:2' on rank 0; expected the same on all "
                   "ranks");

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Settings that differ between two hosts, which are hosts by name alone: no rights are needed. The environment names the programs,
+as for hosts_job.py."""
+
+import os
+import subprocess
+import unittest
+
+from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, SURVIVING
+
+BASICS = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+SUM = 1 + 2 + 3
+
+
+def start(on_a, on_b):
+    """Two ranks on a, one on b, each host with settings of its own."""
+    sets = []
+    for name, ranks, settings in (("a", 2, on_a), ("b", 1, on_b)):
+        words = ["-np", str(ranks), "-x", f"RUEDA_HOSTNAME={name}"]
+        for setting in ("RUEDA_MPI_PLUGIN", "LSAN_OPTIONS"):
+            words += ["-x", setting] if setting in ENVIRONMENT else []
+        for setting, value in settings.items():
+            words += ["-x", f"{setting}={value}"]
+        sets.append([*words, HOSTS_RANK, "layout"])
+    return subprocess.run(
+        [MPIRUN, *BASICS, *SURVIVING, *sets[0], ":", *sets[1]],
+        env=ENVIRONMENT | {name: os.environ[name] for name in os.environ if name.endswith("ALLOW_RUN_AS_ROOT")},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=100,
+    )
+
+
+class Differ(unittest.TestCase):
+    def test_rank_0s_count_and_one_warning_says_so(self):
+        # Cells of other sizes, ways between the hosts that do not fit together, a table of other slots: did each host go by its own, one
+        # could wait for messages that the other never sends.
+        there = {
+            "RUEDA_DOUBLING_LIMIT": "0",
+            "RUEDA_RING": "1",
+            "RUEDA_NETWORK_CHUNK": "64",
+            "RUEDA_CHUNK_SIZE": "128",
+            "RUEDA_CELLS": "2",
+            "RUEDA_SLOTS": "80",
+            "RUEDA_HOST_TIMEOUT": "60",
+        }
+        done = start({}, there)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count(f"sum {SUM}\n"), 3, done.stdout)
+        warnings = [line for line in done.stderr.splitlines() if "rank 0's counts" in line]
+        self.assertEqual(len(warnings), 1, done.stderr)
+        for name, value in there.items():
+            self.assertRegex(warnings[0], f"{name} is '[^']+' on ranks 0, 1 and '{value}' on rank 2[;:]")
+            self.assertIn(f" -x {name}=VALUE", warnings[0])
+
+    def test_a_setting_that_decides_results_is_refused_on_all_ranks(self):
+        done = start({}, {"RUEDA_COMPRESSION": "bf16"})
+        text = (
+            "RUEDA_COMPRESSION is not set on ranks 0, 1 and 'bf16' on rank 2; expected the same on all ranks, as results "
+            "depend on it: pass it to all, as ruedarun -x RUEDA_COMPRESSION=VALUE does"
+        )
+        self.assertEqual(done.stderr.count(text), 3, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_equal_settings_are_no_matter(self):
+        same = {"RUEDA_COMPRESSION": "bf16", "RUEDA_RING": "1"}
+        done = start(same, same)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count(f"sum {SUM}\n"), 3, done.stdout)
+        self.assertNotIn("counts", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
