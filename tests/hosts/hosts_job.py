@@ -57,10 +57,12 @@ class HostsTest(unittest.TestCase):
     """Hosts for all tests of a class, and a folder for each. Nothing of a job may stay behind."""
 
     count = 3
+    rate = None  # of each link, as tc writes it
+    delay_ms = 0  # of each packet, each way
 
     @classmethod
     def setUpClass(cls):
-        cls.hosts = test_hosts.Hosts(cls.count)
+        cls.hosts = test_hosts.Hosts(cls.count, rate=cls.rate, delay_ms=cls.delay_ms)
         cls.addClassCleanup(cls.hosts.close)
 
     def setUp(self):
@@ -90,8 +92,9 @@ class HostsTest(unittest.TestCase):
         return done.stdout
 
 
-def main():
-    reason = test_hosts.why_not()
+def main(limits=False):
+    """`limits`: the links have to be limited."""
+    reason = test_hosts.why_not() or (test_hosts.why_no_limits() if limits else None)
     if reason:
         print(f"skipped: {reason}")
         sys.exit(test_hosts.SKIPPED)

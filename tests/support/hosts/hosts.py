@@ -77,6 +77,17 @@ def why_not():
     return None if tried.returncode == 0 else f"no network namespaces here: {tried.stderr.strip()}"
 
 
+def why_no_limits():
+    """The reason why the links of such hosts cannot be limited here, or nothing. Delays need no tc: slow_wire.py makes them."""
+    if shutil.which("tc") is None:
+        return "there is no tc"
+    shape = "tc qdisc add dev lo root tbf rate 1gbit burst 256kb latency 50ms"
+    tried = subprocess.run(
+        ["unshare", "--net", *shape.split()], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    return None if tried.returncode == 0 else f"tc cannot limit a link here: {tried.stderr.strip()}"
+
+
 class Hosts:
     """Threads: one. Not to be used after it is closed."""
 

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""A part of the conformance suite between hosts whose links are limited, and that they are: nothing arrives earlier than the
+link can carry it."""
+
+import os
+import re
+
+from hosts_job import HOSTS_RANK, HostsTest, main
+
+CONFORMANCE = os.environ["CONFORMANCE"]
+BITS_PER_BYTE = 8
+# tbf lets this pass at once: what hosts.py gives it, whose k is tc's 1024.
+BURST = 256 * 1024
+# Every kind of way between hosts once: small and large sums, streams, and from rank to rank.
+SCENARIOS = (
+    "allreduce: a mebibyte",
+    "allreduce: groups",
+    "allgather: different",
+    "barrier",
+    "alltoall: different splits",
+)
+
+
+class LimitedLinks(HostsTest):
+    count = 2
+    bits_per_second = 0
+    floats = 0  # of the transfer whose time is compared with the link's
+
+    def check_conformance(self, *layout):
+        self.run_job(layout, CONFORMANCE, *SCENARIOS)
+
+    def seconds_of_transfer(self, *layout):
+        """(small, large) of each rank; hosts_rank has compared every element."""
+        lines = self.run_job(layout, HOSTS_RANK, "transfer", str(self.floats)).splitlines()
+        found = [re.fullmatch(r"rank \d+: small ([\d.]+) large ([\d.]+)", line) for line in lines]
+        self.assertEqual(len(found), sum(layout), lines)
+        self.assertTrue(all(found), lines)
+        times = [(float(match[1]), float(match[2])) for match in found]
+        print(*lines, sep="\n", flush=True)
+        return times
+
+    def check_limit(self, *layout):
+        # Of two hosts each sends the other half of its sum, and the result of the other half: as many bytes as the tensor has.
+        least = (4 * self.floats - BURST) * BITS_PER_BYTE / self.bits_per_second
+        # A rank's result depends on what others say to its own word: a way there and a way back.
+        round_trip = 2 * self.delay_ms / 1000
+        for small, large in self.seconds_of_transfer(*layout):
+            self.assertGreaterEqual(large, least + round_trip / 2)
+            self.assertGreaterEqual(small, round_trip)
+
+
+class Gigabit(LimitedLinks):
+    rate = "1gbit"
+    bits_per_second = 1_000_000_000
+    floats = 8 << 20  # 0.27 s
+
+    def test_conformance(self):
+        self.check_conformance(1, 1)
+
+    def test_conformance_with_unequal_hosts(self):
+        self.check_conformance(1, 2)
+
+    def test_the_limit_is_in_force(self):
+        self.check_limit(1, 1)
+
+    def test_the_limit_is_one_for_all_ranks_of_a_host(self):
+        self.check_limit(2, 2)
+
+
+class SlowAndFar(LimitedLinks):
+    rate = "100mbit"
+    delay_ms = 5
+    bits_per_second = 100_000_000
+    floats = 1 << 20  # 0.33 s
+
+    def test_conformance(self):
+        self.check_conformance(1, 1)
+
+    def test_conformance_with_unequal_hosts(self):
+        self.check_conformance(2, 1)
+
+    def test_the_limit_is_in_force(self):
+        self.check_limit(1, 1)
+
+    def test_the_limit_is_one_for_all_ranks_of_a_host(self):
+        self.check_limit(2, 2)
+
+
+if __name__ == "__main__":
+    main(limits=True)
