@@ -399,11 +399,7 @@ private:
     Result<Handled> refuse(std::uint32_t member, const Request& request) {
         const std::uint32_t slots = memory_.header().slot_limit;
         if (superior_ != nullptr) {
-            // The ranks of other hosts may have a slot for it, and would wait for this one's for ever.
-            return failure(ErrorCode::resource_exhausted,
-                           "rank {}, tensor '{}': all {} slots for tensor names are taken by pending tensors; start "
-                           "fewer operations at a time, or raise RUEDA_SLOTS_MAX",
-                           environment_.rank_of(member), request.name(), slots);
+            return out_of_slots(member, request.name(), slots);
         }
         if (!refusals_.add(refusal_key(request.name()), member, slots)) {
             return failure(ErrorCode::resource_exhausted,
@@ -417,6 +413,21 @@ private:
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;
+    }
+
+    /// On several hosts: the ranks of others may have a slot for the name, and would wait for this host's for ever
+    /// (docs/design/0002-several-hosts.md, "When a host runs out of slots").
+    Status out_of_slots(std::uint32_t member, std::string_view name, std::uint32_t slots) const {
+        const std::uint32_t most = memory_.extent().slots;
+        const bool may_be_more = slots < most;  // but for the memory
+        return failure(ErrorCode::resource_exhausted,
+                       "rank {}, tensor '{}': all {} slots for tensor names of its host are taken by pending tensors, "
+                       "{}RUEDA_SLOTS_MAX is {}; the job ends, as other hosts may have a slot for this name: start "
+                       "fewer operations at a time, or {}",
+                       environment_.rank_of(member), name, slots,
+                       may_be_more ? "there is no memory for more, and " : "and ", most,
+                       may_be_more ? "give the host more memory"
+                                   : "set RUEDA_SLOTS_MAX to more, as ruedarun -x RUEDA_SLOTS_MAX=VALUE does");
     }
 
     std::optional<std::uint32_t> settle_refusal(std::string_view name, std::uint32_t member) {

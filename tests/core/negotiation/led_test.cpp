@@ -131,5 +131,37 @@ TEST_CASE("on several hosts what needs ranks that have joined is refused, and is
     CHECK(set.memory().label(slot).state().state == SlotState::retired);
 }
 
+TEST_CASE("on several hosts a name without a slot ends the job, and the text says what to change") {
+    constexpr NegotiationExtent kLed = {.members = 2,
+                                        .unnamed_slots = 4,
+                                        .initial_slots = 6,
+                                        .slots = 8,
+                                        .mailbox_records = 16,
+                                        .attachments = 64,
+                                        .attachment_bytes = 64};
+    const bool has_memory = GENERATE(true, false);
+    const int names = has_memory ? 4 : 2;
+    Members set(kLed);
+    set.growth = has_memory ? Status() : failure(ErrorCode::resource_exhausted, "no room");
+    Nobody nobody;
+    set.registrar(0).report_to(nobody);
+    for (int i = 0; i < names; ++i) {
+        REQUIRE(set.announce_in_full(1, "pending " + std::to_string(i), allreduce_of({3})).is_ok());
+    }
+    REQUIRE(set.registrar(0).serve().is_ok());
+    REQUIRE(set.announce_in_full(1, "one more", allreduce_of({3})).is_ok());
+    const Status status = set.registrar(0).serve().status();
+    CHECK(status.code() == ErrorCode::resource_exhausted);
+    CHECK(status.message() ==
+          (has_memory
+               ? "rank 1, tensor 'one more': all 8 slots for tensor names of its host are taken by pending tensors, "
+                 "and RUEDA_SLOTS_MAX is 8; the job ends, as other hosts may have a slot for this name: start "
+                 "fewer operations at a time, or set RUEDA_SLOTS_MAX to more, as ruedarun -x "
+                 "RUEDA_SLOTS_MAX=VALUE does"
+               : "rank 1, tensor 'one more': all 6 slots for tensor names of its host are taken by pending tensors, "
+                 "there is no memory for more, and RUEDA_SLOTS_MAX is 8; the job ends, as other hosts may have a "
+                 "slot for this name: start fewer operations at a time, or give the host more memory"));
+}
+
 }  // namespace
 }  // namespace rueda::core::test

@@ -192,5 +192,48 @@ TEST_CASE("one rank takes all slots", "[threads]") {
     CHECK(result.passed());
 }
 
+/// The same on several hosts, where the job ends: all ranks are told, those of the other hosts too, whatever they are
+/// doing, and the pending operations end.
+void exhaust_a_host(RankContext& context, RuntimeClient& client) {
+    const int names = client.rank() == client.size() - 1 ? 100 : 10;  // of 32 slots on each host
+    std::vector<float> values(100, 1);
+    std::vector<PendingPointer> pending;
+    std::string told;
+    for (int i = 0; i < names && told.empty(); ++i) {
+        const Tensor tensor{&values[static_cast<std::size_t>(i)], DType::float32, {1}};
+        // Of no two ranks the same: none is ever called.
+        auto one = client.start_allreduce(fmt::format("name {} of {}", i, client.rank()), tensor, tensor, {});
+        if (one.is_ok()) {
+            pending.push_back(std::move(one).value());
+        } else {
+            told = one.status().message();
+        }
+    }
+    for (const PendingPointer& one : pending) {
+        told = expect_failure(one->wait(), ErrorCode::resource_exhausted, "a pending name");
+    }
+    context.report("told", told);
+    context.report("later", expect_failure(client.barrier(), ErrorCode::resource_exhausted, "a later operation"));
+}
+
+TEST_CASE("no slot is left on one of several hosts", "[threads]") {
+    const Layout layout = GENERATE("ab", "aab", "abb", "abc");
+    const int size = static_cast<int>(layout.size());
+    const RanksResult result = run_clients(size, few_slots(), exhaust_a_host, {}, layout);
+    INFO(layout << '\n' << result.text());
+    REQUIRE(result.passed());
+    const std::string text =
+        "all 96 slots for tensor names of its host are taken by pending tensors, and RUEDA_SLOTS_MAX is 96; the job "
+        "ends, "
+        "as other hosts may have a slot for this name: start fewer operations at a time, or set RUEDA_SLOTS_MAX to "
+        "more, as "
+        "ruedarun -x RUEDA_SLOTS_MAX=VALUE does";
+    for (const RankOutcome& rank : result.ranks) {
+        CHECK(rank.value("told").find("tensor 'name ") != std::string::npos);
+        CHECK(rank.value("told").find(text) != std::string::npos);
+        CHECK(rank.value("later").find(text) != std::string::npos);
+    }
+}
+
 }  // namespace
 }  // namespace rueda::tests
