@@ -209,7 +209,7 @@ std::optional<std::string> LauncherLine::word_of_failure() {
 
 void LauncherLine::report_abort(std::string_view reason) {
     const std::lock_guard lock(mutex_);
-    if (!socket_.is_open() || reported_.size() == kMostReports ||
+    if (!socket_.is_open() || is_the_cause_ || reported_.size() == kMostReports ||
         (!reported_.empty() && reason.find(reported_.back()) != std::string_view::npos)) {
         return;
     }
@@ -217,6 +217,11 @@ void LauncherLine::report_abort(std::string_view reason) {
     const std::string word = base::encode({Kind::aborted, rank_, std::string(reason)});
     // Lost where the launcher does not read: it then takes this rank's end for one like any other.
     static_cast<void>(::send(socket_.value(), word.data(), word.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+void LauncherLine::become_the_cause() {
+    const std::lock_guard lock(mutex_);
+    is_the_cause_ = true;
 }
 
 }  // namespace rueda::core

@@ -92,6 +92,8 @@ public:
     /// Tells the launcher why the program was told that the job is aborted, so that its end is not taken for the cause.
     /// The last time counts; what only says the same of a tensor is not told again, and nothing after a few reasons.
     void report_abort(std::string_view reason);
+    /// From now on report_abort() says nothing: this rank ends the job, so its end is the cause.
+    void become_the_cause();
 
     /// Tells the launcher how far this program is, whatever comes then. No system call.
     void begin_step(std::int64_t step);
@@ -114,6 +116,7 @@ private:
     std::int32_t ranks_ = 0;
     std::string notice_;
     std::vector<std::string> reported_;
+    bool is_the_cause_ = false;
     base::StepPage steps_;
 };
 

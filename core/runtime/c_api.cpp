@@ -21,6 +21,7 @@
 #include "collectives/select_control_plane.hpp"
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/negotiation/call_sites.hpp"
+#include "core/operations/group_memory.hpp"
 #include "core/operations/groups.hpp"
 #include "core/operations/requests.hpp"
 #include "core/runtime/completion_call.hpp"
@@ -189,9 +190,25 @@ Runtime* owner_of(const void* memory) {
     return nullptr;
 }
 
-void shut_down_at_exit() {
+/// In this process, that is: what the launcher hears of its end is what the job failed of.
+void end_job(Runtime& runtime, const std::string& reason) {
+    if (!runtime.aborted()) {
+        process().launcher.load(std::memory_order_acquire)->become_the_cause();
+        runtime.abort(reason);
+    }
+}
+
+/// A process that ends in good order serves the others until they do; one that failed holds up nobody.
+void shut_down_at_exit(int exit_status, void* /*unused*/) {
     if (Runtime* runtime = process().current.load(std::memory_order_acquire)) {
         runtime->set_last_words("the process ended without calling rueda::shutdown()");
+        if (exit_status != 0) {
+            static_cast<void>(guarded([&]() -> Status {
+                end_job(*runtime,
+                        fmt::format("it ended with exit status {}, without calling rueda::shutdown()", exit_status));
+                return {};
+            }));
+        }
     }
     rueda_shutdown();
 }
@@ -310,7 +327,7 @@ Status initialise(Process& state, const Membership& membership) {
         }
     }
     if (state.runtimes.empty()) {
-        std::atexit(shut_down_at_exit);
+        ::on_exit(shut_down_at_exit, nullptr);
         pthread_atfork(nullptr, nullptr, forget_in_child);
     }
     {
@@ -678,10 +695,25 @@ Status check_completed(const rueda_handle* handle) {
     return handle->status();
 }
 
+/// What a group reads and writes. `out` may be null: Rueda makes it.
+struct GroupTensors {
+    const rueda_tensor* in;
+    const rueda_tensor* out;
+};
+
+Status check_apart(const GroupTensors& tensors, std::span<const std::string> names) {
+    const auto conflict = rueda::core::find_members_in_conflict(tensors.in, tensors.out, names.size());
+    return conflict ? rueda::failure(ErrorCode::invalid_argument,
+                                     "'{}' and '{}' overlap in memory, and one of them is written to; the members of a "
+                                     "group need memory of their own: give a tensor that is shared only once",
+                                     names[conflict->first], names[conflict->second])
+                    : Status();
+}
+
 /// Starts `count` operations with one handle: what `make` fills in for each.
 template <class Make>
-Status start_group(const char* name, std::size_t count, const rueda_options* given, rueda_handle** handle,
-                   Make&& make) {
+Status start_group(const char* name, std::size_t count, const GroupTensors& tensors, const rueda_options* given,
+                   rueda_handle** handle, Make&& make) {
     Call call;
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
     RUEDA_ASSERT(call.set != nullptr && call.options != nullptr);  // begin() has set them
@@ -705,6 +737,7 @@ Status start_group(const char* name, std::size_t count, const rueda_options* giv
         }
         call.note_site(requests.back());
     }
+    RUEDA_RETURN_IF_FAILED(check_apart(tensors, names));
     auto started = call.make_handle(static_cast<std::uint32_t>(count));
     started->make_room(count);
     RUEDA_RETURN_IF_FAILED(call.runtime->start_group(*call.set, name, names, requests, *started));
@@ -951,7 +984,7 @@ int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor
 int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                   const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start_group(name, count, options, handle,
+        return start_group(name, count, {in, out}, options, handle,
                            [&](std::size_t i, ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                                return rueda::core::make_allreduce(in[i], out[i], o, request);
                            });
@@ -971,7 +1004,7 @@ int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* 
 int rueda_grouped_allgather_async(const char* name, size_t count, const rueda_tensor* in, const rueda_options* options,
                                   rueda_handle** handle) {
     return called(options, [&] {
-        return start_group(name, count, options, handle,
+        return start_group(name, count, {in, nullptr}, options, handle,
                            [&](std::size_t i, ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                                return rueda::core::make_allgather(in[i], nullptr, o, request);
                            });
@@ -995,7 +1028,7 @@ int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* 
 int rueda_grouped_reducescatter_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                       const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start_group(name, count, options, handle,
+        return start_group(name, count, {in, out}, options, handle,
                            [&](std::size_t i, ProcessSet& set, const rueda_options& o, Request& request) {
                                return rueda::core::make_reducescatter(in[i], out != nullptr ? &out[i] : nullptr,
                                                                       set.set_rank(), set.set_size(), o, request);
@@ -1373,6 +1406,15 @@ int rueda_deallocate(void* memory) {
             return owner->deallocate(memory);
         }
         return rueda::failure(ErrorCode::invalid_argument, "{} is not memory that rueda::allocate gave out", memory);
+    });
+}
+
+int rueda_abort(const char* reason) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        end_job(*runtime.value(), reason == nullptr || *reason == '\0' ? "it gave no reason" : reason);
+        return {};
     });
 }
 

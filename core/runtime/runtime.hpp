@@ -91,6 +91,8 @@ public:
     /// wait for that one.
     void shutdown();
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
+    /// Ends the job on all ranks. Any thread; waits for nobody.
+    void abort(std::string_view reason);
     /// What the others will read if this process ends without a shutdown.
     void set_last_words(std::string_view text);
     /// The process that called create(); a forked child is not.

@@ -411,6 +411,12 @@ RUEDA_API int rueda_allocate(size_t bytes, void** memory);
 /** Memory from rueda_allocate, no longer used by a pending operation. NULL is allowed. */
 RUEDA_API int rueda_deallocate(void* memory);
 
+/** Ends the job, as this rank cannot go on: what is pending on any rank fails with RUEDA_ABORTED and `reason`, and so
+ * does every later call. The process goes on; it should end with an exit status that is not 0. One that ends with such
+ * a status without rueda_shutdown() does the same by itself. Waits for nobody; any thread, also in a completion
+ * callback. After an abort it changes nothing. */
+RUEDA_API int rueda_abort(const char* reason);
+
 /** Says that this rank begins training step `step`, counted from 0 on through restarts: ruedarun --max-restarts then
  * tells how many steps were done again. A few nanoseconds; without ruedarun it does nothing. Every rank may say it, or
  * one of them. RUEDA_INVALID_ARGUMENT for a negative number. */

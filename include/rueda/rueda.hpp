@@ -863,6 +863,9 @@ public:
     friend bool operator==(const Allocator& /*a*/, const Allocator& /*b*/) noexcept { return true; }
 };
 
+/// Ends the job on all ranks, as this one cannot go on; see rueda_abort.
+inline void abort(const std::string& reason) { detail::check(rueda_abort(reason.c_str())); }
+
 /// Says that this rank begins training step `step`, counted from 0 on through restarts; see rueda_begin_step.
 inline void begin_step(std::int64_t step) { detail::check(rueda_begin_step(step)); }
 

@@ -115,6 +115,11 @@ PyObject* is_homogeneous(PyObject* /*module*/, PyObject* /*unused*/) {
     return PyBool_FromLong(value);
 }
 
+PyObject* abort_job(PyObject* /*module*/, PyObject* reason) {
+    const char* const text = PyUnicode_AsUTF8(reason);
+    return text == nullptr ? nullptr : none_or_error(rueda_abort(text));
+}
+
 PyObject* busy_begin(PyObject* /*module*/, PyObject* what) {
     const char* const text = PyUnicode_AsUTF8AndSize(what, nullptr);
     return text == nullptr ? nullptr : none_or_error(rueda_busy_begin(text));
@@ -233,6 +238,7 @@ PyMethodDef functions[] = {
     {"process_set_add", process_set_add, METH_O, nullptr},
     {"process_set_remove", process_set_remove, METH_O, nullptr},
     {"process_set_ranks", process_set_ranks, METH_O, nullptr},
+    {"abort", abort_job, METH_O, nullptr},
     {"begin_step", begin_step, METH_O, nullptr},
     {"busy_begin", busy_begin, METH_O, nullptr},
     {"busy_end", busy_end, METH_NOARGS, nullptr},

@@ -47,6 +47,7 @@ from rueda._collectives import (
     reducescatter_async,
 )
 from rueda._lifecycle import (
+    abort,
     begin_step,
     busy,
     cross_rank,
@@ -133,6 +134,7 @@ __all__ = [
     "broadcast_async_",
     "broadcast_object",
     "broadcast_parameters",
+    "abort",
     "begin_step",
     "busy",
     "cross_rank",

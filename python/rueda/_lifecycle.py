@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+import traceback
 from collections.abc import Iterable
 from types import TracebackType
 
@@ -24,6 +25,7 @@ from rueda._process_sets import ProcessSet, add_process_set, ranks_of
 from rueda.errors import InvalidArgument, RuedaError
 
 __all__ = [
+    "abort",
     "begin_step",
     "busy",
     "cross_rank",
@@ -48,7 +50,8 @@ def init(
     """Join the other processes of the job. All of them have to call it; it blocks until they do.
 
     With no launcher around, the job is this one process. A second call does nothing. It may be called again after
-    shutdown(), unless the job was aborted. At the end of the interpreter shutdown() is called.
+    shutdown(), unless the job was aborted. At the end of the interpreter shutdown() is called, after an uncaught
+    exception abort().
 
     Args:
         comm: who is in the job. None, or no rank: all that were launched. A list of ranks of those: these, which all
@@ -77,7 +80,7 @@ def init(
     _group_names.forget_job()
     _join(comm)
     if not _registered:
-        atexit.register(shutdown)
+        atexit.register(_leave)
         _registered = True
     try:
         for process_set in sets:
@@ -121,6 +124,39 @@ def shutdown() -> None:
     """
     _native.shutdown()
     _awaiting.stop()
+
+
+def abort(reason: str) -> None:
+    """End the job, as this rank cannot go on: what is pending on any rank raises Aborted with ``reason``, and so does
+    every later call.
+
+    An exception that nobody catches does it by itself. Waits for nobody; this process goes on, and should end with an
+    exit status that is not 0. After an abort it changes nothing.
+
+    Raises:
+        NotInitialized: before init().
+
+    Example::
+
+        if not math.isfinite(loss):
+            rueda.abort(f"the loss is {loss}")
+            sys.exit(1)
+    """
+    _native.abort(reason)
+
+
+def _leave() -> None:
+    """At exit. A rank that has failed does not wait for the others to shut down, too."""
+    if is_initialized() and (error := _uncaught_exception()) is not None:
+        abort(" ".join("".join(traceback.format_exception_only(type(error), error)).split())[:300])
+    shutdown()
+
+
+def _uncaught_exception() -> BaseException | None:
+    if sys.flags.interactive or hasattr(sys, "ps1"):
+        return None  # there, the last one was printed, and ended nothing
+    error = getattr(sys, "last_value", None)
+    return error if isinstance(error, BaseException) else None
 
 
 def begin_step(step: int) -> None:

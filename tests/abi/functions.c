@@ -104,6 +104,7 @@ int rueda_handle_on_completion(rueda_handle* handle, rueda_callback callback, vo
 void rueda_handle_release(rueda_handle* handle);
 int rueda_allocate(size_t bytes, void** memory);
 int rueda_deallocate(void* memory);
+int rueda_abort(const char* reason);
 int rueda_begin_step(int64_t step);
 int rueda_busy_begin(const char* what);
 int rueda_busy_end(void);

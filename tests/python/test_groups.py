@@ -58,6 +58,15 @@ class UnnamedGroups(unittest.TestCase):
                 rueda.grouped_allreduce([np.ones(2, bool)])
         self.check()
 
+    def test_members_that_share_memory_are_refused(self):
+        shared = np.ones(1000, np.float32)
+        for members in ([shared, shared], [shared[:600], np.ones(3), shared[400:]]):
+            with self.assertRaisesRegex(rueda.InvalidArgument, r"'tied_1of\d' and 'tied_\dof\d' overlap in memory"):
+                rueda.grouped_allreduce_(members, "tied", rueda.Sum)
+        np.testing.assert_array_equal(shared, np.ones(1000, np.float32))  # nothing was started
+        for result in rueda.grouped_allreduce([shared, shared], "tied", rueda.Sum):  # reading twice is no harm
+            np.testing.assert_array_equal(result, np.full(1000, rueda.size()))
+
     def test_the_sets_of_the_next_job_have_the_numbers_of_the_last_one_s(self):
         if rueda.size() < 3:
             return  # all sets that have several ranks are the world

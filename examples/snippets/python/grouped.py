@@ -18,4 +18,4 @@ everyones_weight, everyones_bias = rueda.grouped_allgather([weight, bias], "all 
 assert everyones_weight.shape == (1000 * rueda.size(),) and (everyones_bias == 2).all()
 
 my_weight, my_bias = rueda.grouped_reducescatter([weight, bias], "my part of layer1", rueda.Sum)
-assert my_weight[0] == rueda.size() and len(my_bias) == 10 // rueda.size()
+assert my_weight[0] == rueda.size() and len(my_bias) - 10 // rueda.size() in (0, 1)  # the first ranks: one more

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""A rank of test_faults.py: rank 1 ends the job in the way that is asked for, and the others say how they learned of it."""
+
+import ctypes
+import os
+import sys
+import time
+
+import numpy as np
+import rueda
+
+
+def fail(way: str) -> None:
+    if way == "abort":
+        rueda.abort("the loss is nan")
+        try:
+            rueda.allreduce(np.ones(3), "after it")
+        except rueda.Aborted as error:
+            os.write(1, f"<1: {error}>\n".encode())
+        sys.exit(4)
+    if way == "exit":
+        ctypes.CDLL(None).exit(5)  # as a C++ program's return from main; Python's handlers are not called
+    raise ValueError("bad\nbatch")
+
+
+rueda.init()
+rueda.barrier()
+if rueda.rank() == 1:
+    fail(sys.argv[1])
+if rueda.rank() == 2:
+    time.sleep(float(sys.argv[2]))  # computes, and does not look
+try:
+    rueda.allreduce(np.ones(1000), "x")
+except rueda.Aborted as error:
+    os.write(1, f"<{rueda.rank()}: {error}>\n".encode())
+    raise
