@@ -42,4 +42,18 @@ inline constexpr double kPromiseSeconds = 3;
     }
 }
 
+/// The same by Adasum, of ranks that have the same vector: that is the result then, on any tree of pairs.
+[[nodiscard]] inline Status adasum_until_failure(Client& client, const std::string& name, std::int64_t elements,
+                                                 bool resident) {
+    const Buffer buffer(client, DType::float32, {elements}, resident);
+    for (int i = 0;; ++i) {
+        fill_input(buffer.tensor(), ReduceOp::sum, 0, i);
+        const Status status = client.allreduce(name, buffer.tensor(), buffer.tensor(), {ReduceOp::adasum});
+        if (!status.is_ok()) {
+            return status;
+        }
+        check_copy(buffer.tensor(), 0, static_cast<std::size_t>(elements), 0, i, name);
+    }
+}
+
 }  // namespace rueda::tests

@@ -15,15 +15,22 @@ using namespace std::chrono_literals;
 
 constexpr double kHostTimeout = 0.5;
 
+struct Work {
+    std::int64_t elements = 4;
+    bool by_adasum = false;
+    std::string compression{};  ///< a rule
+    char joining = '-';         ///< ranks of this host are in join() meanwhile
+};
+
 /// Until somebody pulls the cable of host b: then no rank goes on, and each says which host it does not hear from.
-/// Ranks of host `joining` are in join() meanwhile.
-void reduce_until_cut(RankContext& context, const Layout& layout, std::int64_t elements, char joining = '-') {
+void reduce_until_cut(RankContext& context, const Layout& layout, const Work& work) {
     context.phase("init");
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
     collectives::Transport& transport = *plane.value()->transport();
     base::Config config = test_config();
     config.host_timeout_seconds = kHostTimeout;
+    config.compression = work.compression;
     const char host = layout.at(static_cast<std::size_t>(context.rank()));
     config.hostname = std::string("host-") + host;
     auto client = RuntimeClient::create(config, std::move(plane).value());
@@ -43,17 +50,22 @@ void reduce_until_cut(RankContext& context, const Layout& layout, std::int64_t e
         });
     }
     const auto reduce_without_joined = [&] {
-        std::vector<float> values(static_cast<std::size_t>(elements));
-        const Tensor tensor{values.data(), DType::float32, {elements}};
+        std::vector<float> values(static_cast<std::size_t>(work.elements));
+        const Tensor tensor{values.data(), DType::float32, {work.elements}};
         Status status;
         while (status.is_ok()) {
             status = client.value()->allreduce("gradient", tensor, tensor, {ReduceOp::sum});
         }
         return status;
     };
-    const Status status = joining == '-'    ? reduce_until_failure(*client.value(), "gradient", false, elements, false)
-                          : host == joining ? client.value()->join(true).status()
-                                            : reduce_without_joined();
+    const auto status_at_end = [&] {
+        if (work.joining != '-') {
+            return host == work.joining ? client.value()->join(true).status() : reduce_without_joined();
+        }
+        return work.by_adasum ? adasum_until_failure(*client.value(), "gradient", work.elements, false)
+                              : reduce_until_failure(*client.value(), "gradient", false, work.elements, false);
+    };
+    const Status status = status_at_end();
     const double failed_at = now_seconds();
     if (cutter.joinable()) {
         cutter.join();
@@ -77,8 +89,19 @@ TEST_CASE("a host that is cut off ends the job on all hosts", "[faults]") {
     const Layout layout = GENERATE("ab", "aabb", "abc", "aabbcc");
     const std::int64_t elements = GENERATE(4, 100'000);
     const RanksResult result = run_ranks(static_cast<int>(layout.size()),
-                                         [&](RankContext& context) { reduce_until_cut(context, layout, elements); });
+                                         [&](RankContext& context) { reduce_until_cut(context, layout, {elements}); });
     INFO(layout << "\n" << result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("a host that is cut off in the middle of Adasum, or of what is compressed", "[faults]") {
+    const Layout layout = GENERATE("aabb", "abc");
+    const std::int64_t elements = GENERATE(4, 100'000);
+    const Work work = GENERATE_COPY(Work{elements, true, "", '-'}, Work{elements, false, "fp16", '-'},
+                                    Work{elements, false, "bf16", '-'});
+    const RanksResult result = run_ranks(static_cast<int>(layout.size()),
+                                         [&](RankContext& context) { reduce_until_cut(context, layout, work); });
+    INFO(layout << ", " << elements << " elements, compression '" << work.compression << "'\n" << result.text());
     CHECK(result.passed());
 }
 
@@ -86,7 +109,7 @@ TEST_CASE("a host that is cut off while ranks are in join() ends them, and the j
     const Layout layout = GENERATE("ab", "aabb", "abcc");
     const char joining = GENERATE('a', 'b');
     const RanksResult result = run_ranks(static_cast<int>(layout.size()), [&](RankContext& context) {
-        reduce_until_cut(context, layout, 1000, joining);
+        reduce_until_cut(context, layout, {1000, false, "", joining});
     });
     INFO(layout << ", " << joining << " joins\n" << result.text());
     CHECK(result.passed());

@@ -15,10 +15,34 @@
 namespace rueda::tests {
 namespace {
 
-enum class Moment { init, negotiation, small, staged, resident, gather, broadcast, scatter, sets, idle, shutdown };
-constexpr std::array kMoments = {Moment::init,     Moment::negotiation, Moment::small,     Moment::staged,
-                                 Moment::resident, Moment::gather,      Moment::broadcast, Moment::scatter,
-                                 Moment::sets,     Moment::idle,        Moment::shutdown};
+enum class Moment {
+    init,
+    negotiation,
+    small,
+    staged,
+    resident,
+    adasum,
+    adasum_resident,
+    gather,
+    broadcast,
+    scatter,
+    sets,
+    idle,
+    shutdown
+};
+constexpr std::array kMoments = {Moment::init,
+                                 Moment::negotiation,
+                                 Moment::small,
+                                 Moment::staged,
+                                 Moment::resident,
+                                 Moment::adasum,
+                                 Moment::adasum_resident,
+                                 Moment::gather,
+                                 Moment::broadcast,
+                                 Moment::scatter,
+                                 Moment::sets,
+                                 Moment::idle,
+                                 Moment::shutdown};
 
 const char* name_of(Moment moment) {
     switch (moment) {
@@ -32,6 +56,10 @@ const char* name_of(Moment moment) {
             return "staged";
         case Moment::resident:
             return "resident";
+        case Moment::adasum:
+            return "adasum";
+        case Moment::adasum_resident:
+            return "adasum in place";
         case Moment::gather:
             return "allgather";
         case Moment::broadcast:
@@ -114,6 +142,10 @@ Status work_until_failure(RuntimeClient& client, Moment moment) {
             return reduce_until_failure(client, "staged", false, kLarge, false);
         case Moment::resident:
             return reduce_until_failure(client, "resident", false, kLarge, true);
+        case Moment::adasum:
+            return adasum_until_failure(client, "adasum", kLarge / 4, false);
+        case Moment::adasum_resident:
+            return adasum_until_failure(client, "adasum in place", kLarge, true);
         case Moment::gather:
             return gather_until_failure(client);
         case Moment::broadcast:

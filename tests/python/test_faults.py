@@ -1,19 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank is killed, or fails: every other one gets Aborted, in each way of waiting, and the job ends."""
+"""A rank is killed, or fails: every other one gets Aborted, in each way of waiting, and in the middle of whatever is under way; and the
+job ends, and leaves nothing behind."""
 
+import ast
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
+
+HERE = pathlib.Path(__file__).parent
+LIMIT = 5  # seconds from the end of a rank to the last survivor's error
+# As under ruedarun, ranks survive each other. Ranks of one machine read each other's memory, and MPI would end one whose
+# neighbour has gone.
+MPIRUN = (
+    *("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"),
+    *("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1"),
+    *("--mca", "btl_vader_single_copy_mechanism", "none"),
+)
 
 
 class KilledRank(unittest.TestCase):
     def test_every_survivor_learns_of_it(self):
-        program = pathlib.Path(__file__).with_name("faulty_rank.py")
+        program = HERE / "faulty_rank.py"
         command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "4", sys.executable, "-B", str(program)]
         job = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         self.assertNotEqual(job.returncode, 0)
@@ -61,6 +75,72 @@ class FailedRank(unittest.TestCase):
         self.assertEqual(sorted(said), ["0"], job.stdout + job.stderr)
         self.assertEqual(job.returncode, 1, job.stderr)
         self.assertLess(seconds, 60)
+
+
+def has_open_mpi() -> bool:
+    try:
+        version = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:
+        return False
+    return "Open MPI" in version and "RUEDA_MPI_PLUGIN" in os.environ
+
+
+class KilledInTheMiddle(unittest.TestCase):
+    """Of many allreduces, of four ranks. FAULT_SEED and FAULT_ROUNDS in the environment make the kills others and more."""
+
+    def job(self, launcher, kind, victim, seconds, *hosts):
+        program = [
+            sys.executable,
+            "-B",
+            str(HERE / "faulty_steps_rank.py"),
+            kind,
+            str(victim),
+            f"{seconds:.3f}",
+            *hosts,
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            job = subprocess.run(
+                [*launcher, "-np", "4", *program],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+                env={**os.environ, "TMPDIR": folder},
+            )
+            left = [str(path) for path in pathlib.Path(folder).rglob("*") if not path.is_dir()]
+        left += [str(path) for path in pathlib.Path("/dev/shm").glob("rueda*")]
+        text = f"rank {victim} is killed after {seconds:.3f} s of {kind}\n{job.stdout}{job.stderr}"
+        self.assertEqual(left, [], text)
+        return job.stdout, text
+
+    def check(self, launcher, kind, victim, seconds, *hosts):
+        said, text = self.job(launcher, kind, victim, seconds, *hosts)
+        pid, killed = re.search(r"<killed (\d+) ([\d.]+)>", said).groups()
+        survivors = re.findall(r"<rank (\d) (\d+) ([\d.]+) ('.*'|\".*\"|None) ('.*'|\".*\"|None)>", said)
+        self.assertEqual(sorted(int(rank) for rank, *_ in survivors), [r for r in range(4) if r != victim], text)
+        for _, its_pid, failed, error, after in survivors:
+            self.assertLess(float(failed) - float(killed), LIMIT, text)
+            first, then = ast.literal_eval(error), ast.literal_eval(after)
+            self.assertRegex(first, rf"^tensor 'tensor \d': rank {victim} (on host-. )?\(pid {pid}\)", text)
+            # Of what comes later in the same words.
+            self.assertEqual(then.removeprefix("tensor 'after': "), first.split("': ", 1)[1], text)
+            self.assertFalse(pathlib.Path("/proc", its_pid).exists(), text)
+        self.assertFalse(pathlib.Path("/proc", pid).exists(), text)
+
+    def kills(self):
+        plan = random.Random(int(os.environ.get("FAULT_SEED", "1")))
+        for _ in range(int(os.environ.get("FAULT_ROUNDS", "2"))):
+            for kind in ("adasum", "compression"):
+                yield kind, plan.randrange(4), plan.uniform(0, 0.2)
+
+    def test_on_one_host(self):
+        for kill in self.kills():
+            self.check([os.environ["RUEDARUN"], "--no-mpi"], *kill)
+
+    @unittest.skipUnless(has_open_mpi(), "no Open MPI here")
+    def test_on_two_hosts(self):
+        for kill in self.kills():
+            self.check(MPIRUN, *kill, "aabb")
 
 
 if __name__ == "__main__":

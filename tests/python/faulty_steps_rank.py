@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""faulty_steps_rank.py adasum|compression VICTIM SECONDS [HOSTS]: a rank of test_faults.py. Steps of many allreduces, in the middle
+of which the victim is killed, after so many seconds; every other rank says on a line of its own how it learned of it.
+HOSTS: a letter per rank, the name of its host."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import rueda
+
+SIZES = (7, 5_000, 100_000, 400_000)  # what travels with its announcement, one chunk, and many
+
+
+def tensors():
+    """Whole numbers of which both floats of 16 bits hold every sum of a few; half of them in memory that ranks share."""
+    for resident in (False, True):
+        for size in SIZES:
+            tensor = rueda.empty(size, np.float32) if resident else np.empty(size, np.float32)
+            tensor[...] = np.arange(size) % 17 - 8
+            yield tensor
+
+
+def begin(kind, name, tensor, out):
+    out[...] = tensor
+    if kind == "adasum":
+        return rueda.allreduce_async_(out, name, rueda.Adasum)
+    return rueda.allreduce_async_(out, name, rueda.Sum, compression=["fp16", "bf16"][len(tensor) % 2])
+
+
+def steps_until_failure(kind):
+    """Each result is checked. Of ranks that have the same vector, Adasum is that vector."""
+    given = list(tensors())
+    outs = list(tensors())
+    factor = 1 if kind == "adasum" else rueda.size()
+    while True:
+        handles = [begin(kind, f"tensor {i}", *pair) for i, pair in enumerate(zip(given, outs, strict=True))]
+        for handle, tensor in zip(handles, given, strict=True):
+            np.testing.assert_array_equal(handle.result(), factor * tensor)
+
+
+def end_of(call, *arguments):
+    try:
+        call(*arguments)
+    except rueda.Aborted as error:
+        return str(error)
+
+
+def main():
+    kind, victim, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    if len(sys.argv) > 4:
+        os.environ["RUEDA_HOSTNAME"] = "host-" + sys.argv[4][int(os.environ["OMPI_COMM_WORLD_RANK"])]
+    rueda.init()
+    rank = rueda.rank()
+
+    def end():
+        os.write(1, f"<killed {os.getpid()} {time.time():.6f}>\n".encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    rueda.barrier()
+    if rank == victim:
+        threading.Timer(seconds, end).start()
+    error = end_of(steps_until_failure, kind)
+    failed = time.time()
+    after = end_of(rueda.allreduce, np.ones(3), "after")
+    os.write(1, f"<rank {rank} {os.getpid()} {failed:.6f} {error!r} {after!r}>\n".encode())
+
+
+main()
