@@ -45,7 +45,8 @@ class Drawn:
         """Of a product moderate ones: each partial result is in the range of the 16 bits, and no subnormal one."""
         random = np.random.default_rng([self.seed, rank])
         if self.op == rueda.Product:
-            return np.array(random.uniform(0.6, 1.6, self.shape) * random.choice([-1, 1], self.shape), self.dtype)
+            values = random.uniform(0.6, 1.6, self.shape) * random.choice([-1, 1], self.shape)
+            return np.array(values / self.factors[0], self.dtype)
         limit = LARGEST[way] / (rueda.size() * max(1.0, abs(self.factors[0])))
         values = random.uniform(-1, 1, self.shape) * 10.0**self.exponent
         return np.array(np.clip(values, -limit, limit), self.dtype)
