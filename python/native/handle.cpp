@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "python/native/callback_scope.hpp"
 #include "python/native/errors.hpp"
 
 namespace rueda::python {
@@ -101,6 +102,7 @@ PyObject* wait_a_while(PyObject* self, PyObject* seconds) {
 
 /// As concurrent.futures does: what a callback raises is reported (sys.unraisablehook), and goes nowhere else.
 void call_with(PyObject* callback, PyObject* self) {
+    const CallbackScope scope;
     const Ref returned = Ref::taken(PyObject_CallFunctionObjArgs(callback, self, static_cast<void*>(nullptr)));
     if (!returned) {
         PyErr_WriteUnraisable(callback);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <string>
 
+#include "python/native/callback_scope.hpp"
 #include "python/native/errors.hpp"
 #include "python/native/tensor_view.hpp"
 
@@ -22,6 +23,12 @@ constexpr double kSignalSlice = 0.1;
 std::vector<std::unique_ptr<InFlight>>& abandoned() {
     static auto* const operations = new std::vector<std::unique_ptr<InFlight>>;
     return *operations;
+}
+
+/// Never destroyed either.
+std::unique_ptr<InFlight>& interrupted_join() {
+    static auto* const join = new std::unique_ptr<InFlight>;
+    return *join;
 }
 
 std::string text_of(PyObject* name) {
@@ -54,6 +61,9 @@ std::size_t size_of(const rueda_tensor& tensor) {
 }  // namespace
 
 int InFlight::wait(double timeout_seconds) {
+    if (is_in_callback() && !has_ended() && !may_wait()) {
+        return kRaised;
+    }
     const auto begin = Clock::now();
     for (;;) {
         const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -68,7 +78,7 @@ int InFlight::wait(double timeout_seconds) {
             return status == RUEDA_TIMEOUT ? rueda_wait(handle.get(), 0) : status;
         }
         if (PyErr_CheckSignals() != 0) {
-            return kInterrupted;
+            return kRaised;
         }
         if (timeout_seconds >= 0 && left <= kSignalSlice) {
             return RUEDA_TIMEOUT;
@@ -163,7 +173,7 @@ PyObject* InFlight::call_finish() {
 }
 
 void InFlight::raise_for(int status, double timeout_seconds) const {
-    if (status == kInterrupted) {
+    if (status == kRaised) {
         return;
     }
     int ended = 0;
@@ -183,7 +193,20 @@ void abandon(std::unique_ptr<InFlight> operation) {
     }
 }
 
+void keep_interrupted_join(std::unique_ptr<InFlight> join) { interrupted_join() = std::move(join); }
+
+std::unique_ptr<InFlight> take_interrupted_join() { return std::move(interrupted_join()); }
+
+void forget_ended_join() {
+    if (interrupted_join() != nullptr && interrupted_join()->has_ended()) [[unlikely]] {
+        const std::unique_ptr<InFlight> ended = take_interrupted_join();  // destroying it may run Python code
+    }
+}
+
 void forget_ended(bool all) {
+    if (all) {
+        forget_ended_join();
+    }
     auto& operations = abandoned();
     if (operations.empty()) [[likely]] {
         return;

@@ -3,6 +3,7 @@
 // An operation under way, as Python sees it: its handle, the tensors it uses, and what its result will be.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -25,11 +26,13 @@ struct InFlight {
     std::size_t group_outputs = 0;  // of a group that makes its results: how many
     bool is_receive = false;        // whose result is the rank that sent the message
     bool is_join = false;           // whose result is the rank that joined last
+    std::int32_t join_average = 0;  // of a join: rueda_join_average
     Ref callbacks;                  // a list, from the first add_done_callback() until they are called
     SharedHandle handle;
 
-    /// What wait() returns besides a status: a signal's handler raised an exception, which is set.
-    static constexpr int kInterrupted = -1;
+    /// What wait() returns besides a status: an exception is set, of a signal's handler or since a callback must not
+    /// wait.
+    static constexpr int kRaised = -1;
 
     /// Blocks until the operation has ended (its status), or `timeout_seconds` have passed (RUEDA_TIMEOUT; negative:
     /// never). Python's signal handlers run within 100 ms.
@@ -56,5 +59,12 @@ private:
 void abandon(std::unique_ptr<InFlight> operation);
 /// Looks at a few abandoned operations; at all of them if asked.
 void forget_ended(bool all);
+
+/// A join whose wait a signal's handler has ended: this rank has joined all the same, and the next join() takes it up.
+void keep_interrupted_join(std::unique_ptr<InFlight> join);
+/// Null: there is none.
+[[nodiscard]] std::unique_ptr<InFlight> take_interrupted_join();
+/// An operation has begun: a join that has ended before is none that join() could mean.
+void forget_ended_join();
 
 }  // namespace rueda::python

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "python/native/call_site.hpp"
+#include "python/native/callback_scope.hpp"
 #include "python/native/errors.hpp"
 #include "python/native/handle.hpp"
 #include "python/native/in_flight.hpp"
@@ -26,6 +27,9 @@ PyObject* none_or_error(int status) {
 
 /// Calls what may block for long.
 PyObject* without_gil(int (*function)()) {
+    if (!may_wait()) {
+        return nullptr;
+    }
     int status = RUEDA_OK;
     {
         const WithoutGil released;
@@ -51,7 +55,7 @@ bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
 /// From a list of int.
 PyObject* init_ranks(PyObject* /*module*/, PyObject* given) {
     std::vector<std::int32_t> ranks;
-    if (!read_ranks(given, ranks)) {
+    if (!may_wait() || !read_ranks(given, ranks)) {
         return nullptr;
     }
     int status = RUEDA_OK;
@@ -65,6 +69,9 @@ PyObject* init_ranks(PyObject* /*module*/, PyObject* given) {
 
 /// From where an MPI_Comm lies, and its size in bytes. The caller keeps the communicator.
 PyObject* init_communicator(PyObject* /*module*/, PyObject* const* given, Py_ssize_t count) {
+    if (!may_wait()) {
+        return nullptr;
+    }
     if (count != 2) {
         PyErr_Format(PyExc_TypeError, "init_communicator: %zd arguments; expected 2", count);
         return nullptr;
@@ -101,6 +108,11 @@ PyObject* number(PyObject* /*module*/, PyObject* /*unused*/) {
     return PyLong_FromLong(value);
 }
 
+/// For what Python starts and waits for by two calls.
+PyObject* check_may_wait(PyObject* /*module*/, PyObject* /*unused*/) {
+    return may_wait() ? Ref::to(Py_None).release() : nullptr;
+}
+
 PyObject* begin_step(PyObject* /*module*/, PyObject* step) {
     const long long number = PyLong_AsLongLong(step);
     return number == -1 && PyErr_Occurred() != nullptr ? nullptr : none_or_error(rueda_begin_step(number));
@@ -130,7 +142,7 @@ PyObject* busy_end(PyObject* /*module*/, PyObject* /*unused*/) { return none_or_
 /// From a list of int: the number of the new set. Blocks until all ranks have called it.
 PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
     std::vector<std::int32_t> ranks;
-    if (!read_ranks(given, ranks)) {
+    if (!may_wait() || !read_ranks(given, ranks)) {
         return nullptr;
     }
     int status = RUEDA_OK;
@@ -148,7 +160,7 @@ PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
 
 PyObject* process_set_remove(PyObject* /*module*/, PyObject* given) {
     const auto number = static_cast<std::int32_t>(PyLong_AsLong(given));
-    if (PyErr_Occurred() != nullptr) {
+    if (PyErr_Occurred() != nullptr || !may_wait()) {
         return nullptr;
     }
     int status = RUEDA_OK;
@@ -239,6 +251,7 @@ PyMethodDef functions[] = {
     {"process_set_remove", process_set_remove, METH_O, nullptr},
     {"process_set_ranks", process_set_ranks, METH_O, nullptr},
     {"abort", abort_job, METH_O, nullptr},
+    {"check_may_wait", check_may_wait, METH_NOARGS, nullptr},
     {"begin_step", begin_step, METH_O, nullptr},
     {"busy_begin", busy_begin, METH_O, nullptr},
     {"busy_end", busy_end, METH_NOARGS, nullptr},

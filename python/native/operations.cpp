@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "python/native/call_site.hpp"
+#include "python/native/callback_scope.hpp"
 #include "python/native/errors.hpp"
 #include "python/native/handle.hpp"
 #include "python/native/in_flight.hpp"
@@ -88,6 +89,21 @@ const rueda_tensor& output_of(const InFlight& operation, PyObject* input, PyObje
     return input == output ? operation.input.tensor() : operation.output.tensor();
 }
 
+/// The result of an operation that was started.
+PyObject* wait_for(Operation operation) {
+    const int ended = operation->wait(-1);
+    if (ended == RUEDA_OK) {
+        return operation->conclude();
+    }
+    operation->raise_for(ended, -1);
+    if (ended == InFlight::kRaised && operation->is_join) {
+        keep_interrupted_join(std::move(operation));
+    } else {
+        abandon(std::move(operation));  // pending after a signal
+    }
+    return nullptr;
+}
+
 /// What the call of a started operation returns. `status` and `handle` are what the C function gave.
 PyObject* finish_call(Operation operation, bool blocking, int status, rueda_handle* handle) {
     if (status != RUEDA_OK) {
@@ -95,16 +111,8 @@ PyObject* finish_call(Operation operation, bool blocking, int status, rueda_hand
         return nullptr;
     }
     operation->handle = SharedHandle(handle, &rueda_handle_release);
-    if (!blocking) {
-        return new_handle(std::move(operation));
-    }
-    const int ended = operation->wait(-1);
-    if (ended == RUEDA_OK) {
-        return operation->conclude();
-    }
-    operation->raise_for(ended, -1);
-    abandon(std::move(operation));  // pending after a signal, or where a callback was refused the wait
-    return nullptr;
+    forget_ended_join();
+    return blocking ? wait_for(std::move(operation)) : new_handle(std::move(operation));
 }
 
 /// (input, output, name, op, prescale_factor, postscale_factor, result, process_set, compression)
@@ -447,6 +455,19 @@ PyObject* receive(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
+/// Takes up a join that was interrupted.
+PyObject* go_on_joining(Operation join, std::int32_t average) {
+    if (join->join_average != average) {
+        keep_interrupted_join(std::move(join));
+        raise(
+            RUEDA_INVALID_ARGUMENT,
+            "join: this rank has joined already, with another average; a signal's handler has ended the wait, not the "
+            "join: call join() with the same average to go on waiting");
+        return nullptr;
+    }
+    return wait_for(std::move(join));
+}
+
 /// (rueda_join_average)
 PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     if (!has_arguments("join", count, 1)) {
@@ -456,8 +477,13 @@ PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     if (PyErr_Occurred() != nullptr) {
         return nullptr;
     }
-    Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
+    Operation operation = take_interrupted_join();
+    if (operation != nullptr) {
+        return go_on_joining(std::move(operation), average);
+    }
+    operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
     operation->is_join = true;
+    operation->join_average = average;
     if (call_sites_are_wanted()) {
         const CallSite site = calling_site();
         rueda_set_call_site(site.file, site.line);
@@ -465,6 +491,12 @@ PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     rueda_handle* handle = nullptr;
     const int status = rueda_join_async(average, &handle);
     return finish_call(std::move(operation), /*blocking=*/true, status, handle);
+}
+
+/// Of the forms that block: where this thread must not wait, nothing is started.
+template <auto function>
+PyObject* waiting(PyObject* module, Arguments given, Py_ssize_t count) {
+    return may_wait() ? function(module, given, count) : nullptr;
 }
 
 template <class Function>
@@ -475,30 +507,30 @@ PyMethodDef entry(const char* name, Function* function) {
 }  // namespace
 
 PyMethodDef* operation_functions() {
-    static PyMethodDef functions[] = {entry("allreduce", &allreduce<true>),
+    static PyMethodDef functions[] = {entry("allreduce", &waiting<allreduce<true>>),
                                       entry("allreduce_async", &allreduce<false>),
                                       entry("grouped_allreduce_async", &grouped_allreduce_async),
                                       entry("grouped_allgather_async", &grouped_allgather_async),
                                       entry("grouped_reducescatter_async", &grouped_reducescatter_async),
-                                      entry("broadcast", &broadcast<true>),
+                                      entry("broadcast", &waiting<broadcast<true>>),
                                       entry("broadcast_async", &broadcast<false>),
-                                      entry("allgather", &allgather<true>),
+                                      entry("allgather", &waiting<allgather<true>>),
                                       entry("allgather_async", &allgather<false>),
-                                      entry("reducescatter", &reducescatter<true>),
+                                      entry("reducescatter", &waiting<reducescatter<true>>),
                                       entry("reducescatter_async", &reducescatter<false>),
-                                      entry("alltoall", &alltoall<true>),
+                                      entry("alltoall", &waiting<alltoall<true>>),
                                       entry("alltoall_async", &alltoall<false>),
-                                      entry("gather", &gather<true>),
+                                      entry("gather", &waiting<gather<true>>),
                                       entry("gather_async", &gather<false>),
-                                      entry("scatter", &scatter<true>),
+                                      entry("scatter", &waiting<scatter<true>>),
                                       entry("scatter_async", &scatter<false>),
-                                      entry("reduce", &reduce<true>),
+                                      entry("reduce", &waiting<reduce<true>>),
                                       entry("reduce_async", &reduce<false>),
-                                      entry("send", &send<true>),
+                                      entry("send", &waiting<send<true>>),
                                       entry("send_async", &send<false>),
-                                      entry("receive", &receive<true>),
+                                      entry("receive", &waiting<receive<true>>),
                                       entry("receive_async", &receive<false>),
-                                      entry("join", &join),
+                                      entry("join", &waiting<join>),
                                       {nullptr, nullptr, 0, nullptr}};
     return functions;
 }

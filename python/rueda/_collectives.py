@@ -204,6 +204,7 @@ def grouped_allreduce(
 
         weight, bias = rueda.grouped_allreduce([weight, bias], "layer1")
     """
+    _native.check_may_wait()
     return grouped_allreduce_async(
         tensors,
         name,
@@ -251,6 +252,7 @@ def grouped_allreduce_(
 
         rueda.grouped_allreduce_([weight, bias], "layer1")
     """
+    _native.check_may_wait()
     return grouped_allreduce_async_(
         tensors,
         name,
@@ -298,6 +300,7 @@ def grouped_allgather(
 
         predictions, labels = rueda.grouped_allgather([predictions, labels], "batch")
     """
+    _native.check_may_wait()
     return grouped_allgather_async(tensors, name, process_set=process_set).result()
 
 
@@ -338,6 +341,7 @@ def grouped_reducescatter(
 
         weight, bias = rueda.grouped_reducescatter([weight, bias], "layer1")
     """
+    _native.check_may_wait()
     return grouped_reducescatter_async(
         tensors, name, op, prescale_factor=prescale_factor, postscale_factor=postscale_factor, process_set=process_set
     ).result()
@@ -677,7 +681,8 @@ def join(*, average: Literal["all", "active"] = "all") -> int:
     Meanwhile the others' allreduces and barriers go on without this rank, in the world and in every process set that it
     is in. Operations that need something of every rank (broadcast, allgather, alltoall, reducescatter, gather, scatter,
     reduce) fail on all their ranks with InvalidArgument. What this rank has started before is done as ever; what its
-    other threads start meanwhile is refused.
+    other threads start meanwhile is refused. Where a signal's handler raises meanwhile, this rank has joined all the same:
+    another join() goes on waiting.
 
     Args:
         average: what averages divide by while this rank is away: "all", the number of all ranks, as if it gave zeros; or

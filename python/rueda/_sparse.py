@@ -60,6 +60,7 @@ def sparse_allreduce(
 
         rows, gradient = rueda.sparse_allreduce(words, gradient_of_words, (50_000, 300), "embedding")
     """
+    _native.check_may_wait()
     return sparse_allreduce_async(indices, values, shape, name, op, process_set=process_set).result()
 
 

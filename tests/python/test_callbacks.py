@@ -21,6 +21,13 @@ def tearDownModule():
     rueda.shutdown()
 
 
+def outcome_of(call):
+    try:
+        return call()
+    except Exception as error:
+        return error
+
+
 class Callbacks(unittest.TestCase):
     def test_results_by_callbacks_alone(self):
         """The handles are dropped: their callbacks keep them."""
@@ -98,6 +105,65 @@ class Callbacks(unittest.TestCase):
         if len(told) == 2:  # it was still pending
             self.assertRegex(told[0], "a completion callback called something that waits")
         self.assertEqual(told[-1], rueda.size() ** 2)
+
+    def test_what_waits_is_refused_before_it_starts(self):
+        """Nothing reaches the other rank: neither an operation nor a message, and this rank has not joined."""
+        other = (rueda.rank() + 1) % rueda.size()
+        ones = np.ones(3)
+        waiting = [
+            lambda: rueda.allreduce(ones, "waits", rueda.Sum),
+            lambda: rueda.allreduce_(ones, "waits", rueda.Sum),
+            lambda: rueda.grouped_allreduce([ones], "waits", rueda.Sum),
+            lambda: rueda.grouped_allreduce_([ones], "waits", rueda.Sum),
+            lambda: rueda.grouped_allgather([ones], "waits"),
+            lambda: rueda.grouped_reducescatter([ones], "waits", rueda.Sum),
+            lambda: rueda.sparse_allreduce([0], ones[:1], (3,), "waits", rueda.Sum),
+            lambda: rueda.allgather(ones, "waits"),
+            lambda: rueda.alltoall(np.ones(rueda.size()), name="waits"),
+            lambda: rueda.reducescatter(ones, "waits"),
+            lambda: rueda.broadcast(ones, 0, "waits"),
+            lambda: rueda.gather(ones, 0, "waits"),
+            lambda: rueda.scatter(np.ones(rueda.size()), name="waits"),
+            lambda: rueda.reduce(ones, 0, "waits"),
+            lambda: rueda.broadcast_parameters([ones]),
+            lambda: rueda.barrier("waits"),
+            lambda: rueda.send(ones, other, 3),
+            lambda: rueda.receive(ones, other, 3),
+            lambda: rueda.add_process_set([0]),
+            lambda: rueda.remove_process_set(rueda.global_process_set),
+            rueda.join,
+            rueda.shutdown,
+        ]
+        for is_queued in (True, False):
+            told = []
+            done = threading.Event()
+
+            def call_all(_, told=told, done=done):
+                told.extend(map(outcome_of, waiting))
+                done.set()
+
+            handle = rueda.allreduce_async(ones, "waited for") if rueda.rank() == 0 else None
+            if handle is not None and is_queued:
+                handle.add_done_callback(call_all)
+            rueda.barrier("go")
+            handle = handle or rueda.allreduce_async(ones, "waited for")
+            handle.wait()
+            if rueda.rank() == 0:
+                if not is_queued:
+                    handle.add_done_callback(call_all)
+                self.assertTrue(done.wait(30))
+                self.assertEqual(len(told), len(waiting))
+                for error in told:
+                    self.assertIsInstance(error, rueda.InvalidArgument)
+                    self.assertIn("a completion callback called something that waits", str(error))
+            mine = np.full(3, rueda.rank() + 1.0)
+            total = sum(range(1, rueda.size() + 1))
+            np.testing.assert_array_equal(rueda.allreduce(mine, "waits", rueda.Sum), np.full(3, total))
+            received = np.zeros(3)
+            sent = rueda.send_async(mine, other, 3)  # the first message of its tag
+            rueda.receive(received, tag=3)
+            sent.wait()
+            np.testing.assert_array_equal(received, np.full(3, other + 1.0))
 
     def test_what_a_callback_raises_is_reported(self):
         reported = []

@@ -2,6 +2,11 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Ranks with fewer batches than others. Two ranks and more."""
 
+import pathlib
+import shutil
+import signal
+import tempfile
+import time
 import unittest
 
 import numpy as np
@@ -87,6 +92,60 @@ class Join(unittest.TestCase):
         rueda.join()
         if rueda.size() > 2:
             rueda.remove_process_set(pair)
+
+    def interrupted_join(self, others):
+        """Rank 0's join() ends by a signal; what the others do afterwards, and what they return."""
+        folder = rueda.broadcast_object(tempfile.mkdtemp() if rueda.rank() == 0 else None)
+        mark = pathlib.Path(folder, "interrupted")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)  # all have seen it before they have joined
+        if rueda.rank() == 0:
+
+            def fail(*_):
+                raise InterruptedError("of the test")
+
+            before = signal.signal(signal.SIGALRM, fail)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with self.assertRaisesRegex(InterruptedError, "of the test"):
+                rueda.join()
+            signal.signal(signal.SIGALRM, before)
+            mark.touch()
+            return None
+        deadline = time.monotonic() + 60
+        while not mark.exists():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        return others()
+
+    def test_a_join_that_a_signal_interrupted_is_taken_up(self):
+        def others():
+            total = sum(range(1, rueda.size()))
+            result = rueda.allreduce(np.full(2, float(rueda.rank())), "without rank 0", rueda.Sum)
+            np.testing.assert_array_equal(result, np.full(2, total))
+            return rueda.join()
+
+        last = self.interrupted_join(others)
+        if rueda.rank() == 0:
+            with self.assertRaisesRegex(rueda.InvalidArgument, r"call join\(\) with the same average to go on"):
+                rueda.join(average="active")
+            last = rueda.join()
+        self.assertNotEqual(last, 0)
+        self.assertEqual(rueda.allgather(np.array([last])).tolist(), [last] * rueda.size())
+        np.testing.assert_array_equal(rueda.allreduce(np.ones(2), "all", rueda.Sum), np.full(2, rueda.size()))
+
+    def test_a_join_that_was_interrupted_and_has_ended_is_not_the_next_one(self):
+        last = self.interrupted_join(rueda.join)
+        while rueda.rank() == 0:
+            try:
+                rueda.barrier("after")  # as soon as all have joined
+                break
+            except rueda.InvalidArgument:
+                time.sleep(0.01)
+        if rueda.rank() != 0:
+            self.assertNotEqual(last, 0)
+            rueda.barrier("after")
+        else:
+            np.testing.assert_array_equal(rueda.allreduce(np.ones(2), "alone", rueda.Sum), np.ones(2))
+        self.assertEqual(rueda.join(), 0)
 
     def test_another_average_is_refused(self):
         with self.assertRaisesRegex(ValueError, "average is 'some'; expected 'all' or 'active'"):
