@@ -8,6 +8,7 @@
 #include "python/native/errors.hpp"
 #include "python/native/handle.hpp"
 #include "python/native/in_flight.hpp"
+#include "python/native/integers.hpp"
 #include "python/native/memory.hpp"
 #include "python/native/operations.hpp"
 #include "python/native/slot.hpp"
@@ -47,7 +48,9 @@ PyObject* init(PyObject* /*module*/, PyObject* /*unused*/) {
 /// False with an error set.
 bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
     for (Py_ssize_t i = 0, count = PyList_Size(list); i < count; ++i) {
-        ranks.push_back(static_cast<std::int32_t>(PyLong_AsLong(PyList_GetItem(list, i))));
+        if (!read_int32(PyList_GetItem(list, i), "a rank of the list", ranks.emplace_back())) {
+            return false;
+        }
     }
     return PyErr_Occurred() == nullptr;
 }
@@ -159,8 +162,8 @@ PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
 }
 
 PyObject* process_set_remove(PyObject* /*module*/, PyObject* given) {
-    const auto number = static_cast<std::int32_t>(PyLong_AsLong(given));
-    if (PyErr_Occurred() != nullptr || !may_wait()) {
+    std::int32_t number = 0;
+    if (!may_wait() || !read_int32(given, "the number of the process set", number)) {
         return nullptr;
     }
     int status = RUEDA_OK;
@@ -173,8 +176,8 @@ PyObject* process_set_remove(PyObject* /*module*/, PyObject* given) {
 
 /// From the number of a set: the ranks of it.
 PyObject* process_set_ranks(PyObject* /*module*/, PyObject* given) {
-    const auto number = static_cast<std::int32_t>(PyLong_AsLong(given));
-    if (PyErr_Occurred() != nullptr) {
+    std::int32_t number = 0;
+    if (!read_int32(given, "the number of the process set", number)) {
         return nullptr;
     }
     std::size_t count = 0;

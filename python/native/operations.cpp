@@ -11,6 +11,7 @@
 #include "python/native/errors.hpp"
 #include "python/native/handle.hpp"
 #include "python/native/in_flight.hpp"
+#include "python/native/integers.hpp"
 #include "python/native/slot.hpp"
 
 namespace rueda::python {
@@ -46,19 +47,19 @@ struct Call {
         return name != nullptr;
     }
     [[nodiscard]] bool read_set(PyObject* given) {
-        options.process_set = static_cast<std::int32_t>(PyLong_AsLong(given));
-        return PyErr_Occurred() == nullptr;
+        return read_int32(given, "the number of the process set", options.process_set);
     }
     /// From (op, prescale_factor, postscale_factor).
     [[nodiscard]] bool read_reduction(Arguments given) {
-        options.reduce_op = static_cast<std::int32_t>(PyLong_AsLong(given[0]));
+        if (!read_int32(given[0], "op", options.reduce_op)) {
+            return false;
+        }
         options.prescale = PyFloat_AsDouble(given[1]);
         options.postscale = PyFloat_AsDouble(given[2]);
         return PyErr_Occurred() == nullptr;
     }
     [[nodiscard]] bool read_compression(PyObject* given) {
-        options.compression = static_cast<std::int32_t>(PyLong_AsLong(given));
-        return PyErr_Occurred() == nullptr;
+        return read_int32(given, "compression", options.compression);
     }
 };
 
@@ -234,15 +235,17 @@ PyObject* broadcast(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     if (!has_arguments("broadcast", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5])) {
         return nullptr;
     }
-    const long root = PyLong_AsLong(given[2]);
+    std::int32_t root = 0;
+    if (!read_int32(given[2], "root_rank", root)) {
+        return nullptr;
+    }
     Operation operation = new_operation(given[3], given[4], /*makes_result=*/false);
-    if (PyErr_Occurred() != nullptr || !borrow(*operation, given[0], given[1])) {
+    if (!borrow(*operation, given[0], given[1])) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
-    const int status =
-        rueda_broadcast_async(call.name, &operation->input.tensor(), &output_of(*operation, given[0], given[1]),
-                              static_cast<int>(root), &call.options, &handle);
+    const int status = rueda_broadcast_async(call.name, &operation->input.tensor(),
+                                             &output_of(*operation, given[0], given[1]), root, &call.options, &handle);
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
@@ -348,15 +351,17 @@ PyObject* gather(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     if (!has_arguments("gather", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5])) {
         return nullptr;
     }
-    const long root = PyLong_AsLong(given[2]);
+    std::int32_t root = 0;
+    if (!read_int32(given[2], "root_rank", root)) {
+        return nullptr;
+    }
     Operation operation = new_operation(given[3], given[4], /*makes_result=*/true);
-    if (PyErr_Occurred() != nullptr || !borrow(*operation, given[0], given[1])) {
+    if (!borrow(*operation, given[0], given[1])) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
-    const int status =
-        rueda_gather_async(call.name, &operation->input.tensor(), output_or_null(*operation, given[0], given[1]),
-                           static_cast<int>(root), &call.options, &handle);
+    const int status = rueda_gather_async(call.name, &operation->input.tensor(),
+                                          output_or_null(*operation, given[0], given[1]), root, &call.options, &handle);
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
@@ -370,15 +375,18 @@ PyObject* scatter(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
         (given[2] != Py_None && !read_splits(given[2], splits))) {
         return nullptr;
     }
-    const long root = PyLong_AsLong(given[3]);
+    std::int32_t root = 0;
+    if (!read_int32(given[3], "root_rank", root)) {
+        return nullptr;
+    }
     Operation operation = new_operation(given[4], given[5], /*makes_result=*/given[1] == Py_None);
-    if (PyErr_Occurred() != nullptr || !borrow(*operation, given[0], given[1])) {
+    if (!borrow(*operation, given[0], given[1])) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
-    const int status = rueda_scatter_async(call.name, &operation->input.tensor(), rows_of(given[2], splits),
-                                           splits.size(), output_or_null(*operation, given[0], given[1]),
-                                           static_cast<int>(root), &call.options, &handle);
+    const int status =
+        rueda_scatter_async(call.name, &operation->input.tensor(), rows_of(given[2], splits), splits.size(),
+                            output_or_null(*operation, given[0], given[1]), root, &call.options, &handle);
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
@@ -390,39 +398,44 @@ PyObject* reduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
         !call.read_reduction(given + 4)) {
         return nullptr;
     }
-    const long root = PyLong_AsLong(given[2]);
+    std::int32_t root = 0;
+    if (!read_int32(given[2], "root_rank", root)) {
+        return nullptr;
+    }
     Operation operation = new_operation(given[3], given[7], /*makes_result=*/false);
-    if (PyErr_Occurred() != nullptr || !borrow(*operation, given[0], given[1])) {
+    if (!borrow(*operation, given[0], given[1])) {
         return nullptr;
     }
     rueda_handle* handle = nullptr;
-    const int status =
-        rueda_reduce_async(call.name, &operation->input.tensor(), output_or_null(*operation, given[0], given[1]),
-                           static_cast<int>(root), &call.options, &handle);
+    const int status = rueda_reduce_async(call.name, &operation->input.tensor(),
+                                          output_or_null(*operation, given[0], given[1]), root, &call.options, &handle);
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
 /// (peer, tag) of a message. False with an error set.
-bool read_address(Arguments given, int& peer, std::int32_t& tag) {
-    int overflow = 0;
-    const long long number = PyLong_AsLongLongAndOverflow(given[1], &overflow);
-    if (PyErr_Occurred() != nullptr) {
+bool read_address(Arguments given, std::int32_t& peer, std::int32_t& tag) {
+    if (!read_int32(given[1], "tag", tag)) {
         return false;
     }
-    if (overflow != 0 || number < INT32_MIN || number > INT32_MAX) {
-        PyErr_Format(PyExc_ValueError, "tag is %R; expected a number of 32 bits", given[1]);
+    if (given[0] == Py_None) {
+        peer = RUEDA_ANY_PEER;
+        return true;
+    }
+    if (!read_int32(given[0], "peer", peer)) {
         return false;
     }
-    tag = static_cast<std::int32_t>(number);
-    peer = given[0] == Py_None ? RUEDA_ANY_PEER : static_cast<int>(PyLong_AsLong(given[0]));
-    return PyErr_Occurred() == nullptr;
+    if (peer == RUEDA_ANY_PEER) {  // which is said by None in Python
+        raise(RUEDA_INVALID_ARGUMENT, "the peer is rank -1; expected a rank of the job, or None to receive from any");
+        return false;
+    }
+    return true;
 }
 
 /// (tensor, peer, tag, process_set)
 template <bool blocking>
 PyObject* send(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    int peer = 0;
+    std::int32_t peer = 0;
     std::int32_t tag = 0;
     if (!has_arguments("send", count, 4) || !call.read_set(given[3]) || !read_address(given + 1, peer, tag)) {
         return nullptr;
@@ -440,7 +453,7 @@ PyObject* send(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
 template <bool blocking>
 PyObject* receive(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    int peer = 0;
+    std::int32_t peer = 0;
     std::int32_t tag = 0;
     if (!has_arguments("receive", count, 4) || !call.read_set(given[3]) || !read_address(given + 1, peer, tag)) {
         return nullptr;
@@ -473,8 +486,8 @@ PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     if (!has_arguments("join", count, 1)) {
         return nullptr;
     }
-    const auto average = static_cast<std::int32_t>(PyLong_AsLong(given[0]));
-    if (PyErr_Occurred() != nullptr) {
+    std::int32_t average = 0;
+    if (!read_int32(given[0], "average", average)) {
         return nullptr;
     }
     Operation operation = take_interrupted_join();

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "python/native/errors.hpp"
+#include "python/native/integers.hpp"
 
 namespace rueda::python {
 namespace {
@@ -27,11 +28,10 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
                                     &process_set) == 0) {
         return nullptr;
     }
-    long number = 0;
+    std::int32_t number = 0;
     if (process_set != nullptr) {
         const Ref id = Ref::taken(PyObject_GetAttrString(process_set, "process_set_id"));
-        number = id ? PyLong_AsLong(id.borrow()) : -1;
-        if (PyErr_Occurred() != nullptr) {
+        if (!id || !read_int32(id.borrow(), "the number of the process set", number)) {
             return nullptr;
         }
     }
@@ -40,7 +40,7 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
         return nullptr;
     }
     rueda_slot* slot = nullptr;
-    if (const int status = rueda_slot_create_in(text, static_cast<std::int32_t>(number), &slot); status != RUEDA_OK) {
+    if (const int status = rueda_slot_create_in(text, number, &slot); status != RUEDA_OK) {
         raise_last(status);
         return nullptr;
     }

@@ -23,6 +23,51 @@ def works() -> bool:
     return rueda.allreduce(np.ones(1), "it works", rueda.Sum)[0] == rueda.size()
 
 
+class WholeNumbers(unittest.TestCase):
+    """Those of the C interface have 32 bits: a longer one is not cut to one that would be right."""
+
+    def test_more_than_32_bits(self):
+        ones = np.ones(2 * rueda.size())
+        known = rueda.ProcessSet._of(2**32)
+        for call, name in (
+            (lambda: rueda.broadcast(ones, 2**32, "long"), "root_rank is 4294967296"),
+            (lambda: rueda.broadcast(ones, -(2**32), "long"), "root_rank is -4294967296"),
+            (lambda: rueda.broadcast(ones, 2**70, "long"), f"root_rank is {2**70}"),
+            (lambda: rueda.broadcast(ones, np.int64(2**31), "long"), "root_rank is 2147483648"),
+            (lambda: rueda.gather(ones, 2**32, "long"), "root_rank is 4294967296"),
+            (lambda: rueda.scatter(ones, None, 2**32, "long"), "root_rank is 4294967296"),
+            (lambda: rueda.reduce(ones, 2**32, "long"), "root_rank is 4294967296"),
+            (lambda: rueda.allreduce(ones, "long", 2**32 + 1), "op is 4294967297"),
+            (lambda: rueda.reducescatter(ones, "long", 2**32 + 1), "op is 4294967297"),
+            (lambda: rueda.grouped_allreduce([ones], "long", 2**32 + 1), "op is 4294967297"),
+            (lambda: rueda.allreduce(ones, "long", process_set=known), "the number of the process set is 4294967296"),
+            (lambda: known.ranks, "the number of the process set is 4294967296"),
+            (lambda: rueda.remove_process_set(known), "the number of the process set is 4294967296"),
+            (lambda: rueda.TensorSlot("long", known), "the number of the process set is 4294967296"),
+            (lambda: rueda.add_process_set([2**32]), "a rank of the list is 4294967296"),
+            (lambda: rueda.init([2**32]), "a rank of the list is 4294967296"),
+            (lambda: rueda.send(ones, 2**32), "peer is 4294967296"),
+            (lambda: rueda.receive(ones, 2**32 - 1), "peer is 4294967295"),
+            (lambda: rueda.receive(ones, 0, 2**31), "tag is 2147483648"),
+        ):
+            with self.subTest(name=name):
+                with self.assertRaises(rueda.InvalidArgument) as caught:
+                    call()
+                self.assertEqual(
+                    str(caught.exception),
+                    f"{name}; expected a number of 32 bits, from -2147483648 to 2147483647",
+                )
+        self.assertTrue(works())
+
+    def test_others(self):
+        with self.assertRaisesRegex(rueda.InvalidArgument, "the peer is rank -1; expected a rank of the job, or None"):
+            rueda.receive(np.ones(1), -1)
+        with self.assertRaisesRegex(TypeError, "float"):
+            rueda.broadcast(np.ones(1), 1.0, "no whole number")
+        mine = np.full(2, float(rueda.rank()))
+        np.testing.assert_array_equal(rueda.broadcast(mine, np.int64(1), "one of NumPy"), np.ones(2))
+
+
 class Classes(unittest.TestCase):
     def test_bases_and_codes(self):
         for number, kind in enumerate(

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "python/native/integers.hpp"
+
+#include <string>
+
+#include "python/native/errors.hpp"
+#include "rueda/rueda.h"
+
+namespace rueda::python {
+namespace {
+
+void raise_out_of_range(PyObject* given, const char* what) {
+    const Ref shown = Ref::taken(PyObject_Str(given));
+    const char* const text = shown ? PyUnicode_AsUTF8AndSize(shown.borrow(), nullptr) : nullptr;
+    if (text != nullptr) {
+        raise(RUEDA_INVALID_ARGUMENT,
+              std::string(what) + " is " + text + "; expected a number of 32 bits, from -2147483648 to 2147483647");
+    }
+}
+
+}  // namespace
+
+bool read_int32(PyObject* given, const char* what, std::int32_t& value) {
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(given, &overflow);
+    if (number == -1 && overflow == 0 && PyErr_Occurred() != nullptr) {
+        return false;
+    }
+    if (overflow != 0 || number < INT32_MIN || number > INT32_MAX) [[unlikely]] {
+        raise_out_of_range(given, what);
+        return false;
+    }
+    value = static_cast<std::int32_t>(number);
+    return true;
+}
+
+}  // namespace rueda::python
