@@ -3,6 +3,7 @@
 // The module rueda._native: librueda's C interface for Python. What users call is Python, in python/rueda.
 #include <vector>
 
+#include "python/native/borrowed_tensor.hpp"
 #include "python/native/call_site.hpp"
 #include "python/native/callback_scope.hpp"
 #include "python/native/errors.hpp"
@@ -109,6 +110,12 @@ PyObject* number(PyObject* /*module*/, PyObject* /*unused*/) {
         return nullptr;
     }
     return PyLong_FromLong(value);
+}
+
+/// Raises what an operation would that writes to the tensor.
+PyObject* check_writable(PyObject* /*module*/, PyObject* tensor) {
+    BorrowedTensor borrowed;
+    return borrowed.borrow(tensor, /*writable=*/true) ? Ref::to(Py_None).release() : nullptr;
 }
 
 /// For what Python starts and waits for by two calls.
@@ -254,6 +261,7 @@ PyMethodDef functions[] = {
     {"process_set_remove", process_set_remove, METH_O, nullptr},
     {"process_set_ranks", process_set_ranks, METH_O, nullptr},
     {"abort", abort_job, METH_O, nullptr},
+    {"check_writable", check_writable, METH_O, nullptr},
     {"check_may_wait", check_may_wait, METH_NOARGS, nullptr},
     {"begin_step", begin_step, METH_O, nullptr},
     {"busy_begin", busy_begin, METH_O, nullptr},

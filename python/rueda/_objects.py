@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import io
+import operator
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -69,7 +70,10 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
     elif isinstance(parameters, tuple) and len(parameters) == 2 and isinstance(parameters[0], str):
         yield from _named(parameters[1], f"{prefix}.{parameters[0]}")
     elif isinstance(parameters, list | tuple) or (
-        isinstance(parameters, Iterable) and not hasattr(parameters, "shape") and not has_buffer(parameters)
+        isinstance(parameters, Iterable)
+        and not isinstance(parameters, str)  # whose elements are such again, without end
+        and not hasattr(parameters, "shape")
+        and not has_buffer(parameters)
     ):
         for index, value in enumerate(parameters):
             pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
@@ -78,14 +82,44 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
         yield prefix, parameters
 
 
-def _check_alike(names: list[str], process_set: ProcessSet) -> None:
-    """The same error on every rank, where they do not have the same parameters: none would wait for ever."""
-    everyones = [set(rank) for rank in allgather_object(names, "rueda.broadcast_parameters", process_set=process_set)]
-    for member, theirs in enumerate(everyones):
-        if theirs != everyones[0]:
+def _check_each(named: list[tuple[str, Tensor]], root_rank: int, process_set: ProcessSet) -> None:
+    """What one rank alone can see, before anything is started."""
+    if operator.index(root_rank) not in process_set.ranks:
+        raise InvalidArgument(
+            f"broadcast_parameters: the root rank is {root_rank}; expected one of {process_set.ranks}"
+        )
+    names = [path for path, _ in named]
+    if len(set(names)) != len(names):
+        twice = sorted({path for path in names if names.count(path) > 1})
+        raise InvalidArgument(f"broadcast_parameters: {_few(twice)} twice; names have to differ")
+    for path, tensor in named:
+        _native.TensorSlot(path)  # whether that can be a name
+        try:
+            _native.check_writable(tensor)
+        except (InvalidArgument, TypeError) as error:
+            kind = InvalidArgument if isinstance(error, InvalidArgument) else TypeError
+            raise kind(f"broadcast_parameters: '{path}': {error}") from error
+
+
+def _check_alike(names: list[str], failure: Exception | None, process_set: ProcessSet) -> None:
+    """An error on every rank where one has failed, or they do not have the same parameters: none waits for ever."""
+    mine = (names, failure and f"{type(failure).__name__}: {failure}")
+    everyones = allgather_object(mine, "rueda.broadcast_parameters", process_set=process_set)
+    if failure is not None:
+        raise failure
+    for member, (_, problem) in enumerate(everyones):
+        if problem is not None:
+            rank = process_set.ranks[member]
+            raise InvalidArgument(
+                f"broadcast_parameters: rank {rank} cannot take part, and nothing was sent: {problem}"
+            )
+    first_names = set(everyones[0][0])
+    for member, (listed, _) in enumerate(everyones):
+        theirs = set(listed)
+        if theirs != first_names:
             rank, first = process_set.ranks[member], process_set.ranks[0]
-            missing = sorted(everyones[0] - theirs)
-            surplus = sorted(theirs - everyones[0])
+            missing = sorted(first_names - theirs)
+            surplus = sorted(theirs - first_names)
             lacks = f" lacks {_few(missing)}" if missing else ""
             has = f"{' and' if missing else ''} has {_few(surplus)}, which rank {first} lacks" if surplus else ""
             raise Mismatch(f"broadcast_parameters: rank {rank}{lacks}{has}; give the same names on every rank")
@@ -113,23 +147,30 @@ def broadcast_parameters(
         process_set: whose ranks take part.
 
     Raises:
-        InvalidArgument: something here is no tensor that can be written.
+        InvalidArgument, TypeError: something is no tensor that can be written, or no name; on all ranks, before anything is
+            written. Whatever an iterable raises on one rank is InvalidArgument on the others.
         Mismatch: the names differ between ranks (on all ranks, before anything is written); or a shape or dtype does.
 
     Example::
 
         rueda.broadcast_parameters({"weight": weight, "bias": bias}, root_rank=0)
     """
-    tensors = list(_named(parameters, name))
-    names = [path for path, _ in tensors]
-    if len(set(names)) != len(names):
-        twice = sorted({path for path in names if names.count(path) > 1})
-        raise InvalidArgument(f"broadcast_parameters: {_few(twice)} twice; names have to differ")
-    _check_alike(names, process_set)
-    handles = [
-        _collectives.broadcast_async_(tensor, root_rank, path, process_set=process_set) for path, tensor in tensors
-    ]
-    failures = [failure for failure in map(_failure_of, handles) if failure is not None]
+    named: list[tuple[str, Tensor]] = []
+    unfit = None
+    try:
+        named = list(_named(parameters, name))
+        _check_each(named, root_rank, process_set)
+    except Exception as failure:  # of any kind: the others are to hear of it
+        unfit = failure
+    _check_alike([path for path, _ in named], unfit, process_set)
+    failures: list[Exception] = []
+    handles = []
+    for path, tensor in named:  # all that can be started, as the other ranks start them
+        try:
+            handles.append(_collectives.broadcast_async_(tensor, root_rank, path, process_set=process_set))
+        except Exception as failure:
+            failures.append(failure)
+    failures += [failure for failure in map(_failure_of, handles) if failure is not None]
     if failures:
         raise failures[0]
 

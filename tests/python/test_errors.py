@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """What goes wrong is an exception of its own class, which names the thing; and the next operation works. Two ranks."""
 
+import itertools
 import pickle
 import subprocess
 import sys
@@ -229,6 +230,56 @@ class OnOneRank(unittest.TestCase):
             rueda.barrier("then")
             rueda.allreduce_(tensor, "twice", rueda.Sum)
         self.assertEqual(tensor[0], rueda.size())
+
+    def test_parameters_that_one_rank_cannot_take(self):
+        """All ranks hear of it, and no tensor is written to, neither then nor later."""
+
+        def raising(pairs):
+            yield from pairs
+            raise LookupError("of the test")
+
+        fixed = np.ones(3)
+        fixed.flags.writeable = False
+        strided = np.ones((4, 4))[:, 1]
+        for mine, root, kind, text in (
+            ({"b": fixed}, 0, rueda.InvalidArgument, r"'parameters\.b': the array of shape \(3,\) is read-only"),
+            ({"b": strided}, 0, rueda.InvalidArgument, r"'parameters\.b': the array .* is not C-contiguous"),
+            ({"b": b"bytes"}, 0, rueda.InvalidArgument, r"'parameters\.b': the buffer is read-only"),
+            ({"b": "text"}, 0, TypeError, r"'parameters\.b': str is no tensor"),
+            ({"b": np.ones(3, complex)}, 0, TypeError, r"'parameters\.b': the array's dtype is complex128"),
+            ({"b" * 600: np.ones(3)}, 0, rueda.InvalidArgument, "longer than 511 bytes"),
+            ({"b": np.ones(3)}, 9, rueda.InvalidArgument, r"the root rank is 9; expected one of \[0, 1\]"),
+            ([("b", np.ones(3)), ("b", np.ones(3))], 0, rueda.InvalidArgument, r"'parameters\.b' twice"),
+            (raising([]), 0, LookupError, "of the test"),
+        ):
+            with self.subTest(text=text):
+                first = np.full(200_000, float(rueda.rank()))
+                if rueda.rank() == 1:
+                    given = itertools.chain([("a", first)], mine.items() if isinstance(mine, dict) else mine)
+                    with self.assertRaisesRegex(kind, text):
+                        rueda.broadcast_parameters(given, root)
+                else:
+                    with self.assertRaisesRegex(
+                        rueda.InvalidArgument,
+                        f"rank 1 cannot take part, and nothing was sent: {kind.__name__}: .*{text}",
+                    ):
+                        rueda.broadcast_parameters([("a", first), ("b", np.ones(3))], 0)
+                self.assertTrue(works())
+                np.testing.assert_array_equal(first, np.full(200_000, float(rueda.rank())))
+
+    def test_parameters_whose_name_is_pending(self):
+        """Seen by the start only: this rank's error comes when its other tensors are its own again."""
+        first, second = np.full(200_000, rueda.rank() + 3.0), np.full(3, rueda.rank() + 3.0)
+        if rueda.rank() == 1:
+            handle = rueda.broadcast_async_(second, 0, "parameters.0")
+            with self.assertRaisesRegex(rueda.DuplicateName, r"parameters\.0"):
+                rueda.broadcast_parameters([np.zeros(3), first])
+            np.testing.assert_array_equal(first, np.full(200_000, 3.0))
+            handle.wait()
+        else:
+            rueda.broadcast_parameters([second, first])
+        np.testing.assert_array_equal(second, np.full(3, 3.0))
+        self.assertTrue(works())
 
     def test_timeout(self):
         tensor = np.ones(1)
