@@ -392,6 +392,7 @@ struct rueda_handle final : Completion, CompletionCall {
         }
         in_callback = nested;
     }
+    void keep() { references.fetch_add(1, std::memory_order_relaxed); }  // by who has a reference
     void drop() {
         if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
             delete this;
@@ -681,7 +682,8 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     handle.data = data;
     const bool is_now = ended || !started.is_ok() || !handle.arm(handle);
     if (is_now) {
-        handle.call_back();
+        handle.keep();  // the callback may release the handle, and goes on using what it was told
+        handle.call();
     }
     return {};
 }

@@ -9,7 +9,9 @@
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <future>
+#include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -281,6 +283,56 @@ void chain_and_wait(RankContext& context) {
     RUEDA_RANK_EQUAL(value, 2048.0F);                                        // 2 to the number of sums
     rueda::allreduce("after", std::span(&value, 1), {.op = ReduceOp::max});  // the refused ones have left nothing
     rueda::shutdown();
+}
+
+/// What a callback that releases its handle first still reads.
+struct Released {
+    rueda_handle* handle = nullptr;
+    std::string before;
+    std::string after;
+    int called = 0;
+};
+void release_and_read(int /*status*/, const char* message, void* data) {
+    auto& released = *static_cast<Released*>(data);
+    ++released.called;
+    released.before = message;
+    rueda_handle_release(released.handle);
+    // Whatever was freed is given out again, and written over.
+    std::vector<std::unique_ptr<char[]>> others;
+    for (std::size_t bytes = 16; bytes <= 1024; bytes += 16) {
+        for (int i = 0; i < 4; ++i) {
+            others.push_back(std::make_unique<char[]>(bytes));
+            std::fill_n(others.back().get(), bytes, 'Z');
+        }
+    }
+    released.after = message;
+}
+
+TEST_CASE("a callback that comes at once may release its handle, and read on, and throw", "[processes]") {
+    check_passed(run_public_ranks(2, [](RankContext& context) {
+        rueda::init();
+        float values[2] = {1, 1};
+        const std::int64_t extent = context.rank() + 1;  // not the same on both
+        const rueda_tensor tensor{values, &extent, 1, RUEDA_FLOAT32};
+        Released released;
+        RUEDA_RANK_CHECK(rueda_allreduce_async("x", &tensor, &tensor, nullptr, &released.handle) == RUEDA_OK);
+        RUEDA_RANK_CHECK(rueda_wait(released.handle, -1) == RUEDA_MISMATCH);
+        const std::string told = rueda_last_error();
+        RUEDA_RANK_CHECK(rueda_handle_on_completion(released.handle, release_and_read, &released) == RUEDA_OK);
+        RUEDA_RANK_EQUAL(released.called, 1);
+        RUEDA_RANK_EQUAL(released.before, told);
+        RUEDA_RANK_EQUAL(released.after, told);
+
+        rueda_handle* thrown = nullptr;
+        RUEDA_RANK_CHECK(rueda_allreduce_async("x", &tensor, &tensor, nullptr, &thrown) == RUEDA_OK);
+        RUEDA_RANK_CHECK(rueda_wait(thrown, -1) == RUEDA_MISMATCH);
+        const auto release_and_throw = [](int, const char*, void* data) {
+            rueda_handle_release(static_cast<rueda_handle*>(data));
+            throw std::runtime_error("of the test");  // logged by the Runtime that the handle knows
+        };
+        RUEDA_RANK_CHECK(rueda_handle_on_completion(thrown, release_and_throw, thrown) == RUEDA_OK);
+        rueda::shutdown();
+    }));
 }
 
 TEST_CASE("a callback may start operations and not wait for them", "[processes]") {
