@@ -61,6 +61,30 @@ Process& process() {
     return *instance;
 }
 
+/// Which of the tensors that an operation cannot do without were given: its input, and its output where it makes none.
+struct Needed {
+    Needed() = default;
+    explicit Needed(const rueda_tensor* in) : has_input(in != nullptr) {}
+    Needed(const rueda_tensor* in, const rueda_tensor* out) : has_input(in != nullptr), has_output(out != nullptr) {}
+
+    [[nodiscard]] Status check() const {
+        return has_input && has_output ? Status()
+                                       : rueda::failure(ErrorCode::invalid_argument,
+                                                        "the {} tensor is NULL; expected a pointer to a rueda_tensor",
+                                                        has_input ? "output" : "input");
+    }
+
+    bool has_input = true;
+    bool has_output = true;
+};
+
+/// Where a call writes what it finds, or what it starts.
+Status check_place(const void* place, const char* what) {
+    return place != nullptr ? Status()
+                            : rueda::failure(ErrorCode::invalid_argument,
+                                             "the pointer to where the {} goes is NULL; expected memory for it", what);
+}
+
 // Where the next call without options stands; the function that such a call is takes it.
 thread_local const char* next_file = nullptr;
 thread_local std::int32_t next_line = 0;
@@ -346,6 +370,7 @@ int number(int* value, int (*read)(const rueda::collectives::LocalGroup&)) {
     return guarded([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
+        RUEDA_RETURN_IF_FAILED(check_place(value, "number"));
         *value = read(runtime.value()->group());
         return {};
     });
@@ -515,9 +540,11 @@ private:
 
 /// Starts what `make` fills in from the process set and the options.
 template <class Make>
-Status start(const char* name, const rueda_options* given, rueda_handle** handle, Make&& make) {
+Status start(const char* name, const Needed& needed, const rueda_options* given, rueda_handle** handle, Make&& make) {
     Call call;
     Request request;
+    RUEDA_RETURN_IF_FAILED(needed.check());
+    RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
     RUEDA_RETURN_IF_FAILED(call.fill(name, request, make));
     auto started = call.make_handle();
@@ -532,9 +559,10 @@ Status start(const char* name, const rueda_options* given, rueda_handle** handle
 
 /// The same, and waits for it.
 template <class Make>
-Status run(const char* name, const rueda_options* given, Make&& make) {
+Status run(const char* name, const Needed& needed, const rueda_options* given, Make&& make) {
     Call call;
     Request request;
+    RUEDA_RETURN_IF_FAILED(needed.check());
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
     RUEDA_RETURN_IF_FAILED(call.fill(name, request, make));
     Completion completion;
@@ -543,9 +571,12 @@ Status run(const char* name, const rueda_options* given, Make&& make) {
 
 /// Waits for it as run() does, and gives a handle for its result where all went well.
 template <class Make>
-Status run_for_result(const char* name, const rueda_options* given, rueda_handle** handle, Make&& make) {
+Status run_for_result(const char* name, const Needed& needed, const rueda_options* given, rueda_handle** handle,
+                      Make&& make) {
     Call call;
     Request request;
+    RUEDA_RETURN_IF_FAILED(needed.check());
+    RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
     RUEDA_RETURN_IF_FAILED(call.fill(name, request, make));
     auto made = call.make_handle();
@@ -564,9 +595,10 @@ Status run_for_result(const char* name, const rueda_options* given, rueda_handle
 
 /// The same; `handle` may be null, where nobody asks for the result.
 template <class Make>
-Status run_for_some_result(const char* name, const rueda_options* given, rueda_handle** handle, Make&& make) {
+Status run_for_some_result(const char* name, const Needed& needed, const rueda_options* given, rueda_handle** handle,
+                           Make&& make) {
     rueda_handle* made = nullptr;
-    RUEDA_RETURN_IF_FAILED(run_for_result(name, given, &made, make));
+    RUEDA_RETURN_IF_FAILED(run_for_result(name, needed, given, &made, make));
     RUEDA_ASSERT(made != nullptr);
     if (handle != nullptr) {
         *handle = made;
@@ -599,6 +631,7 @@ int start_message(bool sends, const rueda_tensor* tensor, int peer, std::int32_t
     return called(options, [&]() -> Status {
         Call call;
         rueda::core::MessageRequest request;
+        RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
         RUEDA_RETURN_IF_FAILED(call.begin("", options));
         RUEDA_RETURN_IF_FAILED(make_message(call, sends, tensor, peer, tag, request));
         auto started = call.make_handle();
@@ -634,14 +667,23 @@ Status no_place_for_result(const char* function) {
 
 /// Asks `read` about a set of the job, and which rank of it this is.
 template <class Read>
-int of_set(std::int32_t id, Read&& read) {
+int of_set(std::int32_t id, const void* place, Read&& read) {
     return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_place(place, "number"));
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
         const Result<rueda::core::SetIdentity> identity = runtime.value()->process_sets().identity(id);
         RUEDA_RETURN_IF_FAILED(identity.status());
         return read(identity.value(), runtime.value()->group().rank);
     });
+}
+
+Status check_room(const std::int32_t* numbers, std::size_t capacity) {
+    return numbers != nullptr || capacity == 0
+               ? Status()
+               : rueda::failure(ErrorCode::invalid_argument,
+                                "the array for {} numbers is NULL; expected memory for them, or the capacity 0",
+                                capacity);
 }
 
 /// As many as there is room for; returns how many there are.
@@ -714,9 +756,13 @@ Status check_apart(const GroupTensors& tensors, std::span<const std::string> nam
 
 /// Starts `count` operations with one handle: what `make` fills in for each.
 template <class Make>
-Status start_group(const char* name, std::size_t count, const GroupTensors& tensors, const rueda_options* given,
-                   rueda_handle** handle, Make&& make) {
+Status start_group(const char* name, std::size_t count, const Needed& needed, const GroupTensors& tensors,
+                   const rueda_options* given, rueda_handle** handle, Make&& make) {
     Call call;
+    if (count > 0) {
+        RUEDA_RETURN_IF_FAILED(needed.check());
+    }
+    RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
     RUEDA_ASSERT(call.set != nullptr && call.options != nullptr);  // begin() has set them
     if (name == nullptr || *name == '\0' || call.options->slot != nullptr) {
@@ -761,6 +807,7 @@ int start_join(int32_t average, const rueda_options& options, rueda_handle** han
     return called(&options, [&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
+        RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
         if (average != RUEDA_JOIN_AVERAGE_ALL && average != RUEDA_JOIN_AVERAGE_ACTIVE) {
             return rueda::failure(ErrorCode::invalid_argument,
                                   "join: average is {}; expected 0 or 1 (rueda_join_average)", average);
@@ -863,6 +910,11 @@ int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_s
     return guarded_wait([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
+        if (ranks == nullptr && count != 0) {
+            return rueda::failure(ErrorCode::invalid_argument,
+                                  "the list of {} ranks of a process set is NULL; expected their numbers", count);
+        }
+        RUEDA_RETURN_IF_FAILED(check_place(process_set, "process set"));
         const Result<std::int32_t> added = runtime.value()->process_sets().add({ranks, count});
         RUEDA_RETURN_IF_FAILED(added.status());
         *process_set = added.value();
@@ -879,7 +931,7 @@ int rueda_process_set_remove(int32_t process_set) {
 }
 
 int rueda_process_set_rank(int32_t process_set, int* value) {
-    return of_set(process_set, [&](const rueda::core::SetIdentity& identity, int job_rank) -> Status {
+    return of_set(process_set, value, [&](const rueda::core::SetIdentity& identity, int job_rank) -> Status {
         const std::optional<int> member = identity.member_of(job_rank);
         if (!member) {
             return rueda::failure(ErrorCode::invalid_argument, "rank {} is not a member of {}", job_rank,
@@ -891,21 +943,22 @@ int rueda_process_set_rank(int32_t process_set, int* value) {
 }
 
 int rueda_process_set_size(int32_t process_set, int* value) {
-    return of_set(process_set, [&](const rueda::core::SetIdentity& identity, int /*job_rank*/) -> Status {
+    return of_set(process_set, value, [&](const rueda::core::SetIdentity& identity, int /*job_rank*/) -> Status {
         *value = static_cast<int>(identity.ranks.size());
         return {};
     });
 }
 
 int rueda_process_set_included(int32_t process_set, int* value) {
-    return of_set(process_set, [&](const rueda::core::SetIdentity& identity, int job_rank) -> Status {
+    return of_set(process_set, value, [&](const rueda::core::SetIdentity& identity, int job_rank) -> Status {
         *value = identity.member_of(job_rank).has_value() ? 1 : 0;
         return {};
     });
 }
 
 int rueda_process_set_ranks(int32_t process_set, int32_t* ranks, size_t capacity, size_t* count) {
-    return of_set(process_set, [&](const rueda::core::SetIdentity& identity, int /*job_rank*/) -> Status {
+    return of_set(process_set, count, [&](const rueda::core::SetIdentity& identity, int /*job_rank*/) -> Status {
+        RUEDA_RETURN_IF_FAILED(check_room(ranks, capacity));
         *count = copy_some(identity.ranks, ranks, capacity);
         return {};
     });
@@ -915,6 +968,8 @@ int rueda_process_set_ids(int32_t* ids, size_t capacity, size_t* count) {
     return guarded([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
+        RUEDA_RETURN_IF_FAILED(check_place(count, "number"));
+        RUEDA_RETURN_IF_FAILED(check_room(ids, capacity));
         *count = copy_some(runtime.value()->process_sets().ids(), ids, capacity);
         return {};
     });
@@ -928,6 +983,7 @@ int rueda_slot_create_in(const char* name, int32_t process_set, rueda_slot** slo
             return {ErrorCode::invalid_argument, "a TensorSlot needs a name"};
         }
         RUEDA_RETURN_IF_FAILED(rueda::core::check_name(name));
+        RUEDA_RETURN_IF_FAILED(check_place(slot, "slot"));
         auto created = std::make_unique<rueda_slot>();
         created->name = name;
         created->process_set = process_set;
@@ -952,11 +1008,14 @@ int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_
                           const rueda_options* options, rueda_handle** handle) {
     return called(options, [&]() -> Status {
         Call call;
+        RUEDA_RETURN_IF_FAILED(Needed(in, out).check());
+        RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
         RUEDA_RETURN_IF_FAILED(call.begin(name, options));
         if (call.is_unnamed(name)) {
-            return start(name, options, handle, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-                return rueda::core::make_allreduce(*in, *out, o, request);
-            });
+            return start(name, Needed(in, out), options, handle,
+                         [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
+                             return rueda::core::make_allreduce(*in, *out, o, request);
+                         });
         }
         auto started = call.make_handle();
         RUEDA_RETURN_IF_FAILED(call.runtime->start_allreduce(*call.set, call.entry(),
@@ -970,11 +1029,15 @@ int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_
 int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, const rueda_options* options) {
     return called_wait(options, [&]() -> Status {
         Call call;
+        if (in == nullptr || out == nullptr) [[unlikely]] {
+            return Needed(in, out).check();
+        }
         RUEDA_RETURN_IF_FAILED(call.begin(name, options));
         if (call.is_unnamed(name)) {
-            return run(name, options, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-                return rueda::core::make_allreduce(*in, *out, o, request);
-            });
+            return run(name, Needed(in, out), options,
+                       [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
+                           return rueda::core::make_allreduce(*in, *out, o, request);
+                       });
         }
         Completion completion;
         return call.runtime->run_allreduce(*call.set, call.entry(),
@@ -986,7 +1049,7 @@ int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor
 int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                   const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start_group(name, count, {in, out}, options, handle,
+        return start_group(name, count, Needed(in, out), {in, out}, options, handle,
                            [&](std::size_t i, ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                                return rueda::core::make_allreduce(in[i], out[i], o, request);
                            });
@@ -1006,7 +1069,7 @@ int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* 
 int rueda_grouped_allgather_async(const char* name, size_t count, const rueda_tensor* in, const rueda_options* options,
                                   rueda_handle** handle) {
     return called(options, [&] {
-        return start_group(name, count, {in, nullptr}, options, handle,
+        return start_group(name, count, Needed(in), {in, nullptr}, options, handle,
                            [&](std::size_t i, ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                                return rueda::core::make_allgather(in[i], nullptr, o, request);
                            });
@@ -1017,7 +1080,8 @@ int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* 
                             rueda_handle** handle) {
     rueda_handle* result = nullptr;
     const int status = start_and_wait(options, result, [&](rueda_handle** started) {
-        return rueda_grouped_allgather_async(name, count, in, options, started);
+        return handle == nullptr ? called(options, [] { return check_place(nullptr, "handle"); })
+                                 : rueda_grouped_allgather_async(name, count, in, options, started);
     });
     if (status != RUEDA_OK) {
         rueda_handle_release(result);
@@ -1030,7 +1094,7 @@ int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* 
 int rueda_grouped_reducescatter_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                       const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start_group(name, count, {in, out}, options, handle,
+        return start_group(name, count, Needed(in), {in, out}, options, handle,
                            [&](std::size_t i, ProcessSet& set, const rueda_options& o, Request& request) {
                                return rueda::core::make_reducescatter(in[i], out != nullptr ? &out[i] : nullptr,
                                                                       set.set_rank(), set.set_size(), o, request);
@@ -1058,16 +1122,17 @@ int rueda_grouped_reducescatter(const char* name, size_t count, const rueda_tens
 int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                           const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-            return rueda::core::make_broadcast(*in, *out, root, set.identity().ranks, set.set_rank(), o, request);
-        });
+        return start(
+            name, Needed(in, out), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+                return rueda::core::make_broadcast(*in, *out, root, set.identity().ranks, set.set_rank(), o, request);
+            });
     });
 }
 
 int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                     const rueda_options* options) {
     return called_wait(options, [&] {
-        return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+        return run(name, Needed(in, out), options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_broadcast(*in, *out, root, set.identity().ranks, set.set_rank(), o, request);
         });
     });
@@ -1076,15 +1141,16 @@ int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor
 int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_options* options,
                           rueda_handle** handle) {
     return called(options, [&] {
-        return start(name, options, handle, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-            return rueda::core::make_allgather(*in, nullptr, o, request);
-        });
+        return start(name, Needed(in), options, handle,
+                     [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
+                         return rueda::core::make_allgather(*in, nullptr, o, request);
+                     });
     });
 }
 
 int rueda_allgather(const char* name, const rueda_tensor* in, const rueda_options* options, rueda_handle** handle) {
     return called_wait(options, [&] {
-        return run_for_result(name, options, handle,
+        return run_for_result(name, Needed(in), options, handle,
                               [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
                                   return rueda::core::make_allgather(*in, nullptr, o, request);
                               });
@@ -1095,9 +1161,10 @@ int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const r
                                const rueda_options* options, rueda_handle** handle) {
     return called(options, [&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
-        return start(name, options, handle, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-            return rueda::core::make_allgather(*in, out, o, request);
-        });
+        return start(name, Needed(in), options, handle,
+                     [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
+                         return rueda::core::make_allgather(*in, out, o, request);
+                     });
     });
 }
 
@@ -1105,7 +1172,7 @@ int rueda_allgather_into(const char* name, const rueda_tensor* in, const rueda_t
                          const rueda_options* options) {
     return called_wait(options, [&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
-        return run(name, options, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
+        return run(name, Needed(in), options, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_allgather(*in, out, o, request);
         });
     });
@@ -1114,7 +1181,7 @@ int rueda_allgather_into(const char* name, const rueda_tensor* in, const rueda_t
 int rueda_reducescatter_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                               const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+        return start(name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_reducescatter(*in, out, set.set_rank(), set.set_size(), o, request);
         });
     });
@@ -1128,7 +1195,7 @@ int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_te
                     "the output of rueda_reducescatter is NULL, and there is no handle to hold one: give the output's "
                     "memory, or call rueda_reducescatter_async"};
         }
-        return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+        return run(name, Needed(in), options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_reducescatter(*in, out, set.set_rank(), set.set_size(), o, request);
         });
     });
@@ -1137,7 +1204,7 @@ int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_te
 int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                          const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+        return start(name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_alltoall(*in, splits, split_count, nullptr, set.set_size(), o, request);
         });
     });
@@ -1146,9 +1213,10 @@ int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t
 int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                    const rueda_options* options, rueda_handle** handle) {
     return called_wait(options, [&] {
-        return run_for_result(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-            return rueda::core::make_alltoall(*in, splits, split_count, nullptr, set.set_size(), o, request);
-        });
+        return run_for_result(
+            name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+                return rueda::core::make_alltoall(*in, splits, split_count, nullptr, set.set_size(), o, request);
+            });
     });
 }
 
@@ -1156,7 +1224,7 @@ int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const ru
                               size_t split_count, const rueda_options* options, rueda_handle** handle) {
     return called(options, [&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
-        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+        return start(name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_alltoall(*in, splits, split_count, out, set.set_size(), o, request);
         });
     });
@@ -1166,7 +1234,7 @@ int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_te
                         size_t split_count, const rueda_options* options) {
     return called_wait(options, [&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
-        return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+        return run(name, Needed(in), options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_alltoall(*in, splits, split_count, out, set.set_size(), o, request);
         });
     });
@@ -1175,7 +1243,7 @@ int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_te
 int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                        const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+        return start(name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_gather(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
         });
     });
@@ -1184,21 +1252,22 @@ int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_ten
 int rueda_gather(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                  const rueda_options* options, rueda_handle** handle) {
     return called_wait(options, [&] {
-        return run_for_some_result(
-            name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) -> Status {
-                RUEDA_RETURN_IF_FAILED(
-                    rueda::core::make_gather(*in, out, root, set.identity().ranks, set.set_rank(), o, request));
-                const bool has_result = set.set_rank() == request.metadata.root;
-                return has_result && out == nullptr && handle == nullptr ? no_place_for_result("rueda_gather")
-                                                                         : Status();
-            });
+        return run_for_some_result(name, Needed(in), options, handle,
+                                   [&](ProcessSet& set, const rueda_options& o, Request& request) -> Status {
+                                       RUEDA_RETURN_IF_FAILED(rueda::core::make_gather(
+                                           *in, out, root, set.identity().ranks, set.set_rank(), o, request));
+                                       const bool has_result = set.set_rank() == request.metadata.root;
+                                       return has_result && out == nullptr && handle == nullptr
+                                                  ? no_place_for_result("rueda_gather")
+                                                  : Status();
+                                   });
     });
 }
 
 int rueda_scatter_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                         const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+        return start(name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_scatter(*in, splits, split_count, out, root, set.identity().ranks, set.set_rank(),
                                              o, request);
         });
@@ -1212,7 +1281,7 @@ int rueda_scatter(const char* name, const rueda_tensor* in, const int64_t* split
             return no_place_for_result("rueda_scatter");
         }
         return run_for_some_result(
-            name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+            name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
                 return rueda::core::make_scatter(*in, splits, split_count, out, root, set.identity().ranks,
                                                  set.set_rank(), o, request);
             });
@@ -1222,7 +1291,7 @@ int rueda_scatter(const char* name, const rueda_tensor* in, const int64_t* split
 int rueda_reduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                        const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start(name, options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+        return start(name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_reduce(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
         });
     });
@@ -1231,7 +1300,7 @@ int rueda_reduce_async(const char* name, const rueda_tensor* in, const rueda_ten
 int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                  const rueda_options* options) {
     return called_wait(options, [&] {
-        return run(name, options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
+        return run(name, Needed(in), options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
             return rueda::core::make_reduce(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
         });
     });
@@ -1258,6 +1327,7 @@ int rueda_receive(const rueda_tensor* out, int peer, int32_t tag, const rueda_op
 int rueda_handle_sender(rueda_handle* handle, int32_t* sender) {
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_completed(handle));
+        RUEDA_RETURN_IF_FAILED(check_place(sender, "rank"));
         if (!handle->is_receive) {
             return {ErrorCode::invalid_argument, "this operation is no receive"};
         }
@@ -1268,7 +1338,7 @@ int rueda_handle_sender(rueda_handle* handle, int32_t* sender) {
 
 int rueda_barrier_async(const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start("", options, handle, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
+        return start("", Needed(), options, handle, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_barrier(o, request);
         });
     });
@@ -1276,7 +1346,7 @@ int rueda_barrier_async(const rueda_options* options, rueda_handle** handle) {
 
 int rueda_barrier(const rueda_options* options) {
     return called_wait(options, [&] {
-        return run("", options, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
+        return run("", Needed(), options, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
             return rueda::core::make_barrier(o, request);
         });
     });
@@ -1299,6 +1369,7 @@ int rueda_join(int32_t average, int32_t* last_rank) {
 int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank) {
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_completed(handle));
+        RUEDA_RETURN_IF_FAILED(check_place(last_rank, "rank"));
         if (handle->joined_last < 0) {
             return {ErrorCode::invalid_argument, "this operation is no join"};
         }
@@ -1329,6 +1400,7 @@ int rueda_poll(rueda_handle* handle, int* completed) {
         if (handle == nullptr) {
             return no_handle();
         }
+        RUEDA_RETURN_IF_FAILED(check_place(completed, "answer"));
         *completed = handle->runtime->poll(*handle) ? 1 : 0;
         return {};
     });
@@ -1341,6 +1413,7 @@ int rueda_handle_output(rueda_handle* handle, rueda_tensor* output) {
 int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output) {
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_completed(handle));
+        RUEDA_RETURN_IF_FAILED(check_place(output, "output"));
         if (index >= handle->outputs()) {
             return rueda::failure(ErrorCode::invalid_argument, "this handle has no output {}; expected 0 to {}", index,
                                   handle->outputs() - 1);
@@ -1360,6 +1433,8 @@ int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* out
 int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count) {
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_completed(handle));
+        RUEDA_RETURN_IF_FAILED(check_place(splits, "splits"));
+        RUEDA_RETURN_IF_FAILED(check_place(count, "number"));
         if (handle->received_splits.empty()) {
             return {ErrorCode::invalid_argument,
                     "this operation received no splits; only an alltoall does, and a gather on its root"};
@@ -1392,6 +1467,7 @@ int rueda_allocate(size_t bytes, void** memory) {
     return guarded([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
+        RUEDA_RETURN_IF_FAILED(check_place(memory, "memory's address"));
         Result<void*> allocated = runtime.value()->allocate(bytes);
         RUEDA_RETURN_IF_FAILED(allocated.status());
         *memory = allocated.value();

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// NULL where the C interface needs a pointer: an error that says so, and nothing is started.
+#include <catch2/catch.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "rueda/rueda.h"
+#include "tests/conformance/public_ranks.hpp"
+#include "tests/conformance/scenarios.hpp"
+
+namespace rueda::tests {
+namespace {
+
+struct Call {
+    const char* name;
+    const char* text;  ///< part of the error
+    std::function<int()> call;
+};
+
+constexpr const char* kNoInput = "the input tensor is NULL";
+constexpr const char* kNoOutput = "the output tensor is NULL";
+constexpr const char* kNoHandle = "where the handle goes is NULL";
+constexpr const char* kNoPlace = "goes is NULL";
+
+std::vector<Call> calls_without_tensors(const rueda_tensor* in, rueda_handle** h) {
+    const rueda_tensor* const no = nullptr;
+    return {
+        {"allreduce", kNoInput, [=] { return rueda_allreduce("x", no, in, nullptr); }},
+        {"allreduce out", kNoOutput, [=] { return rueda_allreduce("x", in, no, nullptr); }},
+        {"unnamed allreduce", kNoInput, [=] { return rueda_allreduce(nullptr, no, no, nullptr); }},
+        {"allreduce_async", kNoInput, [=] { return rueda_allreduce_async("x", no, in, nullptr, h); }},
+        {"allreduce_async out", kNoOutput, [=] { return rueda_allreduce_async("x", in, no, nullptr, h); }},
+        {"grouped_allreduce", kNoInput, [=] { return rueda_grouped_allreduce("g", 1, no, in, nullptr); }},
+        {"grouped_allreduce out", kNoOutput, [=] { return rueda_grouped_allreduce("g", 1, in, no, nullptr); }},
+        {"grouped_allreduce_async", kNoInput,
+         [=] { return rueda_grouped_allreduce_async("g", 1, no, no, nullptr, h); }},
+        {"grouped_allgather", kNoInput, [=] { return rueda_grouped_allgather("g", 1, no, nullptr, h); }},
+        {"grouped_reducescatter", kNoInput, [=] { return rueda_grouped_reducescatter("g", 1, no, in, nullptr); }},
+        {"broadcast", kNoInput, [=] { return rueda_broadcast("x", no, in, 0, nullptr); }},
+        {"broadcast out", kNoOutput, [=] { return rueda_broadcast("x", in, no, 0, nullptr); }},
+        {"broadcast_async", kNoInput, [=] { return rueda_broadcast_async("x", no, in, 0, nullptr, h); }},
+        {"allgather", kNoInput, [=] { return rueda_allgather("x", no, nullptr, h); }},
+        {"allgather_async", kNoInput, [=] { return rueda_allgather_async("x", no, nullptr, h); }},
+        {"allgather_into", kNoInput, [=] { return rueda_allgather_into("x", no, in, nullptr); }},
+        {"allgather_into_async", kNoInput, [=] { return rueda_allgather_into_async("x", no, in, nullptr, h); }},
+        {"reducescatter", kNoInput, [=] { return rueda_reducescatter("x", no, in, nullptr); }},
+        {"reducescatter_async", kNoInput, [=] { return rueda_reducescatter_async("x", no, in, nullptr, h); }},
+        {"alltoall", kNoInput, [=] { return rueda_alltoall("x", no, nullptr, 0, nullptr, h); }},
+        {"alltoall_async", kNoInput, [=] { return rueda_alltoall_async("x", no, nullptr, 0, nullptr, h); }},
+        {"alltoall_into", kNoInput, [=] { return rueda_alltoall_into("x", no, in, nullptr, 0, nullptr); }},
+        {"alltoall_into_async", kNoInput,
+         [=] { return rueda_alltoall_into_async("x", no, in, nullptr, 0, nullptr, h); }},
+        {"gather", kNoInput, [=] { return rueda_gather("x", no, in, 0, nullptr, h); }},
+        {"gather_async", kNoInput, [=] { return rueda_gather_async("x", no, in, 0, nullptr, h); }},
+        {"scatter", kNoInput, [=] { return rueda_scatter("x", no, nullptr, 0, in, 0, nullptr, h); }},
+        {"scatter_async", kNoInput, [=] { return rueda_scatter_async("x", no, nullptr, 0, in, 0, nullptr, h); }},
+        {"reduce", kNoInput, [=] { return rueda_reduce("x", no, in, 0, nullptr); }},
+        {"reduce_async", kNoInput, [=] { return rueda_reduce_async("x", no, in, 0, nullptr, h); }},
+        {"send", kNoInput, [=] { return rueda_send(no, 0, 0, nullptr); }},
+        {"receive_async", kNoOutput, [=] { return rueda_receive_async(no, 0, 0, nullptr, h); }},
+    };
+}
+
+std::vector<Call> calls_without_handles(const rueda_tensor* t) {
+    rueda_handle** const no = nullptr;
+    return {
+        {"allreduce_async", kNoHandle, [=] { return rueda_allreduce_async("x", t, t, nullptr, no); }},
+        {"unnamed", kNoHandle, [=] { return rueda_allreduce_async("", t, t, nullptr, no); }},
+        {"grouped_allreduce_async", kNoHandle,
+         [=] { return rueda_grouped_allreduce_async("g", 1, t, t, nullptr, no); }},
+        {"grouped_allgather", kNoHandle, [=] { return rueda_grouped_allgather("g", 1, t, nullptr, no); }},
+        {"broadcast_async", kNoHandle, [=] { return rueda_broadcast_async("x", t, t, 0, nullptr, no); }},
+        {"allgather", kNoHandle, [=] { return rueda_allgather("x", t, nullptr, no); }},
+        {"alltoall", kNoHandle, [=] { return rueda_alltoall("x", t, nullptr, 0, nullptr, no); }},
+        {"send_async", kNoHandle, [=] { return rueda_send_async(t, 0, 0, nullptr, no); }},
+        {"barrier_async", kNoHandle, [=] { return rueda_barrier_async(nullptr, no); }},
+        {"join_async", kNoHandle, [=] { return rueda_join_async(RUEDA_JOIN_AVERAGE_ALL, no); }},
+    };
+}
+
+std::vector<Call> calls_without_places(rueda_handle* ended) {
+    return {
+        {"rank", kNoPlace, [] { return rueda_rank(nullptr); }},
+        {"size", kNoPlace, [] { return rueda_size(nullptr); }},
+        {"process_set_add", "the list of 2 ranks of a process set is NULL",
+         [] {
+             std::int32_t set = 0;
+             return rueda_process_set_add(nullptr, 2, &set);
+         }},
+        {"process_set_add's place", kNoPlace,
+         [] {
+             const std::int32_t rank = 0;
+             return rueda_process_set_add(&rank, 1, nullptr);
+         }},
+        {"process_set_rank", kNoPlace, [] { return rueda_process_set_rank(0, nullptr); }},
+        {"process_set_size", kNoPlace, [] { return rueda_process_set_size(0, nullptr); }},
+        {"process_set_included", kNoPlace, [] { return rueda_process_set_included(0, nullptr); }},
+        {"process_set_ranks", kNoPlace, [] { return rueda_process_set_ranks(0, nullptr, 0, nullptr); }},
+        {"process_set_ranks' array", "the array for 4 numbers is NULL",
+         [] {
+             std::size_t count = 0;
+             return rueda_process_set_ranks(0, nullptr, 4, &count);
+         }},
+        {"process_set_ids", kNoPlace, [] { return rueda_process_set_ids(nullptr, 0, nullptr); }},
+        {"slot_create", kNoPlace, [] { return rueda_slot_create("x", nullptr); }},
+        {"poll", kNoPlace, [=] { return rueda_poll(ended, nullptr); }},
+        {"handle_output", kNoPlace, [=] { return rueda_handle_output(ended, nullptr); }},
+        {"handle_sender", kNoPlace, [=] { return rueda_handle_sender(ended, nullptr); }},
+        {"handle_joined_last", kNoPlace, [=] { return rueda_handle_joined_last(ended, nullptr); }},
+        {"handle_received_splits", kNoPlace, [=] { return rueda_handle_received_splits(ended, nullptr, nullptr); }},
+        {"allocate", kNoPlace, [] { return rueda_allocate(8, nullptr); }},
+    };
+}
+
+void check_refused(const std::vector<Call>& calls) {
+    for (const Call& one : calls) {
+        const int status = one.call();
+        const std::string text = status == RUEDA_OK ? "" : rueda_last_error();
+        if (status != RUEDA_INVALID_ARGUMENT || text.find(one.text) == std::string::npos) {
+            RUEDA_RANK_EQUAL(std::string(one.name) + ": " + std::to_string(status) + " " + text,
+                             std::string(one.name) + ": 1 ..." + one.text);
+        }
+    }
+}
+
+TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing is started", "[processes]") {
+    const RanksResult result = run_public_ranks(2, [](RankContext& context) {
+        RUEDA_RANK_EQUAL(rueda_init(), RUEDA_OK);
+        float values[2] = {1.0F + static_cast<float>(context.rank()), 5};
+        const std::int64_t extent = 2;
+        const rueda_tensor tensor{values, &extent, 1, RUEDA_FLOAT32};
+        rueda_handle* untouched = nullptr;
+        rueda_handle* ended = nullptr;
+        RUEDA_RANK_EQUAL(rueda_allgather("ended", &tensor, nullptr, &ended), RUEDA_OK);
+        if (context.rank() == 0) {  // the other one finds nothing of it
+            check_refused(calls_without_tensors(&tensor, &untouched));
+            check_refused(calls_without_handles(&tensor));
+            check_refused(calls_without_places(ended));
+            RUEDA_RANK_CHECK(untouched == nullptr);
+        }
+        rueda_handle_release(ended);
+        std::size_t count = 0;
+        RUEDA_RANK_EQUAL(rueda_process_set_ranks(0, nullptr, 0, &count), RUEDA_OK);  // how many there are
+        RUEDA_RANK_EQUAL(count, std::size_t{2});
+        rueda_options options = RUEDA_OPTIONS_INIT;
+        options.reduce_op = RUEDA_SUM;
+        for (const char* const name : {"x", ""}) {
+            RUEDA_RANK_EQUAL(rueda_allreduce(name, &tensor, &tensor, &options), RUEDA_OK);
+        }
+        RUEDA_RANK_EQUAL(values[0], 6.0F);   // (1 + 2) twice
+        RUEDA_RANK_EQUAL(values[1], 20.0F);  // 5 four times
+        RUEDA_RANK_EQUAL(rueda_grouped_allreduce("g", 1, &tensor, &tensor, &options), RUEDA_OK);
+        RUEDA_RANK_EQUAL(values[1], 40.0F);
+        RUEDA_RANK_EQUAL(rueda_shutdown(), RUEDA_OK);
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+}  // namespace
+}  // namespace rueda::tests
