@@ -247,7 +247,7 @@ Status Runtime::end_busy() {
 void Runtime::set_last_words(std::string_view text) { control().ranks[arena_->rank()].last_words.write(text); }
 
 void Runtime::abort(std::string_view reason) {
-    engine_.raise(ErrorCode::aborted, fmt::format("rank {} has ended the job: {}", group_.rank(), reason));
+    engine_.raise(ErrorCode::aborted, fmt::format("rank {} has ended the job: {}", group_.rank, reason));
 }
 
 void Runtime::shutdown() {
