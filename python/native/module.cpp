@@ -138,7 +138,7 @@ PyObject* is_homogeneous(PyObject* /*module*/, PyObject* /*unused*/) {
 }
 
 PyObject* abort_job(PyObject* /*module*/, PyObject* reason) {
-    const char* const text = PyUnicode_AsUTF8(reason);
+    const char* const text = PyUnicode_AsUTF8AndSize(reason, nullptr);
     return text == nullptr ? nullptr : none_or_error(rueda_abort(text));
 }
 
