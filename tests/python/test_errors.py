@@ -267,18 +267,28 @@ class OnOneRank(unittest.TestCase):
                 self.assertTrue(works())
                 np.testing.assert_array_equal(first, np.full(200_000, float(rueda.rank())))
 
-    def test_parameters_whose_name_is_pending(self):
-        """Seen by the start only: this rank's error comes when its other tensors are its own again."""
-        first, second = np.full(200_000, rueda.rank() + 3.0), np.full(3, rueda.rank() + 3.0)
+    def test_parameters_that_change_meanwhile(self):
+        """What only the start sees: the error comes when all other tensors are this rank's own again."""
+
+        class OnceATensor:
+            def __init__(self, array):
+                self.array, self.looks = array, 0
+
+            def __dlpack__(self, **_):
+                self.looks += 1
+                if self.looks > 1:
+                    raise LookupError("of the test")
+                return self.array.__dlpack__()
+
+        first, second, third = (np.full(size, rueda.rank() + 3.0) for size in (200_000, 3, 200_000))
         if rueda.rank() == 1:
-            handle = rueda.broadcast_async_(second, 0, "parameters.0")
-            with self.assertRaisesRegex(rueda.DuplicateName, r"parameters\.0"):
-                rueda.broadcast_parameters([np.zeros(3), first])
-            np.testing.assert_array_equal(first, np.full(200_000, 3.0))
-            handle.wait()
+            with self.assertRaisesRegex(LookupError, "of the test"):
+                rueda.broadcast_parameters([first, OnceATensor(second), third])
+            rueda.broadcast_(second, 0, "parameters.1")  # which rank 0 waits for
         else:
-            rueda.broadcast_parameters([second, first])
-        np.testing.assert_array_equal(second, np.full(3, 3.0))
+            rueda.broadcast_parameters([first, second, third])
+        for tensor in (first, second, third):
+            np.testing.assert_array_equal(tensor, np.full(tensor.size, 3.0))
         self.assertTrue(works())
 
     def test_timeout(self):
