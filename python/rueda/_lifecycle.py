@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterable
 from types import TracebackType
 
-from rueda import _awaiting, _group_names, _native
+from rueda import _awaiting, _group_names, _native, _process_sets
 from rueda._native import (
     cross_rank,
     cross_size,
@@ -50,8 +50,8 @@ def init(
     """Join the other processes of the job. All of them have to call it; it blocks until they do.
 
     With no launcher around, the job is this one process. A second call does nothing. It may be called again after
-    shutdown(), unless the job was aborted. At the end of the interpreter shutdown() is called, after an uncaught
-    exception abort().
+    shutdown(), unless the job was aborted; process sets are made anew then. At the end of the interpreter shutdown() is
+    called, after an uncaught exception abort().
 
     Args:
         comm: who is in the job. None, or no rank: all that were launched. A list of ranks of those: these, which all
@@ -78,6 +78,7 @@ def init(
         _join(comm)  # says so where that is another job
         return
     _group_names.forget_job()
+    _process_sets.forget_job()
     _join(comm)
     if not _registered:
         atexit.register(_leave)

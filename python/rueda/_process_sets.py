@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,8 @@ class ProcessSet:
             rueda.allreduce_(loss, "loss", process_set=even)
     """
 
-    #: The same on all ranks; 0 is the world. Not there before the set is known to the job.
+    #: The same on all ranks; 0 is the world. Not there before the set is known to the job, nor in a later job, where the
+    #: number may be another set's.
     process_set_id: int
 
     def __init__(self, ranks: Iterable[int]) -> None:
@@ -91,6 +93,9 @@ def ranks_of(ranks: Iterable[int]) -> list[int]:
         raise InvalidArgument(f"the ranks are {ranks!r}; expected integers, such as [0, 2]") from None
 
 
+# Those that have a number; the world's is the same in every job.
+_of_this_job: weakref.WeakSet[ProcessSet] = weakref.WeakSet()
+
 #: All ranks.
 global_process_set = ProcessSet._of(0)
 
@@ -111,7 +116,15 @@ def add_process_set(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
     """
     process_set = ranks if isinstance(ranks, ProcessSet) else ProcessSet(ranks)
     process_set.process_set_id = _native.process_set_add(process_set._asked)
+    _of_this_job.add(process_set)
     return process_set
+
+
+def forget_job() -> None:
+    """Before a job begins, whose process sets have the numbers of the last one's."""
+    for process_set in _of_this_job:
+        del process_set.process_set_id
+    _of_this_job.clear()
 
 
 def remove_process_set(process_set: ProcessSet) -> None:

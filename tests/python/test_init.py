@@ -72,6 +72,31 @@ class Init(unittest.TestCase):
             self.assertEqual(late.size(), 3)
             rueda.shutdown()
 
+    def test_sets_of_the_last_job_are_not_those_of_the_next_with_their_number(self):
+        rueda.init()
+        old = rueda.add_process_set([0, 1])
+        number = old.process_set_id
+        rueda.shutdown()
+        rueda.init()
+        new = rueda.add_process_set([1, 2])
+        self.assertEqual(new.process_set_id, number)
+        for call in (
+            lambda: rueda.allreduce(np.ones(1), "x", process_set=old),
+            lambda: rueda.remove_process_set(old),
+            lambda: rueda.TensorSlot("x", old),
+            lambda: old.ranks,
+        ):
+            with self.assertRaisesRegex(rueda.InvalidArgument, r"ProcessSet\(\[0, 1\]\) is not known to the job"):
+                call()
+        if new.included():
+            mine = np.full(1, float(rueda.rank()))
+            self.assertEqual(rueda.allreduce(mine, "x", rueda.Sum, process_set=new).tolist(), [3.0])
+        self.assertEqual(rueda.add_process_set(old).ranks, [0, 1])  # it is one of this job now
+        if old.included():
+            mine = np.full(1, float(rueda.rank()))
+            self.assertEqual(rueda.allreduce(mine, "x", rueda.Sum, process_set=old).tolist(), [1.0])
+        self.assertEqual(rueda.global_process_set.size(), 4)
+
     def test_sets_that_cannot_be_end_the_job_again(self):
         for sets, text in (
             ([[0, 1], [1, 0]], "has the same ranks already"),
