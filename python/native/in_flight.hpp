@@ -27,7 +27,8 @@ struct InFlight {
     bool is_receive = false;        // whose result is the rank that sent the message
     bool is_join = false;           // whose result is the rank that joined last
     std::int32_t join_average = 0;  // of a join: rueda_join_average
-    Ref callbacks;                  // a list, from the first add_done_callback() until they are called
+    std::unique_ptr<rueda_slot, decltype(&rueda_slot_destroy)> slot{nullptr, &rueda_slot_destroy};  // of its name
+    Ref callbacks;  // a list, from the first add_done_callback() until they are called
     SharedHandle handle;
 
     /// What wait() returns besides a status: an exception is set, of a signal's handler or since a callback must not

@@ -412,6 +412,28 @@ PyObject* reduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     return finish_call(std::move(operation), blocking, status, handle);
 }
 
+/// (name, process_set)
+template <bool blocking>
+PyObject* barrier(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    if (!has_arguments("barrier", count, 2) || !call.read_name(given[0]) || !call.read_set(given[1])) {
+        return nullptr;
+    }
+    Operation operation = new_operation(given[0], Py_None, /*makes_result=*/false);
+    if (call.name != nullptr && *call.name != '\0') {  // which the C function takes in a slot only
+        rueda_slot* slot = nullptr;
+        if (const int status = rueda_slot_create_in(call.name, call.options.process_set, &slot); status != RUEDA_OK) {
+            raise_last(status);
+            return nullptr;
+        }
+        operation->slot.reset(slot);
+        call.options.slot = slot;
+    }
+    rueda_handle* handle = nullptr;
+    const int status = rueda_barrier_async(&call.options, &handle);
+    return finish_call(std::move(operation), blocking, status, handle);
+}
+
 /// (peer, tag) of a message. False with an error set.
 bool read_address(Arguments given, std::int32_t& peer, std::int32_t& tag) {
     if (!read_int32(given[1], "tag", tag)) {
@@ -539,6 +561,8 @@ PyMethodDef* operation_functions() {
                                       entry("scatter_async", &scatter<false>),
                                       entry("reduce", &waiting<reduce<true>>),
                                       entry("reduce_async", &reduce<false>),
+                                      entry("barrier", &waiting<barrier<true>>),
+                                      entry("barrier_async", &barrier<false>),
                                       entry("send", &waiting<send<true>>),
                                       entry("send_async", &send<false>),
                                       entry("receive", &waiting<receive<true>>),

@@ -25,7 +25,7 @@ from rueda._native import Handle, TensorSlot
 from rueda._process_sets import ProcessSet, global_process_set
 from rueda._tensors import Tensor, array_of, arrays_of, with_output, with_received_splits
 from rueda.errors import InvalidArgument
-from rueda.types import Average, Compression, Max, ReduceOp
+from rueda.types import Average, Compression, ReduceOp
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -656,9 +656,7 @@ def barrier(name: Name = None, *, process_set: ProcessSet = global_process_set) 
 
         rueda.barrier()
     """
-    # An operation of one byte, since that of the C interface knows neither names nor Python's signals.
-    nothing = bytearray(1)
-    _native.allreduce(nothing, nothing, name, Max, 1.0, 1.0, None, process_set.process_set_id, Compression.none)
+    _native.barrier(name, process_set.process_set_id)
 
 
 def barrier_async(name: Name = None, *, process_set: ProcessSet = global_process_set) -> Handle[None]:
@@ -669,10 +667,7 @@ def barrier_async(name: Name = None, *, process_set: ProcessSet = global_process
         handle = rueda.barrier_async()
         await handle
     """
-    nothing = bytearray(1)
-    return _native.allreduce_async(
-        nothing, nothing, name, Max, 1.0, 1.0, None, process_set.process_set_id, Compression.none
-    )
+    return _native.barrier_async(name, process_set.process_set_id)
 
 
 def join(*, average: Literal["all", "active"] = "all") -> int:

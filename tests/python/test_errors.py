@@ -291,6 +291,42 @@ class OnOneRank(unittest.TestCase):
             np.testing.assert_array_equal(tensor, np.full(tensor.size, 3.0))
         self.assertTrue(works())
 
+    def test_a_barrier_is_no_allreduce(self):
+        byte = np.ones(1, np.uint8)
+        slot = rueda.TensorSlot("in a slot")
+        for name in (None, "", "named", slot):
+            with (
+                self.subTest(name=name),
+                self.assertRaisesRegex(rueda.Mismatch, "the ranks disagree about the operation"),
+            ):
+                if rueda.rank() == 0:
+                    rueda.barrier(name)
+                else:
+                    rueda.allreduce(byte, name, rueda.Max)
+            if rueda.rank() == 0:  # ends on no rank before all have come
+                handle = rueda.barrier_async(name)
+                self.assertEqual(handle.name, name)
+                self.assertFalse(handle.poll())
+                rueda.send(byte, 1)
+                self.assertIsNone(handle.result())
+            else:
+                rueda.receive(byte, 0)
+                rueda.barrier(name)
+            rueda.barrier(name)
+        for name, kind, text in ((5, TypeError, "name is 5"), ("n" * 600, rueda.InvalidArgument, "longer than 511")):
+            with self.assertRaisesRegex(kind, text):
+                rueda.barrier(name)
+        if rueda.rank() == 0:
+            handle = rueda.barrier_async("twice")
+            with self.assertRaisesRegex(rueda.DuplicateName, "twice"):
+                rueda.barrier("twice")
+            rueda.send(byte, 1)
+            handle.wait()
+        else:
+            rueda.receive(byte, 0)
+            rueda.barrier("twice")
+        self.assertTrue(works())
+
     def test_timeout(self):
         tensor = np.ones(1)
         if rueda.rank() == 0:

@@ -34,6 +34,7 @@ class Join(unittest.TestCase):
             np.testing.assert_array_equal(low, np.full(5, 10.0 * min(active) + step))
             np.testing.assert_array_equal(high, np.full(2, 10.0 * min(active) + step))
             rueda.barrier()
+            rueda.barrier("each step")
         return rueda.join(average=average)
 
     def test_more_batches_on_higher_ranks_and_then_on_lower_ones(self):
