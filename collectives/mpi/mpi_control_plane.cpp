@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -213,17 +215,32 @@ private:
             auto members = check_members(asked.ranks, launch_rank_, launch_size_);
             RUEDA_RETURN_IF_FAILED(members.status());
             if (static_cast<int>(members.value().size()) < launch_size_) {
-                return meet_by_list(members.value());
+                RUEDA_RETURN_IF_FAILED(meet_members(MPI_COMM_WORLD, members.value(), launch_size_, /*by_list=*/true));
+                return mpi_->communicator_of(members.value(), kMeetingTag);
             }
         }
-        return meet_on(MPI_COMM_WORLD);
+        return meet_on(MPI_COMM_WORLD, /*by_list=*/true);
     }
 
-    Result<MPI_Comm> meet_on(MPI_Comm communicator) {
-        operation_ = "start";
-        deadline_ = Clock::now() + options_.operation_timeout;
-        RUEDA_RETURN_IF_FAILED(wait(mpi_->ibarrier(communicator)));
+    Result<MPI_Comm> meet_on(MPI_Comm communicator, bool by_list) {
+        auto size = mpi_->size(communicator);
+        RUEDA_RETURN_IF_FAILED(size.status());
+        std::vector<int> all(static_cast<std::size_t>(size.value()));
+        std::iota(all.begin(), all.end(), 0);
+        RUEDA_RETURN_IF_FAILED(meet_members(communicator, std::move(all), size.value(), by_list));
         return mpi_->duplicate(communicator);
+    }
+
+    Status meet_members(MPI_Comm communicator, std::vector<int> members, int size, bool by_list) {
+        auto own = mpi_->rank(communicator);
+        RUEDA_RETURN_IF_FAILED(own.status());
+        const MeetingPlan plan{std::move(members), size, by_list, options_.operation_timeout};
+        // Of the process, not of the plane: letters of an earlier start may still be on their way. Relaxed: a number
+        // that nobody else has.
+        static std::atomic<std::int32_t> attempts{0};
+        return collectives::meet_members(*mpi_, communicator, plan, own.value(),
+                                         attempts.fetch_add(1, std::memory_order_relaxed) + 1,
+                                         [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
     }
 
     Result<MPI_Comm> meet_on_given() {
@@ -247,13 +264,7 @@ private:
                            "init: the communicator is an intercommunicator; expected one of a single group: merge it "
                            "with MPI_Intercomm_merge");
         }
-        return meet_on(communicator);
-    }
-
-    Result<MPI_Comm> meet_by_list(const std::vector<int>& members) {
-        RUEDA_RETURN_IF_FAILED(meet_members(*mpi_, members, launch_rank_, launch_size_, options_.operation_timeout,
-                                            [this] { return ask(options_.interruption, launch_rank_, launch_size_); }));
-        return mpi_->communicator_of(members, kMeetingTag);
+        return meet_on(communicator, /*by_list=*/false);
     }
 
     /// Every operation: not after a failure, not after MPI has ended, and nothing is thrown.

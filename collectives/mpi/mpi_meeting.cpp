@@ -5,89 +5,116 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "collectives/interruption.hpp"
-#include "collectives/membership.hpp"
 
 namespace rueda::collectives {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Numbers = std::vector<std::int32_t>;
 
-/// What the lowest answers: the first number.
-enum class Answer : std::int32_t {
-    all_are_here = 0,
-    lists_differ = 1,  ///< a rank, how many the lowest's list has, that list, the rank's list
-    missing = 2,       ///< who has not come
-    given_up = 3,      ///< it was told that the job is over, or MPI has failed
-};
-
-/// How long the others wait for the lowest's answer after their own time is over: it knows who is missing.
-constexpr std::chrono::milliseconds kGrace{2000};
-/// For answers to leave, and for receives to be taken back.
+/// For letters to leave, and for receives to be taken back.
 constexpr std::chrono::milliseconds kClosing{2000};
 
 /// A message under way. MPI uses its memory until it is complete.
 struct Letter {
     int rank = 0;
-    Numbers numbers;
+    LetterNumbers numbers;
     MPI_Request request = MPI_REQUEST_NULL;
     bool complete = false;
-    bool truncated = false;
+    bool cancelled = false;
 };
 using Letters = std::vector<std::unique_ptr<Letter>>;
 
-std::span<std::byte> bytes_of(Numbers& numbers) { return std::as_writable_bytes(std::span(numbers)); }
+std::span<std::byte> bytes_of(LetterNumbers& numbers) { return std::as_writable_bytes(std::span(numbers)); }
 
-bool are_complete(const Letters& letters) {
-    return std::all_of(letters.begin(), letters.end(), [](const auto& letter) { return letter->complete; });
-}
-
-/// Threads: one.
-class Meeting {
+/// Carries the letters of one side: `Side` is LowestOfMeeting or GuestOfMeeting. Threads: one.
+template <class Side>
+class Post {
 public:
-    Meeting(MpiApi& mpi, std::span<const int> members, int own, int launch_size, std::chrono::milliseconds timeout,
-            const std::function<Status()>& go_on)
-        : mpi_(mpi), members_(members), own_(own), launch_size_(launch_size), timeout_(timeout), go_on_(go_on) {}
+    Post(MpiApi& mpi, MPI_Comm communicator, const MeetingPlan& plan, Side& side)
+        : mpi_(mpi), communicator_(communicator), plan_(plan), side_(side) {}
 
-    Status run() {
-        Status met = own_ == members_.front() ? receive_all() : come();
+    /// `others`: whose letters it hears.
+    Status run(std::span<const int> others, const std::function<Status()>& go_on) {
+        Status failed = exchange(others, go_on);
+        if (!failed.is_ok()) {
+            side_.give_up(failed);
+            static_cast<void>(send_letters().is_ok());  // the failure is said already
+        }
         take_back();
-        return met;
+        return *side_.verdict();
     }
 
 private:
-    Result<Letter*> receive(int rank, std::size_t most) {
-        auto letter = std::make_unique<Letter>();
-        letter->rank = rank;
-        letter->numbers.resize(most);
-        auto started = mpi_.irecv(bytes_of(letter->numbers), rank, kMeetingTag, MPI_COMM_WORLD);
-        RUEDA_RETURN_IF_FAILED(started.status());
-        letter->request = started.value();
-        receives_.push_back(std::move(letter));
-        return receives_.back().get();
-    }
-    Status send(int rank, Numbers numbers) {
-        auto letter = std::make_unique<Letter>();
-        letter->rank = rank;
-        letter->numbers = std::move(numbers);
-        auto started = mpi_.isend(bytes_of(letter->numbers), rank, kMeetingTag, MPI_COMM_WORLD);
-        RUEDA_RETURN_IF_FAILED(started.status());
-        letter->request = started.value();
-        sends_.push_back(std::move(letter));
+    /// Until the side knows how it ends. As in the control plane, whoever is late is usually so by milliseconds.
+    Status exchange(std::span<const int> others, const std::function<Status()>& go_on) {
+        for (const int rank : others) {
+            RUEDA_RETURN_IF_FAILED(receive(rank));
+        }
+        RUEDA_RETURN_IF_FAILED(send_letters());
+        Clock::time_point next_question = Clock::now() + kInterruptionInterval;
+        std::chrono::microseconds pause(0);
+        for (int turn = 0; !side_.verdict(); ++turn) {
+            bool moved = false;
+            RUEDA_RETURN_IF_FAILED(hear(moved));
+            const Clock::time_point now = Clock::now();
+            side_.look(now);
+            RUEDA_RETURN_IF_FAILED(send_letters());
+            if (side_.verdict()) {
+                break;
+            }
+            if (now >= next_question) {
+                next_question = now + kInterruptionInterval;
+                RUEDA_RETURN_IF_FAILED(go_on());
+            }
+            if (moved || turn < 100) {
+                turn = moved ? 0 : turn;
+                pause = moved ? std::chrono::microseconds(0) : pause;
+                ::sched_yield();
+            } else {
+                pause = std::min(pause + std::chrono::microseconds(20), std::chrono::microseconds(1000));
+                std::this_thread::sleep_for(pause);
+            }
+        }
         return {};
     }
 
-    Status test_send(Letter& letter) {
-        auto message = mpi_.test_message(letter.request);
-        RUEDA_RETURN_IF_FAILED(message.status());
-        letter.complete = message.value().complete;
+    Status receive(int rank) {
+        auto letter = std::make_unique<Letter>();
+        letter->rank = rank;
+        letter->numbers.resize(plan_.longest());
+        auto started = mpi_.irecv(bytes_of(letter->numbers), rank, kMeetingTag, communicator_);
+        RUEDA_RETURN_IF_FAILED(started.status());
+        letter->request = started.value();
+        receives_.push_back(std::move(letter));
+        return {};
+    }
+    Status send_letters() {
+        for (MeetingLetter& written : side_.take_letters()) {
+            auto letter = std::make_unique<Letter>();
+            letter->rank = written.to;
+            letter->numbers = std::move(written.numbers);
+            auto started = mpi_.isend(bytes_of(letter->numbers), letter->rank, kMeetingTag, communicator_);
+            RUEDA_RETURN_IF_FAILED(started.status());
+            letter->request = started.value();
+            sends_.push_back(std::move(letter));
+        }
+        return {};
+    }
+
+    Status test_sends() {
+        for (const auto& letter : sends_) {
+            auto message = mpi_.test_message(letter->request);
+            RUEDA_RETURN_IF_FAILED(message.status());
+            letter->complete = message.value().complete;
+        }
+        std::erase_if(sends_, [](const auto& letter) { return letter->complete; });
         return {};
     }
     Status test_receive(Letter& letter) {
@@ -95,189 +122,87 @@ private:
         RUEDA_RETURN_IF_FAILED(message.status());
         if (message.value().complete) {
             letter.complete = true;
-            letter.truncated = message.value().truncated;
-            const std::size_t got = message.value().cancelled ? 0 : message.value().bytes / sizeof(std::int32_t);
+            letter.cancelled = message.value().cancelled;
+            const bool is_whole = !message.value().truncated && !letter.cancelled;
+            const std::size_t got = is_whole ? message.value().bytes / sizeof(std::int32_t) : 0;
             letter.numbers.resize(std::min(got, letter.numbers.size()));
         }
         return {};
     }
-    /// One look at everything that is under way.
-    Status look() {
-        for (const auto& letter : sends_) {
-            RUEDA_RETURN_IF_FAILED(letter->complete ? Status() : test_send(*letter));
+    /// One letter of each, at the most: the next receive is posted when the last one has ended.
+    Status hear(bool& moved) {
+        RUEDA_RETURN_IF_FAILED(test_sends());
+        for (auto& place : receives_) {
+            RUEDA_RETURN_IF_FAILED(test_receive(*place));
         }
-        for (const auto& letter : receives_) {
-            RUEDA_RETURN_IF_FAILED(letter->complete ? Status() : test_receive(*letter));
+        std::vector<std::unique_ptr<Letter>> heard;
+        for (auto& place : receives_) {
+            if (place->complete) {
+                heard.push_back(std::move(place));
+            }
+        }
+        std::erase(receives_, nullptr);
+        for (const auto& letter : heard) {
+            moved = true;
+            tell(*letter);
+            RUEDA_RETURN_IF_FAILED(receive(letter->rank));
         }
         return {};
     }
-
-    /// Until all letters are complete; Timeout after `time`. As in the control plane, whoever is late is usually so by
-    /// milliseconds.
-    Status wait_for(std::chrono::milliseconds time) {
-        const Clock::time_point deadline = Clock::now() + time;
-        Clock::time_point next_question = Clock::now() + kInterruptionInterval;
-        std::chrono::microseconds pause(0);
-        for (int turn = 0;; ++turn) {
-            RUEDA_RETURN_IF_FAILED(look());
-            if (are_complete(sends_) && are_complete(receives_)) {
-                return {};
-            }
-            const Clock::time_point now = Clock::now();
-            if (now >= next_question) {
-                next_question = now + kInterruptionInterval;
-                RUEDA_RETURN_IF_FAILED(go_on_());
-            }
-            if (now >= deadline) {
-                return {ErrorCode::timeout, ""};
-            }
-            if (turn < 100) {
-                ::sched_yield();
-            } else {
-                pause = std::min(pause + std::chrono::microseconds(20), std::chrono::microseconds(1000));
-                std::this_thread::sleep_for(pause);
-            }
+    void tell(const Letter& letter) {
+        if constexpr (std::is_same_v<Side, LowestOfMeeting>) {
+            side_.hear(letter.rank, letter.numbers, Clock::now());
+        } else {
+            side_.hear(letter.numbers, Clock::now());
         }
     }
 
-    // The lowest.
-
-    Status receive_all() {
-        for (const int member : members_.subspan(1)) {
-            RUEDA_RETURN_IF_FAILED(receive(member, static_cast<std::size_t>(launch_size_)).status());
-        }
-        const Status waited = wait_for(timeout_);
-        Numbers answer;
-        Status verdict = judge(waited, answer);
-        for (const auto& letter : receives_) {
-            if (letter->complete) {
-                RUEDA_RETURN_IF_FAILED(send(letter->rank, answer));
-            }
-        }
-        return verdict;
-    }
-
-    Status judge(const Status& waited, Numbers& answer) const {
-        const Numbers own(members_.begin(), members_.end());
-        for (const auto& letter : receives_) {
-            if (letter->complete && letter->numbers != own) {
-                answer = {static_cast<std::int32_t>(Answer::lists_differ), letter->rank,
-                          static_cast<std::int32_t>(own.size())};
-                answer.insert(answer.end(), own.begin(), own.end());
-                answer.insert(answer.end(), letter->numbers.begin(), letter->numbers.end());
-                return lists_differ(own_, own, letter->rank, letter->numbers);
-            }
-        }
-        if (waited.is_ok()) {
-            answer = {static_cast<std::int32_t>(Answer::all_are_here)};
-            return {};
-        }
-        if (waited.code() != ErrorCode::timeout) {
-            answer = {static_cast<std::int32_t>(Answer::given_up)};
-            return waited;
-        }
-        answer = {static_cast<std::int32_t>(Answer::missing)};
-        for (const auto& letter : receives_) {
-            if (!letter->complete) {
-                answer.push_back(letter->rank);
-            }
-        }
-        return missing(std::span(answer).subspan(1));
-    }
-
-    Status missing(std::span<const int> ranks) const {
-        return failure(ErrorCode::timeout,
-                       "start: of the ranks {} that are to be a job, {} did not come within {} s (RUEDA_START_TIMEOUT)",
-                       describe_ranks(members_), describe_ranks(ranks),
-                       std::chrono::duration<double>(timeout_).count());
-    }
-
-    // The others.
-
-    Status come() {
-        const int lowest = members_.front();
-        const auto most = 2 * static_cast<std::size_t>(launch_size_) + 3;
-        Result<Letter*> answer = receive(lowest, most);
-        RUEDA_RETURN_IF_FAILED(answer.status());
-        RUEDA_RETURN_IF_FAILED(send(lowest, Numbers(members_.begin(), members_.end())));
-        const Status waited = wait_for(timeout_ + kGrace);
-        if (waited.code() == ErrorCode::timeout) {
-            return failure(ErrorCode::timeout,
-                           "start: rank {} of those that were launched did not answer within {} s "
-                           "(RUEDA_START_TIMEOUT): it has not called init, or with a list that this rank is not in",
-                           lowest, std::chrono::duration<double>(timeout_).count());
-        }
-        RUEDA_RETURN_IF_FAILED(waited);
-        return understand(*answer.value());
-    }
-
-    /// Numbers of another process.
-    Status understand(const Letter& letter) const {
-        const std::span<const std::int32_t> numbers = letter.numbers;
-        if (numbers.empty() || letter.truncated) {
-            return damaged(letter);
-        }
-        switch (static_cast<Answer>(numbers[0])) {
-            case Answer::all_are_here:
-                return {};
-            case Answer::missing:
-                return missing(numbers.subspan(1));
-            case Answer::given_up:
-                return failure(ErrorCode::aborted, "start: rank {} of those that were launched has given up",
-                               letter.rank);
-            case Answer::lists_differ:
-                if (numbers.size() >= 3 && numbers[2] >= 0 &&
-                    static_cast<std::size_t>(numbers[2]) <= numbers.size() - 3) {
-                    const auto length = static_cast<std::size_t>(numbers[2]);
-                    return lists_differ(letter.rank, numbers.subspan(3, length), numbers[1],
-                                        numbers.subspan(3 + length));
-                }
-                break;
-        }
-        return damaged(letter);
-    }
-    static Status damaged(const Letter& letter) {
-        return failure(ErrorCode::internal,
-                       "start: rank {} of those that were launched has answered what no Rueda answers: do all ranks "
-                       "run the same build of Rueda?",
-                       letter.rank);
-    }
-
-    /// What is still under way must not take the messages of another meeting; what does not end is MPI's for good.
+    /// What is still under way must not take the letters of another meeting; what comes nevertheless is answered, and
+    /// what does not end is MPI's for good.
     void take_back() {
         for (const auto& letter : receives_) {
-            if (!letter->complete) {
-                static_cast<void>(mpi_.cancel(letter->request).is_ok());
-            }
+            static_cast<void>(mpi_.cancel(letter->request).is_ok());
         }
         const Clock::time_point deadline = Clock::now() + kClosing;
-        while (!(are_complete(sends_) && are_complete(receives_)) && Clock::now() < deadline && look().is_ok()) {
+        while (!(sends_.empty() && receives_.empty()) && Clock::now() < deadline && close_some().is_ok()) {
             ::sched_yield();
         }
         for (Letters* letters : {&sends_, &receives_}) {
             for (auto& letter : *letters) {
-                if (!letter->complete) {
-                    static_cast<void>(letter.release());
-                }
+                static_cast<void>(letter.release());
             }
         }
     }
+    Status close_some() {
+        RUEDA_RETURN_IF_FAILED(test_sends());
+        for (auto& letter : receives_) {
+            RUEDA_RETURN_IF_FAILED(test_receive(*letter));
+            if (letter->complete && !letter->cancelled) {
+                tell(*letter);
+            }
+        }
+        std::erase_if(receives_, [](const auto& letter) { return letter->complete; });
+        return send_letters();
+    }
 
     MpiApi& mpi_;
-    const std::span<const int> members_;
-    const int own_;
-    const int launch_size_;
-    const std::chrono::milliseconds timeout_;
-    const std::function<Status()>& go_on_;
+    const MPI_Comm communicator_;
+    const MeetingPlan& plan_;
+    Side& side_;
     Letters sends_;
     Letters receives_;
 };
 
 }  // namespace
 
-Status meet_members(MpiApi& mpi, std::span<const int> members, int own, int launch_size,
-                    std::chrono::milliseconds timeout, const std::function<Status()>& go_on) {
-    return Meeting(mpi, members, own, launch_size, timeout, go_on).run();
+Status meet_members(MpiApi& mpi, MPI_Comm communicator, const MeetingPlan& plan, int own, std::int32_t attempt,
+                    const std::function<Status()>& go_on) {
+    if (own == plan.lowest()) {
+        LowestOfMeeting lowest(plan, Clock::now());
+        return Post(mpi, communicator, plan, lowest).run(std::span(plan.members).subspan(1), go_on);
+    }
+    GuestOfMeeting guest(plan, attempt, Clock::now());
+    return Post(mpi, communicator, plan, guest).run(std::span(plan.members).first(1), go_on);
 }
 
 }  // namespace rueda::collectives

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 
 #include "collectives/mpi/load_plugin.hpp"
@@ -159,6 +160,70 @@ std::string stays_away() {
     return result;
 }
 
+/// The lowest and the last come, and each gives up before the other is there; then all come at once, and are a job. The
+/// call that makes its communicator cannot be left: nobody may be alone in it.
+std::string late(const Membership& membership, int size, const char* last_text) {
+    const auto open = [&](std::chrono::milliseconds timeout) {
+        MpiControlPlaneOptions options{timeout, MpiFinalize::at_close};
+        options.membership = membership;
+        return open_mpi_control_plane(real_mpi(), options);
+    };
+    const auto refused = [&](const std::string& text) -> std::string {
+        auto opened = open(std::chrono::milliseconds(300));
+        const std::string found = outcome(opened.status());
+        return found.find(text) != std::string::npos ? "" : "'" + found + "' is not '" + text + "'";
+    };
+    std::string result;
+    if (world_rank() == size - 1) {
+        result = refused(last_text);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);  // the last has left; its letters are there
+    if (world_rank() == 0) {
+        result = refused("did not come within 0.3 s (RUEDA_START_TIMEOUT)");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (world_rank() < size) {
+        auto opened = open(std::chrono::seconds(30));
+        if (!opened.is_ok()) {
+            return result + outcome(opened.status());
+        }
+        ControlPlane& plane = *opened.value().control_plane;
+        result += plane.size() == size ? "" : "the size is " + std::to_string(plane.size());
+        const std::string exercised = tests::exercise(plane, world_rank(), size, 10'000);
+        result += exercised == "ok" ? "" : exercised;
+        plane.close(false);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return result.empty() ? "ok" : result;
+}
+
+std::string late_in_list() {
+    start_mpi(MPI_THREAD_MULTIPLE);
+    Membership some;  // the last rank of the launch is in no job
+    some.has_list = true;
+    for (int rank = 0; rank < world_size() - 1; ++rank) {
+        some.ranks.push_back(rank);
+    }
+    return late(some, world_size() - 1,
+                "Timeout: start: rank 0 of those that were launched did not answer within 0.3 s");
+}
+
+std::string late_in_communicator() {
+    start_mpi(MPI_THREAD_MULTIPLE);
+    MPI_Comm part = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, world_rank() < world_size() - 1 ? 0 : 1, world_rank(), &part);
+    Membership given;
+    const auto bytes = std::as_bytes(std::span(&part, 1));
+    given.communicator.assign(bytes.begin(), bytes.end());
+    return late(given, world_size() - 1, "Timeout: start: rank 0 of the communicator did not answer within 0.3 s");
+}
+
+std::string late_in_launch() {
+    start_mpi(MPI_THREAD_MULTIPLE);
+    return late({}, world_size(), "Timeout: start: rank 0 of those that were launched did not answer within 0.3 s");
+}
+
 /// Messages through a plane that takes MPI itself.
 std::string with_messages(const std::function<std::string(ControlPlane&, Transport&)>& body) {
     start_mpi(MPI_THREAD_MULTIPLE);
@@ -256,6 +321,9 @@ int main(int argc, char** argv) {
         {"single", single},
         {"finalized_before", finalized_before},
         {"finalized_meanwhile", finalized_meanwhile},
+        {"late_in_list", late_in_list},
+        {"late_in_communicator", late_in_communicator},
+        {"late_in_launch", late_in_launch},
         {"pieces", pieces},
         {"stays_until_exit", stays_until_exit},
         {"stays_away", stays_away},

@@ -25,6 +25,7 @@ struct Rank {
         mpi->own_rank = rank;
         mpi->job_size = size;
         mpi->mail = std::move(mail);
+        mpi->others_meet = true;
         auto opened = open_mpi_control_plane(mpi, {200ms, MpiFinalize::at_close});
         plane = std::move(opened.value().control_plane);
         mpi->diary.clear();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <deque>
@@ -11,12 +12,15 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "collectives/mpi/mpi_api.hpp"
+#include "collectives/mpi/mpi_meeting.hpp"
 
 namespace rueda::tests {
 
@@ -49,6 +53,7 @@ public:
     bool hides_length = false;        ///< of a message that was too long, as some MPIs do
     std::function<void()> at_finalize;
     std::vector<int> members;  ///< of MPI_COMM_SELF, which stands for a communicator of some ranks
+    bool others_meet = false;  ///< at a meeting they say at once what lets it end well, and their mail shows nothing
     bool is_between = false;   ///< communicators are intercommunicators
 
     bool initialized() override { return is_initialized; }
@@ -129,11 +134,18 @@ public:
 
     Result<MPI_Request> isend(std::span<const std::byte> bytes, int rank, int tag, MPI_Comm /*comm*/) override {
         RUEDA_RETURN_IF_FAILED(messages);
+        if (others_meet && tag == collectives::kMeetingTag) {
+            answer_letter(bytes, rank);
+            return keep({rank, tag, {}, true});
+        }
         (*mail)[{own_rank, rank, tag}].emplace_back(bytes.begin(), bytes.end());
         return keep({rank, tag, {}, true});
     }
     Result<MPI_Request> irecv(std::span<std::byte> room, int rank, int tag, MPI_Comm /*comm*/) override {
         RUEDA_RETURN_IF_FAILED(messages);
+        if (others_meet && tag == collectives::kMeetingTag && own_rank < rank && have_come_.insert(rank).second) {
+            put_letter(rank, {static_cast<std::int32_t>(collectives::GuestSays::come), -1});
+        }
         return keep({rank, tag, room, false});
     }
     Result<MpiMessage> test_message(MPI_Request& request) override {
@@ -199,6 +211,20 @@ private:
         bool is_cancelled = false;
     };
 
+    void put_letter(int from, const std::vector<std::int32_t>& numbers) {
+        const auto bytes = std::as_bytes(std::span(numbers));
+        (*mail)[{from, own_rank, collectives::kMeetingTag}].emplace_back(bytes.begin(), bytes.end());
+    }
+    void answer_letter(std::span<const std::byte> letter, int rank) {
+        std::array<std::int32_t, 3> numbers{};
+        std::memcpy(numbers.data(), letter.data(), std::min(letter.size(), sizeof(numbers)));
+        if (rank < own_rank && numbers[0] == static_cast<std::int32_t>(collectives::GuestSays::come)) {
+            put_letter(rank, {static_cast<std::int32_t>(collectives::LowestSays::go), numbers[1]});
+        } else if (rank > own_rank && numbers[0] == static_cast<std::int32_t>(collectives::LowestSays::still_there)) {
+            put_letter(rank, {static_cast<std::int32_t>(collectives::GuestSays::ready), numbers[1], numbers[2]});
+        }
+    }
+
     /// What MPI_Request is differs: a pointer, or an int.
     static int number_of(const MPI_Request& request) {
         int number = 0;
@@ -229,6 +255,7 @@ private:
         return started();
     }
 
+    std::set<int> have_come_;
     std::map<int, UnderWay> under_way_;
     int last_ = 0;
 };
