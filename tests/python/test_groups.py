@@ -77,11 +77,11 @@ class UnnamedGroups(unittest.TestCase):
                 self.check(made)
             return made
 
-        alone = first_set([1])
+        number = first_set([1]).process_set_id
         rueda.shutdown()
         rueda.init()
         two = first_set([0, 1])
-        self.assertEqual(two.process_set_id, alone.process_set_id)
+        self.assertEqual(two.process_set_id, number)
 
     def test_more_than_there_are_names(self):
         last = rueda.size() - 1
