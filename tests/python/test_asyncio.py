@@ -3,11 +3,13 @@
 """`await handle`: the event loop goes on meanwhile. Two ranks."""
 
 import asyncio
+import threading
 import time
 import unittest
 
 import numpy as np
 import rueda
+from rueda import _awaiting
 
 
 def setUpModule():
@@ -50,6 +52,64 @@ class Awaiting(unittest.TestCase):
         result, turns = asyncio.run(main())
         np.testing.assert_array_equal(result, np.full(4, rueda.size()))
         self.assertGreater(turns, 5)
+
+    def test_a_long_wait_costs_nothing(self):
+        async def main():
+            used = time.process_time()
+            result = await rueda.allreduce_async(np.full(4, rueda.rank() + 1.0), "long", rueda.Sum)
+            return result, time.process_time() - used
+
+        rueda.barrier()
+        if rueda.rank() == 1:
+            time.sleep(1)
+        result, used = asyncio.run(main())
+        np.testing.assert_array_equal(result, np.full(4, 3.0))
+        if rueda.rank() == 0:
+            self.assertLess(used, 0.025)  # of a second; with a look every 4 ms it was 0.045
+
+    def test_who_awaits_lets_senders_go_on(self):
+        """A message that nobody has called for yet: its sender may go on, as this rank waits for something else."""
+        message = np.full(3, rueda.rank() + 5.0)
+
+        async def main():
+            result = await rueda.allreduce_async(np.ones(4), "after the message", rueda.Sum)
+            return result, await rueda.receive_async(message, 1)
+
+        rueda.barrier()
+        if rueda.rank() == 0:
+            result, sender = asyncio.run(main())
+            self.assertEqual(sender, 1)
+        else:
+            time.sleep(0.2)  # the other has been waiting for long
+            rueda.send(message, 0)
+            result = rueda.allreduce(np.ones(4), "after the message", rueda.Sum)
+        np.testing.assert_array_equal(result, np.full(4, 2.0))
+        np.testing.assert_array_equal(message, np.full(3, 6.0))
+
+    def test_one_awaited_after_another_while_the_first_is_pending_for_long(self):
+        async def main():
+            if rueda.rank() == 1:
+                for i in range(20):
+                    await asyncio.sleep(0.01)
+                    await rueda.allreduce_async(np.ones(1), f"short.{i}", rueda.Sum)
+                return await rueda.allreduce_async(np.ones(1), "first", rueda.Sum)
+            first = asyncio.ensure_future(result_of(rueda.allreduce_async(np.ones(1), "first", rueda.Sum)))
+            for i in range(20):
+                short = await rueda.allreduce_async(np.ones(1), f"short.{i}", rueda.Sum)
+                self.assertEqual(short.tolist(), [2.0])
+                self.assertTrue(i == 19 or not first.done())  # after the last one the other rank starts it
+            return await first
+
+        self.assertEqual(asyncio.run(main()).tolist(), [2.0])
+
+    def test_jobs_that_end_while_others_begin_to_await(self):
+        """The thread of one job ends when the next one's first await may come."""
+        for _ in range(20):
+            self.assertEqual(asyncio.run(result_of(rueda.allreduce_async(np.ones(1), "x", rueda.Sum))).tolist(), [2.0])
+            stopping = threading.Thread(target=_awaiting.stop)
+            stopping.start()
+            self.assertEqual(asyncio.run(result_of(rueda.allreduce_async(np.ones(1), "y", rueda.Sum))).tolist(), [2.0])
+            stopping.join()
 
     def test_out_of_order(self):
         async def main():
