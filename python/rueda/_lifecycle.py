@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterable
 from types import TracebackType
+from typing import Any
 
 from rueda import _awaiting, _group_names, _native, _process_sets
 from rueda._native import (
@@ -72,11 +73,12 @@ def init(
         rueda.init()
         print(f"rank {rueda.rank()} of {rueda.size()}")
     """
-    global _registered
+    global _registered, _members
     sets = _sets_to_make(process_sets)
     if is_initialized():
         _join(comm)  # says so where that is another job
         return
+    _members = None
     _group_names.forget_job()
     _process_sets.forget_job()
     _join(comm)
@@ -94,7 +96,7 @@ def init(
 def _join(comm: Iterable[int] | object | None) -> None:
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and isinstance(comm, mpi.Comm):
-        _native.init_communicator(mpi._addressof(comm), mpi._sizeof(comm))
+        _join_communicator(mpi, comm)
         return
     if comm is not None and not isinstance(comm, Iterable):
         raise InvalidArgument(f"init: comm is {comm!r}; expected None, a list of ranks or an mpi4py communicator")
@@ -103,6 +105,32 @@ def _join(comm: Iterable[int] | object | None) -> None:
         _native.init_ranks(ranks)
     else:
         _native.init()
+
+
+# The launch's numbers of the job's ranks, in their order, where a communicator said who they are.
+_members: list[int] | None = None
+
+
+def _join_communicator(mpi: Any, comm: Any) -> None:
+    """The C interface keeps no communicator to compare another one with; the same ranks in the same order are the same
+    job, however they were given."""
+    global _members
+    members = _launch_ranks(mpi, comm)
+    if not is_initialized():
+        _native.init_communicator(mpi._addressof(comm), mpi._sizeof(comm))
+        _members = members
+    elif members is not None and members == sorted(members) and members != _members:
+        _native.init_ranks(members)  # says so where that is another job
+    elif members is None or members != _members:
+        _native.init_communicator(mpi._addressof(comm), mpi._sizeof(comm))  # is refused
+
+
+def _launch_ranks(mpi: Any, comm: Any) -> list[int] | None:
+    """None for what cannot be a job, and where a process was not launched with the others."""
+    if comm == mpi.COMM_NULL or comm.Is_inter():
+        return None
+    ranks = mpi.Group.Translate_ranks(comm.group, list(range(comm.size)), mpi.COMM_WORLD.group)
+    return None if mpi.UNDEFINED in ranks else list(ranks)
 
 
 def _sets_to_make(given: Iterable[ProcessSet | Iterable[int]] | str | None) -> list[ProcessSet]:

@@ -68,6 +68,33 @@ class Parts(unittest.TestCase):
         self.assertEqual(rueda.allgather_object(world.rank), list(range(world.size))[::-1])
         rueda.shutdown()
 
+    def test_a_second_call_with_the_same_ranks_does_nothing(self):
+        """Whichever way they are given; others, or the same in another order, are another job."""
+        from mpi4py import MPI
+
+        world = MPI.COMM_WORLD
+        again = world.Split(0, key=world.rank)
+        turned = world.Split(0, key=-world.rank)
+        everybody = list(range(world.size))
+        others = (MPI.COMM_SELF, [world.rank], MPI.COMM_NULL)
+        for first, same, different in (
+            (turned, (turned, None), (world, again, everybody, *others)),
+            (world, (world, again, None, [], everybody), (turned, *others)),
+            (None, (world, again, everybody), (turned, *others)),
+            (everybody, (world, again, everybody), (turned, *others)),
+        ):
+            rueda.init(comm=first)
+            mine = rueda.rank()
+            for comm in same:
+                rueda.init(comm=comm)
+            for comm in different:
+                with self.assertRaisesRegex(rueda.InvalidArgument, "is in a job already, of the ranks"):
+                    rueda.init(comm=comm)
+            self.assertEqual((rueda.rank(), rueda.size()), (mine, world.size))
+            mine = rueda.allreduce(np.array([world.rank + 1.0]), "sum", rueda.Sum)[0]
+            self.assertEqual(mine, world.size * (world.size + 1) / 2)
+            rueda.shutdown()
+
     def test_some_ranks_stay_away(self):
         from mpi4py import MPI
 
