@@ -161,7 +161,7 @@ PyObject* InFlight::call_finish() {
     }
     const std::int64_t* values = nullptr;
     std::size_t count = 0;
-    // Only an alltoall has some.
+    // An alltoall has some, and a gather on its root.
     const bool has_splits = rueda_handle_received_splits(handle.get(), &values, &count) == RUEDA_OK;
     const Ref splits = has_splits ? tuple_of(values, count) : Ref::to(Py_None);
     if (!splits) {

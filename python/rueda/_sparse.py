@@ -14,6 +14,7 @@ from rueda import _native
 from rueda._group_names import group_name
 from rueda._native import Handle, Memory
 from rueda._process_sets import ProcessSet, global_process_set
+from rueda._rank_text import format_ranks
 from rueda._tensors import arrays_of, numpy
 from rueda.errors import InvalidArgument, Mismatch, Unsupported
 from rueda.types import Average, ReduceOp, Sum
@@ -162,11 +163,11 @@ def _finish(call: _Call, name: str, outputs: list[tuple[Memory, tuple[int, ...],
     np = numpy()
     keys, elements, rows = arrays_of(outputs)
     if (rows != call.row()).any():  # the same rows everywhere, so the same error
-        asked = (
-            f"rank {rank}: {ReduceOp(int(row[0])).name} of shape {tuple(row[1:].tolist())}"
-            for rank, row in zip(call.ranks, rows, strict=True)
-        )
-        raise Mismatch(f"sparse allreduce '{name}': the ranks disagree: {'; '.join(asked)}")
+        who: dict[str, list[int]] = {}
+        for rank, row in zip(call.ranks, rows, strict=True):
+            who.setdefault(f"{ReduceOp(int(row[0])).name} of shape {tuple(row[1:].tolist())}", []).append(rank)
+        asked = "; ".join(f"{format_ranks(ranks)}: {what}" for what, ranks in who.items())
+        raise Mismatch(f"sparse allreduce '{name}': the ranks disagree: {asked}")
     places, position = np.unique(keys, return_inverse=True)
     divisor = len(call.ranks) if call.op == Average else 1
     sums = _sums(elements, position.reshape(-1), len(places), divisor)

@@ -46,7 +46,7 @@ class DType(enum.IntEnum):
 
 Average = ReduceOp.Average
 Sum = ReduceOp.Sum
-#: For a later version of Rueda; refused with ``Unsupported`` in this one.
+#: What differs between the ranks' tensors is added, what is the same is averaged; of floats only (docs/python.md).
 Adasum = ReduceOp.Adasum
 Min = ReduceOp.Min
 Max = ReduceOp.Max

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import rueda
+from rueda._rank_text import format_ranks
 
 
 def setUpModule():
@@ -94,13 +95,15 @@ class SparseAllreduce(unittest.TestCase):
         last = rueda.size() - 1
         first_extent = 5 if rueda.rank() < last else 6
         places = np.zeros((1, 2), int)
+        others = {2: "rank 0", 4: "ranks 0-2"}[rueda.size()]
         with self.assertRaisesRegex(
             rueda.Mismatch,
-            rf"sparse allreduce 'extents': .*rank 0: Average of shape \(4, 5\).*rank {last}: Average of shape \(4, 6\)",
+            rf"^sparse allreduce 'extents': the ranks disagree: {others}: Average of shape \(4, 5\); rank {last}: Average of "
+            r"shape \(4, 6\)$",
         ):
             rueda.sparse_allreduce(places, np.ones(1), (4, first_extent), "extents")
         op = rueda.Sum if rueda.rank() < last else rueda.Average
-        with self.assertRaisesRegex(rueda.Mismatch, rf"rank 0: Sum of shape \(4,\).*rank {last}: Average of"):
+        with self.assertRaisesRegex(rueda.Mismatch, rf"{others}: Sum of shape \(4,\); rank {last}: Average of"):
             rueda.sparse_allreduce([1], np.ones(1), (4,), "operations", op)
         # The dimensions themselves, and what lies at the places, are seen by the allgathers.
         with self.assertRaises(rueda.Mismatch):
@@ -108,6 +111,15 @@ class SparseAllreduce(unittest.TestCase):
             rueda.sparse_allreduce(places, np.ones((1, *shape[2:])), shape, "dimensions")
         result = rueda.sparse_allreduce(places, np.ones(1), (4, 5), "extents", rueda.Sum)
         self.assertEqual((result[0].tolist(), result[1].tolist()), ([[0, 0]], [rueda.size()]))
+
+    def test_ranks_are_written_as_the_library_does(self):
+        for ranks, text in (
+            ([3], "rank 3"),
+            ([1, 0], "ranks 0, 1"),
+            ([2, 0, 1], "ranks 0-2"),
+            ([9, 0, 2, 3, 5, 6, 7, 9], "ranks 0, 2, 3, 5-7, 9"),
+        ):
+            self.assertEqual(format_ranks(ranks), text)
 
     def test_ranks_of_a_set_that_disagree_are_named_by_their_numbers_in_the_job(self):
         if rueda.size() < 3:
