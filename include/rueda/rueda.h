@@ -369,8 +369,8 @@ enum rueda_join_average {
  * For ranks that have fewer batches than others: says that this rank has nothing more to announce, and blocks until
  * every rank of the job has said so; writes the rank that did so last, the same on all, to `last_rank` (may be NULL).
  * Meanwhile the others' allreduces and barriers go on without it, in the world and in all process sets that it is in;
- * what needs something of every rank (broadcast, allgather, alltoall, reducescatter) fails with
- * RUEDA_INVALID_ARGUMENT on all. What this rank has announced before is done as ever; what it starts meanwhile is
+ * what needs something of every rank (broadcast, allgather, alltoall, reducescatter, gather, scatter, reduce) fails
+ * with RUEDA_INVALID_ARGUMENT on all. What this rank has announced before is done as ever; what it starts meanwhile is
  * refused. RUEDA_ABORTED where a rank ends or shuts down instead of joining. On one host and on several.
  */
 RUEDA_API int rueda_join(int32_t average, int32_t* last_rank);
