@@ -338,6 +338,7 @@ void ProcessSet::announce_unnamed(const Request& request, Completion& completion
         deferred_.store(true, std::memory_order_seq_cst);
         return;
     }
+    next_unnamed().request.splits.reserve(request.splits.size());  // or throws
     start_unnamed(request, completion, urgency);
 }
 
@@ -345,6 +346,7 @@ TensorEntry& ProcessSet::next_unnamed() {
     return table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % extent_.unnamed_slots));
 }
 
+/// The entry has room for the request's splits.
 void ProcessSet::start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept {
     TensorEntry& entry = next_unnamed();
     ask_for(entry, request);
@@ -665,7 +667,8 @@ void ProcessSet::retry_deferred() {
         }
     }
     while (!unnamed_waiting_.empty() && !next_unnamed().pending.load(std::memory_order_acquire)) {
-        const Waiting next = unnamed_waiting_.front();
+        next_unnamed().request.splits.reserve(unnamed_waiting_.front().request.splits.size());  // or throws
+        const Waiting next = std::move(unnamed_waiting_.front());
         unnamed_waiting_.pop_front();
         pending_.fetch_sub(1, std::memory_order_seq_cst);
         start_unnamed(next.request, *next.completion, Urgency::background);

@@ -86,6 +86,39 @@ void unnamed(RankContext& context, RuntimeClient& client) {
     }
 }
 
+/// Its splits are copied to where the announcement is, and of those that have to wait, again later.
+void unnamed_alltoall(RankContext& context, RuntimeClient& client) {
+    constexpr int kOperations = 100;
+    std::vector<std::int32_t> values(static_cast<std::size_t>(kOperations) * 2);
+    std::vector<std::int32_t> results(values.size());
+    std::vector<std::unique_ptr<Completion>> completions;
+    std::uint64_t failures = 0;
+    if (client.rank() == 1) {
+        context.wait_for_phase(0, "waiting");
+    }
+    const rueda_options options = RUEDA_OPTIONS_INIT;
+    for (std::size_t i = 0; i < kOperations; ++i) {
+        const std::int64_t rows = 2;
+        values[2 * i] = static_cast<std::int32_t>(10 * i) + client.rank();
+        values[2 * i + 1] = values[2 * i] + 1000;
+        const rueda_tensor in{&values[2 * i], &rows, 1, RUEDA_INT32};
+        const rueda_tensor out{&results[2 * i], &rows, 1, RUEDA_INT32};
+        core::Request request;
+        expect_ok(core::make_alltoall(in, nullptr, 0, &out, 2, options, request), "a request");
+        completions.push_back(std::make_unique<Completion>());
+        failures += start_at_last(
+            [&] { return client.runtime().start(client.runtime().world(), "", request, *completions.back()); });
+    }
+    context.phase("waiting");
+    RUEDA_RANK_CHECK(failures >= 64);  // once for each of the unnamed slots
+    for (std::size_t i = 0; i < kOperations; ++i) {
+        expect_ok(client.runtime().wait(*completions[i], -1), "the operation");
+        const auto from_first = static_cast<std::int32_t>(10 * i) + 1000 * client.rank();
+        RUEDA_RANK_EQUAL(results[2 * i], from_first);
+        RUEDA_RANK_EQUAL(results[2 * i + 1], from_first + 1);
+    }
+}
+
 void group(RankContext&, RuntimeClient& client) {
     constexpr int kMembers = 50;
     std::vector<float> values(kMembers);
@@ -115,6 +148,7 @@ void check_passed(void (*body)(RankContext&, RuntimeClient&)) {
 
 TEST_CASE("no memory for a named operation", "[threads]") { check_passed(named); }
 TEST_CASE("no memory for an unnamed operation", "[threads]") { check_passed(unnamed); }
+TEST_CASE("no memory for an unnamed operation with splits", "[threads]") { check_passed(unnamed_alltoall); }
 TEST_CASE("no memory for a group", "[threads]") { check_passed(group); }
 
 }  // namespace
