@@ -37,6 +37,12 @@ public:
             status_ = status;
         }
     }
+    /// The same of what every rank finds, while others may have failed of what only this one has: it is the failure of
+    /// all, whatever was before. By the engine with the crank, which is the only one to fail members then.
+    void fail_foremost(const Status& status) {
+        failed_.store(true, std::memory_order_relaxed);
+        status_ = status;
+    }
     /// Ends one member.
     void complete_one(const Status& status) {
         if (!status.is_ok()) {

@@ -96,9 +96,10 @@ Status ProcessSet::settle_group(TensorEntry& entry) {
                            entry.name, ranks.front(), count, RUEDA_MAX_NAME);
         }
     }
-    entry.completion->fail(failure(ErrorCode::mismatch,
-                                   "group '{}': the ranks disagree about the number of its members: {}", group,
-                                   describe_counts(ranks_of)));
+    // Its members may have failed before, where the ranks together have more than there are slots.
+    entry.completion->fail_foremost(failure(ErrorCode::mismatch,
+                                            "group '{}': the ranks disagree about the number of its members: {}", group,
+                                            describe_counts(ranks_of)));
     for (const auto& [count, ranks] : ranks_of) {
         if (count != entry.request.first_dimension) {
             announce_for_others(group, count, entry);

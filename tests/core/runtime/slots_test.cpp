@@ -54,6 +54,34 @@ void bursts(RankContext&, RuntimeClient& client) {
     }
 }
 
+/// Members of one rank's group fail for want of slots before the ranks know that they disagree.
+void groups_that_differ(RankContext&, RuntimeClient& client) {
+    const auto group_of = [&client](std::vector<float>& values) {
+        std::vector<Tensor> tensors;
+        for (float& value : values) {
+            tensors.push_back({&value, DType::float32, {1}});
+        }
+        return client.start_group("g", tensors, {ReduceOp::sum});
+    };
+    for (int round = 0; round < 5; ++round) {
+        std::vector<float> values(client.rank() == 0 ? 300 : 5, 1);
+        const PendingPointer pending = expect_value(group_of(values), "the start");
+        const std::string text = expect_failure(pending->wait(), ErrorCode::mismatch, "groups that differ");
+        RUEDA_RANK_EQUAL(text,
+                         std::string("group 'g': the ranks disagree about the number of its members: rank 0: 300; "
+                                     "ranks 1, 2: 5"));
+    }
+    std::vector<float> alike(3, 2);
+    expect_ok(expect_value(group_of(alike), "a start afterwards")->wait(), "groups that are alike");
+    RUEDA_RANK_EQUAL(alike[2], 6.0F);
+}
+
+TEST_CASE("groups that differ are told so on every rank, also where slots run out", "[threads]") {
+    const RanksResult result = run_clients(3, few_slots(), groups_that_differ);
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
 TEST_CASE("bursts of new names near the limit", "[threads]") {
     const RanksResult result = run_clients(GENERATE(2, 3), few_slots(), bursts);
     INFO(result.text());
