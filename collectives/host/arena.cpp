@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <new>
@@ -67,16 +68,15 @@ std::byte* map_memory(int fd, std::uint64_t bytes) {
     return static_cast<std::byte*>(address);
 }
 
-void unmap_memory(int fd, std::byte* address, std::uint64_t bytes) {
+void unmap_memory(std::byte* address, std::uint64_t bytes) {
 #if defined(RUEDA_ONE_MAPPING)
     const std::lock_guard lock(shared_mappings_mutex);
-    const auto shared = shared_mappings.find(inode_of(fd));
+    const auto shared = std::find_if(shared_mappings.begin(), shared_mappings.end(),
+                                     [address](const auto& mapping) { return mapping.second.address == address; });
     if (--shared->second.users > 0) {
         return;
     }
     shared_mappings.erase(shared);
-#else
-    static_cast<void>(fd);
 #endif
     munmap(address, bytes);
 }
@@ -123,7 +123,7 @@ Result<std::shared_ptr<Arena>> Arena::map(base::UniqueFd memory, const ArenaPlan
     return std::shared_ptr<Arena>(new Arena(std::move(memory), plan, rank, address));
 }
 
-Arena::~Arena() { unmap_memory(memory_.value(), base_, offsets_.end); }
+Arena::~Arena() { unmap_memory(base_, offsets_.end); }
 
 void Arena::initialise() {
     auto* control = new (base_) base::ControlBlock;

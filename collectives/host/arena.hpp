@@ -67,7 +67,9 @@ public:
 
     [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
     [[nodiscard]] std::uint32_t rank() const { return rank_; }
+    /// -1 after close_descriptor(): the mapping stays. Threads: who closes it sees to it that nobody uses it.
     [[nodiscard]] int descriptor() const { return memory_.value(); }
+    void close_descriptor() { memory_.reset(); }
     [[nodiscard]] base::ControlBlock& control() const { return *reinterpret_cast<base::ControlBlock*>(base_); }
     /// Of its ranks, and the end of the job: in its control block, or in that of the job's arena.
     [[nodiscard]] const base::HostBlocks& blocks() const { return blocks_; }

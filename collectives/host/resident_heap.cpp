@@ -73,8 +73,13 @@ Status ResidentHeap::deallocate(void* memory) {
     }
     if (bytes >= kLargeBlock) {
         // The pages go back to the system and read as zeros when they are used again.
-        fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset), static_cast<off_t>(bytes));
+        if (arena_->descriptor() >= 0) {
+            fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset),
+                      static_cast<off_t>(bytes));
+        } else {  // the same, but for memory that the program has locked; nothing is used again
+            madvise(memory, bytes, MADV_REMOVE);
+        }
     }
     give_back(offset, bytes);
     return {};
@@ -83,6 +88,11 @@ Status ResidentHeap::deallocate(void* memory) {
 void ResidentHeap::quarantine() {
     const std::lock_guard lock(mutex_);
     quarantined_ = true;
+}
+
+void ResidentHeap::close_descriptor() {
+    const std::lock_guard lock(mutex_);
+    arena_->close_descriptor();
 }
 
 std::uint64_t ResidentHeap::used_bytes() const {

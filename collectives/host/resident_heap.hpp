@@ -31,6 +31,8 @@ public:
     Status deallocate(void* memory);
     /// After an abort somebody may still write here: nothing is reused or given back from now on.
     void quarantine();
+    /// Closes the arena's descriptor, which nobody else uses: at the end of the job. Blocks may still be given back.
+    void close_descriptor();
 
     [[nodiscard]] std::uint64_t used_bytes() const;
 

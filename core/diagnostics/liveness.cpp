@@ -106,6 +106,13 @@ std::optional<Liveness::Death> Liveness::check() {
         last_words};
 }
 
+void Liveness::stop_watching() {
+    for (Member& member : watched_) {
+        member.watch = Watch::none;
+        member.pidfd.reset();
+    }
+}
+
 std::vector<std::string> Liveness::ended() const {
     std::vector<std::string> names;
     for (std::uint32_t index = 0; index < members_; ++index) {

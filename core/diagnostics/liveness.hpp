@@ -59,6 +59,9 @@ public:
     /// system call while all live; no waiting.
     [[nodiscard]] std::optional<Death> check();
 
+    /// Nobody is watched any more, and the descriptors are closed. By who has ended the background thread.
+    void stop_watching();
+
     /// Found dead by check(). acquire; partner: check().
     [[nodiscard]] bool is_dead(std::uint32_t member) const {
         return (dead_.load(std::memory_order_acquire) >> member & 1) != 0;

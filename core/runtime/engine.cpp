@@ -131,6 +131,9 @@ void Engine::stop() {
     stopping_.store(true, std::memory_order_seq_cst);
     block_.attention.ring_all();
     background_.join();
+    // The engine itself stays in memory for good.
+    liveness_.stop_watching();
+    sets_.close_descriptors();
 }
 
 void Engine::end_pending(const Status& reason) {

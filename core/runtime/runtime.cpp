@@ -272,6 +272,7 @@ void Runtime::shutdown() {
                             ? engine_.abort_reason()
                             : failure(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank"));
     block.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_release);
+    heap_.close_descriptor();
     control_plane_->close(after_failure);
     callbacks_.stop();  // last: a callback takes as long as it takes, and the others need not wait for it
 }

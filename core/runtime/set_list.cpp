@@ -118,6 +118,15 @@ void SetList::leave_other_hosts(const Status& reason) {
     }
 }
 
+void SetList::close_descriptors() {
+    const std::lock_guard lock(mutex_);
+    for (const Attended& attended : sets_) {
+        if (attended.set != world_) {  // of the world's arena the heap takes care
+            attended.arena->close_descriptor();
+        }
+    }
+}
+
 void SetList::fail_all(const Status& reason) {
     for (Attended& attended : sets_) {
         attended.set->fail_all(reason);

@@ -53,6 +53,8 @@ public:
     [[nodiscard]] std::optional<std::int64_t> hold_until_ns() const;
     void leave_other_hosts(const Status& reason);
     void fail_all(const Status& reason);
+    /// Of the further sets' arenas, which stay mapped. At the end, when nobody changes the list any more.
+    void close_descriptors();
 
     // By any thread.
     /// What the ranks of this host are doing.

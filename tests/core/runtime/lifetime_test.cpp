@@ -2,7 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // The end of a job, and what may come after it.
 #include <catch2/catch.hpp>
+#include <cstring>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <thread>
 
 #include "rueda/rueda.hpp"
@@ -185,6 +188,42 @@ TEST_CASE("init again after a shutdown", "[processes]") {
             RUEDA_RANK_CHECK(false);
         } catch (const NotInitialized&) {
         }
+    }));
+}
+
+int open_descriptors() {
+    const auto listed = std::filesystem::directory_iterator("/proc/self/fd");
+    return static_cast<int>(std::distance(begin(listed), end(listed)));
+}
+
+TEST_CASE("a job that has ended keeps no descriptor, and its memory can be given back", "[processes]") {
+    check_passed(run_public_ranks(3, [](RankContext& context) {
+        constexpr std::size_t kBytes = 1 << 20;
+        void* kept = nullptr;
+        int after_first = 0;
+        for (int job = 0; job < 5; ++job) {
+            context.phase(fmt::format("job {}", job));
+            rueda::init();
+            if (kept != nullptr) {
+                rueda::deallocate(kept);
+            }
+            const auto set = rueda::add_process_set({0, 1});  // and it is left to the shutdown
+            float value = 1;
+            if (context.rank() < 2) {
+                rueda::allreduce("x", std::span(&value, 1), {.op = ReduceOp::sum, .process_set = set});
+            }
+            rueda::allreduce("x", std::span(&value, 1), {.op = ReduceOp::sum});
+            RUEDA_RANK_EQUAL(value, 5.0F);
+            kept = rueda::allocate(kBytes);
+            std::memset(kept, 1, kBytes);
+            rueda::shutdown();
+            RUEDA_RANK_EQUAL(static_cast<int>(static_cast<unsigned char*>(kept)[kBytes - 1]), 1);
+            after_first = job == 0 ? open_descriptors() : after_first;
+            RUEDA_RANK_EQUAL(open_descriptors(), after_first);
+        }
+        auto* const bytes = static_cast<volatile unsigned char*>(kept);
+        rueda::deallocate(kept);
+        RUEDA_RANK_EQUAL(static_cast<int>(bytes[0]), 0);  // its pages have gone; the mapping has not
     }));
 }
 
