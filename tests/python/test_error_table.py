@@ -177,13 +177,25 @@ class BetweenRanks(ErrorTable):
             self.addCleanup(rueda.remove_process_set, some)
             self.sets += [some] if some.included() else []
 
-    def check(self, row, odd_ranks, process_set, names):
+    def check(self, row, odd_ranks, process_set, name):
         values = values_text((rank, row.values[rank in odd_ranks]) for rank in process_set.ranks)
         call = row.calls[rueda.rank() in odd_ranks]
-        for name, subject in names:
-            text = f"{subject}: the ranks disagree about {row.about}: {values}"
-            self.told_to_all(call, ("Mismatch", 4, text), process_set, name)
-            self.works(name, process_set)
+        text = f"tensor '{name}': the ranks disagree about {row.about}: {values}"
+        self.told_to_all(call, ("Mismatch", 4, text), process_set, name)
+        self.works(name, process_set)
+
+    def check_unnamed(self, row, odd_ranks, process_set):
+        """Its text has the number of the call, and of each rank all that it meant."""
+        told = error_of(row.calls[rueda.rank() in odd_ranks], None)
+        self.assertEqual(rueda.allgather_object(told, process_set=process_set), [told] * process_set.size())
+        self.assertEqual(told[:2], ("Mismatch", 4))
+        about = re.escape(row.about)
+        self.assertRegex(told[2], rf"^the \d+(st|nd|rd|th) unnamed operation of .* disagree about {about}: rank")
+        # Who has which value, of what differs.
+        values = values_text((rank, row.values[rank in odd_ranks]) for rank in process_set.ranks)
+        for one in values.split("; "):
+            self.assertIn(f"{one.split(': ')[0]}: ", told[2])
+        self.works(None, process_set)
 
     def test_each_row_by_the_last_rank_and_by_every_second_one(self):
         for process_set in self.sets:
@@ -191,8 +203,8 @@ class BetweenRanks(ErrorTable):
                 for odd_ranks in (process_set.ranks[-1:], process_set.ranks[1::2]):
                     with self.subTest(row=row.about, values=row.values, odd_ranks=odd_ranks):
                         name = f"row.{number}"  # the second time round one that is known
-                        unnamed = None, "an unnamed tensor (matched by call order)"
-                        self.check(row, odd_ranks, process_set, [(name, f"tensor '{name}'"), unnamed])
+                        self.check(row, odd_ranks, process_set, name)
+                        self.check_unnamed(row, odd_ranks, process_set)
 
     def test_every_rank_another_value(self):
         for process_set in self.sets:
