@@ -9,6 +9,7 @@ the others; a tensor elsewhere is refused by its own rank, which is tested here.
 import collections
 import ctypes
 import os
+import re
 import unittest
 from collections.abc import Callable
 from dataclasses import dataclass
