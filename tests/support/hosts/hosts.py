@@ -28,6 +28,7 @@ import time
 SKIPPED = 77  # what CTest is told to take for "skipped"
 PREFIX = "rueda-h"
 SUBNET = "10.77.0"
+LOOK = 0.1  # seconds between two looks at Ctrl-C
 PATIENCE = 15  # seconds for a command to end after Ctrl-C
 
 # Holds the namespaces of a host until its standard input ends: who made the host is then gone without having closed it,
@@ -246,18 +247,21 @@ class Hosts:
 
 def run_to_its_end(hosts, command):
     """The exit status, as a shell has it. Ctrl-C reaches the command as well: it has some time to end by it."""
-    process = hosts.popen(0, command)
-    patience = None
-    while True:
-        try:
-            status = process.wait(patience)
-            return status if status >= 0 else 128 - status
-        except KeyboardInterrupt:
-            if patience is not None:
-                process.kill()
-            patience = PATIENCE
-        except subprocess.TimeoutExpired:
-            process.kill()
+    ends = []  # when it is to be killed, once for each Ctrl-C
+
+    # No exception: one between waitpid() and the note of what it returned would lose the status.
+    before = signal.signal(signal.SIGINT, lambda *_: ends.append(time.monotonic() + (0 if ends else PATIENCE)))
+    try:
+        process = hosts.popen(0, command)
+        while True:
+            try:
+                status = process.wait(LOOK)
+                return status if status >= 0 else 128 - status
+            except subprocess.TimeoutExpired:
+                if ends and time.monotonic() >= ends[-1]:
+                    process.kill()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def main():
