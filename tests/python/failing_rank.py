@@ -17,21 +17,26 @@ def fail(way: str) -> None:
         try:
             rueda.allreduce(np.ones(3), "after it")
         except rueda.Aborted as error:
-            os.write(1, f"<1: {error}>\n".encode())
+            heard(error)
         sys.exit(4)
     if way == "exit":
         ctypes.CDLL(None).exit(5)  # as a C++ program's return from main; Python's handlers are not called
     raise ValueError("bad\nbatch")
 
 
+def heard(error: rueda.Aborted) -> None:
+    # Where it ends the job, others may not have seen yet that what came before is done.
+    os.write(1, f"<{rueda.rank()}: {str(error)[str(error).index('rank 1 has') :]}>\n".encode())
+
+
 rueda.init()
-rueda.barrier()
-if rueda.rank() == 1:
-    fail(sys.argv[1])
-if rueda.rank() == 2:
-    time.sleep(float(sys.argv[2]))  # computes, and does not look
 try:
+    rueda.barrier()
+    if rueda.rank() == 1:
+        fail(sys.argv[1])
+    if rueda.rank() == 2:
+        time.sleep(float(sys.argv[2]))  # computes, and does not look
     rueda.allreduce(np.ones(1000), "x")
 except rueda.Aborted as error:
-    os.write(1, f"<{rueda.rank()}: {error}>\n".encode())
+    heard(error)
     raise
