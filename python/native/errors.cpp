@@ -26,6 +26,10 @@ PyObject* set_hooks(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t
 }
 
 void raise(int status, const std::string& text) {
+    // Ctrl-C reaches all ranks, and the first to end by it aborts the others: who was told both hears of his own.
+    if (status == RUEDA_ABORTED && PyErr_CheckSignals() != 0) {
+        return;
+    }
     // Borrowed; null, with an error set, for a status that this package does not know.
     PyObject* const type = PyTuple_GetItem(error_classes, status - 1);
     if (type != nullptr) {

@@ -4,7 +4,9 @@
 
 import ctypes
 import os
+import signal
 import sys
+import threading
 import time
 
 import numpy as np
@@ -19,6 +21,20 @@ def fail(way: str) -> None:
         except rueda.Aborted as error:
             heard(error)
         sys.exit(4)
+    if way == "interrupt":
+        main = threading.main_thread().ident
+
+        def interrupt() -> None:
+            time.sleep(0.2)
+            signal.pthread_kill(main, signal.SIGINT)
+            rueda.abort("interrupted")
+
+        threading.Thread(target=interrupt).start()
+        try:
+            rueda.allreduce(np.ones(1000), "x")  # rank 2 does not come
+        except KeyboardInterrupt:
+            os.write(1, b"<1: KeyboardInterrupt>\n")
+            raise
     if way == "exit":
         ctypes.CDLL(None).exit(5)  # as a C++ program's return from main; Python's handlers are not called
     raise ValueError("bad\nbatch")

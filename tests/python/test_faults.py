@@ -62,6 +62,12 @@ class FailedRank(unittest.TestCase):
     def test_an_exit_with_a_status_ends_the_job(self):
         self.check("exit", 5, "it ended with exit status 5, without calling rueda.shutdown()", "02")
 
+    def test_a_signal_comes_before_the_error_that_comes_with_it(self):
+        job, said, _ = self.run_job("interrupt", 5)
+        heard = "rank 1 has ended the job: interrupted"
+        self.assertEqual(said, {"0": heard, "1": "KeyboardInterrupt", "2": heard}, job.stdout + job.stderr)
+        self.assertNotIn("lost sys.stderr", job.stderr + job.stdout)
+
     def test_a_program_ends_the_job(self):
         job, said, _ = self.run_job("abort", 1)
         self.assertEqual(sorted(said), ["0", "1", "2"], job.stdout + job.stderr)
