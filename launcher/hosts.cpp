@@ -262,8 +262,14 @@ bool expand_item(std::string_view item, std::vector<std::string>& names) {
 Result<std::vector<Host>> parse_host_option(std::string_view text) {
     std::vector<Host> hosts;
     for (const std::string_view item : split_list(text)) {
+        if (const std::size_t at = item.find('@'); at != std::string_view::npos) {
+            const Status refused = refuse_user(trimmed(item.substr(0, at)), trimmed(item.substr(at + 1)));
+            return failure(refused.code(), "-H has {}: {}", base::quote(item), refused.message());
+        }
         const std::optional<Host> host = parse_host(trimmed(item));
-        if (!host) {
+        const bool is_number =
+            host && std::all_of(host->name.begin(), host->name.end(), [](char c) { return c >= '0' && c <= '9'; });
+        if (!host || is_number) {
             return failure(ErrorCode::invalid_argument,
                            "-H has {}; expected hosts with their number of processes, such as -H a:2,b:2",
                            base::quote(item));

@@ -146,6 +146,12 @@ private:
         const Result<std::optional<HostList>> list = choose_hosts(options_, around_.environment, around_.read);
         RUEDA_RETURN_IF_FAILED(list.status());
         if (!list.value()) {
+            if (options_.ranks && options_.per_host && *options_.ranks > *options_.per_host) {
+                return failure(ErrorCode::invalid_argument,
+                               "-np {} is more than --processes-per-host {}, and there is this host only; name more "
+                               "with -H or --hostfile, or leave --processes-per-host out",
+                               *options_.ranks, *options_.per_host);
+            }
             return place_here(options_.ranks ? options_.ranks : options_.per_host);
         }
         plan_.notes.insert(plan_.notes.end(), list.value()->notes.begin(), list.value()->notes.end());

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -30,8 +31,10 @@ RankEnd not_started(int rank, std::string error) {
 }
 
 RankEnd not_started(int rank, const std::string& program, int error_number) {
-    return not_started(rank, fmt::format("{}: {} (errno {})", base::quote(program),
-                                         std::generic_category().message(error_number), error_number));
+    // The program was looked for before. Its first line may name an interpreter that is not there, or only here.
+    const char* const hint = error_number == ENOENT ? "; it, or the interpreter that it names, is missing there" : "";
+    return not_started(rank, fmt::format("{}: {} (errno {}){}", base::quote(program),
+                                         std::generic_category().message(error_number), error_number, hint));
 }
 
 std::string printable(std::string_view text) {

@@ -43,10 +43,11 @@ TEST_CASE("hosts of the command line", "[unit]") {
     CHECK(value(parse_host_option("a:2,b,a:1")) == Hosts{{"a", 3, 0}, {"b", 0, 0}});
     CHECK(value(parse_host_option("a,a,a")) == Hosts{{"a", 3, 0}});
     for (const char* text : {"", "a:", "a:0", "a:-1", "a:x", "a,,b", "-oProxyCommand=x:1", "a b", "a:2:3", "[a", "[]:2",
-                             "a;b", "$(x)", "a:99999999999", "[::1]x", "user@a"}) {
+                             "a;b", "$(x)", "a:99999999999", "[::1]x", "user@a", "3", "a:1,12:2"}) {
         CAPTURE(text);
         CHECK(contains(message(parse_host_option(text)), "-H has"));
     }
+    CHECK(contains(message(parse_host_option("ann@a:2")), "'ann' of 'a:2'; mpirun gets no names of users"));
 }
 
 TEST_CASE("host files of all launchers", "[unit]") {

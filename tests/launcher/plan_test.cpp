@@ -186,6 +186,17 @@ TEST_CASE("the user's arguments for mpirun win", "[unit]") {
     CHECK(make_plan(options, machine_without_mpi()).status().code() == ErrorCode::invalid_argument);
 }
 
+TEST_CASE("more ranks than a host is to have, and no other host", "[unit]") {
+    Options options = two_ranks();
+    options.per_host = 1;
+    CHECK(make_plan(options, machine_with_mpi())
+              .status()
+              .message()
+              .starts_with("-np 2 is more than --processes-per-host 1, and there is this host only"));
+    options.per_host = 2;
+    CHECK(planned(options, machine_with_mpi()).ranks == 2);
+}
+
 TEST_CASE("a wrong setting is found before anything starts", "[unit]") {
     Options options = two_ranks();
     options.exported = {{"RUEDA_CELLS", "99"}};
