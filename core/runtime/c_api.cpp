@@ -140,7 +140,7 @@ int guarded_wait(Body&& body) noexcept {
 }
 
 /// With where the call stands, unless the text has it: that of a disagreement has all ranks'.
-Status with_site(Status status, const char* file, std::int32_t line) {
+Status with_site(const Status& status, const char* file, std::int32_t line) {
     const std::string site = rueda::core::describe_site(file, line);
     return site.empty() || status.message().find(rueda::core::kCalledFrom) != std::string::npos
                ? status
@@ -161,7 +161,7 @@ int called(const rueda_options* given, Body&& body) noexcept {
             rueda_options completed;
             const rueda_options* options = nullptr;
             RUEDA_RETURN_IF_FAILED(rueda::core::effective_options(given, completed, options));
-            return with_site(std::move(status), options->source_file, options->source_line);
+            return with_site(status, options->source_file, options->source_line);
         }
         return status;
     });
@@ -505,6 +505,7 @@ struct Call {
         }
     }
     [[nodiscard]] std::unique_ptr<rueda_handle> make_handle(std::uint32_t members = 1) const {
+        RUEDA_ASSERT(options != nullptr);
         auto handle = std::make_unique<rueda_handle>(runtime, members);
         handle->note_site(options->source_file, options->source_line);
         return handle;
@@ -1388,7 +1389,7 @@ int rueda_wait(rueda_handle* handle, double timeout_seconds) {
         }
         Status status =
             in_callback && !handle->done() ? refused_in_callback() : handle->runtime->wait(*handle, timeout_seconds);
-        return status.is_ok() ? status : with_site(std::move(status), handle->source_file, handle->source_line);
+        return status.is_ok() ? status : with_site(status, handle->source_file, handle->source_line);
     });
 }
 
