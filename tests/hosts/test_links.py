@@ -50,7 +50,15 @@ class LimitedLinks(HostsTest):
             self.assertGreaterEqual(small, round_trip)
 
 
-class Gigabit(LimitedLinks):
+class LimitInForce:
+    def test_the_limit_is_in_force(self):
+        self.check_limit(1, 1)
+
+    def test_the_limit_is_one_for_all_ranks_of_a_host(self):
+        self.check_limit(2, 2)
+
+
+class Gigabit(LimitInForce, LimitedLinks):
     rate = "1gbit"
     bits_per_second = 1_000_000_000
     floats = 8 << 20  # 0.27 s
@@ -61,14 +69,8 @@ class Gigabit(LimitedLinks):
     def test_conformance_with_unequal_hosts(self):
         self.check_conformance(1, 2)
 
-    def test_the_limit_is_in_force(self):
-        self.check_limit(1, 1)
 
-    def test_the_limit_is_one_for_all_ranks_of_a_host(self):
-        self.check_limit(2, 2)
-
-
-class SlowAndFar(LimitedLinks):
+class SlowAndFar(LimitInForce, LimitedLinks):
     rate = "100mbit"
     delay_ms = 5
     bits_per_second = 100_000_000
@@ -79,12 +81,6 @@ class SlowAndFar(LimitedLinks):
 
     def test_conformance_with_unequal_hosts(self):
         self.check_conformance(2, 1)
-
-    def test_the_limit_is_in_force(self):
-        self.check_limit(1, 1)
-
-    def test_the_limit_is_one_for_all_ranks_of_a_host(self):
-        self.check_limit(2, 2)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import importlib
 import os
 import pkgutil
 import traceback
+import unittest
 
 import numpy as np
 import rueda
@@ -81,6 +82,23 @@ def sets_of_some() -> list[rueda.ProcessSet]:
     members = [] if size < 3 else [list(range(1, size)), list(range(0, size, 2)), [0, *range(size // 2, size)]]
     unique = {tuple(ranks): None for ranks in members if 1 < len(ranks) < size}
     return [rueda.global_process_set, *map(rueda.add_process_set, unique)]
+
+
+class JobTest(unittest.TestCase):
+    """Tests of one job, from its init to its shutdown."""
+
+    hosts: list[list[int]]
+    sets: list[rueda.ProcessSet]
+
+    @classmethod
+    def setUpClass(cls):
+        rueda.init()
+        cls.hosts = ranks_by_host()
+        cls.sets = sets_of_some()
+
+    @classmethod
+    def tearDownClass(cls):
+        rueda.shutdown()
 
 
 def same_bits(array: np.ndarray, process_set: rueda.ProcessSet) -> bool:

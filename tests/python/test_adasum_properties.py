@@ -9,7 +9,7 @@ import numpy as np
 import rueda
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import BFLOAT16, ranks, ranks_by_host, same_bits, same_everywhere, seeds, sets_of_some
+from properties import BFLOAT16, JobTest, ranks, same_bits, same_everywhere, seeds
 
 DTYPES = [np.dtype(name) for name in ("float16", "float32", "float64")] + BFLOAT16
 # What a dtype loses when a number of moderate size is rounded to it.
@@ -95,17 +95,7 @@ class Expected:
         return rounded * np.sqrt(self.tree.cancelled) + exact + 4 * SMALLEST[dtype.name] + np.zeros_like(right)
 
 
-class AdasumProperties(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        rueda.init()
-        cls.hosts = ranks_by_host()
-        cls.sets = sets_of_some()
-
-    @classmethod
-    def tearDownClass(cls):
-        rueda.shutdown()
-
+class AdasumProperties(JobTest):
     def compare(self, found, inputs, members, factor):
         expected = Expected(self.hosts, inputs, factor)
         right = expected.value(members)

@@ -13,7 +13,7 @@ import numpy as np
 import rueda
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import ranks, ranks_by_host, same_bits, same_everywhere, seeds, sets_of_some
+from properties import JobTest, ranks, same_bits, same_everywhere, seeds
 
 # A way's u and η: relative, of a number of moderate size; absolute, of a subnormal one.
 BOUNDS = {"none": (0.0, 0.0), "fp16": (2.0**-11, 2.0**-25), "bf16": (2.0**-8, 2.0**-134)}
@@ -71,17 +71,11 @@ tensors = st.builds(
 )
 
 
-class CompressionProperties(unittest.TestCase):
+class CompressionProperties(JobTest):
     @classmethod
     def setUpClass(cls):
         os.environ["RUEDA_COMPRESSION"] = RULES
-        rueda.init()
-        cls.hosts = ranks_by_host()
-        cls.sets = sets_of_some()
-
-    @classmethod
-    def tearDownClass(cls):
-        rueda.shutdown()
+        super().setUpClass()
 
     def bounds(self, drawn, way, inputs, members):
         """The exact result, and how far off it may be."""

@@ -11,7 +11,7 @@ import numpy as np
 import rueda
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import ranks, ranks_by_host, same_everywhere, seeds, sets_of_some
+from properties import JobTest, ranks, same_everywhere, seeds
 from test_adasum import tree
 
 REDUCTIONS = {rueda.Sum: np.sum, rueda.Min: np.min, rueda.Max: np.max, rueda.Product: np.prod}
@@ -58,17 +58,7 @@ def shuffled(drawn: list[Drawn], own: random.Random) -> list[Drawn]:
     return [next(unnamed) if one.name is None else one for one in mixed]
 
 
-class JoinProperties(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        rueda.init()
-        cls.hosts = ranks_by_host()
-        cls.sets = sets_of_some()
-
-    @classmethod
-    def tearDownClass(cls):
-        rueda.shutdown()
-
+class JoinProperties(JobTest):
     def adasum(self, drawn, members, active):
         """Who has joined is there with zeros, at its place."""
         zeros = np.zeros(drawn.shape).ravel()

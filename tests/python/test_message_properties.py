@@ -13,7 +13,7 @@ import numpy as np
 import rueda
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import same_everywhere, seeds, sets_of_some
+from properties import JobTest, same_everywhere, seeds
 
 WHOLE = 8192  # bytes: a longer one is offered first
 SIZES = [0, 1, 7, 100, WHOLE - 1, WHOLE, WHOLE + 1, 20_000, 300_000]
@@ -52,16 +52,7 @@ class Message:
         return self.count * np.dtype(self.dtype).itemsize
 
 
-class MessageProperties(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        rueda.init()
-        cls.sets = sets_of_some()
-
-    @classmethod
-    def tearDownClass(cls):
-        rueda.shutdown()
-
+class MessageProperties(JobTest):
     def plan(self, seed: int, count: int, small: bool) -> list[Message]:
         """All messages, the same on every rank."""
         same = random.Random(seed)

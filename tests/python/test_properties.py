@@ -14,7 +14,7 @@ import numpy as np
 import rueda
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import ranks, same_everywhere, seeds, sets_of_some
+from properties import JobTest, ranks, same_everywhere, seeds
 
 INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 DTYPES = [*INTEGERS, "bool", "float16", "float32", "float64"]
@@ -186,16 +186,7 @@ async def awaited(handle):
 ENDS = [lambda handle: handle.result(), polled, lambda handle: asyncio.run(awaited(handle))]
 
 
-class Properties(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        rueda.init()
-        cls.sets = sets_of_some()
-
-    @classmethod
-    def tearDownClass(cls):
-        rueda.shutdown()
-
+class Properties(JobTest):
     def compare(self, starter, end, right):
         """`end` waits, and gives the result."""
         if starter.fails:
