@@ -25,6 +25,13 @@ std::uint64_t input_count(const Request& request) {
 
 std::uint64_t checksum_of_input(const Request& request) { return checksum_of(request.input, request.bytes()); }
 
+/// This rank gives an input, and the result is one that is compared.
+bool has_input_compared(const Request& request, int set_rank) {
+    const auto operation = static_cast<Operation>(request.metadata.operation);
+    return operation == Operation::allreduce ||
+           (operation == Operation::broadcast && request.metadata.root == set_rank);
+}
+
 bool is_found(std::uint64_t finding) {
     const auto verdict = decode_verdict(static_cast<std::int64_t>(finding));
     return verdict && verdict->kind != Verdict::Kind::checksum;
@@ -62,20 +69,14 @@ void ProcessSet::inspect_input(TensorEntry& entry) noexcept {
             return;
         }
     }
-    const bool reads = operation == Operation::allreduce ||
-                       (operation == Operation::broadcast && request.metadata.root == static_cast<int>(set_rank_));
-    if (verify_ == 1 && reads) {
+    if (verify_ == 1 && has_input_compared(request, set_rank())) {
         entry.finding = as_finding({Verdict::Kind::checksum, checksum_of_input(request)});
     }
 }
 
 /// Before the operation is executed, and after it where the output lies elsewhere.
 void ProcessSet::inspect_again(TensorEntry& entry) const {
-    const Operation operation = operation_of(entry);
-    const bool reads =
-        operation == Operation::allreduce ||
-        (operation == Operation::broadcast && entry.request.metadata.root == static_cast<int>(set_rank_));
-    if (verify_ != 1 || !reads || entry.stands_in || is_found(entry.finding)) {
+    if (verify_ != 1 || !has_input_compared(entry.request, set_rank()) || entry.stands_in || is_found(entry.finding)) {
         return;
     }
     // Where it is resident and in place, other ranks may have begun to write the result.
