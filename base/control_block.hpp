@@ -86,6 +86,7 @@ struct alignas(kCacheLine) RankBlock {
     std::atomic<std::int32_t> global_rank{-1};
     std::atomic<std::uint64_t> process_start{0};  ///< field 22 of /proc/<pid>/stat: a pid may be reused
     std::atomic<std::int64_t> heartbeat_ns{0};    ///< CLOCK_MONOTONIC of the background thread's last turn
+    std::atomic<std::uint32_t> ended_job{0};      ///< 1: this rank itself has ended the job, and ends soon
 
     alignas(kCacheLine) SharedText<128> busy;        ///< innermost declared scope, "" outside
     alignas(kCacheLine) SharedText<256> last_words;  ///< why this rank ended, if it could still say so
@@ -93,8 +94,8 @@ struct alignas(kCacheLine) RankBlock {
 
 /// The first page of the arena.
 struct alignas(4096) ControlBlock {
-    /// Grows with every change of anything that lies in the arena. 7: room for messages between two ranks.
-    static constexpr std::uint32_t kLayoutVersion = 7;
+    /// Grows with every change of anything that lies in the arena. 9: who has ended the job.
+    static constexpr std::uint32_t kLayoutVersion = 9;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
     std::uint64_t magic = 0;

@@ -175,8 +175,18 @@ constexpr auto kSettings = std::to_array<Setting>({
      SwitchSetting{&Config::log_hide_time}, "Whether messages come without date and time."},
 });
 
-// Variables with our prefix that ruedarun, scripts or tests read. They get no warning as misspelt.
+// Variables that ruedarun, the Python package, scripts or tests read. They get no warning, as misspelt or as Horovod's.
 constexpr auto kOthers = std::to_array<OtherVariable>({
+    {"HOROVOD_ELASTIC", "rueda.torch",
+     "1: DistributedOptimizer reduces in a job of one rank as well, as in one that may grow."},
+    {"HOROVOD_TIMELINE", "rueda.torch",
+     "The file of a timeline that `init()` begins (pytorch.md); `DYNAMIC`: none, `start_timeline()` will. `ruedarun "
+     "--timeline-filename` sets it."},
+    {"RUEDA_AS_HOROVOD", "Python",
+     "1: `import horovod.torch` gives rueda.torch, in every script (migrating-from-horovod.md)."},
+    {"RUEDA_ELASTIC_DIR", "rueda.torch.elastic",
+     "The folder where rank 0 writes what `State.commit()` commits, so that a job that is started again goes on from "
+     "there. Not set: commits are in memory only."},
     {"RUEDA_LAUNCHER_FD", "ruedarun",
      "Set for each rank: the socket over which ruedarun tells it how other ranks have ended. Not to be set by hand."},
 });
@@ -203,8 +213,7 @@ constexpr auto kHorovodOnly = std::to_array<HorovodOnlyVariable>({
     {"HOROVOD_DISABLE_GROUP_FUSION", kNotYet},
     {"HOROVOD_DISABLE_NVTX_RANGES", kNoGpu},
     {"HOROVOD_DYNAMIC_PROCESS_SETS", kNotYet},
-    {"HOROVOD_ELASTIC", kNotYet},
-    {"HOROVOD_ELASTIC_TIMEOUT", kNotYet},
+    {"HOROVOD_ELASTIC_TIMEOUT", "a job keeps its number of processes; see ruedarun --max-restarts"},
     {"HOROVOD_ENABLE_ASYNC_COMPLETION", kNoGpu},
     {"HOROVOD_ENABLE_XLA_OPS", kNotYet},
     {"HOROVOD_GLOO_*", kNoGloo},
@@ -213,7 +222,6 @@ constexpr auto kHorovodOnly = std::to_array<HorovodOnlyVariable>({
     {"HOROVOD_MPI_THREADS_DISABLE", "Rueda takes the thread level that MPI gives"},
     {"HOROVOD_NUM_NCCL_STREAMS", kNoGpu},
     {"HOROVOD_THREAD_AFFINITY", kNotYet},
-    {"HOROVOD_TIMELINE", kNotYet},
     {"HOROVOD_TIMELINE_MARK_CYCLES", kNoCycle},
     {"HOROVOD_TORUS_ALLREDUCE", kOwnLayout},
 });

@@ -80,7 +80,7 @@ struct Setting {
     bool horovod_inverted = false;  ///< Horovod's name says "disable"
 };
 
-/// A variable with our prefix that is not a field of Config.
+/// A variable that is not a field of Config, with our prefix or with Horovod's, and is read by something else of Rueda.
 struct OtherVariable {
     std::string_view name;
     std::string_view used_by;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
@@ -14,7 +15,9 @@ struct StepSpan {
     std::int64_t first = -1;  ///< −1: it has told of none
     std::int64_t last = -1;
 
-    [[nodiscard]] bool is_known() const { return first >= 0 && last >= first; }
+    [[nodiscard]] bool is_known() const {
+        return first >= 0 && last >= first && last < std::numeric_limits<std::int64_t>::max();
+    }
 };
 
 /// A file in memory in which a program says how far it is, so that who has started it knows that after any end, also by

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # rueda_fuzzer(name SOURCES … USES …): a libFuzzer program <build>/fuzzers/<name>, built with RUEDA_BUILD_FUZZERS only.
-# Its seeds are the files of tests/fuzz/seeds/<name>/, where there are any. `scripts/test --long --stage fuzz` runs all.
+# Its seeds are the files of tests/fuzz/seeds/<name>/, where there are any, and what fuzz_seeds writes.
+# `scripts/test --long --stage fuzz` runs all.
 if(RUEDA_BUILD_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "RUEDA_BUILD_FUZZERS needs clang's libFuzzer; the compiler is ${CMAKE_CXX_COMPILER_ID}. "

@@ -36,6 +36,9 @@ public:
     /// The bytes of `root`, on every rank. `mine` is read on the root only.
     virtual Result<Bytes> broadcast(std::span<const std::byte> mine, int root) = 0;
     virtual Status barrier() = 0;
+    /// Whether an MPI communicator, given by its bytes, is of the ranks of this plane in their order. Alone in this
+    /// class it is not collective, and waits for nobody. InvalidArgument for what is no communicator.
+    virtual Result<bool> is_of_same_ranks(std::span<const std::byte> /*communicator*/) { return false; }
     /// Messages between ranks of different hosts; null: this plane joins ranks of one host only. It lives as long as
     /// the plane.
     virtual Transport* transport() { return nullptr; }

@@ -6,9 +6,25 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
 #include <iterator>
 
 namespace rueda::collectives {
+namespace {
+
+/// From another process: a list as check_members() makes them, of as many ranks as have met; else empty.
+std::vector<int> parse_members(std::span<const std::byte> bytes, std::size_t count) {
+    std::vector<int> list(count);
+    if (bytes.size() != count * sizeof(int)) {
+        return {};
+    }
+    std::memcpy(list.data(), bytes.data(), bytes.size());
+    const bool ascends = std::adjacent_find(list.begin(), list.end(), std::greater_equal<>()) == list.end();
+    return ascends && list.front() >= 0 ? list : std::vector<int>();
+}
+
+}  // namespace
 
 Result<std::vector<int>> check_members(std::vector<int> given, int own, int size) {
     if (given.empty()) {
@@ -36,6 +52,29 @@ Result<std::vector<int>> check_members(std::vector<int> given, int own, int size
 
 int position_of(std::span<const int> members, int own) {
     return static_cast<int>(std::distance(members.begin(), std::lower_bound(members.begin(), members.end(), own)));
+}
+
+Status agree_on_members(ControlPlane& plane, std::span<const int> members) {
+    auto gathered = plane.allgather(std::as_bytes(members));
+    RUEDA_RETURN_IF_FAILED(gathered.status());
+    std::vector<int> first;
+    for (std::size_t r = 0; r < gathered.value().size(); ++r) {
+        const Bytes& bytes = gathered.value()[r];
+        const std::vector<int> list = parse_members(bytes, members.size());
+        if (list.empty()) {
+            return failure(
+                ErrorCode::internal,
+                "init: of the ranks that meet, number {} sent {} bytes that are no list of {} ranks; expected "
+                "as many numbers of {} bytes, ascending from 0 on: do all ranks run the same build of Rueda?",
+                r, bytes.size(), members.size(), sizeof(int));
+        }
+        if (r == 0) {
+            first = list;
+        } else if (list != first) {
+            return lists_differ(first.front(), first, list[r], list);
+        }
+    }
+    return {};
 }
 
 Status lists_differ(int rank, std::span<const int> list, int other, std::span<const int> others_list) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "collectives/control_plane.hpp"
 
 namespace rueda::collectives {
 
@@ -26,6 +27,9 @@ struct Membership {
 
 /// The position of `own`, which is among the members.
 [[nodiscard]] int position_of(std::span<const int> members, int own);
+
+/// Ranks that have met: whether all of them have the same list in mind, which is `members` here. Collective among them.
+[[nodiscard]] Status agree_on_members(ControlPlane& plane, std::span<const int> members);
 
 /// Mismatch: two ranks of the launch have given different lists.
 [[nodiscard]] Status lists_differ(int rank, std::span<const int> list, int other, std::span<const int> others_list);

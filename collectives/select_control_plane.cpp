@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <span>
 #include <string_view>
@@ -107,10 +106,12 @@ Status check_single(const base::Config& config) {
         return {};
     }
     return failure(
-        ErrorCode::invalid_argument,
-        "RUEDA_RANK is {} and RUEDA_SIZE is {}, but this process is alone: no MPI launcher has started it, and "
-        "no RUEDA_RENDEZVOUS is set: start the program by ruedarun or mpirun",
-        config.rank ? fmt::to_string(*config.rank) : "not set", config.size ? fmt::to_string(*config.size) : "not set");
+        ErrorCode::invalid_argument, "RUEDA_RANK is {} and RUEDA_SIZE is {}, but {}",
+        config.rank ? fmt::to_string(*config.rank) : "not set", config.size ? fmt::to_string(*config.size) : "not set",
+        config.control_plane == ControlPlaneKind::single
+            ? "RUEDA_CONTROL_PLANE is single, by which every process is a job of its own: unset it"
+            : "this process is alone: no MPI launcher has started it, and no RUEDA_RENDEZVOUS is set: start the "
+              "program by ruedarun or mpirun");
 }
 
 // Opening what was chosen.
@@ -136,24 +137,6 @@ std::string rendezvous_of(const base::Config& config, std::span<const int> membe
     return is_all ? config.rendezvous : fmt::format("{}.ranks-{}", config.rendezvous, members.front());
 }
 
-/// Who has met by the lowest rank may still have different members in mind.
-Status compare_lists(ControlPlane& plane, const std::vector<int>& members) {
-    auto gathered = plane.allgather(std::as_bytes(std::span(members)));
-    RUEDA_RETURN_IF_FAILED(gathered.status());
-    std::vector<int> first;
-    for (std::size_t r = 0; r < gathered.value().size(); ++r) {
-        const Bytes& bytes = gathered.value()[r];
-        std::vector<int> list(bytes.size() / sizeof(int));
-        std::memcpy(list.data(), bytes.data(), list.size() * sizeof(int));
-        if (r == 0) {
-            first = list;
-        } else if (list != first) {
-            return lists_differ(members.front(), first, r < list.size() ? list[r] : -1, list);
-        }
-    }
-    return {};
-}
-
 Result<SelectedControlPlane> open_socket(const base::Config& config, const Interruption& interruption,
                                          const Membership& membership) {
     const int launch_rank = config.rank.value_or(0);
@@ -177,7 +160,7 @@ Result<SelectedControlPlane> open_socket(const base::Config& config, const Inter
                        : plane.status();
     }
     if (is_part) {
-        if (Status status = compare_lists(*plane.value(), members.value()); !status.is_ok()) {
+        if (Status status = agree_on_members(*plane.value(), members.value()); !status.is_ok()) {
             plane.value()->close(status.code() != ErrorCode::mismatch);
             return status;
         }
@@ -296,6 +279,16 @@ Result<ControlPlaneChoice> choose_control_plane(const base::Config& config, cons
     return ControlPlaneChoice::single;
 }
 
+std::string notice_of_single(const LaunchFacts& facts) {
+    if (facts.job_size.value_or(1) <= 1) {
+        return "";
+    }
+    return fmt::format(
+        "{} started {} processes, and RUEDA_CONTROL_PLANE is single: each of them is a job of its own, and trains "
+        "alone; unset it to make one job of them",
+        facts.launcher, *facts.job_size);
+}
+
 Result<SelectedControlPlane> select_control_plane(const base::Config& config,
                                                   const base::EnvironmentLookup& environment,
                                                   const Interruption& interruption, const Membership& membership) {
@@ -318,7 +311,8 @@ Result<SelectedControlPlane> select_control_plane(const base::Config& config,
     }
     auto members = members_of(membership, 0, 1);
     RUEDA_RETURN_IF_FAILED(members.status());
-    return SelectedControlPlane{std::make_unique<SingleControlPlane>(), "", std::move(members).value(), 1};
+    return SelectedControlPlane{std::make_unique<SingleControlPlane>(), notice_of_single(facts),
+                                std::move(members).value(), 1};
 }
 
 }  // namespace rueda::collectives

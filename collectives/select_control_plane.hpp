@@ -32,6 +32,9 @@ enum class ControlPlaneChoice : std::uint8_t { single, socket, mpi };
 /// Pure: which control plane these settings and facts ask for, or why they contradict each other.
 [[nodiscard]] Result<ControlPlaneChoice> choose_control_plane(const base::Config& config, const LaunchFacts& facts);
 
+/// Pure: what is said where `single` was chosen; "" where nothing is odd about that.
+[[nodiscard]] std::string notice_of_single(const LaunchFacts& facts);
+
 struct SelectedControlPlane {
     std::unique_ptr<ControlPlane> control_plane;
     std::string notice;             ///< a line for the log, as a warning; "" if there is nothing to say

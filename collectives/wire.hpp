@@ -15,6 +15,9 @@
 
 namespace rueda::collectives {
 
+/// A message of a control plane is never longer, results of an allgather included.
+inline constexpr std::size_t kMaxControlMessage = std::size_t{64} << 20;
+
 /// Puts numbers and texts one after the other, in this machine's byte order: all messages of a control plane stay
 /// among builds of the same architecture. Threads: one at a time.
 class WireWriter {

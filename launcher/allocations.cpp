@@ -9,12 +9,11 @@
 #include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "launcher/hosts.hpp"
+#include "launcher/variables.hpp"
 
 namespace rueda::launcher {
 
 namespace {
-
-using Environment = std::map<std::string, std::string>;
 
 std::string value_of(const Environment& environment, std::initializer_list<const char*> names) {
     for (const char* name : names) {

@@ -26,7 +26,7 @@ std::ptrdiff_t line_of(std::string_view text, const std::string& name) {
     return at == std::string_view::npos ? 1 : line_at(text, at);
 }
 
-std::optional<std::string> text_of(const Json& value) {
+std::optional<std::string> as_text(const Json& value) {
     if (value.is_string()) {
         return value.get<std::string>();
     }
@@ -36,7 +36,7 @@ std::optional<std::string> text_of(const Json& value) {
 /// The texts of an array, or NAME=value of an object.
 bool read_values(const Json& value, std::vector<std::string>& values) {
     for (const auto& [name, item] : value.items()) {
-        const std::optional<std::string> text = text_of(item);
+        const std::optional<std::string> text = as_text(item);
         if (!text) {
             return false;
         }
@@ -55,7 +55,7 @@ bool read_entry(const Json& value, ConfigEntry& entry) {
     if (value.is_array() || value.is_object()) {
         return read_values(value, entry.values);
     }
-    const std::optional<std::string> text = text_of(value);
+    const std::optional<std::string> text = as_text(value);
     entry.values = {text.value_or("")};
     return text.has_value();
 }

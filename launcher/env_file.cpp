@@ -7,16 +7,11 @@
 
 #include "base/text.hpp"
 #include "launcher/shell_words.hpp"
+#include "launcher/trimmed.hpp"
 
 namespace rueda::launcher {
 
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-    const std::size_t begin = text.find_first_not_of(" \t\r");
-    return begin == std::string_view::npos ? std::string_view()
-                                           : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
 
 /// Where the quotes that begin the text are closed; npos where they are not.
 std::size_t end_of_quotes(std::string_view text) {

@@ -52,7 +52,7 @@ constexpr std::string_view kHosts = "Rueda looks at the hosts itself";
 constexpr std::string_view kNoTuner = "this version has no autotuner, and no cycle that would need one";
 constexpr std::string_view kElastic =
     "a job of Rueda keeps its number of processes; write checkpoints and use --max-restarts N";
-constexpr std::string_view kNoTimeline = "this version writes no timeline";
+constexpr std::string_view kNoCycle = "Rueda has no cycle: a tensor is called when it is ready";
 
 // In the order of horovodrun --help. Flags that ruedarun has under the same name are not here.
 constexpr std::array kRows = {
@@ -68,7 +68,7 @@ constexpr std::array kRows = {
     Row{"-p", option("--ssh-port")},
     Row{"-i", option("--ssh-identity-file")},
     Row{"--fusion-threshold-mb", variable("RUEDA_FUSION_THRESHOLD", "M")},
-    Row{"--cycle-time-ms", ignored("Rueda has no cycle: a tensor is called when it is ready", true)},
+    Row{"--cycle-time-ms", ignored(kNoCycle, true)},
     Row{"--cache-capacity", ignored("every name keeps its slot; see RUEDA_SLOTS", true)},
     Row{"--hierarchical-allreduce", ignored(kHosts)},
     Row{"--no-hierarchical-allreduce", ignored(kHosts)},
@@ -92,9 +92,9 @@ constexpr std::array kRows = {
     Row{"--reset-limit", refused(kElastic)},
     Row{"--blacklist-cooldown-range", refused(kElastic)},
     Row{"--host-discovery-script", refused(kElastic)},
-    Row{"--timeline-filename", ignored(kNoTimeline, true)},
-    Row{"--timeline-mark-cycles", ignored(kNoTimeline)},
-    Row{"--no-timeline-mark-cycles", ignored(kNoTimeline)},
+    Row{"--timeline-filename", variable("HOROVOD_TIMELINE")},
+    Row{"--timeline-mark-cycles", ignored(kNoCycle)},
+    Row{"--no-timeline-mark-cycles", ignored(kNoCycle)},
     Row{"--stall-check", switch_to("RUEDA_STALL_CHECK", "1")},
     Row{"--no-stall-check", switch_to("RUEDA_STALL_CHECK", "0")},
     Row{"--stall-check-warning-time-seconds", variable("RUEDA_STALL_CHECK_TIME_SECONDS")},

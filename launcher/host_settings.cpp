@@ -5,20 +5,14 @@
 #include <algorithm>
 
 #include "base/numbers.hpp"
+#include "launcher/variables.hpp"
 
 namespace rueda::launcher {
 
 namespace {
 
-using Environment = std::map<std::string, std::string>;
-
 /// How mpirun hands mpi_yield_when_idle to its ranks.
 constexpr const char* kYieldVariable = "OMPI_MCA_mpi_yield_when_idle";
-
-std::string text_of(const Environment& environment, std::string_view name) {
-    const auto found = environment.find(std::string(name));
-    return found == environment.end() ? "" : found->second;
-}
 
 void add_threads(std::vector<EnvironmentChange>& changes, const Environment& environment, int threads) {
     if (!text_of(environment, kThreadVariables.front()).empty()) {

@@ -10,6 +10,7 @@
 
 #include "base/numbers.hpp"
 #include "base/text.hpp"
+#include "launcher/trimmed.hpp"
 
 namespace rueda::launcher {
 
@@ -19,12 +20,6 @@ constexpr int kMostSlots = 65536;
 
 /// Of a host's name in the domain name system.
 constexpr std::size_t kLongestName = 255;
-
-std::string_view trimmed(std::string_view text) {
-    const std::size_t begin = text.find_first_not_of(" \t\r");
-    return begin == std::string_view::npos ? std::string_view()
-                                           : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
 
 bool is_alphanumeric(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 

@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "base/unique_fd.hpp"
+#include "launcher/variables.hpp"
 
 namespace rueda::launcher {
 
@@ -81,11 +82,6 @@ std::string how_it_ended(int wait_status, bool in_time, std::chrono::millisecond
                            ::strsignal(WTERMSIG(wait_status)));  // NOLINT(concurrency-mt-unsafe): one thread
     }
     return "loading it ends the process";
-}
-
-std::string text_of(const std::map<std::string, std::string>& environment, const std::string& name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? "" : found->second;
 }
 
 bool has_library(const fs::path& folder) {

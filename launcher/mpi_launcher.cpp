@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "base/numbers.hpp"
+#include "launcher/trimmed.hpp"
 
 namespace rueda::launcher {
 
@@ -18,12 +19,6 @@ std::string_view first_line(std::string_view text) { return text.substr(0, text.
 std::string_view behind(std::string_view text, std::string_view mark) {
     const std::size_t at = text.find(mark);
     return at == std::string_view::npos ? std::string_view() : text.substr(at + mark.size());
-}
-
-std::string_view trimmed(std::string_view text) {
-    const std::size_t begin = text.find_first_not_of(" \t");
-    return begin == std::string_view::npos ? std::string_view()
-                                           : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
 MpiLauncher launcher_of(std::string path, MpiKind kind, const char* name, std::string_view version) {

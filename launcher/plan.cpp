@@ -17,12 +17,11 @@
 #include "launcher/choose_hosts.hpp"
 #include "launcher/host_settings.hpp"
 #include "launcher/srun_task.hpp"
+#include "launcher/variables.hpp"
 
 namespace rueda::launcher {
 
 namespace {
-
-using Environment = std::map<std::string, std::string>;
 
 constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "base/step_page.hpp"
 
@@ -17,7 +18,11 @@ public:
         if (!attempt.is_known()) {
             return;
         }
-        repeated_ += std::max<std::int64_t>(0, std::min(attempt.last, reached_) - attempt.first + 1);
+        // A program may have written any numbers: the count ends with its type.
+        const std::int64_t again = std::max<std::int64_t>(-1, std::min(attempt.last, reached_) - attempt.first);
+        if (__builtin_add_overflow(repeated_, again, &repeated_) || __builtin_add_overflow(repeated_, 1, &repeated_)) {
+            repeated_ = std::numeric_limits<std::int64_t>::max();
+        }
         reached_ = std::max(reached_, attempt.last);
         known_ = true;
     }

@@ -7,17 +7,11 @@
 #include <algorithm>
 
 #include "base/numbers.hpp"
+#include "launcher/variables.hpp"
 
 namespace rueda::launcher {
 
 namespace {
-
-using Environment = std::map<std::string, std::string>;
-
-std::string text_of(const Environment& environment, const std::string& name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? "" : found->second;
-}
 
 std::optional<int> number_of(const Environment& environment, const std::string& name) {
     return base::parse_integer<int>(text_of(environment, name));

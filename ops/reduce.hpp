@@ -29,7 +29,7 @@ namespace rueda::ops {
 /// - adasum, of floating-point types, is not made element by element: the sources must be whole tensors, and the range
 ///   must not be cut (ops/adasum.hpp). A source may be null there, which is a tensor of zeros.
 /// - bool: every byte but 0 is true, and results are 0 and 1. min and product are and, max is or. There is no sum, no
-///   average and no factor: who asks for them is refused before (core/operations/requests).
+///   average and no factor: who asks for them is refused before (core/negotiation/impossible.hpp).
 struct Reduction {
     DType dtype = DType::float32;
     ReduceOp op = ReduceOp::sum;

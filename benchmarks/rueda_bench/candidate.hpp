@@ -12,7 +12,8 @@
 
 namespace rueda::bench {
 
-enum class Operation { allreduce, broadcast, allgather, reducescatter, alltoall };
+/// `message`: a send and a receive, there and back, between the ranks 0 and 1, 2 and 3, and so on.
+enum class Operation { allreduce, broadcast, allgather, reducescatter, alltoall, message };
 
 [[nodiscard]] constexpr const char* name_of(Operation operation) {
     switch (operation) {
@@ -26,6 +27,8 @@ enum class Operation { allreduce, broadcast, allgather, reducescatter, alltoall 
             return "reducescatter";
         case Operation::alltoall:
             return "alltoall";
+        case Operation::message:
+            return "message";
     }
     return "";
 }
@@ -45,6 +48,9 @@ struct Case {
                                                        : count();
     }
     [[nodiscard]] bool is_even(int size) const {
+        if (operation == Operation::message) {
+            return size % 2 == 0;
+        }
         return (operation != Operation::reducescatter && operation != Operation::alltoall) ||
                count() % static_cast<std::uint64_t>(size) == 0;
     }
@@ -59,6 +65,10 @@ struct Job {
     int rank = 0;
     int size = 1;
 };
+
+/// Of a message: the other rank of the pair, and whether this one begins.
+[[nodiscard]] constexpr int partner_of(const Job& job) { return job.rank ^ 1; }
+[[nodiscard]] constexpr bool begins(const Job& job) { return job.rank % 2 == 0; }
 
 /// Something that can do the operation of a case: Rueda in one of its ways, a peer, or a bound of the machine.
 class Candidate {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Times collectives of Rueda beside raw MPI and the bounds of the machine, in one run and in turns.
+// Times collectives and messages of Rueda beside raw MPI and the bounds of the machine, in one run and in turns.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -50,7 +50,7 @@ std::vector<Case> cases_of(const Options& options) {
                 Case c;
                 c.operation = named(operation,
                                     {Operation::allreduce, Operation::broadcast, Operation::allgather,
-                                     Operation::reducescatter, Operation::alltoall},
+                                     Operation::reducescatter, Operation::alltoall, Operation::message},
                                     "operation");
                 c.dtype = named(
                     dtype,  // all that have a sum, which is what is measured
@@ -146,7 +146,7 @@ int run(const Options& options, const Job& job, std::uint64_t bytes_before) {
     for (const Case& c : cases) {
         const std::vector<Row> rows = measure(c, candidates, job, options.plan);
         if (rows.empty() && job.rank == 0) {
-            fmt::print("{:<13} {:<9} {:>11}  left out: {} ranks cannot share {} elements evenly\n",
+            fmt::print("{:<13} {:<9} {:>11}  left out: {} ranks cannot share {} elements evenly, or are no pairs\n",
                        name_of(c.operation), name_of(c.dtype), c.bytes, job.size, c.count());
         }
         for (const Row& row : rows) {
@@ -172,7 +172,9 @@ int run(const Options& options, const Job& job, std::uint64_t bytes_before) {
 
 int main(int argc, char** argv) {
     Options options;
-    CLI::App app{"Times collectives of Rueda beside raw MPI and the bounds of the machine, alternating in one run."};
+    CLI::App app{
+        "Times collectives and messages of Rueda beside raw MPI and the bounds of the machine, alternating in one "
+        "run."};
     app.footer(
         "Examples:\n"
         "  mpirun -np 2 --bind-to core rueda_bench\n"
@@ -181,7 +183,8 @@ int main(int argc, char** argv) {
         "Every rank rewrites its input before each operation; an iteration's time is that of its slowest rank; all "
         "results\n"
         "are compared with what is expected. Exit status: 0 all right, 1 a wrong result or a failure, 2 wrong usage.");
-    app.add_option("--operations", options.operations, "allreduce, broadcast, allgather, reducescatter, alltoall")
+    app.add_option("--operations", options.operations,
+                   "allreduce, broadcast, allgather, reducescatter, alltoall, message (there and back)")
         ->capture_default_str();
     app.add_option("--sizes", options.sizes, "bytes of one rank's input: 4 64K 1M")->capture_default_str();
     app.add_option("--dtypes", options.dtypes, "uint8 … uint64, int8 … int64, float16 … float64")

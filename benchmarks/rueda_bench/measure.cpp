@@ -34,6 +34,8 @@ int expected(const Case& c, const Job& job, std::uint64_t i, std::uint64_t itera
             return value_at(i, 0, iteration);
         case Operation::allgather:
             return value_at(i % c.count(), static_cast<int>(i / c.count()), iteration);
+        case Operation::message:  // what the first of the pair has sent, on both
+            return value_at(i, job.rank - job.rank % 2, iteration);
         case Operation::allreduce:
             break;
     }
@@ -92,6 +94,8 @@ double Row::bus_gigabytes_per_second(int size) const {
         case Operation::reducescatter:
         case Operation::alltoall:
             return rate * (n - 1) / n;
+        case Operation::message:
+            return rate * 2;
     }
     return rate;
 }

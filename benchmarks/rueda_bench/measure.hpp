@@ -22,7 +22,7 @@ struct Row {
     /// Bytes of input over the median time.
     [[nodiscard]] double algorithm_gigabytes_per_second() const;
     /// What crosses between ranks per rank, over the median time: 2(n−1)/n of the input for allreduce, 1 for broadcast,
-    /// n−1 for allgather, (n−1)/n for reducescatter and alltoall.
+    /// n−1 for allgather, (n−1)/n for reducescatter and alltoall, 2 for a message there and back.
     [[nodiscard]] double bus_gigabytes_per_second(int size) const;
 };
 

@@ -87,6 +87,14 @@ public:
                 return check(MPI_Alltoall(input_.data(), count / job_.size, type, output_.data(), count / job_.size,
                                           type, MPI_COMM_WORLD),
                              "MPI_Alltoall");
+            case Operation::message:
+                if (begins(job_)) {
+                    send(input_.data(), count, type);
+                    receive(count, type);
+                } else {
+                    receive(count, type);
+                    send(output_.data(), count, type);
+                }
         }
     }
     [[nodiscard]] const std::byte* output() override { return case_.has_output() ? output_.data() : input_.data(); }
@@ -96,6 +104,14 @@ public:
     }
 
 private:
+    void send(const std::byte* from, int count, MPI_Datatype type) const {
+        check(MPI_Send(from, count, type, partner_of(job_), 0, MPI_COMM_WORLD), "MPI_Send");
+    }
+    void receive(int count, MPI_Datatype type) {
+        check(MPI_Recv(output_.data(), count, type, partner_of(job_), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+              "MPI_Recv");
+    }
+
     Job job_;
     Case case_;
     std::vector<std::byte> input_;
@@ -215,7 +231,7 @@ public:
     explicit SharedCopy(const Job& job) : job_(job) {}
     [[nodiscard]] std::string name() const override { return "shared memory by hand"; }
     [[nodiscard]] bool can(const Case& c) const override {
-        return c.operation != Operation::allreduce && c.is_even(job_.size) &&
+        return c.operation != Operation::allreduce && c.operation != Operation::message && c.is_even(job_.size) &&
                (c.operation != Operation::reducescatter || c.dtype == DType::float32);
     }
     void begin(const Case& c) override {

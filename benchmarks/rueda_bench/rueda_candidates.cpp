@@ -46,7 +46,7 @@ public:
     }
     /// The look-up of the name is a matter of latency.
     [[nodiscard]] bool can(const Case& c) const override {
-        return c.is_even(job_.size) && (!by_name_ || c.bytes <= 4096);
+        return c.is_even(job_.size) && (!by_name_ || (c.bytes <= 4096 && c.operation != Operation::message));
     }
     void begin(const Case& c) override {
         case_ = c;
@@ -76,6 +76,15 @@ public:
                 return;
             case Operation::alltoall:
                 rueda::alltoall_into(tensor_name, tensor, output_tensor());
+                return;
+            case Operation::message:
+                if (begins(job_)) {
+                    rueda::send(tensor, partner_of(job_));
+                    rueda::receive(output_tensor(), partner_of(job_));
+                } else {
+                    rueda::receive(output_tensor(), partner_of(job_));
+                    rueda::send(output_tensor(), partner_of(job_));
+                }
                 return;
         }
     }

@@ -3,6 +3,8 @@
 #include "collectives/hierarchical/alltoall_task.hpp"
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "ops/reduce.hpp"
 
@@ -15,20 +17,32 @@ void AlltoallTask::begin(const Batch& batch) {
     parts_.output = segment.output;
     parts_.to.resize(size);
     parts_.from.resize(size);
-    std::uint64_t to = 0;
-    std::uint64_t from = 0;
-    for (std::uint32_t rank = 0; rank < size; ++rank) {
-        const auto rows_to = static_cast<std::uint64_t>(batch.splits[rank]);
-        const auto rows_from = static_cast<std::uint64_t>(batch.splits[size + rank]);
-        parts_.to[rank] = {to, to + rows_to * segment.bytes()};
-        parts_.from[rank] = {from, from + rows_from * segment.bytes()};
-        to = parts_.to[rank].end;
-        from = parts_.from[rank].end;
-    }
+    lay_out(batch.splits.first(size), segment.bytes(), parts_.to);
+    lay_out(batch.splits.subspan(size, size), segment.bytes(), parts_.from);
     own_copied_ = 0;
     set_.begin_batch(HierarchicalSet::CellUse::by_pairs);
     local_.begin(parts_);
     remote_.begin(parts_);
+}
+
+/// One part behind the other. How many rows come is what other ranks say; where their bytes are more than can be
+/// counted no memory was made for them, and nothing is exchanged.
+void AlltoallTask::lay_out(std::span<const std::int64_t> rows, std::uint64_t row_bytes, std::vector<Range>& parts) {
+    std::uint64_t end = 0;
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+        const std::uint64_t begin = end;
+        std::uint64_t bytes = 0;
+        if (rows[rank] < 0 || __builtin_mul_overflow(static_cast<std::uint64_t>(rows[rank]), row_bytes, &bytes) ||
+            __builtin_add_overflow(begin, bytes, &end)) {
+            set_.messages.fail(failure(ErrorCode::internal,
+                                       "rank {} of the process set sends or is sent {} rows of {} bytes, behind {} "
+                                       "bytes of the ranks before it; expected fewer than 2^64 bytes together",
+                                       rank, rows[rank], row_bytes, begin));
+            std::fill(parts.begin(), parts.end(), Range{});
+            return;
+        }
+        parts[rank] = {begin, end};
+    }
 }
 
 StepResult AlltoallTask::step() {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "collectives/communicator.hpp"
 #include "collectives/hierarchical/hierarchical_set.hpp"
@@ -22,6 +24,7 @@ public:
     StepResult step() override;
 
 private:
+    void lay_out(std::span<const std::int64_t> rows, std::uint64_t row_bytes, std::vector<Range>& parts);
     bool act();
     [[nodiscard]] bool end();
     [[nodiscard]] std::uint64_t own_left() const;

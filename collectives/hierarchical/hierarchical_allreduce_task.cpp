@@ -13,14 +13,14 @@ namespace rueda::collectives {
 namespace {
 
 /// Of a host of one rank, which needs no cells.
-constexpr std::uint64_t kPieceOfOne = 64 * 1024;
+constexpr std::uint64_t kPlaceOfOne = 64 * 1024;
 
 /// Places for staging: two overlap staging and combining; with four, who is late for a moment is not waited for.
 constexpr std::uint64_t kMostStagingPlaces = 4;
 constexpr std::uint64_t kLeastWorthAPlace = 1024;
 /// Two words; and what a double that is compressed takes beside them, where it is four times as long.
-constexpr std::uint64_t kLargestElement = 16;
-constexpr std::uint64_t kLeastPlace = 4 * kLargestElement;
+constexpr std::uint64_t kLargestStaged = 16;
+constexpr std::uint64_t kLeastPlace = 4 * kLargestStaged;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ HierarchicalAllreduceTask::HierarchicalAllreduceTask(HierarchicalSet& set)
 
 void HierarchicalAllreduceTask::plan_cells() {
     if (set_.members == 1) {
-        place_bytes_ = kPieceOfOne;
+        place_bytes_ = kPlaceOfOne;
         return;
     }
     const std::uint64_t half = set_.bytes_of_cells() / 2;
@@ -54,7 +54,7 @@ void HierarchicalAllreduceTask::plan_pieces() {
         staged_ratio_ = std::max(staged_ratio_, reduction.staged_ratio());
     }
     const std::uint64_t bytes = place_bytes_ / staged_ratio_;
-    const std::uint64_t unit = bytes < base::kCacheLine ? kLargestElement : base::kCacheLine;
+    const std::uint64_t unit = bytes < base::kCacheLine ? kLargestStaged : base::kCacheLine;
     piece_bytes_ = bytes / unit * unit;
 }
 

@@ -34,7 +34,7 @@ public:
 
     [[nodiscard]] Task& start(const Batch& batch) override;
     /// Before an alltoall: tells every member how many rows it gets (`to`, by member) and learns how many it gives
-    /// (`from`). Both stay valid until the task is done.
+    /// (`from`): numbers of other ranks, which the caller checks. Both stay valid until the task is done.
     [[nodiscard]] Task& start_splits(std::span<const std::int64_t> to, std::span<std::int64_t> from);
     /// Why no task can go on any more.
     [[nodiscard]] const Status& failed() const;

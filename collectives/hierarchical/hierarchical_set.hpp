@@ -54,12 +54,14 @@ struct HierarchicalSet : HostSet {
     /// Work of one step: of the order of a chunk of one host, so that abort and other waiters are looked at.
     static constexpr std::uint64_t kStepBytes = 64 * 1024;
     /// One step of a task: calls act(), which adds to `work` what it has moved and says whether it found anything to
-    /// do, until that is a step's work; then asks whether the task has come to its end.
+    /// do, until that is a step's work; then asks whether the task has come to its end. To find something to do counts
+    /// as moving a line: who moves nothing of what others say that they have looks up as often.
     template <class Act, class Ended>
     [[nodiscard]] StepResult step(std::uint64_t& work, Act&& act, Ended&& ended) {
         work = 0;
         bool acted = false;
         while (work < kStepBytes && act()) {
+            work += base::kCacheLine;
             acted = true;
         }
         if (!messages.failure().is_ok()) {

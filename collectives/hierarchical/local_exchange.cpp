@@ -4,22 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
-#include "base/assert.hpp"
+#include "collectives/host/cell_pieces.hpp"
 
 namespace rueda::collectives {
-namespace {
-
-constexpr std::uint64_t kLargestElement = 8;
-
-}  // namespace
 
 LocalExchange::LocalExchange(HierarchicalSet& set) : set_(set) {
-    // A cell has room for an element of every member (core/runtime/arena_setup.cpp).
-    const std::uint64_t bytes = set.arena->plan().cell_bytes / std::max(set.members - 1, 1U);
-    RUEDA_ASSERT(bytes >= kLargestElement);
-    const std::uint64_t unit = bytes < base::kCacheLine ? kLargestElement : base::kCacheLine;
-    piece_bytes_ = bytes / unit * unit;
+    piece_bytes_ = bytes_of_cell_piece(set.arena->plan().cell_bytes, std::max(set.members - 1, 1U));
 }
 
 void LocalExchange::begin(const PairParts& parts) {
@@ -68,16 +60,35 @@ void LocalExchange::tell() {
 
 void LocalExchange::learn() {
     std::uint64_t longest = 0;
+    phase_ = Phase::exchange;
     for (std::uint32_t from = 0; from < set_.members; ++from) {
         for (std::uint32_t to = 0; to < set_.members; ++to) {
             std::uint64_t bytes = 0;
             std::memcpy(&bytes, set_.cells_of(from) + to * sizeof(bytes), sizeof(bytes));
-            longest = from == to ? longest : std::max(longest, bytes);
+            if (from == to) {
+                continue;
+            }
+            if (!can_be(from, to, bytes)) {
+                return;
+            }
+            longest = std::max(longest, bytes);
         }
     }
     rounds_ = (longest + piece_bytes_ - 1) / piece_bytes_;
-    phase_ = Phase::exchange;
     set_.publish(set_.mine().fetched, set_.chunks + 1);
+}
+
+/// What other ranks of the host told, in memory that they can write to. Of what is for this rank the length is known.
+bool LocalExchange::can_be(std::uint32_t from, std::uint32_t to, std::uint64_t bytes) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    const std::uint64_t expected = parts_->from[rank_of(from)].bytes();
+    if (to == set_.rank ? bytes == expected : bytes <= kMost) {
+        return true;
+    }
+    set_.messages.fail(failure(
+        ErrorCode::internal, "rank {} of the process set says that it has {} bytes for rank {}; expected {}{}",
+        rank_of(from), bytes, rank_of(to), to == set_.rank ? "" : "at most ", to == set_.rank ? expected : kMost));
+    return false;
 }
 
 std::byte* LocalExchange::place(std::uint32_t from, std::uint32_t to, std::uint64_t round) const {

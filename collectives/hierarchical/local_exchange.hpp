@@ -30,6 +30,7 @@ private:
 
     void tell();
     void learn();
+    [[nodiscard]] bool can_be(std::uint32_t from, std::uint32_t to, std::uint64_t bytes);
     [[nodiscard]] bool may_stage() const;
     void stage(std::uint64_t& work);
     [[nodiscard]] bool may_take() const;

@@ -45,6 +45,12 @@ public:
 
     [[nodiscard]] bool under_way() const { return under_way_ > 0; }
     [[nodiscard]] const Status& failure() const { return failure_; }
+    /// A task has found that what other ranks say of their messages cannot be.
+    void fail(const Status& reason) {
+        if (failure_.is_ok()) {
+            failure_ = reason;
+        }
+    }
     /// After an abort: all memory stays for as long as the process lives.
     void abandon();
 

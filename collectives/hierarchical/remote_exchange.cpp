@@ -9,7 +9,7 @@
 namespace rueda::collectives {
 namespace {
 
-constexpr std::uint64_t kChosenChunk = 128 * 1024;
+constexpr std::uint64_t kExchangedChunk = 128 * 1024;
 
 }  // namespace
 
@@ -17,7 +17,7 @@ RemoteExchange::RemoteExchange(HierarchicalSet& set)
     : set_(set),
       chunk_bytes_(set.options.network_chunk_bytes != 0
                        ? std::clamp<std::uint64_t>(set.options.network_chunk_bytes, 1, Transport::kMostBytes)
-                       : kChosenChunk) {}
+                       : kExchangedChunk) {}
 
 void RemoteExchange::begin(const PairParts& parts) {
     parts_ = &parts;

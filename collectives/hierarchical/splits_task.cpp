@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "base/assert.hpp"
+
 namespace rueda::collectives {
 namespace {
 
@@ -12,6 +14,7 @@ constexpr std::size_t kBytes = sizeof(std::int64_t);
 }  // namespace
 
 void SplitsTask::begin(std::span<const std::int64_t> to, std::span<std::int64_t> from) {
+    RUEDA_ASSERT(to.size() == set_.hosts.size() && from.size() == to.size());
     to_ = to;
     from_ = from;
     told_ = learnt_ = set_.members == 1;

@@ -5,27 +5,19 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/assert.hpp"
+#include "collectives/host/cell_pieces.hpp"
 
 namespace rueda::collectives {
 namespace {
 
 /// Of a host of one rank, which needs no cells.
 constexpr std::uint64_t kPieceOfOne = 64 * 1024;
-constexpr std::uint64_t kLargestElement = 8;
 
 /// Work of one step without chunks, of each input.
 constexpr std::uint64_t kPieceInPlace = 32 * 1024;
 
 std::uint64_t bytes_of_piece(const HostSet& set, std::uint32_t owners) {
-    if (set.members == 1) {
-        return kPieceOfOne;
-    }
-    // A cell has room for an element of every member (core/runtime/arena_setup.cpp).
-    const std::uint64_t bytes = set.arena->plan().cell_bytes / owners;
-    RUEDA_ASSERT(bytes >= kLargestElement);
-    const std::uint64_t unit = bytes < base::kCacheLine ? kLargestElement : base::kCacheLine;
-    return bytes / unit * unit;
+    return set.members == 1 ? kPieceOfOne : bytes_of_cell_piece(set.arena->plan().cell_bytes, owners);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace rueda::collectives {
 namespace {
 
 /// Work of one step: of the order of a chunk, so that abort and other waiters are looked at.
-constexpr std::uint64_t kStepBytes = 64 * 1024;
+constexpr std::uint64_t kAdasumStep = 64 * 1024;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ void AdasumTask::begin(const Batch& batch) {
 StepResult AdasumTask::step() {
     std::uint64_t work = 0;
     bool acted = false;
-    while (work < kStepBytes && passes_.act(work)) {
+    while (work < kAdasumStep && passes_.act(work)) {
         acted = true;
     }
     if (!passes_.is_done()) {

@@ -7,20 +7,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "base/text.hpp"
+#include "collectives/host/pages.hpp"
 
 namespace rueda::collectives {
 namespace {
 
 /// Regions begin on 2 MiB, so that huge pages fit where the kernel gives them.
-constexpr std::uint64_t kRegion = std::uint64_t{2} << 20;
-constexpr std::uint64_t kPage = 4096;
-
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr std::uint64_t kRegion = kHugePage;
 
 #if defined(__SANITIZE_THREAD__)
 #define RUEDA_ONE_MAPPING 1
@@ -37,8 +37,9 @@ struct SharedMapping {
     std::byte* address = nullptr;
     int users = 0;
 };
+using MappedPart = std::pair<ino_t, std::uint64_t>;  // and how many of its first bytes
 std::mutex shared_mappings_mutex;
-std::map<ino_t, SharedMapping> shared_mappings;
+std::map<MappedPart, SharedMapping> shared_mappings;
 
 ino_t inode_of(int fd) {
     struct stat status {};
@@ -47,16 +48,23 @@ ino_t inode_of(int fd) {
 }
 #endif
 
-std::byte* map_memory(int fd, std::uint64_t bytes) {
+/// The first `bytes`. `addresses` may be null.
+std::byte* map_memory(int fd, std::uint64_t bytes, AddressReserve* addresses) {
 #if defined(RUEDA_ONE_MAPPING)
+    addresses = nullptr;
     const std::lock_guard lock(shared_mappings_mutex);
-    SharedMapping& shared = shared_mappings[inode_of(fd)];
+    SharedMapping& shared = shared_mappings[{inode_of(fd), bytes}];
     if (shared.users++ > 0) {
         return shared.address;
     }
 #endif
-    void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    std::byte* const place = addresses != nullptr ? addresses->take(bytes) : nullptr;
+    void* address = mmap(place, bytes, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_NORESERVE | (place != nullptr ? MAP_FIXED : 0), fd, 0);
     if (address == MAP_FAILED) {
+        if (place != nullptr) {
+            addresses->give(place, bytes);
+        }
         return nullptr;
     }
     // fork: the child would share this memory, not copy it. It gets none of it.
@@ -68,8 +76,9 @@ std::byte* map_memory(int fd, std::uint64_t bytes) {
     return static_cast<std::byte*>(address);
 }
 
-void unmap_memory(std::byte* address, std::uint64_t bytes) {
+void unmap_memory(std::byte* address, std::uint64_t bytes, AddressReserve* addresses) {
 #if defined(RUEDA_ONE_MAPPING)
+    addresses = nullptr;
     const std::lock_guard lock(shared_mappings_mutex);
     const auto shared = std::find_if(shared_mappings.begin(), shared_mappings.end(),
                                      [address](const auto& mapping) { return mapping.second.address == address; });
@@ -78,7 +87,17 @@ void unmap_memory(std::byte* address, std::uint64_t bytes) {
     }
     shared_mappings.erase(shared);
 #endif
-    munmap(address, bytes);
+    if (addresses != nullptr) {
+        addresses->give(address, bytes);
+    } else {
+        munmap(address, bytes);
+    }
+}
+
+/// The part of the control block that so many ranks use, in whole pages.
+std::uint64_t head_bytes(const ArenaPlan& plan) {
+    const std::uint64_t members = std::min<std::uint64_t>(plan.members, base::kMaxLocalRanks);
+    return round_up(offsetof(base::ControlBlock, ranks) + members * sizeof(base::RankBlock), kPage);
 }
 
 }  // namespace
@@ -106,24 +125,96 @@ Result<base::UniqueFd> Arena::create_memory(const ArenaPlan& plan) {
     return memory;
 }
 
-Result<std::shared_ptr<Arena>> Arena::map(base::UniqueFd memory, const ArenaPlan& plan, std::uint32_t rank) {
+Result<std::shared_ptr<Arena>> Arena::map(base::UniqueFd memory, const ArenaPlan& plan, std::uint32_t rank,
+                                          AddressReserve* addresses) {
     const std::uint64_t bytes = offsets(plan).end;
     struct stat status {};
     if (fstat(memory.value(), &status) != 0 || static_cast<std::uint64_t>(status.st_size) < bytes) {
         return failure(ErrorCode::internal, "the arena of this host has {} bytes; this rank expects {}", status.st_size,
                        bytes);
     }
-    std::byte* address = map_memory(memory.value(), bytes);
-    if (address == nullptr) {
-        return system_failure(ErrorCode::resource_exhausted,
-                              fmt::format("mapping an arena of {} (a limit of address space, ulimit -v, is met by "
-                                          "RUEDA_RESIDENT_LIMIT): mmap",
-                                          base::format_bytes(bytes)));
+    std::byte* const head = map_memory(memory.value(), head_bytes(plan), nullptr);
+    std::byte* const base = head != nullptr ? map_memory(memory.value(), bytes, addresses) : nullptr;
+    if (base == nullptr) {
+        const Status failed =
+            system_failure(ErrorCode::resource_exhausted,
+                           fmt::format("mapping an arena of {} (a limit of address space, ulimit -v, is met by "
+                                       "RUEDA_RESIDENT_LIMIT): mmap",
+                                       base::format_bytes(bytes)));
+        if (head != nullptr) {
+            unmap_memory(head, head_bytes(plan), nullptr);
+        }
+        return failed;
     }
-    return std::shared_ptr<Arena>(new Arena(std::move(memory), plan, rank, address));
+    return std::shared_ptr<Arena>(new Arena(std::move(memory), plan, rank, addresses, head, base));
 }
 
-Arena::~Arena() { unmap_memory(base_, offsets_.end); }
+Arena::~Arena() {
+    if (!released_) {
+        unmap_memory(base_, offsets_.end, addresses_);
+    }
+    if (!released_ || job_ == nullptr) {
+        unmap_memory(head_, head_bytes(plan_), nullptr);
+    }
+}
+
+void Arena::release(std::span<const Pages> kept) {
+#if !defined(RUEDA_ONE_MAPPING)
+    released_ = true;
+    if (job_ == nullptr) {
+        detach_head();
+    } else {
+        munmap(head_, head_bytes(plan_));
+    }
+    if (kept.empty()) {
+        unmap_memory(base_, offsets_.end, addresses_);
+        return;
+    }
+    // Where a piece cannot be unmapped, because the process has as many mappings as it may, its addresses stay taken.
+    std::byte* from = base_;
+    for (const Pages& pages : kept) {
+        std::byte* const begin = resident(rank_) + pages.offset;
+        if (begin > from) {
+            munmap(from, static_cast<std::size_t>(begin - from));
+        }
+        from = begin + pages.bytes;
+    }
+    if (base_ + offsets_.end > from) {
+        munmap(from, static_cast<std::size_t>(base_ + offsets_.end - from));
+    }
+#else
+    static_cast<void>(kept);
+#endif
+}
+
+void Arena::release_kept(Pages pages) {
+    if (released_) {
+        munmap(resident(rank_) + pages.offset, pages.bytes);
+    }
+}
+
+/// As long as any of its pages is mapped, all of the arena's memory stays. In one step for who looks at it meanwhile.
+void Arena::detach_head() {
+    const std::uint64_t bytes = head_bytes(plan_);
+    void* const own = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (own == MAP_FAILED) {
+        return;
+    }
+    // Zeros are a block in which nobody sleeps, and nobody has raised anything.
+    auto& block = *static_cast<base::ControlBlock*>(own);
+    for (std::uint32_t member = 0; member < plan_.members; ++member) {
+        const base::RankBlock& from = control().ranks[member];
+        base::RankBlock& to = block.ranks[member];
+        to.pid.store(from.pid.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        to.global_rank.store(from.global_rank.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        to.process_start.store(from.process_start.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        // Of the others as well: from here on their ends mean nothing.
+        to.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_relaxed);
+    }
+    if (mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, head_) == MAP_FAILED) {
+        munmap(own, bytes);
+    }
+}
 
 void Arena::initialise() {
     auto* control = new (base_) base::ControlBlock;

@@ -12,6 +12,7 @@
 #include "base/control_block.hpp"
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
+#include "collectives/host/address_reserve.hpp"
 #include "collectives/host/message_region.hpp"
 
 namespace rueda::collectives {
@@ -40,18 +41,19 @@ struct alignas(base::kCacheLine) Progress {
 static_assert(sizeof(Progress) == base::kCacheLine);
 
 /// The memory that the ranks of one host share: one memfd, or what stands in for it, mapped by each. Only offsets are
-/// stored in it, because every rank has it at another address. The mapping lives as long as anybody holds the Arena, so
-/// handles and allocations outlive a Runtime. A forked child does not have it: a touch there is a fault of the child,
-/// and cannot change the parent's tensors.
+/// stored in it, because every rank has it at another address. The mapping lives as long as anybody holds the Arena, or
+/// until release(), which leaves what outlives a job. A forked child does not have it: a touch there is a fault of the
+/// child, and cannot change the parent's tensors.
 ///
 /// Threads: the accessors are const and may be called from any thread; what they point to has its own rules.
 class Arena {
 public:
     /// An unwritten memory object of the size that `plan` needs. Nothing of it is used yet.
     [[nodiscard]] static Result<base::UniqueFd> create_memory(const ArenaPlan& plan);
-    /// Maps it. All ranks do, the leader too.
+    /// Maps it. All ranks do, the leader too. `addresses`, which may be null and outlives it: where it may lie, and
+    /// what it leaves when it goes.
     [[nodiscard]] static Result<std::shared_ptr<Arena>> map(base::UniqueFd memory, const ArenaPlan& plan,
-                                                            std::uint32_t rank);
+                                                            std::uint32_t rank, AddressReserve* addresses = nullptr);
     ~Arena();
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
@@ -65,12 +67,25 @@ public:
     /// where element m of `members` says which member is member m of this. Before anybody else has it.
     void join(std::shared_ptr<Arena> job, std::span<const std::uint32_t> members);
 
+    /// Whole pages of this rank's resident region.
+    struct Pages {
+        std::uint64_t offset = 0;
+        std::uint64_t bytes = 0;
+    };
+    /// At the end of a job that was not aborted: unmaps everything but `kept`, in ascending order. The control block of
+    /// a job becomes this process' own, in which all have left: threads that came late may look at it, and write there.
+    /// Whoever calls this sees to it that nobody uses anything else (docs/design/0001-negotiation.md, "After the end").
+    /// Once; under ThreadSanitizer, where ranks share the mapping, it stays.
+    void release(std::span<const Pages> kept);
+    /// And later some of those, for good; nothing before release(). Threads: one at a time.
+    void release_kept(Pages pages);
+
     [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
     [[nodiscard]] std::uint32_t rank() const { return rank_; }
     /// -1 after close_descriptor(): the mapping stays. Threads: who closes it sees to it that nobody uses it.
     [[nodiscard]] int descriptor() const { return memory_.value(); }
     void close_descriptor() { memory_.reset(); }
-    [[nodiscard]] base::ControlBlock& control() const { return *reinterpret_cast<base::ControlBlock*>(base_); }
+    [[nodiscard]] base::ControlBlock& control() const { return *reinterpret_cast<base::ControlBlock*>(head_); }
     /// Of its ranks, and the end of the job: in its control block, or in that of the job's arena.
     [[nodiscard]] const base::HostBlocks& blocks() const { return blocks_; }
     [[nodiscard]] std::byte* negotiation() const { return base_ + offsets_.negotiation; }
@@ -121,19 +136,26 @@ private:
         std::uint64_t negotiation, progress, cells, messages, resident, end;
     };
     [[nodiscard]] static Offsets offsets(const ArenaPlan& plan);
-    Arena(base::UniqueFd memory, const ArenaPlan& plan, std::uint32_t rank, std::byte* base)
+    Arena(base::UniqueFd memory, const ArenaPlan& plan, std::uint32_t rank, AddressReserve* addresses, std::byte* head,
+          std::byte* base)
         : plan_(plan),
           offsets_(offsets(plan)),
           memory_(std::move(memory)),
           rank_(rank),
+          addresses_(addresses),
+          head_(head),
           base_(base),
-          blocks_(*reinterpret_cast<base::ControlBlock*>(base)) {}
+          blocks_(*reinterpret_cast<base::ControlBlock*>(head)) {}
+    void detach_head();
 
     ArenaPlan plan_;
     Offsets offsets_;
     base::UniqueFd memory_;
     std::uint32_t rank_;
+    AddressReserve* addresses_;
+    std::byte* head_;  // the control block of its ranks, mapped once more: the only part that stays where it is
     std::byte* base_;
+    bool released_ = false;
     base::HostBlocks blocks_;
     std::shared_ptr<Arena> job_;  // null: this is the job's
     std::vector<std::uint32_t> job_members_;

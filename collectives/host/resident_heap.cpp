@@ -6,9 +6,14 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <iterator>
+#include <new>
+#include <optional>
+#include <vector>
 
 #include "base/memory_limits.hpp"
 #include "base/text.hpp"
+#include "collectives/host/pages.hpp"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // Linux 5.14; older C libraries do not name it
@@ -16,12 +21,6 @@
 
 namespace rueda::collectives {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
-std::uint64_t round_down(std::uint64_t value, std::uint64_t unit) { return value / unit * unit; }
 
 std::uint64_t alignment_for(std::uint64_t bytes) {
     return bytes >= kHugePage ? kHugePage : bytes >= ResidentHeap::kLargeBlock ? kPage : base::kCacheLine;
@@ -36,6 +35,11 @@ ResidentHeap::ResidentHeap(std::shared_ptr<Arena> arena, std::uint64_t limit_byt
 
 Result<void*> ResidentHeap::allocate(std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
+    if (ended_) {
+        return Status(ErrorCode::not_initialized,
+                      "resident memory: rueda::shutdown() has been called on this rank; call rueda::init() before "
+                      "allocating more");
+    }
     if (bytes > limit_bytes_ || used_bytes_ > limit_bytes_ - bytes) {
         return failure(ErrorCode::resource_exhausted,
                        "resident memory: {} asked for, {} in use, and the limit of a rank is {} (RUEDA_RESIDENT_LIMIT)",
@@ -71,6 +75,14 @@ Status ResidentHeap::deallocate(void* memory) {
     if (quarantined_) {
         return {};
     }
+    if (released_) {
+        if (const Arena::Pages pages = pages_of_none_but(offset, bytes); pages.bytes > 0) {
+            // Out of the file, too: a block beside it may keep that.
+            madvise(arena_->resident(arena_->rank()) + pages.offset, pages.bytes, MADV_REMOVE);
+            arena_->release_kept(pages);
+        }
+        return {};
+    }
     if (bytes >= kLargeBlock) {
         // The pages go back to the system and read as zeros when they are used again.
         if (arena_->descriptor() >= 0) {
@@ -90,9 +102,57 @@ void ResidentHeap::quarantine() {
     quarantined_ = true;
 }
 
-void ResidentHeap::close_descriptor() {
+void ResidentHeap::end() {
     const std::lock_guard lock(mutex_);
+    ended_ = true;
     arena_->close_descriptor();
+}
+
+void ResidentHeap::release() {
+    const std::lock_guard lock(mutex_);
+    if (quarantined_) {
+        return;
+    }
+    std::vector<Arena::Pages> kept;
+    try {
+        for (const auto& [offset, bytes] : blocks_) {
+            const std::uint64_t begin = round_down(offset, kPage);
+            const std::uint64_t end = round_up(offset + bytes, kPage);
+            if (!kept.empty() && kept.back().offset + kept.back().bytes >= begin) {
+                kept.back().bytes = end - kept.back().offset;
+            } else {
+                kept.push_back({begin, end - begin});
+            }
+        }
+    } catch (const std::bad_alloc&) {
+        return;  // without memory to say what stays, all of it does
+    }
+    released_ = true;
+    arena_->release(kept);
+}
+
+bool ResidentHeap::owns(const void* memory) const {
+    const std::optional<std::uint64_t> offset = arena_->resident_offset(memory, 1);
+    if (!offset) {
+        return false;
+    }
+    const std::lock_guard lock(mutex_);
+    return !released_ || blocks_.contains(*offset);
+}
+
+/// Of a block that has been given back: its pages without those that others have a part of.
+Arena::Pages ResidentHeap::pages_of_none_but(std::uint64_t offset, std::uint64_t bytes) const {
+    std::uint64_t begin = round_down(offset, kPage);
+    std::uint64_t end = round_up(offset + bytes, kPage);
+    const auto next = blocks_.upper_bound(offset);
+    if (next != blocks_.end() && next->first < end) {
+        end -= kPage;
+    }
+    if (next != blocks_.begin()) {
+        const auto previous = std::prev(next);
+        begin += previous->first + previous->second > begin ? kPage : 0;
+    }
+    return begin < end ? Arena::Pages{begin, end - begin} : Arena::Pages{};
 }
 
 std::uint64_t ResidentHeap::used_bytes() const {

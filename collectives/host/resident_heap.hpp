@@ -31,8 +31,16 @@ public:
     Status deallocate(void* memory);
     /// After an abort somebody may still write here: nothing is reused or given back from now on.
     void quarantine();
-    /// Closes the arena's descriptor, which nobody else uses: at the end of the job. Blocks may still be given back.
-    void close_descriptor();
+    /// The end of the job: NotInitialized from now on instead of new blocks, and the arena's descriptor, which nobody
+    /// else uses, is closed. Blocks that are still out stay as they are, and may be given back.
+    void end();
+    /// After it, of a job that was not aborted: Arena::release(), of all but those blocks. Theirs goes as they are
+    /// given back.
+    void release();
+
+    /// Whether deallocate() is this heap's: the memory lies in this rank's region; after release(), which may leave the
+    /// addresses to others, it is a block.
+    [[nodiscard]] bool owns(const void* memory) const;
 
     [[nodiscard]] std::uint64_t used_bytes() const;
 
@@ -41,6 +49,7 @@ private:
     Result<std::uint64_t> take(std::uint64_t bytes, std::uint64_t alignment);
     void give_back(std::uint64_t offset, std::uint64_t bytes);
     Status populate(std::uint64_t offset, std::uint64_t bytes);
+    [[nodiscard]] Arena::Pages pages_of_none_but(std::uint64_t offset, std::uint64_t bytes) const;
 
     std::shared_ptr<Arena> arena_;
     std::uint64_t limit_bytes_;
@@ -50,6 +59,8 @@ private:
     std::uint64_t used_bytes_ = 0;
     std::uint64_t touched_end_ = 0;  // everything below was populated once
     bool quarantined_ = false;
+    bool ended_ = false;
+    bool released_ = false;
 };
 
 }  // namespace rueda::collectives

@@ -4,15 +4,12 @@
 
 #include <algorithm>
 
-#include "base/assert.hpp"
+#include "collectives/host/cell_pieces.hpp"
 #include "collectives/host/copying.hpp"
 #include "collectives/rows.hpp"
 
 namespace rueda::collectives {
 namespace {
-
-/// A cut at a multiple of it never parts an element.
-constexpr std::uint64_t kLargestElement = 8;
 
 constexpr std::uint64_t kSmallestPiece = 16 * 1024;
 
@@ -63,12 +60,8 @@ std::uint64_t ScatterTask::plan() {
 /// For every member a piece in each cell but its own; where all is the root's, one.
 std::uint32_t ScatterTask::pieces_in_cell() const { return all_is_for_root() ? 1 : std::max(set_.members - 1, 1U); }
 
-/// The arena's cells have room for an element of each member (core/runtime/arena_setup.cpp).
 std::uint64_t ScatterTask::largest_piece_bytes() const {
-    const std::uint64_t bytes = set_.arena->plan().cell_bytes / pieces_in_cell();
-    const std::uint64_t unit = bytes < base::kCacheLine ? kLargestElement : base::kCacheLine;
-    RUEDA_ASSERT(bytes >= kLargestElement);
-    return bytes / unit * unit;
+    return bytes_of_cell_piece(set_.arena->plan().cell_bytes, pieces_in_cell());
 }
 
 /// Gives the bytes of the longest part of all, the same on every member; so do the two below.

@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "collectives/wire.hpp"
-
 namespace rueda::collectives {
 namespace {
 

@@ -8,11 +8,9 @@
 #include <vector>
 
 #include "collectives/control_plane.hpp"
+#include "collectives/wire.hpp"
 
 namespace rueda::collectives {
-
-/// A message of the control plane is never longer, results of an allgather included.
-inline constexpr std::size_t kMaxControlMessage = std::size_t{64} << 20;
 
 /// The first bytes on a connection, from the rank that connected.
 struct Hello {

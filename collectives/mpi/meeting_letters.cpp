@@ -57,7 +57,8 @@ void LowestOfMeeting::hear(int rank, std::span<const std::int32_t> numbers, Meet
         return;
     }
     const auto what = static_cast<GuestSays>(numbers.size() < 2 ? 0 : numbers[0]);
-    switch (what) {
+    const bool has_more = numbers.size() > 2;
+    switch (what == GuestSays::withdrawn && has_more ? GuestSays{} : what) {
         case GuestSays::come: {
             const auto list = numbers.subspan(2);
             *guest = {rank, true, numbers[1], LetterNumbers(list.begin(), list.end()), 0};
@@ -245,11 +246,17 @@ std::vector<MeetingLetter> GuestOfMeeting::take_letters() { return std::exchange
 Status GuestOfMeeting::understand(LowestSays what, std::span<const std::int32_t> more) const {
     switch (what) {
         case LowestSays::go:
-            return {};
+            if (more.empty()) {
+                return {};
+            }
+            break;
         case LowestSays::missing:
             return plan_.missing(more);
         case LowestSays::given_up:
-            return failure(ErrorCode::aborted, "start: {} has given up", plan_.name_of(plan_.lowest()));
+            if (more.empty()) {
+                return failure(ErrorCode::aborted, "start: {} has given up", plan_.name_of(plan_.lowest()));
+            }
+            break;
         case LowestSays::lists_differ:
             if (more.size() >= 3 && more[2] >= 0 && static_cast<std::size_t>(more[2]) <= more.size() - 3) {
                 const auto length = static_cast<std::size_t>(more[2]);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -103,6 +104,11 @@ public:
         int flag = 0;
         const int code = MPI_Comm_test_inter(communicator, &flag);
         return checked(code, "MPI_Comm_test_inter", flag != 0);
+    }
+    Result<bool> are_congruent(MPI_Comm a, MPI_Comm b) override {
+        int result = MPI_UNEQUAL;
+        const int code = MPI_Comm_compare(a, b, &result);
+        return checked(code, "MPI_Comm_compare", result == MPI_IDENT || result == MPI_CONGRUENT);
     }
     Result<std::vector<int>> world_ranks(MPI_Comm communicator) override {
         Group world;
@@ -221,6 +227,11 @@ public:
             return std::optional<MpiEnvelope>();
         }
         RUEDA_RETURN_IF_FAILED(check(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count"));
+        if (count < 0) {  // MPI_UNDEFINED: more bytes than an int can count
+            return failure(ErrorCode::aborted,
+                           "MPI_Iprobe: a message of rank {} is longer than MPI can tell; expected at most {} bytes",
+                           status.MPI_SOURCE, std::numeric_limits<int>::max());
+        }
         return std::optional(MpiEnvelope{status.MPI_SOURCE, status.MPI_TAG, static_cast<std::size_t>(count)});
     }
     Status cancel(MPI_Request& request) override { return check(MPI_Cancel(&request), "MPI_Cancel"); }

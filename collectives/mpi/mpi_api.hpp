@@ -62,6 +62,8 @@ public:
     [[nodiscard]] virtual Result<MPI_Comm> communicator_of(std::span<const int> world_ranks, int tag) = 0;
     /// Between two groups of processes: not one that a job can be made of.
     [[nodiscard]] virtual Result<bool> is_intercommunicator(MPI_Comm communicator) = 0;
+    /// Whether both have the same processes in the same order. Asks nobody.
+    [[nodiscard]] virtual Result<bool> are_congruent(MPI_Comm a, MPI_Comm b) = 0;
     /// By rank of the communicator: its rank in MPI_COMM_WORLD; −1: it is not in that. Asks nobody.
     [[nodiscard]] virtual Result<std::vector<int>> world_ranks(MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Status free_communicator(MPI_Comm communicator) = 0;

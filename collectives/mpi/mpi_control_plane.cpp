@@ -20,6 +20,7 @@
 
 #include "collectives/mpi/mpi_meeting.hpp"
 #include "collectives/mpi/mpi_transport.hpp"
+#include "collectives/wire.hpp"
 
 namespace rueda::collectives {
 namespace {
@@ -160,6 +161,24 @@ public:
             .status();
     }
 
+    Result<bool> is_of_same_ranks(std::span<const std::byte> communicator) override {
+        if (life_->finalized.load()) {
+            return false;
+        }
+        auto level = mpi_->query_thread();  // which is allowed at any level
+        RUEDA_RETURN_IF_FAILED(level.status());
+        if (level.value() != MPI_THREAD_MULTIPLE) {
+            return failure(ErrorCode::unsupported,
+                           "init: this process is in a job already, and MPI gives {}: the communicator cannot be "
+                           "compared while another thread of Rueda's may be in MPI; initialise MPI with "
+                           "MPI_THREAD_MULTIPLE, or ask rueda::initialized() before",
+                           thread_level_name(level.value()));
+        }
+        auto given = read_communicator(communicator);
+        RUEDA_RETURN_IF_FAILED(given.status());
+        return mpi_->are_congruent(communicator_, given.value());
+    }
+
     Transport* transport() override { return transport_.get(); }
 
     void close(bool after_failure) override {
@@ -244,7 +263,12 @@ private:
     }
 
     Result<MPI_Comm> meet_on_given() {
-        const std::vector<std::byte>& bytes = options_.membership.communicator;
+        auto communicator = read_communicator(options_.membership.communicator);
+        RUEDA_RETURN_IF_FAILED(communicator.status());
+        return meet_on(communicator.value(), /*by_list=*/false);
+    }
+
+    Result<MPI_Comm> read_communicator(std::span<const std::byte> bytes) {
         MPI_Comm communicator = MPI_COMM_NULL;
         constexpr std::size_t kBytes = sizeof(MPI_Comm);
         if (bytes.size() != kBytes) {
@@ -264,7 +288,7 @@ private:
                            "init: the communicator is an intercommunicator; expected one of a single group: merge it "
                            "with MPI_Intercomm_merge");
         }
-        return meet_on(communicator, /*by_list=*/false);
+        return communicator;
     }
 
     /// Every operation: not after a failure, not after MPI has ended, and nothing is thrown.
@@ -354,7 +378,29 @@ private:
         RUEDA_RETURN_IF_FAILED(wait(mpi_->iallgather(buffers_->sent, buffers_->received.data(), communicator_)));
         std::copy(buffers_->received.begin(), buffers_->received.end(),
                   std::as_writable_bytes(std::span(sizes)).begin());
+        RUEDA_RETURN_IF_FAILED(check_sizes(sizes, bytes));
         return sizes;
+    }
+
+    /// From other processes, and before anything is made as long. All ranks see the same numbers, so all refuse them.
+    Status check_sizes(std::span<const std::uint64_t> sizes, std::uint64_t own) const {
+        std::uint64_t left = kMaxControlMessage;
+        for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
+            if (sizes[rank] > left) {
+                return failure(
+                    ErrorCode::invalid_argument,
+                    "allgather: the {} ranks together gave more than the {} bytes that are expected at most, "
+                    "and rank {} of them {}",
+                    size_, kMaxControlMessage, rank, sizes[rank]);
+            }
+            left -= sizes[rank];
+        }
+        const std::uint64_t told = sizes[static_cast<std::size_t>(rank_)];
+        return told == own ? Status()
+                           : failure(ErrorCode::internal,
+                                     "allgather: rank {} gave {} bytes, and MPI has told the ranks {}: is the MPI "
+                                     "plugin of the MPI that runs the job?",
+                                     rank_, own, told);
     }
 
     /// Bytes [begin, begin + step) of every part that is as long.
@@ -392,6 +438,10 @@ private:
         RUEDA_RETURN_IF_FAILED(wait(mpi_->ibroadcast(buffers_->sent, root, communicator_)));
         std::uint64_t bytes = 0;
         std::copy(buffers_->sent.begin(), buffers_->sent.end(), std::as_writable_bytes(std::span(&bytes, 1)).begin());
+        if (bytes > kMaxControlMessage) {  // what the root says: seen by all ranks alike
+            return failure(ErrorCode::invalid_argument, "broadcast: rank {} gave {} bytes, expected at most {}", root,
+                           bytes, kMaxControlMessage);
+        }
         Bytes& data = buffers_->received;
         data.resize(bytes);
         if (rank_ == root) {

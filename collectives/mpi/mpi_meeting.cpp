@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// For letters to leave, and for receives to be taken back.
-constexpr std::chrono::milliseconds kClosing{2000};
+constexpr std::chrono::milliseconds kMeetingCloses{2000};
 
 /// A message under way. MPI uses its memory until it is complete.
 struct Letter {
@@ -124,8 +124,9 @@ private:
             letter.complete = true;
             letter.cancelled = message.value().cancelled;
             const bool is_whole = !message.value().truncated && !letter.cancelled;
-            const std::size_t got = is_whole ? message.value().bytes / sizeof(std::int32_t) : 0;
-            letter.numbers.resize(std::min(got, letter.numbers.size()));
+            const std::size_t bytes = is_whole ? message.value().bytes : 0;
+            const bool is_numbers = bytes % sizeof(std::int32_t) == 0;  // else it is an empty letter, which is damaged
+            letter.numbers.resize(is_numbers ? std::min(bytes / sizeof(std::int32_t), letter.numbers.size()) : 0);
         }
         return {};
     }
@@ -163,7 +164,7 @@ private:
         for (const auto& letter : receives_) {
             static_cast<void>(mpi_.cancel(letter->request).is_ok());
         }
-        const Clock::time_point deadline = Clock::now() + kClosing;
+        const Clock::time_point deadline = Clock::now() + kMeetingCloses;
         while (!(sends_.empty() && receives_.empty()) && Clock::now() < deadline && close_some().is_ok()) {
             ::sched_yield();
         }

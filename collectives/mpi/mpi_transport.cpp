@@ -2,6 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/mpi/mpi_transport.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <span>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -37,6 +41,16 @@ MpiTransport::MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const Mp
       rank_(rank),
       size_(size),
       sent_to_(static_cast<std::size_t>(size), 0) {}
+
+MpiTransport::~MpiTransport() {
+    const bool has_ended = std::all_of(places_.begin(), places_.end(), [](const UnderWay& one) { return one.is_free; });
+    if (!has_ended) {
+        // After a failure MPI may still write what comes into the rooms of messages that nobody asked for: they stay.
+        for (std::unique_ptr<std::byte[]>& room : strays_) {
+            static_cast<void>(room.release());
+        }
+    }
+}
 
 Result<Transport::Ticket> MpiTransport::send(int rank, Port port, std::span<const std::byte> bytes) {
     RUEDA_RETURN_IF_FAILED(check_open("a message to", rank, bytes.size()));
@@ -85,7 +99,23 @@ Result<std::optional<Transport::Arrival>> MpiTransport::probe() {
     if (!found.is_ok()) {
         return sticky(failure(ErrorCode::aborted, "{}", found.status().message()));
     }
-    return found.value() ? std::optional(Arrival{found.value()->rank, found.value()->bytes}) : std::nullopt;
+    if (!found.value()) {
+        return std::optional<Arrival>();
+    }
+    RUEDA_RETURN_IF_FAILED(check_envelope(*found.value()));
+    return std::optional(Arrival{found.value()->rank, found.value()->bytes});
+}
+
+/// Of a message that nobody has made room for yet.
+Status MpiTransport::check_envelope(const MpiEnvelope& envelope) {
+    const bool is_of_other = envelope.rank >= 0 && envelope.rank < size_ && envelope.rank != rank_;
+    return is_of_other && envelope.bytes <= kMostBytes
+               ? Status()
+               : sticky(
+                     failure(ErrorCode::aborted,
+                             "MPI has a message of {} bytes from rank {} for rank {}; expected at most {} bytes, from "
+                             "another of ranks 0 to {}",
+                             envelope.bytes, envelope.rank, rank_, kMostBytes, size_ - 1));
 }
 
 Status MpiTransport::progress() {
@@ -128,9 +158,16 @@ Status MpiTransport::receive_stray() {
     if (!stray.value()) {
         return {};
     }
+    RUEDA_RETURN_IF_FAILED(check_envelope(*stray.value()));
     const auto [rank, tag, bytes] = *stray.value();
-    strays_.emplace_back(bytes);
-    return keep(mpi_->irecv(strays_.back(), rank, tag, communicator_), false, rank, bytes).status();
+    std::unique_ptr<std::byte[]> room(new (std::nothrow) std::byte[bytes]);
+    if (room == nullptr) {
+        return sticky(failure(ErrorCode::aborted, "rank {} has no memory for a message of {} bytes from rank {}", rank_,
+                              bytes, rank));
+    }
+    const std::span<std::byte> whole(room.get(), bytes);
+    strays_.push_back(std::move(room));
+    return keep(mpi_->irecv(whole, rank, tag, communicator_), false, rank, bytes).status();
 }
 
 Status MpiTransport::cancel_receives(std::chrono::milliseconds limit) {
@@ -201,7 +238,7 @@ Result<std::optional<std::size_t>> MpiTransport::ask(std::uint32_t place) {
         return std::optional(done.bytes);
     }
     received_ += answer.value().cancelled ? 0U : 1U;
-    if (answer.value().truncated) {
+    if (answer.value().truncated || answer.value().bytes > done.bytes) {
         return sticky(truncated(done, answer.value().bytes));
     }
     return std::optional(answer.value().bytes);

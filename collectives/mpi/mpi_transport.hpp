@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +30,9 @@ class MpiTransport final : public Transport {
 public:
     MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const MpiLife> life, MPI_Comm communicator, int rank,
                  int size);
+    ~MpiTransport() override;
+    MpiTransport(const MpiTransport&) = delete;
+    MpiTransport& operator=(const MpiTransport&) = delete;
 
     Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override;
     Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override;
@@ -68,6 +70,7 @@ private:
     [[nodiscard]] std::uint32_t place_of(Ticket ticket) const;
     [[nodiscard]] Result<std::optional<std::size_t>> ask(std::uint32_t place);
     [[nodiscard]] Status truncated(const UnderWay& receive, std::size_t bytes) const;
+    [[nodiscard]] Status check_envelope(const MpiEnvelope& envelope);
     [[nodiscard]] Status sticky(Status status);
     [[nodiscard]] Status receive_stray();
     void release(std::uint32_t place);
@@ -81,7 +84,7 @@ private:
     std::vector<std::uint32_t> free_;
     std::vector<std::uint32_t> sent_to_;
     std::uint32_t received_ = 0;
-    std::deque<std::vector<std::byte>> strays_;
+    std::vector<std::unique_ptr<std::byte[]>> strays_;
     Status failed_;
 };
 

@@ -15,7 +15,7 @@
 namespace rueda::collectives {
 
 /// Grows with every change of anything that crosses between librueda and a plugin, ControlPlane included.
-inline constexpr std::uint32_t kMpiPluginInterface = 5;
+inline constexpr std::uint32_t kMpiPluginInterface = 6;
 inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
 
 /// MPIs whose libraries can stand for each other at run time: a plugin is built for one of these. MPICH's is also that

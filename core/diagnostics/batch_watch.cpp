@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "core/diagnostics/process_status.hpp"
 #include "core/fusion/batch_end.hpp"
 
@@ -18,21 +16,14 @@ double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanosec
 
 }  // namespace
 
-BatchWatch::BatchWatch(const base::Config& config, const base::HostBlocks& blocks,
+BatchWatch::BatchWatch(const StallSettings& settings, const base::HostBlocks& blocks,
                        const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own)
-    : blocks_(blocks),
-      memory_(memory),
-      log_(memory),
-      own_(own),
-      enabled_(config.stall_check),
-      warning_ns_(static_cast<std::int64_t>(config.stall_warning_seconds * kNanoseconds)),
-      // A background thread writes its heartbeat every liveness interval; three missed ones are no hiccup.
-      silence_limit_ns_(static_cast<std::int64_t>(std::max(2.0, 3 * config.liveness_seconds) * kNanoseconds)) {}
+    : blocks_(blocks), memory_(memory), log_(memory), own_(own), settings_(settings) {}
 
 std::optional<std::string> BatchWatch::tick(std::int64_t now_ns) {
     const std::uint64_t position = memory_.cursor(own_).position.load(std::memory_order_acquire);
     // Not read(): another thread of this rank may take it past the entry, which is then written over.
-    const auto entry = enabled_ ? log_.peek(position) : std::nullopt;
+    const auto entry = settings_.enabled ? log_.peek(position) : std::nullopt;
     if (!entry || !is_call(entry->kind)) {
         since_ns_ = 0;
         return std::nullopt;
@@ -40,7 +31,7 @@ std::optional<std::string> BatchWatch::tick(std::int64_t now_ns) {
     if (since_ns_ == 0 || position != position_) {
         position_ = position;
         since_ns_ = now_ns;
-        next_report_ns_ = now_ns + warning_ns_;
+        next_report_ns_ = now_ns + settings_.warning_ns();
         return std::nullopt;
     }
     if (now_ns < next_report_ns_) {
@@ -52,7 +43,7 @@ std::optional<std::string> BatchWatch::tick(std::int64_t now_ns) {
 
 bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     for (std::uint32_t member = 0; member < own_; ++member) {
-        if (now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= silence_limit_ns_) {
+        if (now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= settings_.silence_limit_ns) {
             return false;
         }
     }
@@ -76,7 +67,7 @@ std::string BatchWatch::describe(std::int64_t now_ns) const {
         const auto status = read_process_status(pid);
         text += fmt::format("\n  rank {} (pid {}): {}", block.global_rank.load(std::memory_order_relaxed), pid,
                             status ? describe_process_state(status->state) : "not to be seen");
-        if (silent_ns > silence_limit_ns_) {
+        if (silent_ns > settings_.silence_limit_ns) {
             text += fmt::format(", has not responded for {:.3g} s", seconds_of(silent_ns));
         }
         if (const std::string busy = block.busy.read(); !busy.empty()) {

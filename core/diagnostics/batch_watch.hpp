@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "base/config.hpp"
 #include "base/control_block.hpp"
+#include "core/diagnostics/stall_settings.hpp"
 #include "core/negotiation/log.hpp"
 
 namespace rueda::core {
@@ -20,7 +20,7 @@ namespace rueda::core {
 /// growing intervals. Threads: one, the background thread.
 class BatchWatch {
 public:
-    BatchWatch(const base::Config& config, const base::HostBlocks& blocks,
+    BatchWatch(const StallSettings& settings, const base::HostBlocks& blocks,
                const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own);
 
     /// What to tell the user, if this rank is the lowest whose background thread runs.
@@ -34,9 +34,7 @@ private:
     NegotiationMemory<base::StdAtomics> memory_;
     Log<base::StdAtomics> log_;
     std::uint32_t own_;
-    bool enabled_;
-    std::int64_t warning_ns_;
-    std::int64_t silence_limit_ns_;
+    StallSettings settings_;
     std::uint64_t position_ = 0;
     std::int64_t since_ns_ = 0;  ///< 0: nothing stands still
     std::int64_t next_report_ns_ = 0;

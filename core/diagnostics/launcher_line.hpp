@@ -65,6 +65,11 @@ public:
 
     /// One line for the user where a launcher was named and cannot be heard; "" otherwise.
     [[nodiscard]] const std::string& notice() const { return notice_; }
+    /// There is a launcher that can be heard.
+    [[nodiscard]] bool is_open() {
+        const std::lock_guard lock(mutex_);
+        return socket_.is_open();
+    }
     /// The launcher means this process by that rank of that many: the words are about its job.
     [[nodiscard]] bool is_about(int rank, int size) const { return rank_ == rank && ranks_ == size; }
 

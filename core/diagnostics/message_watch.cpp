@@ -2,16 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/diagnostics/message_watch.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <set>
 
 namespace rueda::core {
 namespace {
-
-constexpr std::int64_t kSecond = 1'000'000'000;
-
-std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 /// Whose part is awaited. Of a receive from anybody: all others.
 std::vector<std::int32_t> awaited_by(const MessageRequest& request, std::int32_t own) {
@@ -25,20 +19,15 @@ std::vector<std::int32_t> awaited_by(const MessageRequest& request, std::int32_t
 
 }  // namespace
 
-MessageWatch::MessageWatch(const base::Config& config, const std::atomic<std::int32_t>& rank)
-    : rank_(rank),
-      enabled_(config.stall_check),
-      warning_seconds_(config.stall_warning_seconds),
-      shutdown_seconds_(config.stall_shutdown_seconds),
-      look_interval_ns_(std::min(nanoseconds(config.stall_warning_seconds) / 4, kSecond)),
-      schedule_(nanoseconds(config.stall_warning_seconds), nanoseconds(config.stall_shutdown_seconds)) {}
+MessageWatch::MessageWatch(const StallSettings& settings, const std::atomic<std::int32_t>& rank)
+    : rank_(rank), settings_(settings), schedule_(settings.schedule()) {}
 
 std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, const Messenger& messenger,
                                                         const std::function<StallReport()>& account) {
-    if (!enabled_ || now_ns < next_look_ns_) {
+    if (!settings_.enabled || now_ns < next_look_ns_) {
         return std::nullopt;
     }
-    next_look_ns_ = now_ns + look_interval_ns_;
+    next_look_ns_ = now_ns + settings_.look_interval_ns;
     const std::vector<Late> all = pending_messages(now_ns, messenger);
     std::vector<PendingTensor> pending;
     for (const Late& late : all) {
@@ -46,13 +35,13 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
     }
     const StallSchedule::Due due = schedule_.look(pending, now_ns);
     if (due.shut_down_for) {
-        return StallMonitor::Finding{format_stall_shutdown(all.front().tensor, shutdown_seconds_), true};
+        return StallMonitor::Finding{format_stall_shutdown(all.front().tensor, settings_.shutdown_seconds), true};
     }
     if (!due.report) {
         return std::nullopt;
     }
     StallReport report;
-    report.warning_seconds = warning_seconds_;
+    report.warning_seconds = settings_.warning_seconds;
     std::set<std::int32_t> missing;
     for (const Late& late : all) {
         if (schedule_.is_stalled(late.pending, now_ns)) {
@@ -73,7 +62,7 @@ std::vector<MessageWatch::Late> MessageWatch::pending_messages(std::int64_t now_
     const std::int32_t own = rank_.load(std::memory_order_relaxed);
     std::vector<Late> all;
     messenger.for_each_pending([&](const MessageOperation& operation) {
-        if (now_ns - operation.submitted_ns < look_interval_ns_) {
+        if (now_ns - operation.submitted_ns < settings_.look_interval_ns) {
             return;  // not late by far, and there may be many
         }
         StallReport::Tensor tensor{operation.request.describe(),

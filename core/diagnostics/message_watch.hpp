@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
-#include "base/config.hpp"
 #include "core/diagnostics/stall_monitor.hpp"
 #include "core/diagnostics/stall_report.hpp"
 #include "core/diagnostics/stall_schedule.hpp"
+#include "core/diagnostics/stall_settings.hpp"
 #include "core/messages/messenger.hpp"
 
 namespace rueda::core {
@@ -23,7 +23,7 @@ namespace rueda::core {
 class MessageWatch {
 public:
     /// `rank`: of this rank in the job, once it is known; outlives this.
-    MessageWatch(const base::Config& config, const std::atomic<std::int32_t>& rank);
+    MessageWatch(const StallSettings& settings, const std::atomic<std::int32_t>& rank);
 
     /// To be called a few times per second. `account` tells what the ranks of this host are doing.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
@@ -37,10 +37,7 @@ private:
     [[nodiscard]] std::vector<Late> pending_messages(std::int64_t now_ns, const Messenger& messenger) const;
 
     const std::atomic<std::int32_t>& rank_;
-    bool enabled_;
-    double warning_seconds_;
-    double shutdown_seconds_;
-    std::int64_t look_interval_ns_;
+    StallSettings settings_;
     StallSchedule schedule_;
     std::int64_t next_look_ns_ = 0;
 };

@@ -40,7 +40,7 @@ std::optional<ProcessStatus> parse_process_status(std::string_view text) {
         const std::string_view value = take_field(text);
         if (field == kState && value.size() == 1) {
             status.state = value.front();
-        } else if (field == kThreads && base::parse_integer<std::int64_t>(value)) {
+        } else if (field == kThreads && base::parse_integer<std::int64_t>(value).value_or(-1) >= 0) {
             status.threads = *base::parse_integer<std::int64_t>(value);
         } else if (field == kStartTime && base::parse_integer<std::uint64_t>(value)) {
             status.start_time = *base::parse_integer<std::uint64_t>(value);
@@ -48,7 +48,8 @@ std::optional<ProcessStatus> parse_process_status(std::string_view text) {
             return std::nullopt;
         }
     }
-    return status;
+    // A number that nothing follows may be the beginning of a longer one.
+    return text.empty() ? std::nullopt : std::optional(status);
 }
 
 std::optional<ProcessStatus> read_process_status(std::int32_t pid) {

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "collectives/wire.hpp"
+#include "core/diagnostics/seconds.hpp"
 #include "rueda/rueda.h"
 
 namespace rueda::core {
@@ -17,13 +18,12 @@ using collectives::WireWriter;
 
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 /// How long the root waits for the accounts of hosts.
 constexpr std::int64_t kAnswerNs = 3 * kSecond / 2;
 /// More would not be printed.
 constexpr std::size_t kMostTensors = 64;
 constexpr std::size_t kMostWaits = 8;
-constexpr std::size_t kMostWords = 128;
+constexpr std::size_t kLongestWords = 128;
 /// Places in the source that one host's ranks have called a tensor from.
 constexpr std::size_t kMostSites = 4;
 /// Left for the ranks of a host with the most of them.
@@ -82,8 +82,8 @@ StallReport::Tensor read_tensor(WireReader& reader, std::uint32_t ranks, bool& p
 void write_rank(WireWriter& writer, const StallReport::Rank& rank) {
     writer.number(rank.rank);
     writer.number(rank.pid);
-    writer.text(std::string_view(rank.process_state).substr(0, kMostWords));
-    writer.text(std::string_view(rank.busy).substr(0, kMostWords));
+    writer.text(std::string_view(rank.process_state).substr(0, kLongestWords));
+    writer.text(std::string_view(rank.busy).substr(0, kLongestWords));
     writer.number(rank.unnamed);
     writer.number(milliseconds(rank.silent_seconds));
     writer.number(static_cast<std::uint32_t>(std::min(rank.waits_in.size(), kMostWaits)));
@@ -100,8 +100,8 @@ StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plaus
     StallReport::Rank rank;
     rank.rank = reader.number<std::int32_t>();
     rank.pid = reader.number<std::int32_t>();
-    rank.process_state = collectives::printable(reader.text(kMostWords));
-    rank.busy = collectives::printable(reader.text(kMostWords));
+    rank.process_state = collectives::printable(reader.text(kLongestWords));
+    rank.busy = collectives::printable(reader.text(kLongestWords));
     rank.unnamed = reader.number<std::uint64_t>();
     rank.silent_seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
     const auto waits = reader.number<std::uint32_t>();
@@ -271,20 +271,16 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
     return report;
 }
 
-StallInquiry::StallInquiry(const base::Config& config, std::uint32_t hosts, std::vector<std::int32_t> host_of,
+StallInquiry::StallInquiry(const StallSettings& settings, std::uint32_t hosts, std::vector<std::int32_t> host_of,
                            std::optional<Neighbour> parent, std::span<const Neighbour> children,
                            collectives::Transport& transport)
     : hosts_(hosts),
       host_of_(std::move(host_of)),
       has_parent_(parent.has_value()),
-      enabled_(config.stall_check),
-      warning_seconds_(config.stall_warning_seconds),
-      shutdown_seconds_(config.stall_shutdown_seconds),
-      look_interval_ns_(
-          std::min(std::llround(config.stall_warning_seconds * 1e9) / 4, static_cast<long long>(kSecond))),
+      settings_(settings),
       transport_(transport),
       links_(std::make_shared<std::vector<Link>>()),
-      schedule_(std::llround(config.stall_warning_seconds * 1e9), std::llround(config.stall_shutdown_seconds * 1e9)) {
+      schedule_(settings.schedule()) {
     if (parent) {
         links_->push_back({*parent, std::vector<std::byte>(kMostStallMessageBytes), {}, {}, {}, {}});
     }
@@ -297,8 +293,8 @@ Result<std::optional<StallMonitor::Finding>> StallInquiry::turn(std::int64_t now
     for (Link& link : *links_) {
         RUEDA_RETURN_IF_FAILED(receive(link, now_ns, source));
     }
-    if (enabled_ && now_ns >= next_look_ns_) {
-        next_look_ns_ = now_ns + look_interval_ns_;
+    if (settings_.enabled && now_ns >= next_look_ns_) {
+        next_look_ns_ = now_ns + settings_.look_interval_ns;
         look(now_ns, source);
     }
     std::optional<StallMonitor::Finding> finding = conclude(now_ns);
@@ -390,7 +386,7 @@ Status StallInquiry::send(Link& link) {
 
 /// Where something has been pending for long here, the root asks all; it is asked to where this is not the root.
 void StallInquiry::look(std::int64_t now_ns, const Source& source) {
-    const bool stalled = source.longest_wait(now_ns) >= warning_seconds_;
+    const bool stalled = source.longest_wait(now_ns) >= settings_.warning_seconds;
     if (has_parent_) {
         if (stalled && links_->front().waiting.empty()) {
             links_->front().waiting.push_back(encode({StallMessageKind::notice, 0, {}}));
@@ -399,7 +395,7 @@ void StallInquiry::look(std::int64_t now_ns, const Source& source) {
     }
     if ((stalled || noticed_) && !asking_) {
         ask(now_ns, source.account(now_ns));
-    } else if (!asking_ && now_ns - asked_ns_ > 4 * look_interval_ns_) {
+    } else if (!asking_ && now_ns - asked_ns_ > 4 * settings_.look_interval_ns) {
         static_cast<void>(schedule_.look({}, now_ns));  // nothing stands still any more, or there would be a notice
     }
     noticed_ = false;
@@ -422,11 +418,11 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns)
         return std::nullopt;
     }
     asking_ = false;
-    const StallReport report = merge(accounts_, host_of_, warning_seconds_);
+    const StallReport report = merge(accounts_, host_of_, settings_.warning_seconds);
     const StallSchedule::Due due = schedule_.look(as_pending(report, now_ns), now_ns);
     if (due.shut_down_for && !report.tensors.empty()) {
-        return StallMonitor::Finding{format_stall_shutdown(report.tensors.front(), shutdown_seconds_, report.started),
-                                     true};
+        return StallMonitor::Finding{
+            format_stall_shutdown(report.tensors.front(), settings_.shutdown_seconds, report.started), true};
     }
     return due.report ? std::optional(StallMonitor::Finding{format_stall_report(report), false}) : std::nullopt;
 }
@@ -444,7 +440,7 @@ std::vector<PendingTensor> StallInquiry::as_pending(const StallReport& report, s
         PendingTensor one;
         // What stalls again later stalls anew: its number is of the first inquiry that found it.
         one.id = {number, 0, std::hash<std::string>()(tensor.name) + tensor.call};
-        one.since_ns = now_ns - std::llround(tensor.seconds * 1e9);
+        one.since_ns = now_ns - nanoseconds(tensor.seconds);
         pending.push_back(std::move(one));
     }
     return pending;

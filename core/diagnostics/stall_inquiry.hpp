@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/config.hpp"
 #include "collectives/transport.hpp"
 #include "core/diagnostics/stall_monitor.hpp"
 #include "core/diagnostics/stall_schedule.hpp"
+#include "core/diagnostics/stall_settings.hpp"
 
 namespace rueda::core {
 
@@ -63,7 +63,7 @@ public:
         int rank = 0;
     };
     /// `parent` empty on the root.
-    StallInquiry(const base::Config& config, std::uint32_t hosts, std::vector<std::int32_t> host_of,
+    StallInquiry(const StallSettings& settings, std::uint32_t hosts, std::vector<std::int32_t> host_of,
                  std::optional<Neighbour> parent, std::span<const Neighbour> children,
                  collectives::Transport& transport);
 
@@ -103,10 +103,7 @@ private:
     std::uint32_t hosts_;
     std::vector<std::int32_t> host_of_;  // by rank of the job; -1: not of the set
     bool has_parent_;
-    bool enabled_;
-    double warning_seconds_;
-    double shutdown_seconds_;
-    std::int64_t look_interval_ns_;
+    StallSettings settings_;
     collectives::Transport& transport_;
     std::shared_ptr<std::vector<Link>> links_;  // the parent's first; shared with MPI after an abort
 

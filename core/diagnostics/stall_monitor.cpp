@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "core/diagnostics/process_status.hpp"
@@ -13,36 +12,25 @@
 namespace rueda::core {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kShortestSilence = 2 * kSecond;  // longer than a busy machine keeps a thread from running
-
-std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
 
 }  // namespace
 
-StallMonitor::StallMonitor(const base::Config& config, const base::HostBlocks& blocks, std::uint32_t own,
+StallMonitor::StallMonitor(const StallSettings& settings, const base::HostBlocks& blocks, std::uint32_t own,
                            const NegotiationMemory<base::StdAtomics>& memory)
-    : blocks_(blocks),
-      own_(own),
-      memory_(memory),
-      enabled_(config.stall_check),
-      warning_seconds_(config.stall_warning_seconds),
-      shutdown_seconds_(config.stall_shutdown_seconds),
-      look_interval_ns_(std::min(nanoseconds(config.stall_warning_seconds) / 4, kSecond)),
-      silence_limit_ns_(std::max(kShortestSilence, 3 * nanoseconds(config.liveness_seconds))),
-      schedule_(nanoseconds(config.stall_warning_seconds), nanoseconds(config.stall_shutdown_seconds)) {}
+    : blocks_(blocks), own_(own), memory_(memory), settings_(settings), schedule_(settings.schedule()) {}
 
 std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
-    if (!enabled_ || now_ns < next_look_ns_) {
+    if (!settings_.enabled || now_ns < next_look_ns_) {
         return std::nullopt;
     }
-    next_look_ns_ = now_ns + look_interval_ns_;
+    next_look_ns_ = now_ns + settings_.look_interval_ns;
     const std::vector<PendingTensor> pending = pending_tensors(memory_);
     // Every rank keeps the schedule, so that another one can go on with it when the reporter stops responding.
     const StallSchedule::Due due = schedule_.look(pending, now_ns);
     if (due.shut_down_for) {
-        return Finding{format_stall_shutdown(describe(*due.shut_down_for, now_ns), shutdown_seconds_, started()), true};
+        return Finding{
+            format_stall_shutdown(describe(*due.shut_down_for, now_ns), settings_.shutdown_seconds, started()), true};
     }
     if (due.report && is_reporter(now_ns)) {
         return Finding{format_stall_report(make_report(pending, now_ns)), false};
@@ -76,7 +64,7 @@ bool StallMonitor::responds(std::uint32_t member, std::int64_t now_ns) const {
     const base::RankBlock& block = blocks_.of(member);
     const auto state = static_cast<base::RankState>(block.state.load(std::memory_order_acquire));
     return state == base::RankState::running &&
-           now_ns - block.heartbeat_ns.load(std::memory_order_relaxed) <= silence_limit_ns_;
+           now_ns - block.heartbeat_ns.load(std::memory_order_relaxed) <= settings_.silence_limit_ns;
 }
 
 bool StallMonitor::is_reporter(std::int64_t now_ns) const {
@@ -90,7 +78,7 @@ bool StallMonitor::is_reporter(std::int64_t now_ns) const {
 
 StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, std::int64_t now_ns) const {
     StallReport report;
-    report.warning_seconds = warning_seconds_;
+    report.warning_seconds = settings_.warning_seconds;
     report.started = started();
     std::uint64_t missing_somewhere = 0;
     for (const PendingTensor& tensor : pending) {
@@ -142,7 +130,7 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
         }
     }
     const std::int64_t heartbeat = block.heartbeat_ns.load(std::memory_order_relaxed);
-    if (heartbeat != 0 && now_ns - heartbeat > silence_limit_ns_) {
+    if (heartbeat != 0 && now_ns - heartbeat > settings_.silence_limit_ns) {
         described.silent_seconds = seconds(now_ns - heartbeat);
     }
     return described;

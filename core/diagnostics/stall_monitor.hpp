@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "base/atomics.hpp"
-#include "base/config.hpp"
 #include "base/control_block.hpp"
 #include "collectives/host/arena.hpp"
 #include "core/diagnostics/pending_tensors.hpp"
 #include "core/diagnostics/stall_report.hpp"
 #include "core/diagnostics/stall_schedule.hpp"
+#include "core/diagnostics/stall_settings.hpp"
 #include "core/negotiation/layout.hpp"
 
 namespace rueda::core {
@@ -32,11 +32,11 @@ public:
     };
 
     /// What they are in, and the memory, outlive this. `own` is this rank's number among the members.
-    StallMonitor(const base::Config& config, const base::HostBlocks& blocks, std::uint32_t own,
+    StallMonitor(const StallSettings& settings, const base::HostBlocks& blocks, std::uint32_t own,
                  const NegotiationMemory<base::StdAtomics>& memory);
-    StallMonitor(const base::Config& config, std::shared_ptr<collectives::Arena> arena,
+    StallMonitor(const StallSettings& settings, std::shared_ptr<collectives::Arena> arena,
                  const NegotiationMemory<base::StdAtomics>& memory)
-        : StallMonitor(config, arena->blocks(), arena->rank(), memory) {
+        : StallMonitor(settings, arena->blocks(), arena->rank(), memory) {
         arena_ = std::move(arena);
     }
 
@@ -63,11 +63,7 @@ private:
     base::HostBlocks blocks_;
     std::uint32_t own_;
     NegotiationMemory<base::StdAtomics> memory_;
-    bool enabled_;
-    double warning_seconds_;
-    double shutdown_seconds_;
-    std::int64_t look_interval_ns_;
-    std::int64_t silence_limit_ns_;
+    StallSettings settings_;
     StallSchedule schedule_;
     std::int64_t next_look_ns_ = 0;
 };

@@ -21,6 +21,8 @@ bool is_plausible(const Frame& frame, std::size_t payload_bytes) {
         case FrameKind::asked:
         case FrameKind::taken:
         case FrameKind::kept:
+        case FrameKind::withdrawn:
+        case FrameKind::dropped:
             return frame.id != 0 && payload_bytes == 0;
         case FrameKind::waiting:
         case FrameKind::gone:

@@ -11,14 +11,16 @@ namespace rueda::core {
 /// What two ranks tell each other about a message (docs/design/0010-send-receive.md).
 enum class FrameKind : std::uint32_t {
     // The sender to the receiver.
-    whole = 1,  ///< a message, with all its bytes
-    offer = 2,  ///< a message whose bytes come when they are asked for
-    part = 3,   ///< the next bytes of one that was asked for
+    whole = 1,       ///< a message, with all its bytes
+    offer = 2,       ///< a message whose bytes come when they are asked for
+    part = 3,        ///< the next bytes of one that was asked for
+    withdrawn = 10,  ///< of a resident one, whose send is to end: let go of it, unless it is being read
     // The receiver to the sender, about message `id` of the latter.
-    asked = 4,    ///< send the bytes
-    taken = 5,    ///< it has been received
-    kept = 6,     ///< a whole one lies here until its receive is called: do not wait for that
-    refused = 7,  ///< its receive does not fit: that one's `dtype` and `bytes`
+    asked = 4,     ///< send the bytes
+    taken = 5,     ///< it has been received
+    kept = 6,      ///< a whole one lies here until its receive is called: do not wait for that
+    refused = 7,   ///< its receive does not fit: that one's `dtype` and `bytes`
+    dropped = 11,  ///< a resident one: its memory is not read, and will not be
     // Either.
     waiting = 8,  ///< I wait for a message of yours: tell me should you shut down
     gone = 9,     ///< I have shut down; nothing comes after this

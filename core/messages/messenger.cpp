@@ -10,6 +10,14 @@
 #include "base/clock.hpp"
 #include "core/messages/host_link.hpp"
 
+#if defined(__SANITIZE_THREAD__)
+#define RUEDA_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RUEDA_THREAD_SANITIZER 1
+#endif
+#endif
+
 namespace rueda::core {
 namespace {
 
@@ -77,7 +85,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
     }
     {
         const std::lock_guard listing(operations_mutex_);
-        operations_.push_back({std::move(request), &completion, base::monotonic_ns(), ++calls_, false, {}});
+        operations_.push_back({std::move(request), &completion, base::monotonic_ns(), ++calls_, false, {}, {}});
         operations_.back().place = std::prev(operations_.end());
         operation = &operations_.back();
     }
@@ -125,7 +133,7 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     for (MessagePeer* peer : busy) {
         peer->is_busy = false;
         RUEDA_RETURN_IF_FAILED(send_to(*peer, step.moved));
-        if (peer->has_unread || !peer->readings.empty()) {
+        if (peer->has_unread || !peer->readings.empty() || (peer->is_leaving && !peer->is_gone)) {
             make_busy(*peer);
         }
     }
@@ -294,6 +302,7 @@ void Messenger::ask_for(MessageOperation& receive, MessagePeer& sender, const Me
     ReceivingMessage& message = sender.receiving[arrival.id];
     message.operation = &receive;
     message.bytes = arrival.bytes;
+    message.is_lent = arrival.is_resident;
     message.source = arrival.is_resident ? sender.link->resident(arrival.place, arrival.bytes) : nullptr;
     if (message.source != nullptr) {
         sender.readings.push_back(arrival.id);
@@ -413,10 +422,8 @@ Status Messenger::receive_from(MessagePeer& peer, bool& moved) {
         const auto received = peer.link->front();
         RUEDA_RETURN_IF_FAILED(received.status());
         if (!received.value()) {
-            if (peer.is_leaving && !peer.is_gone) {
-                handle_gone(peer);
-            }
-            return {};
+            // What it has lent is read to the end first: its send has not ended before it hears of that.
+            return peer.is_leaving && !peer.is_gone && peer.readings.empty() ? handle_gone(peer) : Status();
         }
         moved = true;
         const auto& [frame, payload] = *received.value();
@@ -450,6 +457,8 @@ Status Messenger::handle(MessagePeer& peer, const Frame& frame, std::span<const 
         case FrameKind::gone:
             peer.is_leaving = true;
             return {};
+        case FrameKind::withdrawn:
+            return handle_withdrawal(peer, frame);
         default:
             return handle_answer(peer, frame);
     }
@@ -467,10 +476,13 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
         }
         return {};
     }
-    if (forgotten_.contains(frame.set)) {
-        return {};  // its sender forgets it too
-    }
     MessageArrival arrival = arrival_of(peer.rank, frame);
+    if (forgotten_.contains(frame.set)) {  // its sender forgets it too
+        if (arrival.is_resident) {
+            reply(peer, FrameKind::dropped, frame.id);
+        }
+        return {};
+    }
     if (MessageOperation* receive = matching_.receive_for(peer.rank, frame.tag, frame.set)) {
         give(*receive, peer.rank, arrival, payload.data());
         return {};
@@ -508,6 +520,16 @@ void Messenger::finish_receiving(MessagePeer& peer, std::uint64_t id) {
     complete(operation, {}, peer.rank);
 }
 
+/// The memory that a resident message is read from may have been its caller's again since the job's end. What was read
+/// before this was read before the look: acquire fence, then load. Partner: AbortBlock::raise(), before any rank gives
+/// memory back. ThreadSanitizer knows no fences.
+bool Messenger::job_has_ended() const {
+#if !defined(RUEDA_THREAD_SANITIZER)
+    std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+    return arena_->control().abort.raised();
+}
+
 /// Of messages that lie in the peer's resident memory. True: some bytes were.
 bool Messenger::read_resident(MessagePeer& peer) {
     if (peer.readings.empty()) {
@@ -520,7 +542,9 @@ bool Messenger::read_resident(MessagePeer& peer) {
     std::memmove(message.operation->request.memory + message.received_bytes, message.source + message.received_bytes,
                  bytes);
     message.received_bytes += bytes;
-    if (message.received_bytes == message.bytes) {
+    // A rank that was stopped for longer than the others wait for it has read what nobody promises any more: fail_all()
+    // ends its receive.
+    if (message.received_bytes == message.bytes && !job_has_ended()) {
         peer.readings.pop_front();
         finish_receiving(peer, id);
     }
@@ -537,15 +561,28 @@ Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
     }
     SendingMessage& message = found->second;
     const auto kind = static_cast<FrameKind>(frame.kind);
-    const bool is_whole = message.state == SendingMessage::State::whole;
-    const bool is_due = kind == FrameKind::asked  ? message.state == SendingMessage::State::offered
-                        : kind == FrameKind::kept ? is_whole
-                                                  : message.state != SendingMessage::State::unsent;
+    const bool is_lent = message.state == SendingMessage::State::lent;
+    const bool is_due = kind == FrameKind::asked     ? is_lent || message.state == SendingMessage::State::offered
+                        : kind == FrameKind::kept    ? message.state == SendingMessage::State::whole
+                        : kind == FrameKind::dropped ? is_lent
+                                                     : message.state != SendingMessage::State::unsent &&
+                                                           message.state != SendingMessage::State::dropped;
     if (!is_due) {
         return failure(ErrorCode::internal, "rank {} answers with frame {} to message {}, where it cannot come",
                        peer.rank, frame.kind, frame.id);
     }
+    const bool is_withdrawn = message.operation != nullptr && !message.operation->ends_with.is_ok();
+    if (is_withdrawn && (kind == FrameKind::asked || kind == FrameKind::dropped)) {
+        MessageOperation& operation = *message.operation;
+        const Status reason = operation.ends_with;
+        peer.sending.erase(found);
+        complete(operation, reason);
+        return {};
+    }
     switch (kind) {
+        case FrameKind::dropped:
+            message.state = SendingMessage::State::dropped;  // until this rank hears why
+            return {};
         case FrameKind::asked:
             message.state = SendingMessage::State::asked;
             peer.streams.push_back(frame.id);
@@ -583,8 +620,39 @@ void Messenger::handle_refusal(MessagePeer& peer, const SendingMessage& message,
     }
 }
 
+/// The send of a resident message is to end, on a rank that shuts down or has removed its process set. One that is
+/// being read is answered when that is done.
+Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
+    if (frame.id > peer.last_heard_id) {
+        return failure(ErrorCode::internal, "rank {} withdraws message {}; it has sent {}", peer.rank, frame.id,
+                       peer.last_heard_id);
+    }
+    const auto receiving = peer.receiving.find(frame.id);
+    bool is_lent = receiving == peer.receiving.end() || receiving->second.is_lent;
+    matching_.drop_arrivals([&](const MessageArrival& kept) {
+        const bool is_meant = kept.sender == peer.rank && kept.id == frame.id;
+        is_lent = is_lent && (!is_meant || (kept.is_resident && !kept.is_whole));
+        return is_meant;
+    });
+    if (!is_lent) {
+        return failure(ErrorCode::internal, "rank {} withdraws message {}, which does not lie in its resident memory",
+                       peer.rank, frame.id);
+    }
+    if (receiving == peer.receiving.end()) {
+        reply(peer, FrameKind::dropped, frame.id);
+    }
+    return {};
+}
+
 /// All that it has written is read.
-void Messenger::handle_gone(MessagePeer& peer) {
+Status Messenger::handle_gone(MessagePeer& peer) {
+    if (peer.network == nullptr) {
+        // It waits for what is said of its resident messages; where there is no room for that, until all have shut
+        // down.
+        bool moved = false;
+        RUEDA_RETURN_IF_FAILED(send_replies(peer, moved).status());
+        peer.link->tell();
+    }
     peer.is_gone = true;
     const int rank = peer.rank;
     // Whole messages stay: their bytes are here.
@@ -597,8 +665,10 @@ void Messenger::handle_gone(MessagePeer& peer) {
     });
     ended.insert(ended.end(), receives.begin(), receives.end());
     for (MessageOperation* operation : ended) {
-        complete(*operation, gone_status(operation->request));
+        const Status reason = operation->ends_with;
+        complete(*operation, reason.is_ok() ? gone_status(operation->request) : reason);
     }
+    return {};
 }
 
 bool Messenger::all_others_are_gone(const MessageRequest& request) const {
@@ -696,7 +766,7 @@ Result<bool> Messenger::send_first(MessagePeer& peer, std::uint64_t id, SendingM
     }
     Result<bool> sent = peer.link->send(frame, {});
     if (sent.is_ok() && sent.value()) {
-        message.state = SendingMessage::State::offered;
+        message.state = frame.flags == Frame::kResident ? SendingMessage::State::lent : SendingMessage::State::offered;
     }
     return sent;
 }
@@ -763,11 +833,40 @@ void Messenger::fail_operations(std::optional<std::int32_t> set, const Status& r
     std::vector<MessageOperation*> ended = matching_.take_receives(is_meant);
     matching_.drop_arrivals([&set](const MessageArrival& arrival) { return !set || arrival.set == *set; });
     for (const auto& [rank, peer] : peers_) {
-        peer->take_out([&set](std::int32_t of) { return !set || of == *set; }, ended);
+        std::vector<std::uint64_t> lent;
+        peer->take_out([&set](std::int32_t of) { return !set || of == *set; }, ended, &lent);
+        for (const std::uint64_t id : lent) {
+            withdraw(*peer, id, reason);
+        }
     }
     for (MessageOperation* operation : ended) {
         complete(*operation, about(operation->request, reason));
     }
+}
+
+/// Its memory is its caller's again when the receiver has said that it does not read it. Who waits for the send is
+/// woken by that frame; should the receiver die, by the end of the job.
+void Messenger::withdraw(MessagePeer& peer, std::uint64_t id, const Status& reason) {
+    MessageOperation& operation = *peer.sending.at(id).operation;
+    if (operation.ends_with.is_ok()) {
+        operation.ends_with = about(operation.request, reason);
+        reply(peer, FrameKind::withdrawn, id);
+    }
+}
+
+/// Of other ranks of this host: their sends end with that.
+void Messenger::drop_readings_and_offers_of(std::int32_t set) {
+    for (const auto& [rank, peer] : peers_) {
+        for (const std::uint64_t id : peer->readings_of(set)) {
+            reply(*peer, FrameKind::dropped, id);
+        }
+    }
+    matching_.drop_arrivals([&](const MessageArrival& kept) {
+        if (kept.set == set && kept.is_resident) {
+            reply(known(kept.sender), FrameKind::dropped, kept.id);
+        }
+        return kept.set == set;
+    });
 }
 
 Status Messenger::about(const MessageRequest& request, const Status& reason) {
@@ -817,7 +916,9 @@ void Messenger::say_gone_when_all_is_said() {
 void Messenger::forget(std::int32_t set, const Status& reason) {
     static_cast<void>(begin_submitted());
     forgotten_.insert(set);
+    drop_readings_and_offers_of(set);
     fail_operations(set, reason);
+    active_.store(true, std::memory_order_relaxed);  // there may be something to say
 }
 
 MessageOperation* Messenger::oldest() {

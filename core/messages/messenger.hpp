@@ -64,11 +64,15 @@ public:
     /// A failure ends the job. Throws std::bad_alloc: so does that.
     [[nodiscard]] Result<Step> step(bool somebody_waits, bool asks_others);
 
+    // Either leaves a send pending whose receiver may be reading its resident memory, until that one says that it does
+    // not: "taken", "dropped", or that it has shut down. fail_all() ends it at the latest.
+
     /// This rank has shut down: ends what is pending, and refuses what comes.
     void shut_down();
     /// Ends what is pending in a process set that goes.
     void forget(std::int32_t set, const Status& reason);
-    /// After an abort or at the end: ends everything pending; submit() refuses with it from now on.
+    /// After an abort or at the end, when no rank reads this one's memory any more: ends everything pending; submit()
+    /// refuses with it from now on.
     void fail_all(const Status& reason);
 
     /// What is pending here, oldest first; any thread.
@@ -103,10 +107,11 @@ private:
     Status handle_message(MessagePeer& peer, const Frame& frame, std::span<const std::byte> payload);
     Status handle_part(MessagePeer& peer, const Frame& frame, std::span<const std::byte> payload);
     Status handle_answer(MessagePeer& peer, const Frame& frame);
+    Status handle_withdrawal(MessagePeer& peer, const Frame& frame);
     void handle_refusal(MessagePeer& peer, const SendingMessage& message, const Frame& frame);
     void finish_receiving(MessagePeer& peer, std::uint64_t id);
     bool read_resident(MessagePeer& peer);
-    void handle_gone(MessagePeer& peer);
+    Status handle_gone(MessagePeer& peer);
     [[nodiscard]] bool all_others_are_gone(const MessageRequest& request) const;
     [[nodiscard]] Status gone_status(const MessageRequest& request) const;
 
@@ -121,6 +126,9 @@ private:
 
     void complete(MessageOperation& operation, const Status& status, int sender = -1);
     void fail_operations(std::optional<std::int32_t> set, const Status& reason);
+    void withdraw(MessagePeer& peer, std::uint64_t id, const Status& reason);
+    void drop_readings_and_offers_of(std::int32_t set);
+    [[nodiscard]] bool job_has_ended() const;
     [[nodiscard]] static Status about(const MessageRequest& request, const Status& reason);
     [[nodiscard]] MessageOperation* oldest();
 

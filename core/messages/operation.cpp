@@ -5,7 +5,9 @@
 namespace rueda::core {
 namespace {
 
-std::string title_of(const SetIdentity& set) { return set.is_world() ? "" : set.describe() + ": "; }
+std::string title_of(const SetIdentity& set) {
+    return set.is_world() ? "" : set.id < 0 ? "setting up a process set: " : set.describe() + ": ";
+}
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "base/status.hpp"
 #include "core/runtime/completion.hpp"
 #include "core/runtime/set_identity.hpp"
 #include "rueda/rueda.h"
@@ -37,6 +38,7 @@ struct MessageOperation {
     std::int64_t submitted_ns = 0;
     std::uint64_t number = 0;  ///< of this rank's, in the order of the calls
     bool is_remote = false;    ///< begun, and a rank of another host has a part in it
+    Status ends_with;          ///< a failure: of a send that ends when its receiver reads its memory no longer
     std::list<MessageOperation>::iterator place{};
 };
 

@@ -3,14 +3,19 @@
 #include "core/messages/peer.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace rueda::core {
 
 void MessagePeer::take_out(const std::function<bool(std::int32_t set)>& is_meant,
-                           std::vector<MessageOperation*>& operations) {
+                           std::vector<MessageOperation*>& operations, std::vector<std::uint64_t>* keeps_lent) {
     std::erase_if(sending, [&](const auto& entry) {
         const SendingMessage& message = entry.second;
         if (!is_meant(message.set->id)) {
+            return false;
+        }
+        if (keeps_lent != nullptr && message.state == SendingMessage::State::lent) {
+            keeps_lent->push_back(entry.first);
             return false;
         }
         if (message.operation != nullptr) {
@@ -31,6 +36,13 @@ void MessagePeer::take_out(const std::function<bool(std::int32_t set)>& is_meant
     std::erase_if(unsent, is_not_sending);
     std::erase_if(streams, is_not_sending);
     std::erase_if(readings, [this](std::uint64_t id) { return !receiving.contains(id); });
+}
+
+std::vector<std::uint64_t> MessagePeer::readings_of(std::int32_t set) const {
+    std::vector<std::uint64_t> ids;
+    std::copy_if(readings.begin(), readings.end(), std::back_inserter(ids),
+                 [this, set](std::uint64_t id) { return receiving.at(id).operation->request.set->id == set; });
+    return ids;
 }
 
 void MessagePeer::clear() {

@@ -17,8 +17,15 @@ namespace rueda::core {
 
 /// A message to a peer, from the call of its send until the peer has said that it was received.
 struct SendingMessage {
-    /// unsent → whole, or offered → asked.
-    enum class State : std::uint8_t { unsent, whole, offered, asked };
+    /// unsent → whole, or offered → asked, or lent → asked or dropped.
+    enum class State : std::uint8_t {
+        unsent,
+        whole,
+        offered,
+        lent,  ///< offered, and its receiver may be reading it where it lies: not the caller's before an answer
+        asked,
+        dropped,  ///< its receiver does not read it, and this rank has not ended it yet
+    };
 
     MessageOperation* operation = nullptr;  ///< null: of a whole one whose caller has gone on
     State state = State::unsent;
@@ -36,6 +43,7 @@ struct ReceivingMessage {
     std::uint64_t bytes = 0;
     std::uint64_t received_bytes = 0;
     const std::byte* source = nullptr;  ///< where it is read; null: it comes in parts
+    bool is_lent = false;               ///< it lies in the sender's resident memory; this rank may not reach that
 };
 
 /// What one rank is to this one's Messenger, and which work it has with it.
@@ -65,7 +73,11 @@ struct MessagePeer {
     [[nodiscard]] bool has_output() const { return !replies.empty() || !unsent.empty() || !streams.empty(); }
     [[nodiscard]] bool is_transferring() const { return !receiving.empty() || !streams.empty(); }
     /// All that is under way, both ways, of the process sets that are meant; the operations are added to `operations`.
-    void take_out(const std::function<bool(std::int32_t set)>& is_meant, std::vector<MessageOperation*>& operations);
+    /// Messages that are lent stay where `keeps_lent`, and their numbers are added there.
+    void take_out(const std::function<bool(std::int32_t set)>& is_meant, std::vector<MessageOperation*>& operations,
+                  std::vector<std::uint64_t>* keeps_lent = nullptr);
+    /// Messages of the process set that are being read in its resident memory.
+    [[nodiscard]] std::vector<std::uint64_t> readings_of(std::int32_t set) const;
     void clear();
 };
 

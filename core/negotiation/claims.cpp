@@ -15,6 +15,10 @@ bool same_meaning(const Claim& a, const Claim& b) {
     return a.metadata.has_value() == b.metadata.has_value() && (!a.metadata || agree(*a.metadata, *b.metadata));
 }
 
+/// What the root has to hear of, however many others there are: the ranks that mean a group, whose members end by that.
+/// Without metadata it is what was called last, which only the root knows.
+bool may_be_of_group(const Claim& claim) { return !claim.metadata || is_size_of_group(*claim.metadata); }
+
 std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {
     std::vector<RankRange> ranges;
     for (const Claim& claim : claims) {
@@ -36,19 +40,6 @@ std::string unlisted_ranks(const std::vector<Claim>& claims, std::uint32_t ranks
         }
     }
     return unlisted.empty() ? std::string() : fmt::format("; {}: other values", base::format_ranks(unlisted));
-}
-
-/// At most kMostTextBytes, whole characters of UTF-8.
-std::string shortened(std::string text) {
-    constexpr std::string_view kMore = "…";
-    if (text.size() <= kMostTextBytes) {
-        return text;
-    }
-    std::size_t length = kMostTextBytes - kMore.size();
-    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80) {
-        --length;
-    }
-    return text.substr(0, length) + std::string(kMore);
 }
 
 }  // namespace
@@ -150,9 +141,17 @@ void merge(std::vector<Claim>& claims, Claim claim) {
     if (same != claims.end()) {
         same->ranks.insert(same->ranks.end(), claim.ranks.begin(), claim.ranks.end());
         same->ranks = united(std::move(same->ranks));
-    } else if (claims.size() < kMostClaims) {
-        claim.ranks = united(std::move(claim.ranks));
+        return;
+    }
+    claim.ranks = united(std::move(claim.ranks));
+    if (claims.size() < kMostClaims) {
         claims.push_back(std::move(claim));
+    } else if (may_be_of_group(claim)) {
+        // There are two such meanings, and each once; more come from a faulty leader only.
+        const auto other = std::find_if_not(claims.rbegin(), claims.rend(), may_be_of_group);
+        if (other != claims.rend()) {
+            *other = std::move(claim);
+        }
     }
 }
 
@@ -181,6 +180,18 @@ Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& c
     const Status mismatch = call != 0 ? mismatch_of_unnamed(call, std::move(groups), job_ranks)
                                       : mismatch_of(name, std::move(groups), job_ranks);
     return Status(mismatch.code(), shortened(mismatch.message() + unlisted_ranks(claims, ranks, job_ranks, joined)));
+}
+
+std::string shortened(std::string text) {
+    constexpr std::string_view kMore = "…";
+    if (text.size() <= kMostTextBytes) {
+        return text;
+    }
+    std::size_t length = kMostTextBytes - kMore.size();
+    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80) {
+        --length;
+    }
+    return text.substr(0, length) + std::string(kMore);
 }
 
 Status lacks_joined(std::string_view name, collectives::Operation operation, std::span<const std::int32_t> joined,

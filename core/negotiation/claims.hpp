@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,8 +32,8 @@ namespace rueda::core {
 /// may be missing.
 [[nodiscard]] Status check_claims(const std::vector<Claim>& claims, std::span<const RankRange> ranks);
 
-/// Adds a claim of other ranks to those that mean the same. The ranks of what would be more than kMostClaims are
-/// dropped.
+/// Adds a claim of other ranks to those that mean the same. Of what would be more than kMostClaims the last ranks'
+/// claims are dropped, but not those that may be of a group (is_size_of_group()).
 void merge(std::vector<Claim>& claims, Claim claim);
 
 /// What all ranks mean, or the Mismatch that says who means what. At least one claim; `last_called`: what those without
@@ -43,6 +44,15 @@ void merge(std::vector<Claim>& claims, Claim claim);
                                             const std::optional<Metadata>& last_called, std::uint32_t ranks,
                                             std::span<const std::int32_t> job_ranks = {},
                                             std::span<const RankRange> joined = {}, std::uint64_t call = 0);
+
+/// How many members a group has is announced like that; what is checked (docs/design/0009-verify.md) has two
+/// dimensions.
+[[nodiscard]] constexpr bool is_size_of_group(const Metadata& metadata) {
+    return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::group) && metadata.ndim == 1;
+}
+
+/// At most kMostTextBytes, whole characters of UTF-8.
+[[nodiscard]] std::string shortened(std::string text);
 
 /// The error for all members where an operation would need something of ranks that have joined. `joined`: as people
 /// call them; at least one. `call`: as above.

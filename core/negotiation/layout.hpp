@@ -51,6 +51,8 @@ struct NegotiationExtent {
         const std::uint32_t of_joins = is_led() ? attachments + 1 : 0;  // *wanted*, and *all joined*
         return std::bit_ceil(2 * slots + mailbox_records * members + 2 + of_joins);
     }
+    /// How many of the first `all` slots are for names: what the settings count, and messages say.
+    [[nodiscard]] std::uint32_t for_names(std::uint32_t all) const { return all - std::min(all, unnamed_slots); }
     [[nodiscard]] std::uint32_t name_buckets() const { return std::bit_ceil(2 * slots); }
     [[nodiscard]] std::uint32_t refusals() const { return slots * refusals_per_slot; }
     [[nodiscard]] std::uint32_t refusal_buckets() const { return std::bit_ceil(2 * refusals() + 1); }
@@ -178,14 +180,14 @@ enum class EntryKind : std::uint32_t {
     call = 1,           ///< `slot` is complete: do it
     first_call = 2,     ///< the same, and `slot` is bound to the name in its record
     changed_call = 3,   ///< the same with the metadata of this announcement; the slot is retired
-    mismatch = 4,       ///< the members disagree about `slot`; a named slot is retired
+    mismatch = 4,       ///< the members disagree about `slot`, or agree on what none can do; a named slot is retired
     failed = 5,         ///< `slot` will not be called: a rank has shut down
     retire = 6,         ///< `slot` is taken from its name
     refused = 7,        ///< `rank`'s full announcement `ticket` came after somebody's shutdown
     closed = 8,         ///< all members have shut down; the last entry
     exhausted = 9,      ///< no slot was left for the name of `rank`'s full announcement `ticket`; `bytes`: how many are
     closing = 10,       ///< a rank has shut down: who has read this announces nothing any more
-    disagreed = 11,     ///< as mismatch, of ranks on several hosts: the attachment says what about
+    disagreed = 11,     ///< as mismatch, of ranks on several hosts: the attachment says why, `rank` is the ErrorCode
     lacks_joined = 12,  ///< `slot` is complete, and needs something of a rank that has joined; else as mismatch (as
                         ///< disagreed on several hosts)
     all_joined = 13,    ///< all ranks of the set have joined, `rank` of them the last: they are back

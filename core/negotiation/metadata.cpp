@@ -78,11 +78,6 @@ std::string differing_values(const Field& field, std::span<const MetadataOfRanks
     return text;
 }
 
-bool has_root(collectives::Operation operation) {
-    return operation == collectives::Operation::broadcast || operation == collectives::Operation::gather ||
-           operation == collectives::Operation::scatter || operation == collectives::Operation::reduce;
-}
-
 /// "allreduce float32 [3, 4], sum": all that ranks can disagree about, what is as usual left out.
 std::string description_of(const Metadata& metadata) {
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
@@ -108,7 +103,9 @@ std::string description_of(const Metadata& metadata) {
 /// In the numbers of the job.
 void rename_ranks(std::vector<MetadataOfRanks>& groups, std::span<const std::int32_t> job_ranks) {
     for (MetadataOfRanks& group : groups) {
-        group.metadata.root = rank_in_job(group.metadata.root, job_ranks);
+        if (group.metadata.root_is_foreign == 0) {
+            group.metadata.root = rank_in_job(group.metadata.root, job_ranks);
+        }
         for (std::int32_t& rank : group.ranks) {
             rank = rank_in_job(rank, job_ranks);
         }
@@ -120,15 +117,6 @@ const Field* differing_field(std::span<const MetadataOfRanks> groups) {
     const auto found = std::find_if(fields().begin(), fields().end(),
                                     [&](const Field& field) { return !differing_values(field, groups).empty(); });
     return found != fields().end() ? &*found : nullptr;
-}
-
-/// Other operations have no reduction, whatever stands in its fields. Adasum is of allreduces.
-bool is_reduction_defined(const Metadata& metadata) {
-    const auto operation = static_cast<collectives::Operation>(metadata.operation);
-    const ops::Reduction reduction = reduction_of(metadata);
-    return !collectives::is_reduction(operation) ||
-           (ops::is_defined(reduction) &&
-            (reduction.op != ReduceOp::adasum || operation == collectives::Operation::allreduce));
 }
 
 }  // namespace
@@ -153,8 +141,12 @@ std::uint64_t bytes_of(const Metadata& metadata) {
 bool is_plausible(const Metadata& metadata) {
     if (metadata.operation > static_cast<std::uint8_t>(collectives::kLastOperation) || metadata.dtype >= kDTypeCount ||
         metadata.reduce_op > static_cast<std::uint8_t>(ReduceOp::product) || metadata.ndim > RUEDA_MAX_DIMENSIONS ||
-        metadata.compression > static_cast<std::uint32_t>(Compression::bf16) || !is_reduction_defined(metadata) ||
-        (metadata.compression != static_cast<std::uint32_t>(Compression::none) && !may_compress(metadata))) {
+        metadata.compression > static_cast<std::uint16_t>(Compression::bf16)) {
+        return false;
+    }
+    const auto operation = static_cast<collectives::Operation>(metadata.operation);
+    if (metadata.root_is_foreign > (has_root(operation) ? 1 : 0) ||
+        (operation == collectives::Operation::group && metadata.ndim == 0)) {
         return false;
     }
     for (int i = 0; i < metadata.ndim; ++i) {
@@ -191,6 +183,11 @@ Status mismatch_of_unnamed(std::uint64_t call, std::vector<MetadataOfRanks> grou
                    "where a rank has made one more, or one less, than the others before, name them",
                    describe_unnamed(call), field != nullptr ? field->name : "it",
                    differing_values({"", &description_of}, groups));
+}
+
+bool has_root(collectives::Operation operation) {
+    return operation == collectives::Operation::broadcast || operation == collectives::Operation::gather ||
+           operation == collectives::Operation::scatter || operation == collectives::Operation::reduce;
 }
 
 std::string describe_unnamed(std::uint64_t call) {

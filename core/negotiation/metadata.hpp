@@ -26,9 +26,10 @@ struct Metadata {
     std::uint8_t dtype = 0;      ///< DType
     std::uint8_t reduce_op = 0;  ///< ReduceOp; 0 where the operation has none
     std::uint8_t ndim = 0;
-    std::int32_t root = 0;          ///< 0 where the operation has none
-    std::int32_t process_set = 0;   ///< id
-    std::uint32_t compression = 0;  ///< Compression; 0 where the operation has none
+    std::int32_t root = 0;              ///< 0 where the operation has none
+    std::int32_t process_set = 0;       ///< id
+    std::uint16_t compression = 0;      ///< Compression
+    std::uint16_t root_is_foreign = 0;  ///< 1: no rank of the set is meant; `root` is the number that the caller gave
     double prescale = 1.0;
     double postscale = 1.0;
     std::int64_t shape[RUEDA_MAX_DIMENSIONS] = {};  ///< `ndim` extents, then zeros
@@ -60,8 +61,8 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
            metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum);
 }
 
-/// False for bytes that no working rank writes: unknown enumerators, too many dimensions, negative extents, a reduction
-/// or a compression that the dtype does not have.
+/// False for bytes that no working rank writes: unknown enumerators, too many dimensions, negative extents. What no
+/// rank can do is announced all the same: is_possible() (impossible.hpp).
 [[nodiscard]] bool is_plausible(const Metadata& metadata);
 
 /// The error for all members: what differs, and which ranks have which value.
@@ -87,6 +88,8 @@ struct MetadataOfRanks {
                                          std::span<const std::int32_t> job_ranks = {});
 /// "the 17th unnamed operation of this process set".
 [[nodiscard]] std::string describe_unnamed(std::uint64_t call);
+/// Whether one of its ranks is special.
+[[nodiscard]] bool has_root(collectives::Operation operation);
 /// What people call the rank.
 [[nodiscard]] inline std::int32_t rank_in_job(std::int32_t rank, std::span<const std::int32_t> job_ranks) {
     const auto index = static_cast<std::size_t>(rank);

@@ -15,6 +15,7 @@
 
 #include "base/status.hpp"
 #include "core/negotiation/foreign.hpp"
+#include "core/negotiation/impossible.hpp"
 #include "core/negotiation/layout.hpp"
 #include "core/negotiation/log.hpp"
 #include "core/negotiation/refusals.hpp"
@@ -70,13 +71,19 @@ public:
           environment_(std::move(environment)),
           no_memory_(ErrorCode::resource_exhausted, "a rank has no memory left to say what went wrong") {}
 
-    /// A free record of this rank's mailbox, or null while it is full: try again once the log has moved.
+    /// A free record of this rank's mailbox, or null while it is full: try again once the log has moved; and where
+    /// is_damaged().
     [[nodiscard]] Record* next_record() {
         const auto& mailbox = memory_.mailbox(rank_);
         const std::uint64_t posted = mailbox.posted.load(std::memory_order_relaxed);
         const std::uint64_t taken = mailbox.taken.load(std::memory_order_acquire);
         // A record is free again when all members have read the entry that answered it: so the log has room for these.
         std::uint64_t unread = 0;
+        if (posted - handed_back_ > memory_.extent().mailbox_records || taken - handed_back_ > posted - handed_back_) {
+            is_damaged_ = true;
+            answers_wait_for_ = 0;
+            return nullptr;
+        }
         for (; handed_back_ != taken; ++handed_back_) {
             const std::uint64_t answered_before =
                 copy_once(memory_.mailbox_record(rank_, handed_back_).answered_before);
@@ -88,6 +95,15 @@ public:
         const bool full = posted - handed_back_ >= memory_.extent().mailbox_records;
         answers_wait_for_ = full ? unread : 0;
         return full ? nullptr : &memory_.mailbox_record(rank_, posted);
+    }
+
+    /// What this rank keeps of its mailbox and the log is not what stands there: some rank writes what no working one
+    /// does.
+    [[nodiscard]] bool is_damaged() const { return is_damaged_ || log_.is_damaged(); }
+    [[nodiscard]] Status damage() const {
+        return failure(ErrorCode::internal,
+                       "the {} is damaged: rank {} finds no room in it, which no working rank brings about",
+                       is_damaged_ ? "mailbox" : "log", environment_.rank_of(rank_));
     }
 
     /// Publishes the record that next_record() gave, and does what is to be done if nobody else is at it.
@@ -106,7 +122,7 @@ public:
     /// Does what was posted: in a led set nobody else does. As post().
     Result<std::uint64_t> serve() noexcept {
         appended_ = 0;
-        return has_requests() ? run_to_end() : Result<std::uint64_t>(std::uint64_t{0});
+        return has_requests() || is_damaged() ? run_to_end() : Result<std::uint64_t>(std::uint64_t{0});
     }
 
     /// A complete slot that the superior says is to be called.
@@ -141,15 +157,15 @@ public:
         }
         return begin + calls.size();
     }
-    /// Of a complete slot: the ranks mean different things with it (disagreed), or it needs some that have joined
-    /// (lacks_joined). Returns the position behind the entry.
-    std::uint64_t append_refusal(EntryKind kind, std::uint32_t slot, std::uint32_t attachment) {
+    /// Of a complete slot: the ranks mean different things with it, or what no rank can do (disagreed, with the code
+    /// of the error), or it needs some that have joined (lacks_joined). Returns the position behind the entry.
+    std::uint64_t append_refusal(EntryKind kind, std::uint32_t slot, std::uint32_t attachment, ErrorCode code) {
         const bool named = slot >= memory_.extent().unnamed_slots;
         note_called(slot);
         if (named) {
             set_state(slot, SlotState::retired);  // before the entry, as in end_first_sight()
         }
-        const std::uint64_t position = append({kind, slot, 0, 0, 0, 0, attachment});
+        const std::uint64_t position = append({kind, slot, static_cast<std::uint32_t>(code), 0, 0, 0, attachment});
         if (named) {
             retire(slot, position);
         }
@@ -275,6 +291,9 @@ private:
     Result<std::uint64_t> run_to_end() noexcept {
         try {
             RUEDA_RETURN_IF_FAILED(run());
+            if (is_damaged()) {
+                return damage();
+            }
         } catch (const std::bad_alloc&) {  // only where a failure is put into words, and where a superior is told
             return no_memory_;
         }
@@ -406,7 +425,7 @@ private:
                            "all {} slots for tensor names are taken by pending tensors, and {} more names were refused "
                            "on some ranks and not yet announced on others: start fewer operations at a time, or raise "
                            "RUEDA_SLOTS_MAX",
-                           slots, memory_.extent().refusals());
+                           memory_.extent().for_names(slots), memory_.extent().refusals());
         }
         const std::uint64_t position = answer({EntryKind::exhausted, kNoSlot, member, request.ticket, 0, slots});
         // Of itself this entry made nothing idle.
@@ -424,8 +443,8 @@ private:
                        "rank {}, tensor '{}': all {} slots for tensor names of its host are taken by pending tensors, "
                        "{}RUEDA_SLOTS_MAX is {}; the job ends, as other hosts may have a slot for this name: start "
                        "fewer operations at a time, or {}",
-                       environment_.rank_of(member), name, slots,
-                       may_be_more ? "there is no memory for more, and " : "and ", most,
+                       environment_.rank_of(member), name, memory_.extent().for_names(slots),
+                       may_be_more ? "there is no memory for more, and " : "and ", memory_.extent().for_names(most),
                        may_be_more ? "give the host more memory"
                                    : "set RUEDA_SLOTS_MAX to more, as ruedarun -x RUEDA_SLOTS_MAX=VALUE does");
     }
@@ -471,7 +490,7 @@ private:
         }
         Result<std::optional<Metadata>> agreed = compare(slot, 0);
         RUEDA_RETURN_IF_FAILED(agreed.status());
-        if (!agreed.value()) {
+        if (!can_be_called(agreed.value())) {
             end_first_sight(slot, EntryKind::mismatch);
         } else if (lacks_joined(slot, 0, *agreed.value())) {
             end_first_sight(slot, EntryKind::lacks_joined);
@@ -515,17 +534,18 @@ private:
         const bool named = slot >= memory_.extent().unnamed_slots;
         Result<std::optional<Metadata>> agreed = compare(slot, request.generation);
         RUEDA_RETURN_IF_FAILED(agreed.status());
-        const bool lacks = agreed.value() && lacks_joined(slot, request.generation, *agreed.value());
-        if (agreed.value() && !lacks && !(named && ArrivalCount::any_changed(word))) {
+        const bool callable = can_be_called(agreed.value());
+        const bool lacks = callable && lacks_joined(slot, request.generation, *agreed.value());
+        if (callable && !lacks && !(named && ArrivalCount::any_changed(word))) {
             append_call(EntryKind::call, slot, *agreed.value());
             // As the last arriver does who appends his call himself; here somebody has joined, or the tensor is
             // unnamed.
             memory_.arrivals(slot).called.store(arrivals, std::memory_order_release);
             return {};
         }
-        const std::uint64_t position = lacks            ? append({EntryKind::lacks_joined, slot})
-                                       : agreed.value() ? append_call(EntryKind::changed_call, slot, *agreed.value())
-                                                        : append({EntryKind::mismatch, slot});
+        const std::uint64_t position = lacks      ? append({EntryKind::lacks_joined, slot})
+                                       : callable ? append_call(EntryKind::changed_call, slot, *agreed.value())
+                                                  : append({EntryKind::mismatch, slot});
         if (named) {
             retire(slot, position);
         }
@@ -575,6 +595,11 @@ private:
             }
         }
         return false;
+    }
+
+    /// The members agree, and on something that can be done.
+    [[nodiscard]] static bool can_be_called(const std::optional<Metadata>& agreed) {
+        return agreed && is_possible(*agreed);
     }
 
     /// What all members that have not joined mean with a complete generation; empty if they disagree.
@@ -663,7 +688,7 @@ private:
 
     /// From here on nothing can become complete: every slot is closed to arrivals, and who waits in one is told.
     void fail_incomplete_slots() {
-        const std::uint32_t high = memory_.header().high_slot.load(std::memory_order_relaxed);
+        const std::uint32_t high = high_slot();
         for (std::uint32_t slot = 0; slot < high; ++slot) {
             SlotRecord& page = memory_.record(slot);
             const auto state = static_cast<SlotState>(page.state);
@@ -711,19 +736,23 @@ private:
             return Room::none;
         }
         // The oldest is the first that they will have read.
-        numbers_wait_for_ = memory_.record(memory_.retired_slot(header.retired_first)).retired_at + 1;
+        const std::uint32_t oldest = oldest_retired();
+        RUEDA_RETURN_IF_FAILED(check_named(oldest));
+        numbers_wait_for_ = memory_.record(oldest).retired_at + 1;
         return Room::later;
     }
 
     /// When there is room.
     Result<std::uint32_t> take_slot() {
         SetHeader<Atomics>& header = memory_.header();
-        if (header.free_count > 0) {
-            const std::uint32_t slot = copy_once(memory_.free_slot(--header.free_count));
+        if (const std::uint32_t free = copy_once(header.free_count); free > 0 && free <= memory_.extent().slots) {
+            header.free_count = free - 1;
+            const std::uint32_t slot = copy_once(memory_.free_slot(free - 1));
             RUEDA_RETURN_IF_FAILED(check_named(slot));
             return slot;
         }
         const std::uint32_t fresh = header.high_slot.load(std::memory_order_relaxed);
+        RUEDA_RETURN_IF_FAILED(check_named(fresh));
         header.high_slot.store(fresh + 1, std::memory_order_release);  // partner: the stall monitor
         return fresh;
     }
@@ -734,10 +763,13 @@ private:
         const std::uint32_t slots = memory_.extent().slots;
         if (header.free_count > slots || header.retired_count > slots || header.retired_first >= slots ||
             header.slot_limit > slots || header.high_slot.load(std::memory_order_relaxed) > slots) {
-            return failure(ErrorCode::internal, "the table of slots is damaged: {} free and {} retired, of {}",
-                           header.free_count, header.retired_count, slots);
+            return damaged_tables();
         }
         return {};
+    }
+    [[nodiscard]] Status damaged_tables() const {
+        return failure(ErrorCode::internal, "the table of slots is damaged: {} free and {} retired, of {}",
+                       memory_.header().free_count, memory_.header().retired_count, memory_.extent().slots);
     }
     [[nodiscard]] Status check_named(std::uint32_t slot) const {
         if (slot < memory_.extent().unnamed_slots || slot >= memory_.extent().slots) {
@@ -745,6 +777,15 @@ private:
                            memory_.extent().slots);
         }
         return {};
+    }
+
+    /// Slots at and above it were never given out.
+    [[nodiscard]] std::uint32_t high_slot() const {
+        return std::min(memory_.header().high_slot.load(std::memory_order_relaxed), memory_.extent().slots);
+    }
+    /// A number that was in other hands.
+    [[nodiscard]] std::uint32_t oldest_retired() const {
+        return copy_once(memory_.retired_slot(copy_once(memory_.header().retired_first) % memory_.extent().slots));
     }
 
     [[nodiscard]] std::uint32_t available() const {
@@ -778,15 +819,20 @@ private:
         SetHeader<Atomics>& header = memory_.header();
         const std::uint64_t passed = all_have_read();
         while (header.retired_count > 0) {
-            const std::uint32_t slot = copy_once(memory_.retired_slot(header.retired_first));
+            const std::uint32_t slot = oldest_retired();
             RUEDA_RETURN_IF_FAILED(check_named(slot));
+            const std::uint32_t free = copy_once(header.free_count);
+            if (free >= memory_.extent().slots) {
+                return damaged_tables();
+            }
             if (memory_.record(slot).retired_at >= passed) {
                 return {};
             }
             set_state(slot, SlotState::unused);
             memory_.arrivals(slot).called.store(0, std::memory_order_relaxed);
             memory_.arrivals(slot).count.exchange(0, std::memory_order_acq_rel);
-            memory_.free_slot(header.free_count++) = slot;
+            memory_.free_slot(free) = slot;
+            header.free_count = free + 1;
             header.retired_first = (header.retired_first + 1) % memory_.extent().slots;
             --header.retired_count;
         }
@@ -798,7 +844,7 @@ private:
     void reclaim_any() {
         SetHeader<Atomics>& header = memory_.header();
         if (const std::uint64_t tail = log_.end(); header.nothing_idle_at != tail) {
-            reclaim(/*only_idle=*/false, header.high_slot.load(std::memory_order_relaxed));
+            reclaim(/*only_idle=*/false, high_slot());
             header.nothing_idle_at = tail;
         }
     }
@@ -808,13 +854,14 @@ private:
     void reclaim(bool only_idle, std::uint32_t most) {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t first = memory_.extent().unnamed_slots;
-        const std::uint32_t high = header.high_slot.load(std::memory_order_relaxed);
+        const std::uint32_t high = high_slot();
         const std::uint64_t tail = log_.end();
-        const std::uint32_t looks = std::min(high - first, most);
+        const std::uint32_t looks = std::min(high - std::min(high, first), most);
         std::uint32_t retired = 0;
         for (std::uint32_t looked = 0; looked < looks && retired < kReclaimAtOnce; ++looked) {
-            header.clock_hand = header.clock_hand + 1 < high ? std::max(header.clock_hand + 1, first) : first;
-            const std::uint32_t slot = header.clock_hand;
+            const std::uint32_t hand = copy_once(header.clock_hand);
+            const std::uint32_t slot = hand < high && hand + 1 < high ? std::max(hand + 1, first) : first;
+            header.clock_hand = slot;
             if (memory_.record(slot).state != static_cast<std::uint32_t>(SlotState::bound)) {
                 continue;
             }
@@ -914,7 +961,7 @@ private:
             memory_.name_bucket(i) = 0;
         }
         memory_.header().tombstones = 0;
-        const std::uint32_t high = memory_.header().high_slot.load(std::memory_order_relaxed);
+        const std::uint32_t high = high_slot();
         for (std::uint32_t slot = memory_.extent().unnamed_slots; slot < high; ++slot) {
             const auto state = static_cast<SlotState>(memory_.record(slot).state);
             if (state == SlotState::bound || state == SlotState::first_sight) {
@@ -931,7 +978,8 @@ private:
     Superior* superior_ = nullptr;
     std::vector<typename Log<Atomics>::Entry> batch_;  // of append_calls()
     Status no_memory_;                                 // made while there is some
-    std::uint64_t handed_back_ = 0;                    // records of this rank's mailbox, of those that were taken
+    bool is_damaged_ = false;
+    std::uint64_t handed_back_ = 0;  // records of this rank's mailbox, of those that were taken
     std::uint64_t answers_wait_for_ = 0;
     std::uint64_t numbers_wait_for_ = 0;
     std::uint64_t appended_ = 0;

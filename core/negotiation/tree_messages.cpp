@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "collectives/wire.hpp"
+#include "core/negotiation/impossible.hpp"
 
 namespace rueda::core {
 namespace {
@@ -54,6 +55,7 @@ void put(WireWriter& out, const Metadata& metadata) {
     out.number(metadata.root);
     out.number(metadata.process_set);
     out.number(metadata.compression);
+    out.number(metadata.root_is_foreign);
     out.number(std::bit_cast<std::uint64_t>(metadata.prescale));
     out.number(std::bit_cast<std::uint64_t>(metadata.postscale));
     for (int i = 0; i < metadata.ndim; ++i) {
@@ -116,7 +118,9 @@ void put(WireWriter& out, const Announcement& announcement) {
     }
 }
 
-bool has_text(DecisionKind kind) { return kind == DecisionKind::disagreed || kind == DecisionKind::lacks_joined; }
+bool has_text(DecisionKind kind) {
+    return kind == DecisionKind::disagreed || kind == DecisionKind::lacks_joined || kind == DecisionKind::impossible;
+}
 bool has_rank(DecisionKind kind) { return kind == DecisionKind::closing || kind == DecisionKind::all_joined; }
 
 std::uint8_t flags_of(const Decision& decision) {
@@ -152,6 +156,9 @@ void put(WireWriter& out, const Decision& decision) {
         }
     } else if (has_text(decision.kind)) {
         out.text(decision.text);
+        if (decision.kind == DecisionKind::impossible) {
+            out.number(static_cast<std::int32_t>(decision.code));
+        }
     } else if (has_rank(decision.kind)) {
         out.number(decision.rank);
     }
@@ -372,14 +379,16 @@ private:
         metadata.ndim = in_.number<std::uint8_t>();
         metadata.root = in_.number<std::int32_t>();
         metadata.process_set = in_.number<std::int32_t>();
-        metadata.compression = in_.number<std::uint32_t>();
+        metadata.compression = in_.number<std::uint16_t>();
+        metadata.root_is_foreign = in_.number<std::uint16_t>();
         metadata.prescale = std::bit_cast<double>(in_.number<std::uint64_t>());
         metadata.postscale = std::bit_cast<double>(in_.number<std::uint64_t>());
         expect(metadata.ndim <= RUEDA_MAX_DIMENSIONS, "a tensor has {} dimensions", metadata.ndim);
         for (int i = 0; i < metadata.ndim && goes_on(); ++i) {
             metadata.shape[i] = in_.number<std::int64_t>();
         }
-        expect(is_plausible(metadata) && is_rank(metadata.root), "metadata that no rank means");
+        expect(is_plausible(metadata) && (metadata.root_is_foreign != 0 || is_rank(metadata.root)),
+               "metadata that no rank means");
         return metadata;
     }
 
@@ -407,7 +416,7 @@ private:
         const auto flags = in_.number<std::uint8_t>();
         decision.kind = static_cast<DecisionKind>(kind);
         expect(kind >= static_cast<std::uint8_t>(DecisionKind::call) &&
-                   kind <= static_cast<std::uint8_t>(DecisionKind::wanted),
+                   kind <= static_cast<std::uint8_t>(DecisionKind::impossible),
                "a decision is of the kind {}", kind);
         expect(may_have(decision.kind, flags), "a decision of the kind {} has the flags {}", kind, flags);
         decision.ends_batch = (flags & kEndsBatch) != 0;
@@ -439,7 +448,9 @@ private:
             case DecisionKind::call:
                 return has_call ? !has_id && !has_name : has_id;
             case DecisionKind::disagreed:
+                return (flags & ~(kKeyFlags | kHasRows)) == 0 && (has_call ? !has_id && !has_name : has_id || has_name);
             case DecisionKind::lacks_joined:
+            case DecisionKind::impossible:
                 return (flags & ~kKeyFlags) == 0 && (has_call ? !has_id && !has_name : has_id || has_name);
             case DecisionKind::wanted:
                 return flags == kHasId || flags == kHasName || flags == kHasCall;
@@ -466,6 +477,14 @@ private:
         } else if (has_text(decision.kind)) {
             decision.text = in_.text(kMostTextBytes);
             expect(!decision.text.empty(), "a disagreement says nothing");
+            expect(
+                std::all_of(decision.rows.begin(), decision.rows.end(), [](std::int64_t count) { return count > 0; }),
+                "a disagreement is about a group without members");
+            if (decision.kind == DecisionKind::impossible) {
+                const auto code = in_.number<std::int32_t>();
+                decision.code = static_cast<ErrorCode>(code);
+                expect(is_refusal(decision.code), "a refusal has the code {}", code);
+            }
         } else if (has_rank(decision.kind)) {
             decision.rank = rank();
         }
@@ -570,6 +589,7 @@ std::size_t encoded_bytes(const Decision& decision) {
     bytes += decision.kind == DecisionKind::call ? 1 + kNumberBytes : 0;
     bytes += encoded_bytes(decision.metadata) + (decision.uncounted != 0 ? sizeof(decision.uncounted) : 0);
     bytes += has_text(decision.kind) ? kLengthBytes + decision.text.size() : 0;
+    bytes += decision.kind == DecisionKind::impossible ? sizeof(std::int32_t) : 0;
     bytes += has_rank(decision.kind) ? sizeof(decision.rank) : 0;
     return bytes;
 }

@@ -84,6 +84,7 @@ enum class DecisionKind : std::uint8_t {
     all_joined = 6,    ///< all ranks have joined, `rank` the last, and nothing is pending: they are back
     lacks_joined = 7,  ///< it needs ranks that have joined: `text` says which
     wanted = 8,        ///< no decision: others have announced it, and on this host all ranks have joined
+    impossible = 9,    ///< the ranks agree on what no rank can do: `text` says why, `code` what kind of error it is
 };
 
 /// In the rows of a call: the rank has joined.
@@ -98,10 +99,13 @@ struct Decision {
     std::optional<std::uint64_t> call;  ///< of an operation without a name
     std::uint8_t operation = 0;         ///< call: collectives::Operation
     std::uint64_t bytes = 0;            ///< call: as bytes_of(metadata)
-    std::vector<std::int64_t> rows;     ///< call of an operation by rows: first dimensions by rank
-    std::string text;                   ///< disagreed, lacks_joined
-    std::int32_t rank = 0;              ///< closing, all_joined
-    std::uint32_t uncounted = 0;        ///< call: an average does not divide by so many ranks
+    /// Call of an operation by rows: first dimensions by rank. Disagreed: how many members the groups have that some
+    /// ranks mean, each number once.
+    std::vector<std::int64_t> rows;
+    std::string text;                ///< disagreed, lacks_joined, impossible
+    ErrorCode code = ErrorCode::ok;  ///< impossible: is_refusal()
+    std::int32_t rank = 0;           ///< closing, all_joined
+    std::uint32_t uncounted = 0;     ///< call: an average does not divide by so many ranks
     /// Call: where a host all of whose ranks have joined might not know them.
     std::optional<Metadata> metadata;
 };

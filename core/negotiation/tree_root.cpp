@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "base/text.hpp"
 #include "core/negotiation/claims.hpp"
+#include "core/negotiation/impossible.hpp"
 #include "core/negotiation/log.hpp"
 
 namespace rueda::core {
@@ -55,18 +58,35 @@ Status TreeRoot::complete(Announcement announcement) {
         agreement_of(known != nullptr ? known->name : announcement.key.name, announcement.claims, last_called,
                      options_.ranks, options_.job_ranks, joined, number_of_call(announcement.key));
     if (agreement.is_ok()) {
-        const Status lacking = lacks(announcement, agreement.value(), known);
-        if (lacking.is_ok()) {
-            return call(std::move(announcement), agreement.value(), id);
+        if (const Status refusal = impossible(announcement, agreement.value(), known); !refusal.is_ok()) {
+            refuse(std::move(announcement), DecisionKind::impossible, refusal, id);
+            return {};
         }
-        refuse(std::move(announcement), lacking, id);
-        return {};
+        if (const Status lacking = lacks(announcement, agreement.value(), known); !lacking.is_ok()) {
+            refuse(std::move(announcement), DecisionKind::lacks_joined, lacking, id);
+            return {};
+        }
+        return call(std::move(announcement), agreement.value(), id);
     }
     if (agreement.status().code() != ErrorCode::mismatch) {
         return agreement.status();
     }
-    refuse(std::move(announcement), agreement.status(), id);
+    std::vector<std::int64_t> groups = sizes_of_groups(announcement, last_called);
+    refuse(std::move(announcement), DecisionKind::disagreed, agreement.status(), id, std::move(groups));
     return {};
+}
+
+Status TreeRoot::impossible(const Announcement& announcement, const Metadata& metadata, const Name* known) const {
+    if (is_possible(metadata)) {
+        return {};
+    }
+    std::vector<std::int32_t> ranks = options_.job_ranks;
+    if (ranks.empty()) {
+        ranks.resize(options_.ranks);
+        std::iota(ranks.begin(), ranks.end(), 0);
+    }
+    return refusal_of(known != nullptr ? known->name : announcement.key.name, number_of_call(announcement.key),
+                      metadata, ranks);
 }
 
 Status TreeRoot::lacks(const Announcement& announcement, const Metadata& metadata, const Name* known) const {
@@ -118,13 +138,39 @@ Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::
     return {};
 }
 
-void TreeRoot::refuse(Announcement announcement, const Status& reason, std::uint64_t id) {
+/// Of the ranks that mean a group by that name: how many members those have, each number once.
+std::vector<std::int64_t> TreeRoot::sizes_of_groups(const Announcement& announcement,
+                                                    const std::optional<Metadata>& last_called) const {
+    std::vector<RankRange> of_groups;
+    for (const Claim& claim : announcement.claims) {
+        const Metadata& meaning = claim.metadata ? *claim.metadata : *last_called;
+        if (is_size_of_group(meaning)) {
+            of_groups.insert(of_groups.end(), claim.ranks.begin(), claim.ranks.end());
+        }
+    }
+    of_groups = united(std::move(of_groups));
+    std::set<std::int64_t> sizes;
+    for (const HostRows& host : announcement.rows) {
+        const std::vector<std::int32_t>& ranks = options_.ranks_of_host[host.host];
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+            if (host.rows[i] > 0 && contains(of_groups, ranks[i])) {
+                sizes.insert(host.rows[i]);
+            }
+        }
+    }
+    return {sizes.begin(), sizes.end()};
+}
+
+void TreeRoot::refuse(Announcement announcement, DecisionKind kind, const Status& reason, std::uint64_t id,
+                      std::vector<std::int64_t> groups) {
     Decision decision;
-    decision.kind = reason.code() == ErrorCode::mismatch ? DecisionKind::disagreed : DecisionKind::lacks_joined;
+    decision.rows = std::move(groups);
+    decision.kind = kind;
+    decision.code = kind == DecisionKind::impossible ? reason.code() : ErrorCode::ok;
     decision.id = id;
     decision.call = announcement.key.call;
     decision.name = std::move(announcement.key.name);
-    decision.text = reason.message();
+    decision.text = shortened(reason.message());
     decide(std::move(decision));
     if (id != 0) {
         forget_if_nobody_holds(id);

@@ -57,8 +57,13 @@ private:
     /// 0: none.
     [[nodiscard]] std::uint64_t id_of(const TensorKey& key) const;
     [[nodiscard]] Status call(Announcement announcement, const Metadata& metadata, std::uint64_t id);
-    /// `reason`: a mismatch, or that it needs ranks that have joined.
-    void refuse(Announcement announcement, const Status& reason, std::uint64_t id);
+    /// `kind`: disagreed, impossible or lacks_joined; `groups`: of a disagreement, sizes_of_groups().
+    void refuse(Announcement announcement, DecisionKind kind, const Status& reason, std::uint64_t id,
+                std::vector<std::int64_t> groups = {});
+    [[nodiscard]] std::vector<std::int64_t> sizes_of_groups(const Announcement& announcement,
+                                                            const std::optional<Metadata>& last_called) const;
+    [[nodiscard]] Status impossible(const Announcement& announcement, const Metadata& metadata,
+                                    const Name* known) const;
     [[nodiscard]] Status lacks(const Announcement& announcement, const Metadata& metadata, const Name* known) const;
     [[nodiscard]] Result<std::vector<std::int64_t>> rows_by_rank(const Announcement& announcement) const;
     std::uint64_t new_id(const std::string& name);

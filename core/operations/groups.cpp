@@ -11,19 +11,9 @@
 #include "collectives/operation.hpp"
 
 namespace rueda::core {
-namespace {
-
-constexpr std::string_view kCountSuffix = "_members";
-
-}  // namespace
-
 std::string name_of_member(std::string_view group, std::size_t index, std::size_t count) {
     return fmt::format("{}_{}of{}", group, index + 1, count);
 }
-
-std::string name_of_count(std::string_view group) { return fmt::format("{}{}", group, kCountSuffix); }
-
-std::string_view group_of_count(std::string_view name) { return name.substr(0, name.size() - kCountSuffix.size()); }
 
 void make_count(std::size_t count, std::int32_t process_set, Request& request) {
     request.metadata.operation = static_cast<std::uint8_t>(collectives::Operation::group);

@@ -19,11 +19,8 @@ inline constexpr std::size_t kMostGroupMembers = 1'000'000;
 
 /// "layer1_2of3": the second of three; `index` from 0.
 [[nodiscard]] std::string name_of_member(std::string_view group, std::size_t index, std::size_t count);
-/// The tensor without elements that says how many members this rank has; and back.
-[[nodiscard]] std::string name_of_count(std::string_view group);
-[[nodiscard]] std::string_view group_of_count(std::string_view name);
-
-/// Its request; `request` is fresh.
+/// What says how many members this rank has: announced under the group's own name, so that whatever else another rank
+/// means by that name is found out. `request` is fresh.
 void make_count(std::size_t count, std::int32_t process_set, Request& request);
 
 /// "ranks 0, 1: 3; rank 2: 2", those of the lowest rank first.

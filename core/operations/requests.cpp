@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/rows.hpp"
+#include "core/negotiation/impossible.hpp"
 
 namespace rueda::core {
 namespace {
@@ -93,21 +94,36 @@ void describe(Operation operation, const rueda_tensor& tensor, Metadata& metadat
     }
 }
 
-/// Of all operations but an allreduce.
-Status refuse_compression(Operation operation, const rueda_options& options) {
-    return options.compression == RUEDA_COMPRESSION_NONE
-               ? Status()
-               : failure(ErrorCode::unsupported, "there is no compression for {}, only for allreduce; leave it out",
-                         collectives::name_of(operation));
+/// Whether the operation has it, the metadata shows.
+Status take_compression(const rueda_options& options, Request& request) {
+    if (options.compression < RUEDA_COMPRESSION_NONE || options.compression > RUEDA_COMPRESSION_BF16) {
+        return failure(ErrorCode::invalid_argument, "the compression is {}; expected 0 to 2 (rueda_compression)",
+                       options.compression);
+    }
+    request.metadata.compression = static_cast<std::uint16_t>(options.compression);
+    request.asked_compression = options.compression;
+    return {};
 }
+
+/// When the metadata is made. What no rank can do is announced to be refused, and has nothing to move.
+bool note_refusal(Request& request) {
+    if (is_possible(request.metadata)) [[likely]] {
+        return false;
+    }
+    request.is_refused = true;
+    request.count = 0;
+    request.first_dimension = 0;
+    request.splits.clear();
+    return true;
+}
+
+bool is_root(const Metadata& metadata, int rank) { return metadata.root_is_foreign == 0 && metadata.root == rank; }
 
 /// Input and output of the same dtype and shape: everything but what is special to the operation.
 Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_tensor& out,
                        const rueda_options& options, bool reads_input, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
-    if (operation != Operation::allreduce) {
-        RUEDA_RETURN_IF_FAILED(refuse_compression(operation, options));
-    }
+    RUEDA_RETURN_IF_FAILED(take_compression(options, request));
     if (&in != &out) {
         RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
         RUEDA_RETURN_IF_FAILED(check_same(in, out));
@@ -122,38 +138,11 @@ Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_
     describe(operation, in, request.metadata);
     request.input = static_cast<const std::byte*>(in.data);
     request.output = static_cast<std::byte*>(out.data);
+    note_refusal(request);
     return {};
 }
 
-/// Of an allreduce, whose metadata is made.
-Status take_compression(const rueda_options& options, Request& request) {
-    if (options.compression == RUEDA_COMPRESSION_NONE) [[likely]] {
-        return {};
-    }
-    if (options.compression < RUEDA_COMPRESSION_NONE || options.compression > RUEDA_COMPRESSION_BF16) {
-        return failure(ErrorCode::invalid_argument, "the compression is {}; expected 0 to 2 (rueda_compression)",
-                       options.compression);
-    }
-    if (!may_compress(request.metadata)) {
-        return failure(ErrorCode::unsupported,
-                       "there is no compression for an allreduce ({}) of {}, only for float32 and float64 and other "
-                       "reductions than adasum; leave it out, or set RUEDA_COMPRESSION, which leaves such tensors as "
-                       "they are",
-                       name_of(static_cast<ReduceOp>(request.metadata.reduce_op)),
-                       name_of(static_cast<DType>(request.metadata.dtype)));
-    }
-    request.metadata.compression = static_cast<std::uint32_t>(options.compression);
-    request.asked_compression = options.compression;
-    return {};
-}
-
-Status take_reduction(const rueda_options& options, Operation operation, Metadata& metadata) {
-    if (options.reduce_op == RUEDA_ADASUM && operation != Operation::allreduce) {
-        return failure(ErrorCode::unsupported,
-                       "there is no {} by adasum, which needs tensors whole; use an allreduce, or average, sum, min, "
-                       "max or product",
-                       name_of(operation));
-    }
+Status take_reduction(const rueda_options& options, Metadata& metadata) {
     if (options.reduce_op < RUEDA_AVERAGE || options.reduce_op > RUEDA_PRODUCT) {
         return failure(ErrorCode::invalid_argument, "the reduce operation is {}; expected 0 to 5 (rueda_reduce_op)",
                        options.reduce_op);
@@ -164,61 +153,29 @@ Status take_reduction(const rueda_options& options, Operation operation, Metadat
     return {};
 }
 
-/// Whether the tensor's dtype has the reduction: integers and bool have no adasum, and bool has no sum, no average and
-/// no factors. Which of and and or a sum should be is the caller's to say.
-Status check_reduction_of(const Metadata& metadata) {
-    const ops::Reduction reduction = reduction_of(metadata);
-    if (ops::is_defined(reduction)) {
-        return {};
-    }
-    if (reduction.op == ReduceOp::adasum) {
-        return failure(ErrorCode::unsupported,
-                       "there is no adasum of {}; use float16, bfloat16, float32 or float64, or sum or average",
-                       name_of(reduction.dtype));
-    }
-    if (reduction.op == ReduceOp::sum || reduction.op == ReduceOp::average) {
-        return failure(ErrorCode::unsupported,
-                       "there is no {} of {}; use max for or (true where any rank has true), min for and (true where "
-                       "every rank has), or an integer dtype to count",
-                       name_of(reduction.op), name_of(reduction.dtype));
-    }
-    return failure(ErrorCode::unsupported,
-                   "{} has no scale factors, and this {} has the prescale factor {} and the postscale factor {}; leave "
-                   "both at 1, or use another dtype",
-                   name_of(reduction.dtype), name_of(reduction.op), reduction.prescale, reduction.postscale);
-}
-
-/// `root`: a rank of the job; in the metadata it is one of the set.
-Status take_root(int root, std::span<const int> ranks, const rueda_options& options, Metadata& metadata) {
+/// `root`: a rank of the job; in the metadata it is one of the set, if it is in there.
+void take_root(int root, std::span<const int> ranks, Metadata& metadata) {
     const auto found = std::lower_bound(ranks.begin(), ranks.end(), root);
-    if (found == ranks.end() || *found != root) {
-        return options.process_set == 0
-                   ? failure(ErrorCode::invalid_argument, "the root rank is {}; expected 0 to {}", root, ranks.back())
-                   : failure(ErrorCode::invalid_argument,
-                             "the root rank is {}, which is not in process set {}; expected one of {}", root,
-                             options.process_set, fmt::join(ranks, ", "));
-    }
-    metadata.root = static_cast<std::int32_t>(found - ranks.begin());
-    return {};
+    metadata.root_is_foreign = found == ranks.end() || *found != root ? 1 : 0;
+    metadata.root = metadata.root_is_foreign != 0 ? root : static_cast<std::int32_t>(found - ranks.begin());
 }
 
-/// The input of an operation that takes it apart, or puts it together, by rows. `does` says so in the error.
-Status make_of_rows(Operation operation, const char* does, const rueda_tensor& in, const rueda_options& options,
-                    Request& request) {
+/// The input of an operation that takes it apart, or puts it together, by rows. A request that is refused is whole.
+Status make_of_rows(Operation operation, const rueda_tensor& in, const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
-    RUEDA_RETURN_IF_FAILED(refuse_compression(operation, options));
+    RUEDA_RETURN_IF_FAILED(take_compression(options, request));
     request.metadata.process_set = options.process_set;
-    if (in.ndim == 0) {
-        return failure(ErrorCode::invalid_argument,
-                       "{} first dimension, and the input is a scalar (0 dimensions); give it the shape [1]", does);
-    }
     std::uint64_t all = 0;
     RUEDA_RETURN_IF_FAILED(count_elements(in, 0, "input", all));
-    RUEDA_RETURN_IF_FAILED(check_memory_of(in, all, "input"));
-    RUEDA_RETURN_IF_FAILED(count_elements(in, 1, "input", request.count));
     describe(operation, in, request.metadata);
     request.input = static_cast<const std::byte*>(in.data);
-    request.first_dimension = in.shape[0];
+    if (in.ndim > 0) {
+        RUEDA_RETURN_IF_FAILED(check_memory_of(in, all, "input"));
+        RUEDA_RETURN_IF_FAILED(count_elements(in, 1, "input", request.count));
+        request.first_dimension = in.shape[0];
+        request.metadata.shape[0] = collectives::may_differ_in_rows(operation) ? Metadata::kAnyExtent : in.shape[0];
+    }
+    note_refusal(request);
     return {};
 }
 
@@ -305,10 +262,11 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
             return failure(ErrorCode::invalid_argument, "the sum of the splits does not fit in 64 bits");
         }
     }
-    if (sum != rows) {
+    if (sum > rows) {
         return failure(ErrorCode::invalid_argument,
-                       "the sum of the splits is {}; expected {}, the first dimension of the input", sum, rows);
+                       "the sum of the splits is {}; expected at most {}, the first dimension of the input", sum, rows);
     }
+    request.first_dimension = sum;  // as in Horovod: the rows behind them are for nobody
     request.splits.assign(splits.begin(), splits.end());
     return {};
 }
@@ -343,10 +301,8 @@ Status take_other_output(Operation operation, const rueda_tensor& in, const rued
 }  // namespace
 
 Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options, Request& request) {
-    RUEDA_RETURN_IF_FAILED(take_reduction(options, Operation::allreduce, request.metadata));
-    RUEDA_RETURN_IF_FAILED(make_same_shape(Operation::allreduce, in, out, options, /*reads_input=*/true, request));
-    RUEDA_RETURN_IF_FAILED(check_reduction_of(request.metadata));
-    return take_compression(options, request);
+    RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
+    return make_same_shape(Operation::allreduce, in, out, options, /*reads_input=*/true, request);
 }
 
 bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
@@ -370,88 +326,82 @@ bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_
 
 Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, std::span<const int> ranks, int rank,
                       const rueda_options& options, Request& request) {
-    RUEDA_RETURN_IF_FAILED(take_root(root, ranks, options, request.metadata));
+    take_root(root, ranks, request.metadata);
     // The input counts on the root only, and may be missing elsewhere.
-    const bool reads_input = rank == request.metadata.root || in.data != nullptr;
+    const bool reads_input = is_root(request.metadata, rank) || in.data != nullptr;
     return make_same_shape(Operation::broadcast, in, out, options, reads_input, request);
 }
 
 Status make_reduce(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
                    const rueda_options& options, Request& request) {
-    RUEDA_RETURN_IF_FAILED(take_root(root, ranks, options, request.metadata));
-    RUEDA_RETURN_IF_FAILED(take_reduction(options, Operation::reduce, request.metadata));
-    const bool is_root = rank == request.metadata.root;
-    if (is_root && out == nullptr) {
+    take_root(root, ranks, request.metadata);
+    RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
+    const bool has_result = is_root(request.metadata, rank);
+    if (has_result && out == nullptr) {
         return failure(ErrorCode::invalid_argument,
                        "the output of a reduce is NULL on its root, rank {}: give its memory there", root);
     }
     RUEDA_RETURN_IF_FAILED(
-        make_same_shape(Operation::reduce, in, is_root ? *out : in, options, /*reads_input=*/true, request));
-    request.output = is_root ? request.output : nullptr;
-    return check_reduction_of(request.metadata);
+        make_same_shape(Operation::reduce, in, has_result ? *out : in, options, /*reads_input=*/true, request));
+    request.output = has_result ? request.output : nullptr;
+    return {};
 }
 
 Status make_gather(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
                    const rueda_options& options, Request& request) {
-    RUEDA_RETURN_IF_FAILED(take_root(root, ranks, options, request.metadata));
-    RUEDA_RETURN_IF_FAILED(make_of_rows(Operation::gather, "a gather joins tensors along their", in, options, request));
-    request.metadata.shape[0] = Metadata::kAnyExtent;
-    const bool takes_output = rank == request.metadata.root && out != nullptr;
+    take_root(root, ranks, request.metadata);
+    RUEDA_RETURN_IF_FAILED(make_of_rows(Operation::gather, in, options, request));
+    const bool takes_output = is_root(request.metadata, rank) && out != nullptr && !request.is_refused;
     return takes_output ? take_other_output(Operation::gather, in, *out, request) : Status();
 }
 
 Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                     const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
                     const rueda_options& options, Request& request) {
-    RUEDA_RETURN_IF_FAILED(take_root(root, ranks, options, request.metadata));
+    take_root(root, ranks, request.metadata);
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
+    const bool is_source = is_root(request.metadata, rank);
     const auto size = static_cast<int>(ranks.size());
     // Of the others' inputs only the rows' dtype and shape count.
     std::vector<std::int64_t> shape(in.shape, in.shape + in.ndim);
     rueda_tensor rows = in;
-    if (rank != request.metadata.root && !shape.empty()) {
+    if (!is_source && !shape.empty()) {
         shape.front() = 0;
         rows.shape = shape.data();
         rows.data = nullptr;
     }
-    RUEDA_RETURN_IF_FAILED(
-        make_of_rows(Operation::scatter, "a scatter splits tensors along their", rows, options, request));
-    request.metadata.shape[0] = Metadata::kAnyExtent;
-    if (out != nullptr) {
-        RUEDA_RETURN_IF_FAILED(take_other_output(Operation::scatter, in, *out, request));
-    }
-    if (rank != request.metadata.root) {
-        request.splits.assign(ranks.size(), 0);
+    RUEDA_RETURN_IF_FAILED(make_of_rows(Operation::scatter, rows, options, request));
+    if (request.is_refused) {
         return {};
     }
-    return take_splits_or_even(splits, split_count, size, request);
+    if (is_source) {
+        RUEDA_RETURN_IF_FAILED(take_splits_or_even(splits, split_count, size, request));
+    } else {
+        request.splits.assign(ranks.size(), 0);
+    }
+    return out != nullptr ? take_other_output(Operation::scatter, in, *out, request) : Status();
 }
 
 Status make_allgather(const rueda_tensor& in, const rueda_tensor* out, const rueda_options& options, Request& request) {
-    RUEDA_RETURN_IF_FAILED(
-        make_of_rows(Operation::allgather, "an allgather joins tensors along their", in, options, request));
-    request.metadata.shape[0] = Metadata::kAnyExtent;
-    return out != nullptr ? take_output_of_all(in, *out, request) : Status();
+    RUEDA_RETURN_IF_FAILED(make_of_rows(Operation::allgather, in, options, request));
+    return out != nullptr && !request.is_refused ? take_output_of_all(in, *out, request) : Status();
 }
 
 Status make_reducescatter(const rueda_tensor& in, const rueda_tensor* out, int rank, int size,
                           const rueda_options& options, Request& request) {
-    RUEDA_RETURN_IF_FAILED(take_reduction(options, Operation::reducescatter, request.metadata));
-    RUEDA_RETURN_IF_FAILED(
-        make_of_rows(Operation::reducescatter, "a reducescatter splits tensors along their", in, options, request));
-    RUEDA_RETURN_IF_FAILED(check_reduction_of(request.metadata));
-    return out != nullptr ? take_output_of_rows(in, *out, rank, size, request) : Status();
+    RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
+    RUEDA_RETURN_IF_FAILED(make_of_rows(Operation::reducescatter, in, options, request));
+    return out != nullptr && !request.is_refused ? take_output_of_rows(in, *out, rank, size, request) : Status();
 }
 
 Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                      const rueda_tensor* out, int size, const rueda_options& options, Request& request) {
-    RUEDA_RETURN_IF_FAILED(
-        make_of_rows(Operation::alltoall, "an alltoall splits tensors along their", in, options, request));
-    request.metadata.shape[0] = Metadata::kAnyExtent;
-    if (out != nullptr) {
-        RUEDA_RETURN_IF_FAILED(take_other_output(Operation::alltoall, in, *out, request));
+    RUEDA_RETURN_IF_FAILED(make_of_rows(Operation::alltoall, in, options, request));
+    if (request.is_refused) {
+        return {};
     }
-    return take_splits_or_even(splits, split_count, size, request);
+    RUEDA_RETURN_IF_FAILED(take_splits_or_even(splits, split_count, size, request));
+    return out != nullptr ? take_other_output(Operation::alltoall, in, *out, request) : Status();
 }
 
 Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows, std::int64_t rows_before) {
@@ -499,11 +449,15 @@ Result<MessageShape> check_message(const rueda_tensor* tensor, const char* which
 }
 
 Status make_barrier(const rueda_options& options, Request& request) {
-    RUEDA_RETURN_IF_FAILED(refuse_compression(Operation::barrier, options));
+    RUEDA_RETURN_IF_FAILED(take_compression(options, request));
     request.metadata.operation = static_cast<std::uint8_t>(Operation::barrier);
     request.metadata.process_set = options.process_set;
+    note_refusal(request);
     return {};
 }
+
+/// No later version will have more options than that, in bytes.
+constexpr std::size_t kLargestOptions = 4096;
 
 Status effective_options(const rueda_options* given, rueda_options& completed, const rueda_options*& effective) {
     if (given != nullptr && given->struct_size == sizeof(rueda_options)) [[likely]] {
@@ -516,8 +470,7 @@ Status effective_options(const rueda_options* given, rueda_options& completed, c
         return {};
     }
     constexpr std::size_t kSmallest = offsetof(rueda_options, process_set) + sizeof(completed.process_set);
-    constexpr std::size_t kLargest = 4096;  // no later version will have more options than that
-    if (given->struct_size < kSmallest || given->struct_size > kLargest) {
+    if (given->struct_size < kSmallest || given->struct_size > kLargestOptions) {
         return failure(ErrorCode::invalid_argument,
                        "rueda_options::struct_size is {}; expected {}: begin with RUEDA_OPTIONS_INIT",
                        given->struct_size, sizeof(rueda_options));
@@ -526,10 +479,21 @@ Status effective_options(const rueda_options* given, rueda_options& completed, c
     return {};
 }
 
-Status naming_unsupported(std::string_view name, Status made) {
-    if (made.code() != ErrorCode::unsupported) {
-        return made;
+Status effective_init_options(const rueda_init_options* given, rueda_init_options& effective) {
+    if (given == nullptr) {
+        return {};
     }
+    constexpr std::size_t kSmallest = offsetof(rueda_init_options, process_set_ids) + sizeof(effective.process_set_ids);
+    if (given->struct_size < kSmallest || given->struct_size > kLargestOptions) {
+        return failure(ErrorCode::invalid_argument,
+                       "rueda_init_options::struct_size is {}; expected {}: begin with RUEDA_INIT_OPTIONS_INIT",
+                       given->struct_size, sizeof(rueda_init_options));
+    }
+    std::memcpy(&effective, given, std::min(given->struct_size, sizeof(effective)));
+    return {};
+}
+
+Status naming_tensor(std::string_view name, const Status& made) {
     return name.empty() ? failure(made.code(), "an unnamed tensor: {}", made.message())
                         : failure(made.code(), "tensor '{}': {}", name, made.message());
 }

@@ -11,8 +11,9 @@
 #include "core/runtime/tensor_table.hpp"
 #include "rueda/rueda.h"
 
-/// From what a caller passes to what is announced: everything that this rank alone can find wrong is found here, before
-/// anything is started. What the ranks must agree on goes into Metadata.
+/// From what a caller passes to what is announced: everything that only this rank can find wrong is found here, before
+/// anything is started. What the ranks must agree on goes into Metadata, also where no rank can do it: such a request
+/// is_refused, and is announced so that all ranks hear why.
 /// Pure; pointers are compared and never followed.
 namespace rueda::core {
 
@@ -60,14 +61,16 @@ struct MessageShape {
                                                  const rueda_options& options);
 [[nodiscard]] Status make_barrier(const rueda_options& options, Request& request);
 
-/// What one of the functions above returned, for the caller: where an operation does not exist for a tensor, with the
-/// tensor's name; empty for one that has none.
-[[nodiscard]] Status naming_unsupported(std::string_view name, Status made);
+/// The error of one of the functions above, for the caller: with the tensor's name; empty for one that has none.
+[[nodiscard]] Status naming_tensor(std::string_view name, const Status& made);
 
 /// The options that hold: those given, the defaults for none, and for an older caller's shorter struct what it has,
 /// completed in `completed`. InvalidArgument for a size that no version had.
 [[nodiscard]] Status effective_options(const rueda_options* given, rueda_options& completed,
                                        const rueda_options*& effective);
+
+/// The same of what init is given.
+[[nodiscard]] Status effective_init_options(const rueda_init_options* given, rueda_init_options& effective);
 
 /// InvalidArgument for a name that is too long.
 [[nodiscard]] Status check_name(const char* name);

@@ -85,7 +85,8 @@ std::optional<Verdict> decode_verdict(std::int64_t number) {
     if (kind > static_cast<std::uint64_t>(Verdict::Kind::infinite)) {
         return std::nullopt;
     }
-    return Verdict{static_cast<Verdict::Kind>(kind), bits & kValueMask};
+    const Verdict verdict{static_cast<Verdict::Kind>(kind), bits & kValueMask};
+    return verdict.kind == Verdict::Kind::changed && verdict.value != 0 ? std::nullopt : std::optional(verdict);
 }
 
 std::uint64_t checksum_of(const std::byte* memory, std::uint64_t bytes) {

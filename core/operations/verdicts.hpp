@@ -20,7 +20,7 @@ namespace rueda::core {
 struct Verdict {
     enum class Kind : std::uint8_t {
         checksum = 0,      ///< of the result; 0 where results are not compared
-        changed = 1,       ///< the input is not what it was when it was announced
+        changed = 1,       ///< the input is not what it was when it was announced; `value` is 0
         not_a_number = 2,  ///< of the input; `value`: the first such element
         infinite = 3,      ///< likewise
     };

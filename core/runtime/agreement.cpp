@@ -2,17 +2,21 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/runtime/agreement.hpp"
 
-#include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/numbers.hpp"
+#include "collectives/wire.hpp"
 
 namespace rueda::core {
 namespace {
 
 using collectives::Bytes;
+
+/// Of another rank's reason: longer than any that is written, which names ranks and values.
+constexpr std::size_t kMostText = 8192;
 
 /// From another rank's bytes.
 ErrorCode error_code_of(const std::string& digits) {
@@ -34,9 +38,16 @@ Status agree_on(collectives::ControlPlane& control_plane, const Status& mine) {
         const Bytes& other = all.value()[rank];
         if (!other.empty()) {
             const std::string words(reinterpret_cast<const char*>(other.data()), other.size());
-            const std::size_t colon = std::min(words.find(':'), words.size() - 1);
+            const std::size_t colon = words.find(':');
+            if (colon == std::string::npos) {
+                return failure(ErrorCode::internal,
+                               "rank {} sent {} bytes that are no reason to fail; expected a code, a colon and a text: "
+                               "do all ranks run the same build of Rueda?",
+                               control_plane.job_rank(static_cast<int>(rank)), other.size());
+            }
             return failure(error_code_of(words.substr(0, colon)), "rank {}: {}",
-                           control_plane.job_rank(static_cast<int>(rank)), words.substr(colon + 1));
+                           control_plane.job_rank(static_cast<int>(rank)),
+                           collectives::printable(std::string_view(words).substr(colon + 1), kMostText));
         }
     }
     return {};

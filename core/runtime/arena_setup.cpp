@@ -129,15 +129,16 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     ArenaSizes sizes;
     NegotiationExtent& extent = sizes.extent;
     extent.members = members;
-    extent.initial_slots = config.slots;
-    extent.slots = std::max(config.slots_max, extent.unnamed_slots + 1);
-    extent.initial_slots = std::clamp(extent.initial_slots, extent.unnamed_slots + 1, extent.slots);
+    // The settings are numbers of names; unnamed operations have slots beside those.
+    extent.slots = extent.unnamed_slots + std::max(config.slots_max, 1U);
+    extent.initial_slots = std::min(extent.unnamed_slots + std::max(config.slots, 1U), extent.slots);
     extent.call_sites = config.call_sites ? 1 : 0;
     if (job_size > members) {
         extent.attachments = kAttachments;
         extent.mailbox_records = kMailboxRecords;
         const std::uint64_t rows = std::uint64_t{job_size} * sizeof(std::int64_t);
-        extent.attachment_bytes = static_cast<std::uint32_t>(std::max(kTextBytes, (rows + 63) / 64 * 64));
+        // The first dimensions of all ranks; or a text, and behind it the sizes of groups, at most one for each.
+        extent.attachment_bytes = static_cast<std::uint32_t>(kTextBytes + (rows + 63) / 64 * 64);
     } else if (members > 1 && members <= kInlineMembers) {
         plan_payloads(extent, members == 2 ? kPayloadBytesOfTwo : kPayloadBytes);
     }
@@ -180,7 +181,8 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
 }
 
 Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
-                                   const collectives::LocalGroup& group, std::uint64_t l2_bytes, ResidentRoom room) {
+                                   const collectives::LocalGroup& group, std::uint64_t l2_bytes, ResidentRoom room,
+                                   collectives::AddressReserve* addresses) {
     const auto members = static_cast<std::uint32_t>(group.local_size);
     Result<std::uint64_t> resident =
         smallest_of_all(control_plane, room == ResidentRoom::yes ? reservable_resident_bytes(config, members) : 0);
@@ -213,7 +215,7 @@ Result<AttachedArena> set_up_arena(const base::Config& config, collectives::Cont
     RUEDA_RETURN_IF_FAILED(shared.status());
     const auto rank = static_cast<std::uint32_t>(group.local_rank);
     Result<std::shared_ptr<collectives::Arena>> mapped =
-        collectives::Arena::map(std::move(shared).value(), sizes.value().plan, rank);
+        collectives::Arena::map(std::move(shared).value(), sizes.value().plan, rank, addresses);
     status = mapped.status();
     if (status.is_ok() && group.is_leader()) {
         mapped.value()->initialise();

@@ -24,10 +24,11 @@ enum class ResidentRoom : std::uint8_t { yes, no };
 
 /// Agrees on sizes, compares them with the memory there is, creates, shares, maps and checks the arena, and touches
 /// this rank's own part. Collective; all ranks get the same outcome up to what only one of them can see. `l2_bytes`:
-/// the cache that chunks are sized by; the smallest of all ranks counts.
+/// the cache that chunks are sized by; the smallest of all ranks counts. `addresses`: Arena::map().
 [[nodiscard]] Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
                                                  const collectives::LocalGroup& group, std::uint64_t l2_bytes,
-                                                 ResidentRoom resident);
+                                                 ResidentRoom resident,
+                                                 collectives::AddressReserve* addresses = nullptr);
 
 /// Pure: how large everything is for these settings, of a host with so many `members` of the `job_size` ranks.
 /// ResourceExhausted if that exceeds RUEDA_ARENA_LIMIT.

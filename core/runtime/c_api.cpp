@@ -18,12 +18,14 @@
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/environment.hpp"
+#include "collectives/host/address_reserve.hpp"
 #include "collectives/select_control_plane.hpp"
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/negotiation/call_sites.hpp"
 #include "core/operations/group_memory.hpp"
 #include "core/operations/groups.hpp"
 #include "core/operations/requests.hpp"
+#include "core/operations/sparse.hpp"
 #include "core/runtime/completion_call.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/termination.hpp"
@@ -39,6 +41,7 @@ using rueda::core::LauncherLine;
 using rueda::core::ProcessSet;
 using rueda::core::Request;
 using rueda::core::Runtime;
+using rueda::core::SparseAllreduce;
 using rueda::core::Standing;
 
 namespace {
@@ -50,10 +53,14 @@ struct Process {
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both
     std::vector<int> launch_ranks;                   // of the current job, by rank; under `mutex`
+    std::int32_t next_set_id = 1;                    // no job that has ended here has had it; under `mutex`
     std::atomic<Runtime*> current{nullptr};          // release by init; acquire by everybody
     /// Of the first init on. Release by it; acquire by everybody. Never destroyed either.
     std::atomic<rueda::core::LauncherLine*> launcher{nullptr};
     std::atomic<bool> forked{false};  // this process is a child of one that had a Runtime
+    rueda::collectives::AddressReserve addresses;
+    /// Of the process that has begun a job last. Relaxed: it means something to that process and to its children.
+    std::atomic<pid_t> pid{0};
 };
 
 Process& process() {
@@ -206,12 +213,10 @@ Result<Runtime*> current_runtime() {
 /// Null: memory of no job of this process.
 Runtime* owner_of(const void* memory) {
     const std::lock_guard lock(process().runtimes_mutex);
-    for (const auto& runtime : process().runtimes) {
-        if (runtime->owns(memory)) {
-            return runtime.get();
-        }
-    }
-    return nullptr;
+    const auto& runtimes = process().runtimes;
+    const auto owner =
+        std::find_if(runtimes.rbegin(), runtimes.rend(), [memory](const auto& one) { return one->owns(memory); });
+    return owner != runtimes.rend() ? owner->get() : nullptr;
 }
 
 /// In this process, that is: what the launcher hears of its end is what the job failed of.
@@ -222,8 +227,24 @@ void end_job(Runtime& runtime, const std::string& reason) {
     }
 }
 
+/// ruedarun knows of each failure what it comes of; others take the first end for the cause.
+void let_the_cause_end_first() {
+    LauncherLine* const launcher = process().launcher.load(std::memory_order_acquire);
+    const Runtime* last = nullptr;
+    {
+        const std::lock_guard lock(process().runtimes_mutex);
+        last = process().runtimes.empty() ? nullptr : process().runtimes.back().get();
+    }
+    if (last != nullptr && !launcher->is_open()) {
+        last->let_the_cause_end_first();
+    }
+}
+
 /// A process that ends in good order serves the others until they do; one that failed holds up nobody.
 void shut_down_at_exit(int exit_status, void* /*unused*/) {
+    if (process().pid.load(std::memory_order_relaxed) != getpid()) {
+        return;  // a forked child has no job, and may never get a lock that a thread of its parent held
+    }
     if (Runtime* runtime = process().current.load(std::memory_order_acquire)) {
         runtime->set_last_words("the process ended without calling rueda::shutdown()");
         if (exit_status != 0) {
@@ -235,6 +256,9 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
         }
     }
     rueda_shutdown();
+    if (exit_status != 0) {
+        let_the_cause_end_first();
+    }
 }
 
 /// A forked child has neither the arena nor the background thread.
@@ -281,10 +305,56 @@ bool is_everybody_in_order(const std::vector<int>& launch_ranks, int launch_size
     return launch_ranks == all;
 }
 
+/// What is given beside who is in the job.
+struct SetsToMake {
+    rueda::core::FirstSets first;
+    std::int32_t* ids = nullptr;  // null: nobody asks for them
+
+    /// Of the job that has begun: the same on all ranks, as the lists are.
+    Status make(Runtime& runtime) const {
+        return for_each([&](const std::vector<int>& ranks) { return runtime.process_sets().add(ranks); });
+    }
+    /// Of the job that this process is in already.
+    Status find(Runtime& runtime) const {
+        return for_each([&](const std::vector<int>& ranks) { return runtime.process_sets().id_of(ranks); });
+    }
+
+private:
+    template <class Number>
+    Status for_each(Number&& number) const {
+        std::vector<std::int32_t> found;
+        found.reserve(first.ranks.size());
+        for (const std::vector<int>& ranks : first.ranks) {
+            const Result<std::int32_t> id = number(ranks);
+            RUEDA_RETURN_IF_FAILED(id.status());
+            found.push_back(id.value());
+        }
+        if (ids != nullptr) {
+            std::copy(found.begin(), found.end(), ids);
+        }
+        return {};
+    }
+};
+
 /// A second init of the same job does nothing.
 Status check_same_job(const Process& state, const Membership& membership) {
     if (membership.is_everybody()) {
         return {};
+    }
+    if (!membership.communicator.empty()) {
+        Runtime& joined = *state.current.load(std::memory_order_relaxed);
+        if (joined.aborted()) {  // and from then on nothing is asked of MPI, which may not come back
+            return {ErrorCode::aborted,
+                    "init: the job that this process is in was aborted; start it again (a process cannot join it "
+                    "twice)"};
+        }
+        const Result<bool> same = joined.is_of_same_ranks(membership.communicator);
+        if (same.status().code() == ErrorCode::unsupported) {
+            return same.status();
+        }
+        if (same.is_ok() && same.value()) {
+            return {};
+        }
     }
     std::vector<int> asked = membership.ranks;
     std::sort(asked.begin(), asked.end());
@@ -297,9 +367,32 @@ Status check_same_job(const Process& state, const Membership& membership) {
                           rueda::collectives::describe_ranks(state.launch_ranks));
 }
 
-Status initialise(Process& state, const Membership& membership) {
-    if (state.current.load(std::memory_order_relaxed) != nullptr) {
-        return check_same_job(state, membership);
+/// Of a job that is up: makes its process sets, and lets this process' threads see it. Where that fails, here or on all
+/// ranks, this rank shuts down, so that nobody waits for it.
+Status begin_in(Process& state, Runtime& started, const SetsToMake& sets) {
+    const auto leave = [&] {
+        started.shutdown();
+        state.next_set_id = started.process_sets().next_id();
+    };
+    try {
+        if (Status made = sets.make(started); !made.is_ok()) {
+            leave();
+            return made;
+        }
+        rueda::core::watch_termination(started.control(), static_cast<std::uint32_t>(started.group().local_size),
+                                       static_cast<std::uint32_t>(started.group().local_rank), started.logger());
+    } catch (...) {
+        leave();
+        throw;
+    }
+    state.current.store(&started, std::memory_order_release);
+    return {};
+}
+
+Status initialise(Process& state, const Membership& membership, SetsToMake sets = {}) {
+    if (Runtime* const joined = state.current.load(std::memory_order_relaxed)) {
+        RUEDA_RETURN_IF_FAILED(check_same_job(state, membership));
+        return sets.find(*joined);
     }
     if (state.forked.load(std::memory_order_relaxed)) {
         return not_initialized();
@@ -331,10 +424,17 @@ Status initialise(Process& state, const Membership& membership) {
     const bool is_of_all = is_everybody_in_order(launch_ranks, launch_size);
     launcher.set_members(is_of_all ? std::vector<int>() : launch_ranks);
     starting->store(true, std::memory_order_relaxed);
+    sets.first.next_id = state.next_set_id;
+    std::vector<int> ranks_of_job = launch_ranks;
+    {
+        // The job, once it is up, is kept without memory. Others may be looking for the owner of theirs.
+        const std::lock_guard lock(state.runtimes_mutex);
+        state.runtimes.reserve(state.runtimes.size() + 1);
+    }
     const bool first_rank = selected.value().control_plane->rank() == 0;
-    Result<std::unique_ptr<Runtime>> runtime =
-        Runtime::create(config.value(), std::move(selected.value().control_plane),
-                        launcher.is_about(launch_rank, launch_size) ? &launcher : nullptr);
+    Result<std::unique_ptr<Runtime>> runtime = Runtime::create(
+        config.value(), std::move(selected.value().control_plane),
+        launcher.is_about(launch_rank, launch_size) ? &launcher : nullptr, sets.first, &state.addresses);
     if (!runtime.is_ok()) {
         return explain_start(launcher, config.value(), runtime.status());
     }
@@ -354,15 +454,50 @@ Status initialise(Process& state, const Membership& membership) {
         ::on_exit(shut_down_at_exit, nullptr);
         pthread_atfork(nullptr, nullptr, forget_in_child);
     }
+    state.pid.store(getpid(), std::memory_order_relaxed);
     {
         const std::lock_guard lock(state.runtimes_mutex);
         state.runtimes.push_back(std::move(runtime).value());
     }
-    Runtime& started = *state.runtimes.back();
-    state.launch_ranks = launch_ranks;
-    rueda::core::watch_termination(started.control(), static_cast<std::uint32_t>(started.group().local_size),
-                                   static_cast<std::uint32_t>(started.group().local_rank), started.logger());
-    state.current.store(&started, std::memory_order_release);
+    state.launch_ranks = std::move(ranks_of_job);
+    return begin_in(state, *state.runtimes.back(), sets);
+}
+
+Status read_members(const rueda_init_options& options, Membership& members) {
+    if (options.ranks != nullptr && options.communicator != nullptr) {
+        return {ErrorCode::invalid_argument,
+                "init: a list of ranks and a communicator are given; expected one of them"};
+    }
+    if ((options.ranks == nullptr && options.rank_count != 0) ||
+        (options.communicator == nullptr) != (options.communicator_size == 0)) {
+        return {ErrorCode::invalid_argument,
+                "init: of a list of ranks, or of a communicator, its address or its size is missing; expected both, or "
+                "NULL and 0"};
+    }
+    if (options.ranks != nullptr) {
+        members.has_list = true;
+        members.ranks.assign(options.ranks, options.ranks + options.rank_count);
+    }
+    const auto* const bytes = static_cast<const std::byte*>(options.communicator);
+    members.communicator.assign(bytes, bytes + options.communicator_size);
+    return {};
+}
+
+Status read_sets(const rueda_init_options& options, SetsToMake& sets) {
+    if (options.process_sets == nullptr && options.process_set_count != 0) {
+        return rueda::failure(ErrorCode::invalid_argument,
+                              "init: the list of {} process sets is NULL; expected their ranks",
+                              options.process_set_count);
+    }
+    for (std::size_t i = 0; i < options.process_set_count; ++i) {
+        const auto& [ranks, count] = options.process_sets[i];
+        if (ranks == nullptr && count != 0) {
+            return rueda::failure(ErrorCode::invalid_argument,
+                                  "init: the list of {} ranks of a process set is NULL; expected their numbers", count);
+        }
+        sets.first.ranks.emplace_back(ranks, ranks + count);
+    }
+    sets.ids = options.process_set_ids;
     return {};
 }
 
@@ -431,21 +566,27 @@ struct rueda_handle final : Completion, CompletionCall {
             source_line = line;
         }
     }
+    /// Of one that is done: also whether what was done together is what each rank asked for.
+    [[nodiscard]] const Status& outcome() noexcept {
+        return sparse != nullptr && status().is_ok() ? sparse->agreed(*this) : status();
+    }
     /// Of a failure, as rueda_wait() says it; a callback comes also where there is no memory to say it.
-    [[nodiscard]] const Status& with_own_site(Status& placed) const noexcept try {
-        if (status().is_ok() || source_file == nullptr) {
-            return status();
+    [[nodiscard]] const Status& with_own_site(Status& placed) noexcept try {
+        const Status& ended = outcome();
+        if (ended.is_ok() || source_file == nullptr) {
+            return ended;
         }
-        placed = with_site(status(), source_file, source_line);
+        placed = with_site(ended, source_file, source_line);
         return placed;
     } catch (const std::bad_alloc&) {
-        return status();
+        return outcome();
     }
 
     Runtime* runtime;
     bool is_receive = false;
     std::atomic<int> references{2};
-    rueda_callback callback = nullptr;  // by who has claimed the call, before it is armed
+    std::unique_ptr<SparseAllreduce> sparse;  // what it is made of, and made to; null: another operation
+    rueda_callback callback = nullptr;        // by who has claimed the call, before it is armed
     void* data = nullptr;
     const char* source_file = nullptr;
     std::int32_t source_line = 0;
@@ -493,7 +634,7 @@ struct Call {
     Status fill(const char* name, Request& request, Make&& make) const {
         RUEDA_ASSERT(set != nullptr && options != nullptr);
         if (Status made = make(*set, *options, request); !made.is_ok()) [[unlikely]] {
-            return rueda::core::naming_unsupported(tensor_name(name), std::move(made));
+            return rueda::core::naming_tensor(tensor_name(name), made);
         }
         note_site(request);
         return {};
@@ -666,6 +807,14 @@ Status no_place_for_result(const char* function) {
                           function);
 }
 
+Status check_new_set(const std::int32_t* ranks, std::size_t count, const std::int32_t* process_set) {
+    if (ranks == nullptr && count != 0) {
+        return rueda::failure(ErrorCode::invalid_argument,
+                              "the list of {} ranks of a process set is NULL; expected their numbers", count);
+    }
+    return check_place(process_set, "process set");
+}
+
 /// Asks `read` about a set of the job, and which rank of it this is.
 template <class Read>
 int of_set(std::int32_t id, const void* place, Read&& read) {
@@ -732,12 +881,12 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
 }
 
 /// For who asks for a result.
-Status check_completed(const rueda_handle* handle) {
+Status check_completed(rueda_handle* handle) {
     if (handle == nullptr || !handle->done()) {
         return {ErrorCode::invalid_argument,
                 "the operation has not completed: wait for it before asking for its output"};
     }
-    return handle->status();
+    return handle->outcome();
 }
 
 /// What a group reads and writes. `out` may be null: Rueda makes it.
@@ -755,10 +904,11 @@ Status check_apart(const GroupTensors& tensors, std::span<const std::string> nam
                     : Status();
 }
 
-/// Starts `count` operations with one handle: what `make` fills in for each.
+/// Starts `count` operations with one handle: what `make` fills in for each. `sparse`, where given, is the handle's.
 template <class Make>
 Status start_group(const char* name, std::size_t count, const Needed& needed, const GroupTensors& tensors,
-                   const rueda_options* given, rueda_handle** handle, Make&& make) {
+                   const rueda_options* given, rueda_handle** handle, Make&& make,
+                   std::unique_ptr<SparseAllreduce>* sparse = nullptr) {
     Call call;
     if (count > 0) {
         RUEDA_RETURN_IF_FAILED(needed.check());
@@ -773,7 +923,6 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
         return rueda::failure(ErrorCode::invalid_argument, "group '{}' has {} tensors; expected 1 to {}", name, count,
                               rueda::core::kMostGroupMembers);
     }
-    RUEDA_RETURN_IF_FAILED(rueda::core::check_name(rueda::core::name_of_count(name).c_str()));
     std::vector<std::string> names;
     std::vector<Request> requests;
     for (std::size_t i = 0; i < count; ++i) {
@@ -782,13 +931,16 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
         requests.emplace_back().member = static_cast<std::uint32_t>(i);
         const Status made = make(i, *call.set, *call.options, requests.back());
         if (!made.is_ok()) {
-            return {made.code(), fmt::format("'{}': {}", names.back(), made.message())};
+            return rueda::core::naming_tensor(names.back(), made);
         }
         call.note_site(requests.back());
     }
     RUEDA_RETURN_IF_FAILED(check_apart(tensors, names));
     auto started = call.make_handle(static_cast<std::uint32_t>(count));
     started->make_room(count);
+    if (sparse != nullptr) {
+        started->sparse = std::move(*sparse);
+    }
     RUEDA_RETURN_IF_FAILED(call.runtime->start_group(*call.set, name, names, requests, *started));
     *handle = started.release();
     return {};
@@ -802,6 +954,21 @@ int start_and_wait(const rueda_options* given, rueda_handle*& handle, Start&& st
     }
     const int started = start(&handle);
     return started != RUEDA_OK ? started : rueda_wait(handle, -1);
+}
+
+Result<std::unique_ptr<SparseAllreduce>> make_sparse(const rueda_tensor* indices, const rueda_tensor* values,
+                                                     const std::int64_t* shape, std::int32_t ndim,
+                                                     const rueda_options& options) {
+    if (indices == nullptr || values == nullptr) {
+        return rueda::failure(ErrorCode::invalid_argument, "the {} are NULL; expected a pointer to a rueda_tensor",
+                              indices == nullptr ? "indices" : "values");
+    }
+    if (ndim < 1 || ndim > RUEDA_MAX_DIMENSIONS || shape == nullptr) {
+        return rueda::failure(ErrorCode::invalid_argument,
+                              "the shape of the whole has {} dimensions{}; expected 1 to {}, and their extents", ndim,
+                              shape == nullptr ? " and is NULL" : "", RUEDA_MAX_DIMENSIONS);
+    }
+    return SparseAllreduce::make(*indices, *values, {shape, static_cast<std::size_t>(ndim)}, options);
 }
 
 int start_join(int32_t average, const rueda_options& options, rueda_handle** handle) {
@@ -863,12 +1030,26 @@ int rueda_init_communicator(const void* communicator, size_t communicator_size) 
     });
 }
 
+int rueda_init_with(const rueda_init_options* given) {
+    return guarded_wait([&]() -> Status {
+        rueda_init_options options = RUEDA_INIT_OPTIONS_INIT;
+        Membership members;
+        SetsToMake sets;
+        RUEDA_RETURN_IF_FAILED(rueda::core::effective_init_options(given, options));
+        RUEDA_RETURN_IF_FAILED(read_members(options, members));
+        RUEDA_RETURN_IF_FAILED(read_sets(options, sets));
+        const std::lock_guard lock(process().mutex);
+        return initialise(process(), members, std::move(sets));
+    });
+}
+
 int rueda_shutdown(void) {
     return guarded_wait([]() -> Status {
         const std::lock_guard lock(process().mutex);
         Runtime* runtime = process().current.load(std::memory_order_relaxed);
         if (runtime != nullptr) {
             runtime->shutdown();
+            process().next_set_id = runtime->process_sets().next_id();
             rueda::core::unwatch_termination();
             process().current.store(nullptr, std::memory_order_release);
         }
@@ -911,11 +1092,7 @@ int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_s
     return guarded_wait([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
-        if (ranks == nullptr && count != 0) {
-            return rueda::failure(ErrorCode::invalid_argument,
-                                  "the list of {} ranks of a process set is NULL; expected their numbers", count);
-        }
-        RUEDA_RETURN_IF_FAILED(check_place(process_set, "process set"));
+        RUEDA_RETURN_IF_FAILED(check_new_set(ranks, count, process_set));
         const Result<std::int32_t> added = runtime.value()->process_sets().add({ranks, count});
         RUEDA_RETURN_IF_FAILED(added.status());
         *process_set = added.value();
@@ -928,6 +1105,26 @@ int rueda_process_set_remove(int32_t process_set) {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
         return runtime.value()->process_sets().remove(process_set);
+    });
+}
+
+int rueda_process_set_add_among(const int32_t* ranks, size_t count, int32_t* process_set) {
+    return guarded_wait([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        RUEDA_RETURN_IF_FAILED(check_new_set(ranks, count, process_set));
+        const Result<std::int32_t> added = runtime.value()->process_sets().add_among({ranks, count});
+        RUEDA_RETURN_IF_FAILED(added.status());
+        *process_set = added.value();
+        return {};
+    });
+}
+
+int rueda_process_set_leave(int32_t process_set) {
+    return guarded_wait([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        return runtime.value()->process_sets().leave(process_set);
     });
 }
 
@@ -1307,6 +1504,47 @@ int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* o
     });
 }
 
+int rueda_sparse_allreduce_async(const char* name, const rueda_tensor* indices, const rueda_tensor* values,
+                                 const int64_t* shape, int32_t ndim, const rueda_options* options,
+                                 rueda_handle** handle) {
+    return called(options, [&]() -> Status {
+        rueda_options completed;
+        const rueda_options* effective = nullptr;
+        RUEDA_RETURN_IF_FAILED(rueda::core::effective_options(options, completed, effective));
+        auto made = make_sparse(indices, values, shape, ndim, *effective);
+        if (!made.is_ok()) {
+            return {made.status().code(),
+                    fmt::format("sparse allreduce '{}': {}", name != nullptr ? name : "", made.status().message())};
+        }
+        const SparseAllreduce& sparse = *made.value();
+        const auto members = sparse.members();
+        return start_group(
+            name, members.size(), Needed(), {members.data(), nullptr}, options, handle,
+            [&](std::size_t i, ProcessSet& set, const rueda_options& o, Request& request) {
+                if (i == 0) {
+                    made.value()->belongs_to(name, set.identity().ranks);
+                }
+                return rueda::core::make_allgather(members[i], nullptr, o, request);
+            },
+            &made.value());
+    });
+}
+
+int rueda_sparse_allreduce(const char* name, const rueda_tensor* indices, const rueda_tensor* values,
+                           const int64_t* shape, int32_t ndim, const rueda_options* options, rueda_handle** handle) {
+    rueda_handle* result = nullptr;
+    const int status = start_and_wait(options, result, [&](rueda_handle** started) {
+        return handle == nullptr ? called(options, [] { return check_place(nullptr, "handle"); })
+                                 : rueda_sparse_allreduce_async(name, indices, values, shape, ndim, options, started);
+    });
+    if (status != RUEDA_OK) {
+        rueda_handle_release(result);
+        return status;
+    }
+    *handle = result;
+    return RUEDA_OK;
+}
+
 int rueda_send_async(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options,
                      rueda_handle** handle) {
     return start_message(/*sends=*/true, in, peer, tag, options, handle);
@@ -1389,6 +1627,9 @@ int rueda_wait(rueda_handle* handle, double timeout_seconds) {
         }
         Status status =
             in_callback && !handle->done() ? refused_in_callback() : handle->runtime->wait(*handle, timeout_seconds);
+        if (status.is_ok() && handle->sparse != nullptr) {
+            status = handle->outcome();
+        }
         return status.is_ok() ? status : with_site(status, handle->source_file, handle->source_line);
     });
 }
@@ -1415,11 +1656,20 @@ int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* out
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_completed(handle));
         RUEDA_RETURN_IF_FAILED(check_place(output, "output"));
-        if (index >= handle->outputs()) {
+        const std::size_t outputs = handle->sparse != nullptr ? SparseAllreduce::kResults : handle->outputs();
+        if (index >= outputs) {
             return rueda::failure(ErrorCode::invalid_argument, "this handle has no output {}; expected 0 to {}", index,
-                                  handle->outputs() - 1);
+                                  outputs - 1);
         }
-        const Completion::Output& found = handle->output(static_cast<std::uint32_t>(index));
+        const Completion::Output* ready = nullptr;
+        if (handle->sparse != nullptr) {
+            const auto combined = handle->sparse->result(*handle, index);
+            RUEDA_RETURN_IF_FAILED(combined.status());
+            ready = combined.value();
+        } else {
+            ready = &handle->output(static_cast<std::uint32_t>(index));
+        }
+        const Completion::Output& found = *ready;
         if (found.memory == nullptr) {
             return {ErrorCode::invalid_argument,
                     "this operation has no output of its own; an allgather, an alltoall, a reducescatter, a scatter, "
@@ -1482,7 +1732,8 @@ int rueda_deallocate(void* memory) {
             return {};
         }
         if (Runtime* owner = owner_of(memory)) {
-            return owner->deallocate(memory);
+            // A child that was forked after the job's end does not have the memory, but something of its own there.
+            return owner->pid() == getpid() ? owner->deallocate(memory) : Status();
         }
         return rueda::failure(ErrorCode::invalid_argument, "{} is not memory that rueda::allocate gave out", memory);
     });

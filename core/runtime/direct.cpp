@@ -49,8 +49,8 @@ void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place, Ur
         // as he says that he sleeps and then looks.
         direct_.store(&entry, std::memory_order_seq_cst);
     }
-    publish(place, entry, entry.generation, std::memory_order_seq_cst);
-    announced_more(urgency);
+    AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_seq_cst);
+    waking_.announced_more(urgency);
     tell_joined(entry);
 }
 
@@ -219,7 +219,7 @@ Status ProcessSet::locate_payloads(const TensorEntry& entry, Locations& of) cons
             of[member].first_dimension = entry.request.first_dimension;
             continue;
         }
-        RUEDA_RETURN_IF_FAILED(locate(entry, entry.slot, member, of[member]));
+        RUEDA_RETURN_IF_FAILED(announced_.locate(entry, entry.slot, member, of[member]));
         if (of[member].payload == nullptr) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced directly, and without a payload",
                            entry.name, job_rank_of(member));
@@ -236,7 +236,7 @@ Status ProcessSet::gather_direct(TensorEntry& entry) {
     const auto rows = rows_of(of);
     const std::span<const std::int64_t> of_all = std::span(rows).first(extent_.members);
     const bool to_root = static_cast<Operation>(request.metadata.operation) == Operation::gather;
-    Result<std::byte*> output = to_root ? output_on_root(entry, of_all) : output_of_gathered(entry, of_all);
+    Result<std::byte*> output = to_root ? outputs_.on_root(entry, of_all) : outputs_.of_gathered(entry, of_all);
     RUEDA_RETURN_IF_FAILED(output.status());
     std::byte* next = output.value();
     for (std::uint32_t member = 0; member < extent_.members && next != nullptr; ++member) {
@@ -253,8 +253,8 @@ Status ProcessSet::scatter_direct(TensorEntry& entry) {
     Locations of;
     RUEDA_RETURN_IF_FAILED(locate_payloads(entry, of));
     const auto rows = rows_of(of);
-    RUEDA_RETURN_IF_FAILED(check_rows(entry, std::span(rows).first(extent_.members)));
-    Result<std::byte*> output = output_of_share(entry);
+    RUEDA_RETURN_IF_FAILED(announced_.check_rows(entry, std::span(rows).first(extent_.members)));
+    Result<std::byte*> output = outputs_.of_share(entry);
     RUEDA_RETURN_IF_FAILED(output.status());
     const collectives::Rows share = collectives::rows_of_member(request.first_dimension, rank_, extent_.members);
     if (share.count > 0) {
@@ -273,10 +273,11 @@ Status ProcessSet::exchange_direct(TensorEntry& entry) {
     const std::uint32_t members = extent_.members;
     Locations of;
     RUEDA_RETURN_IF_FAILED(locate_payloads(entry, of));
-    const Result<std::int64_t> rows = read_splits(entry, entry.slot, std::span(of).first(members), direct_splits_);
+    const Result<std::int64_t> rows =
+        announced_.read_splits(entry, entry.slot, std::span(of).first(members), direct_splits_);
     RUEDA_RETURN_IF_FAILED(rows.status());
-    RUEDA_RETURN_IF_FAILED(check_source(entry));
-    Result<std::byte*> output = output_of_all(entry, rows.value(), 0);
+    RUEDA_RETURN_IF_FAILED(announced_.check_source(entry));
+    Result<std::byte*> output = outputs_.of_all(entry, rows.value(), 0);
     RUEDA_RETURN_IF_FAILED(output.status());
     std::byte* next = output.value();
     for (std::uint32_t member = 0; member < members && next != nullptr; ++member) {
@@ -304,7 +305,7 @@ bool ProcessSet::direct_holds_retirement(std::uint64_t position, std::uint32_t s
     }
     if (rung_for_retirement_ != position) {
         rung_for_retirement_ = position;
-        ring_behind(position + 1);  // they may be asleep with nothing pending
+        waking_.ring_behind(position + 1);  // they may be asleep with nothing pending
     }
     return true;
 }
@@ -313,9 +314,9 @@ bool ProcessSet::direct_holds_retirement(std::uint64_t position, std::uint32_t s
 /// rung, and this rank's own direct announcement, if there is one, may need that others read it.
 void ProcessSet::pass_and_tell(std::uint64_t position) {
     advance_to(position + 1, std::memory_order_seq_cst);  // partner: look_at_direct()
-    announced_more(Urgency::background);
+    waking_.announced_more(Urgency::background);
     if (direct_.load(std::memory_order_relaxed) != nullptr) {
-        ring_behind(position + 1);
+        waking_.ring_behind(position + 1);
     }
 }
 

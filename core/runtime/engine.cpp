@@ -80,9 +80,10 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       arena_(std::move(arena)),
       block_(control_.ranks[arena_->rank()]),
       members_(arena_->plan().members),
-      sets_(config, std::move(world), arena_),
+      stall_settings_(config),
+      sets_(stall_settings_, std::move(world), arena_),
       messenger_(messenger),
-      message_watch_(config, control_.ranks[arena_->rank()].global_rank),
+      message_watch_(stall_settings_, control_.ranks[arena_->rank()].global_rank),
       pending_(pending),
       logger_(std::move(logger)),
       quarantine_(std::move(quarantine)),
@@ -137,13 +138,25 @@ void Engine::stop() {
 }
 
 void Engine::end_pending(const Status& reason) {
+    fail_pending(reason);
+    moved_.notify();
+    leave();
+}
+
+/// Who waits for the crank finds what he waits for done.
+void Engine::end_for_good(const Status& reason) {
+    fail_pending(reason);
+    block_.attention.set(base::AttentionState::awake);
+    tell_waiters();
+}
+
+/// Takes the crank.
+void Engine::fail_pending(const Status& reason) {
     while (!try_take_crank()) {
         std::this_thread::yield();
     }
     sets_.fail_all(reason);
     messenger_.fail_all(reason);
-    moved_.notify();
-    leave();
 }
 
 // ---- its sets

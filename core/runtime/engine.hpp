@@ -20,6 +20,7 @@
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/diagnostics/liveness.hpp"
 #include "core/diagnostics/message_watch.hpp"
+#include "core/diagnostics/stall_settings.hpp"
 #include "core/messages/messenger.hpp"
 #include "core/runtime/backoff.hpp"
 #include "core/runtime/process_set.hpp"
@@ -94,6 +95,10 @@ public:
     /// Ends everything pending, and every later submit, with `reason`. After wait_until_closed(): whoever has the crank
     /// gives it up at once.
     void end_pending(const Status& reason);
+    /// The same, and nobody gets the crank any more: what only its holder touches is nobody's from the return on.
+    void end_for_good(const Status& reason);
+    /// After that: gives back what the sets need for operations only, with the arenas of those beside the world.
+    void release_memory() { sets_.release_memory(); }
 
     [[nodiscard]] bool aborted() const { return control_.abort.raised(); }
     /// Once everything pending was failed: with what it was failed, the state of resident memory included.
@@ -106,6 +111,7 @@ private:
 
     [[nodiscard]] bool try_take_crank();
     void release_crank();
+    void fail_pending(const Status& reason);
     template <class Done>
     void drive(Done&& done, std::optional<Clock::time_point> deadline);
     [[nodiscard]] bool finish_or_drive(ProcessSet& set, const Completion& completion);
@@ -151,6 +157,7 @@ private:
     std::shared_ptr<collectives::Arena> arena_;
     base::RankBlock& block_;
     std::uint32_t members_;  // of the host
+    StallSettings stall_settings_;
     SetList sets_;
     Messenger& messenger_;
     MessageWatch message_watch_;

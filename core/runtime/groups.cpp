@@ -6,14 +6,45 @@
 
 #include <map>
 #include <span>
+#include <utility>
 
+#include "base/text.hpp"
+#include "core/negotiation/claims.hpp"
 #include "core/runtime/process_set.hpp"
 
 namespace rueda::core {
 
-/// What is announced beside the members is found out about before anything is pending.
-Status ProcessSet::check_group(const std::string& count_name, std::span<const std::string> names) {
-    RUEDA_RETURN_IF_FAILED(check_open(names.front()));
+/// All members are pending together, and beside them their number where others have to be asked for theirs. Of a group
+/// that does not fit every rank announces its number alone: then all find that out, or that they disagree.
+bool ProcessSet::fits_in_slots(std::size_t members) const {
+    return members + (set_size_ > 1 ? 1 : 0) <= extent_.for_names(extent_.slots);
+}
+
+Status ProcessSet::too_many_members(std::string_view group, std::size_t members) const {
+    return failure(ErrorCode::resource_exhausted,
+                   "group '{}' has {} tensors, which take {} slots for tensor names at a time, and RUEDA_SLOTS_MAX is "
+                   "{}: make several groups of it, or raise RUEDA_SLOTS_MAX; no member of the group was started",
+                   group, members, members + (set_size_ > 1 ? 1 : 0), extent_.for_names(extent_.slots));
+}
+
+/// Of the group that the name was used for last. After a disagreement, or where its slot was taken, the name may be
+/// forgotten before them.
+bool ProcessSet::has_pending_members(const TensorEntry& entry) {
+    const Request& last = entry.request;
+    for (std::int64_t i = 0; is_size_of_group(last.metadata) && i < last.first_dimension; ++i) {
+        const TensorEntry* const member = table_.find(
+            name_of_member(entry.name, static_cast<std::size_t>(i), static_cast<std::size_t>(last.first_dimension)));
+        if (member != nullptr && member->of_group && member->pending.load(std::memory_order_acquire)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// What is announced beside the members is found out about before anything is pending. `names`: of those that are to be
+/// started, all or none of the `members`.
+Status ProcessSet::check_group(std::string_view group, std::size_t members, std::span<const std::string> names) {
+    RUEDA_RETURN_IF_FAILED(check_open(names.empty() ? group : std::string_view(names.front())));
     for (const std::string& name : names) {
         if (table_.entry(name).pending.load(std::memory_order_acquire)) {
             return failure(
@@ -23,11 +54,16 @@ Status ProcessSet::check_group(const std::string& count_name, std::span<const st
                 name);
         }
     }
-    if (set_size_ > 1 && table_.entry(count_name).pending.load(std::memory_order_acquire)) {
+    if (set_size_ == 1) {
+        return {};
+    }
+    const TensorEntry& count = table_.entry(group);
+    const bool repeats = !names.empty() && count.request.first_dimension == static_cast<std::int64_t>(members);
+    if (count.pending.load(std::memory_order_acquire) || (!repeats && has_pending_members(count))) {
         return failure(ErrorCode::duplicate_name,
-                       "group '{}': a group with this name is still pending on this rank; wait for it, or use another "
-                       "name",
-                       group_of_count(count_name));
+                       "group '{}': a group or an operation with this name is still pending on this rank; wait for it, "
+                       "or use another name",
+                       group);
     }
     return {};
 }
@@ -35,18 +71,31 @@ Status ProcessSet::check_group(const std::string& count_name, std::span<const st
 Status ProcessSet::submit_group(std::string_view group, std::span<const std::string> names,
                                 std::span<const Request> requests, Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
-    std::string count_name;
     Request count;
     make_count(names.size(), identity_.id, count);
-    Status status = all_or_nothing([&] {
-        count_name = name_of_count(group);
-        return check_group(count_name, names);
+    const bool fits = fits_in_slots(names.size());
+    Status status = all_or_nothing([&]() -> Status {
+        if (!fits && set_size_ == 1) {
+            return too_many_members(group, names.size());
+        }
+        return check_group(group, names.size(), fits ? names : std::span<const std::string>());
     });
-    const auto each = [&](const std::string& name, const Request& request) {
+    TensorEntry** held = nullptr;  // where the next member of the chain goes; null: they are announced at once
+    const auto each = [&](std::string_view name, const Request& request) {
         TensorEntry* const entry = table_.find(name);
         if (status.is_ok()) {
             ask_for(*entry, request);
-            start(*entry, completion, urgency);
+            entry->of_group = true;
+            if (held == nullptr) {
+                start(*entry, completion, urgency);
+                return;
+            }
+            begin_pending(*entry, completion);
+            pending_.fetch_add(1, std::memory_order_seq_cst);
+            entry->is_held = true;
+            entry->next = nullptr;
+            *held = entry;
+            held = &entry->next;
         } else if (entry != nullptr) {
             table_.forget_if_unused(*entry);
         }
@@ -55,7 +104,17 @@ Status ProcessSet::submit_group(std::string_view group, std::span<const std::str
         if (status.is_ok()) {
             completion.add_members(1);
         }
-        each(count_name, count);  // first: its batch is settled before those of the members begin
+        if (status.is_ok() && !fits) {
+            completion.add_members(~static_cast<std::uint32_t>(names.size()) + 1);  // only their number is announced
+        }
+        each(group, count);  // first: its batch is settled before those of the members begin
+    }
+    if (!fits) {
+        return status;
+    }
+    if (TensorEntry* const started = status.is_ok() && set_size_ > 1 ? table_.find(group) : nullptr;
+        started != nullptr && holds_members_of(*started)) {
+        held = &started->held;
     }
     for (std::size_t i = 0; i < names.size(); ++i) {
         each(names[i], requests[i]);
@@ -63,65 +122,126 @@ Status ProcessSet::submit_group(std::string_view group, std::span<const std::str
     return status;
 }
 
-/// All ranks have said how many members they have. Where those are not the same, nobody can complete his members alone:
-/// every rank announces, beside its own, the members that others have, as what they are not, so that all of them fail
-/// on all ranks, by the one way that there is.
-Status ProcessSet::settle_group(TensorEntry& entry) {
+/// A number that has no slot yet may find none, and then nobody hears of the others' numbers. So its members are
+/// announced when it is called: on no rank before, as on one host all announce it in full or all in its slot. (Among
+/// several hosts the job ends where there is no slot.)
+bool ProcessSet::holds_members_of(const TensorEntry& count) const {
+    return !extent_.is_led() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
+}
+
+/// Under the enqueue lock, as the next one.
+void ProcessSet::announce_held(TensorEntry& count) {
+    for (TensorEntry* next = std::exchange(count.held, nullptr); next != nullptr;) {
+        TensorEntry& member = *std::exchange(next, next->next);
+        member.next = nullptr;
+        member.is_held = false;
+        if (member.pending.load(std::memory_order_relaxed)) {
+            announce(member, Urgency::background);
+        } else {
+            table_.forget_if_unused(member);
+        }
+    }
+}
+
+void ProcessSet::end_held(TensorEntry& count, const Status& status) {
+    for (TensorEntry* next = std::exchange(count.held, nullptr); next != nullptr;) {
+        TensorEntry& member = *std::exchange(next, next->next);
+        member.is_held = false;
+        if (member.pending.load(std::memory_order_relaxed)) {
+            complete_and_forget(member, status);
+        } else {
+            table_.forget_if_unused(member);
+        }
+    }
+}
+
+/// All ranks have said how many members they have. Where those are not the same, nobody can complete his members alone.
+Status ProcessSet::settle_group(TensorEntry& entry, bool in_full) {
     if (entry.stands_in) {
         return {};  // and so it does for whatever members the others announce
     }
-    std::map<std::int64_t, std::vector<std::int32_t>> ranks_of;
-    for (std::size_t member = 0; member < rows_.size(); ++member) {
-        if (extent_.is_led() ? rows_[member] == kJoinedRows : locations_[member].absent) {
+    RanksOfCount ranks_of;
+    for (std::size_t member = 0; member < batch_.members(); ++member) {
+        const std::optional<std::int64_t> count = batch_.rows_of(member);
+        if (!count) {
             continue;
         }
-        if (rows_[member] < 1 || rows_[member] > static_cast<std::int64_t>(kMostGroupMembers)) {
+        if (*count < 1) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced a group of {}", entry.name,
-                           identity_.ranks[member], rows_[member]);
+                           identity_.ranks[member], *count);
         }
-        ranks_of[rows_[member]].push_back(identity_.ranks[member]);
+        ranks_of[*count].push_back(identity_.ranks[member]);
     }
     if (ranks_of.size() == 1) {
+        if (const auto members = static_cast<std::size_t>(ranks_of.begin()->first); !fits_in_slots(members)) {
+            entry.completion->fail_foremost(too_many_members(entry.name, members));
+        }
+        if (in_full) {
+            const std::lock_guard lock(enqueue_mutex_);
+            announce_held(entry);
+        }
         return {};
     }
-    const std::string group(group_of_count(entry.name));
+    const std::lock_guard lock(enqueue_mutex_);
+    return end_groups(entry, ranks_of,
+                      failure(ErrorCode::mismatch, "group '{}': the ranks disagree about the number of its members: {}",
+                              entry.name, describe_counts(ranks_of)),
+                      in_full);
+}
+
+/// Of a name by which ranks mean groups of these numbers of members, and not all the same: every rank announces, beside
+/// what it has announced itself, the members that others have, as what they are not, so that all of them fail on all
+/// ranks, by the one way that there is. `in_full`: the name had no slot. Under the enqueue lock; `entry` is still
+/// pending.
+Status ProcessSet::end_groups(TensorEntry& entry, const RanksOfCount& ranks_of, const Status& mismatch, bool in_full) {
+    if (entry.stands_in || entry.completion == nullptr) {
+        return {};
+    }
+    const std::int64_t own = is_size_of_group(entry.request.metadata) ? entry.request.first_dimension : 0;
     for (const auto& [count, ranks] : ranks_of) {
         // Of its own members a rank has checked the names; what others say may make longer ones.
-        const auto members = static_cast<std::size_t>(count);
-        if (count != entry.request.first_dimension &&
-            name_of_member(group, members - 1, members).size() > RUEDA_MAX_NAME) {
-            return failure(ErrorCode::internal,
-                           "tensor '{}': rank {} announced a group of {}, and the names of its members would be longer "
-                           "than {} bytes",
-                           entry.name, ranks.front(), count, RUEDA_MAX_NAME);
+        if (count > static_cast<std::int64_t>(kMostGroupMembers) ||
+            (count != own &&
+             name_of_member(entry.name, static_cast<std::size_t>(count) - 1, static_cast<std::size_t>(count)).size() >
+                 RUEDA_MAX_NAME)) {
+            return failure(
+                ErrorCode::internal,
+                "tensor '{}': {} announced a group of {}; expected at most {}, with names of at most {} bytes "
+                "for its members",
+                entry.name, ranks.empty() ? "a rank" : base::format_ranks(ranks), count, kMostGroupMembers,
+                RUEDA_MAX_NAME);
         }
     }
     // Its members may have failed before, where the ranks together have more than there are slots.
-    entry.completion->fail_foremost(failure(ErrorCode::mismatch,
-                                            "group '{}': the ranks disagree about the number of its members: {}", group,
-                                            describe_counts(ranks_of)));
+    entry.completion->fail_foremost(mismatch);
+    if (in_full && !extent_.is_led()) {
+        end_held(entry, mismatch);  // no rank has announced a member
+        return {};
+    }
+    if (!check_open(entry.name).is_ok()) {
+        // After a failure or a shutdown all that is pending fails. In join() this rank stands in for whatever others
+        // have pending, so their members end without it, some of them well; the groups' handles fail all the same.
+        return {};
+    }
     for (const auto& [count, ranks] : ranks_of) {
-        if (count != entry.request.first_dimension) {
-            announce_for_others(group, count, entry);
+        if (count != own && fits_in_slots(static_cast<std::size_t>(count))) {
+            announce_for_others(count, entry);
         }
     }
     return {};
 }
 
 /// Under the name of each member of a group of `count`, as long as `entry` is pending: then nobody on this rank has
-/// anything to do with them.
-void ProcessSet::announce_for_others(std::string_view group, std::int64_t count, const TensorEntry& entry) {
-    const std::lock_guard lock(enqueue_mutex_);
-    if (!check_open(entry.name).is_ok()) {
-        // After a failure or a shutdown all that is pending fails. In join() this rank stands in for whatever others
-        // have pending, so their members end without it, some of them well; the groups' handles fail all the same.
-        return;
-    }
+/// anything to do with them. A group of none, as which nobody starts an operation.
+void ProcessSet::announce_for_others(std::int64_t count, const TensorEntry& entry) {
+    Request nothing;
+    make_count(0, identity_.id, nothing);
     for (std::int64_t i = 0; i < count; ++i) {
         TensorEntry& other =
-            table_.entry(name_of_member(group, static_cast<std::size_t>(i), static_cast<std::size_t>(count)));
+            table_.entry(name_of_member(entry.name, static_cast<std::size_t>(i), static_cast<std::size_t>(count)));
         if (!other.pending.load(std::memory_order_acquire)) {
-            other.ask_for(entry.request);
+            other.ask_for(nothing);
+            other.of_group = true;
             entry.completion->add_members(1);
             start(other, *entry.completion, Urgency::background);
         }

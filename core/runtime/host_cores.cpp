@@ -47,6 +47,10 @@ Result<double> cores_of_host(collectives::ControlPlane& control_plane, const col
                            bytes.size(), sizeof(other));
         }
         std::memcpy(&other, bytes.data(), sizeof(other));
+        if (!(other.quota > 0)) {
+            return failure(ErrorCode::internal, "rank {} announced a quota of {} cores; expected more than none", rank,
+                           other.quota);
+        }
         CPU_OR(&together, &together, &other.mask);
         quota = std::min(quota, other.quota);
     }

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "core/negotiation/call_sites.hpp"
 #include "core/negotiation/claims.hpp"
+#include "core/negotiation/impossible.hpp"
 #include "core/negotiation/joining.hpp"
 #include "core/runtime/process_set.hpp"
 
@@ -37,7 +39,7 @@ void ProcessSet::wake_joined(std::uint64_t joined) {
     memory_.header().announced.fetch_add(1, std::memory_order_seq_cst);
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         if (member != rank_ && (joined >> member & 1) != 0) {
-            wake(member);
+            waking_.wake(member);
         }
     }
 }
@@ -59,8 +61,14 @@ Status ProcessSet::announce_join(Completion& completion, bool counted) {
     if (may_join()) {
         become_joined();
     }
-    wake(rank_);  // who has this rank's crank may be asleep; Engine::attend() sees to the rest
+    waking_.wake(rank_);  // who has this rank's crank may be asleep; Engine::attend() sees to the rest
     return {};
+}
+
+void ProcessSet::note_join_site(const char* file, std::int32_t line) {
+    if (extent_.call_sites != 0) {
+        memory_.join_site(rank_).write(site_text(file, line));
+    }
 }
 
 /// True: something moved.
@@ -231,6 +239,7 @@ void ProcessSet::stand_in(TensorEntry& entry, bool asked_for) {
     entry.known_to_agree = true;  // or it would be announced as a change
     entry.completion = nullptr;
     entry.stands_in = true;
+    entry.is_counted = join_is_counted_;
     entry.asked_for = asked_for;
     entry.submitted_ns = base::coarse_monotonic_ns();
     entry.pending.store(true, std::memory_order_relaxed);
@@ -240,15 +249,11 @@ void ProcessSet::stand_in(TensorEntry& entry, bool asked_for) {
 
 // ---- what is called -------------------------------------------------------------------------------------------------
 
-bool ProcessSet::stood_in(std::uint32_t slot, std::uint32_t member, std::uint64_t generation) const {
-    return Registrar<Atomics>::has_joined(copy_once(memory_.place(slot, member, generation).flags));
-}
-
 /// The operation that this rank stands in for, as the others mean it: all alike, or it would not have been called.
 /// Where nobody of this host takes part, its leader has written it down.
 Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const {
     std::uint32_t member = 0;
-    while (member < extent_.members && stood_in(slot, member, generation)) {
+    while (member < extent_.members && announced_.stood_in(slot, member, generation)) {
         ++member;
     }
     const Metadata metadata = member < extent_.members
@@ -256,7 +261,7 @@ Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint
                                   : copy_once(memory_.record(slot).metadata);
     const auto operation = static_cast<Operation>(metadata.operation);
     std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;  // as requested
-    bool usable = is_plausible(metadata) && collectives::goes_on_without_joined(operation);
+    bool usable = is_plausible(metadata) && is_possible(metadata) && collectives::goes_on_without_joined(operation);
     // A group's first dimension is each rank's own: how many members it has.
     const int first = usable && collectives::may_differ_in_rows(operation) ? 1 : 0;
     for (int i = first; usable && i < metadata.ndim; ++i) {
@@ -291,7 +296,7 @@ void ProcessSet::handle_lacks_joined(std::uint32_t slot, std::uint32_t attachmen
     std::vector<std::int32_t> joined;
     Metadata metadata;
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
-        if (stood_in(slot, member, generation)) {
+        if (announced_.stood_in(slot, member, generation)) {
             joined.push_back(identity_.ranks[member]);
         } else {
             metadata = Registrar<Atomics>::announced_metadata(memory_, slot, member, generation);

@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "collectives/rows.hpp"
+#include "core/diagnostics/stall_settings.hpp"
 #include "core/negotiation/claims.hpp"
 #include "core/runtime/last_words.hpp"
 
@@ -83,9 +84,10 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
         others.push_back({neighbour.host, neighbour.rank});
     }
     const bool is_root = group.host_index == 0;
-    stall_monitor_ = std::make_unique<StallMonitor>(config, std::move(arena), memory);
+    const StallSettings stall_settings(config);
+    stall_monitor_ = std::make_unique<StallMonitor>(stall_settings, std::move(arena), memory);
     inquiry_ = std::make_unique<StallInquiry>(
-        config, static_cast<std::uint32_t>(group.host_count), hosts_of_job_ranks(group),
+        stall_settings, static_cast<std::uint32_t>(group.host_count), hosts_of_job_ranks(group),
         is_root ? std::nullopt : std::optional(others.front()), std::span(others).subspan(is_root ? 0 : 1), transport);
     registrar_.report_to(*this);
 }
@@ -185,7 +187,10 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
         record.metadata = *announcement.claims.front().metadata;  // who opened it may have joined, and not know them
     }
     const Metadata& metadata = announcement.claims.empty() ? record.metadata : *announcement.claims.front().metadata;
-    if (!nobody_here && is_by_rows(static_cast<Operation>(copy_once(metadata.operation)))) {
+    const bool any_by_rows =
+        std::any_of(announcement.claims.begin(), announcement.claims.end(),
+                    [](const Claim& claim) { return is_by_rows(static_cast<Operation>(claim.metadata->operation)); });
+    if (!nobody_here && (any_by_rows || is_by_rows(static_cast<Operation>(copy_once(metadata.operation))))) {
         announcement.rows.push_back(rows_of(slot, generation));
     }
     Awaited& awaited = awaited_[slot];
@@ -534,10 +539,13 @@ Status Leader::apply(const Decision& decision, Moved& moved) {
             return apply_call(decision, moved);
         case DecisionKind::disagreed:
             moved.log = true;
-            return apply_refusal(decision, EntryKind::disagreed);
+            return apply_refusal(decision, EntryKind::disagreed, ErrorCode::mismatch);
+        case DecisionKind::impossible:
+            moved.log = true;
+            return apply_refusal(decision, EntryKind::disagreed, decision.code);
         case DecisionKind::lacks_joined:
             moved.log = true;
-            return apply_refusal(decision, EntryKind::lacks_joined);
+            return apply_refusal(decision, EntryKind::lacks_joined, ErrorCode::invalid_argument);
         case DecisionKind::wanted:
             ask_for(decision);
             break;
@@ -614,12 +622,20 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
     return {};
 }
 
-Status Leader::apply_refusal(const Decision& decision, EntryKind kind) {
+Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode code) {
     const Result<Called> awaited = take_awaited(decision);
     RUEDA_RETURN_IF_FAILED(awaited.status());
-    const std::string_view text = std::string_view(decision.text).substr(0, memory_.extent().attachment_bytes - 1);
-    const std::uint32_t attachment = attach(std::as_bytes(std::span(text)));
-    attached_until(attachment, registrar_.append_refusal(kind, awaited.value().slot, attachment));
+    // The text, its end, and how many members the groups have that ranks mean: their members are to end as well.
+    const std::size_t room = memory_.extent().attachment_bytes - 1;
+    const std::size_t numbers = std::min(decision.rows.size(), room / sizeof(std::int64_t)) * sizeof(std::int64_t);
+    const std::string_view text = std::string_view(decision.text).substr(0, room - numbers);
+    std::vector<std::byte> bytes(text.size() + 1 + numbers);
+    std::memcpy(bytes.data(), text.data(), text.size());
+    if (numbers > 0) {
+        std::memcpy(bytes.data() + text.size() + 1, decision.rows.data(), numbers);
+    }
+    const std::uint32_t attachment = attach(bytes);
+    attached_until(attachment, registrar_.append_refusal(kind, awaited.value().slot, attachment, code));
     return {};
 }
 

@@ -125,7 +125,7 @@ private:
     Status decide(Moved& moved);
     Status apply(const Decision& decision, Moved& moved);
     Status apply_call(const Decision& decision, Moved& moved);
-    Status apply_refusal(const Decision& decision, EntryKind kind);
+    Status apply_refusal(const Decision& decision, EntryKind kind, ErrorCode code);
     struct Called {
         std::uint32_t slot = kNoSlot;
         bool changed = false;

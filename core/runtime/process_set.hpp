@@ -5,6 +5,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -27,10 +28,17 @@
 #include "core/negotiation/direct.hpp"
 #include "core/negotiation/log.hpp"
 #include "core/negotiation/registrar.hpp"
+#include "core/runtime/announced.hpp"
+#include "core/runtime/announcement_writer.hpp"
+#include "core/runtime/called_batch.hpp"
 #include "core/runtime/completion.hpp"
 #include "core/runtime/leader.hpp"
+#include "core/runtime/row_outputs.hpp"
 #include "core/runtime/set_identity.hpp"
+#include "core/runtime/set_view.hpp"
 #include "core/runtime/tensor_table.hpp"
+#include "core/runtime/urgency.hpp"
+#include "core/runtime/waking.hpp"
 
 namespace rueda::core {
 
@@ -53,13 +61,6 @@ struct OtherHosts {
 /// None where the group is of one host.
 [[nodiscard]] std::optional<OtherHosts> other_hosts(const base::Config& config, const collectives::LocalGroup& group,
                                                     collectives::Transport* transport);
-
-/// How much is known about who will execute what an announcement completes.
-enum class Urgency {
-    background,  ///< nobody waits yet
-    blocking,    ///< the caller is about to drive the engine himself
-    driving,     ///< he holds the crank already, and calls finish_at_once() next
-};
 
 /// One process set as one rank sees it: announcements on one side, the log on the other, and the batch in between.
 ///
@@ -155,6 +156,8 @@ public:
     void leave_other_hosts(const Status& reason);
     /// Ends everything pending with `reason`; submit() refuses with it from now on.
     void fail_all(const Status& reason);
+    /// After that, when nobody will have the crank any more: gives back what only operations need.
+    void release_memory();
 
     [[nodiscard]] const NegotiationMemory<Atomics>& memory() const { return memory_; }
     /// Of a set on several hosts its leaders look for what stands still.
@@ -179,15 +182,27 @@ private:
         Completion* completion;
         std::int64_t submitted_ns;
     };
+    /// The ranks of the job that mean a group of so many members; of those on other hosts none is named.
+    using RanksOfCount = std::map<std::int64_t, std::vector<std::int32_t>>;
 
-    /// For messages: people know ranks of the job. Of a member on this host.
-    [[nodiscard]] std::int32_t job_rank_of(std::uint32_t member) const {
-        return arena_->blocks().of(member).global_rank.load(std::memory_order_relaxed);
-    }
+    [[nodiscard]] std::int32_t job_rank_of(std::uint32_t member) const { return view_.job_rank_of(member); }
     [[nodiscard]] int own_job_rank() const { return identity_.ranks[set_rank_]; }
+    [[nodiscard]] std::uint64_t call_of_unnamed(std::uint32_t slot, std::uint64_t generation) const {
+        return (generation - 1) * extent_.unnamed_slots + slot + 1;
+    }
+
+    // What can still be started, and how what is pending ends: process_set.cpp.
     [[nodiscard]] Status check_open(std::string_view name) const;
-    [[nodiscard]] Status check_group(const std::string& count_name, std::span<const std::string> names);
     [[nodiscard]] Status shut_down_here() const;
+    [[nodiscard]] Status shut_down_status(std::string_view name) const noexcept;
+    void complete(TensorEntry& entry, const Status& status);
+    void complete_and_forget(TensorEntry& entry, const Status& status);
+    void fail_deferred(const Status& reason);
+    void fail_pending(const Status& reason);
+    void raise(ErrorCode code, const std::string& text);
+
+    // Announcing: announcing.cpp.
+    [[nodiscard]] Status check_free(const TensorEntry& entry);
     /// What submits may need memory for comes before anything is pending, so that a failure leaves nothing behind.
     template <class Submit>
     Status all_or_nothing(Submit&& submit) const {
@@ -197,35 +212,60 @@ private:
             return no_memory_to_start_;
         }
     }
+    void ask_for(TensorEntry& entry, const Request& request) const;
+    void prefetch(const TensorEntry& entry) const;
     // From begin_pending() on nothing may throw: the others are about to see the announcement.
     void start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept;
     void begin_pending(TensorEntry& entry, Completion& completion) noexcept;
-    [[nodiscard]] Status duplicate(const TensorEntry& entry) const;
-    void ask_for(TensorEntry& entry, const Request& request) const;
-    void prefetch(const TensorEntry& entry) const;
     void announce(TensorEntry& entry, Urgency urgency) noexcept;
     void count_arrival(TensorEntry& entry, bool changed, Urgency urgency);
-    void announce_in_full(TensorEntry& entry);
-    bool try_post_full(TensorEntry& entry);
-    bool try_post_resolve(const TensorEntry& entry);
     void announce_unnamed(const Request& request, Completion& completion, Urgency urgency);
     void start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept;
     [[nodiscard]] TensorEntry& next_unnamed();
     void after_arrival(TensorEntry& entry, Arrival arrival, Urgency urgency);
     [[nodiscard]] bool signatures_agree(std::uint32_t slot, std::uint64_t generation) const;
+    void append_call(const TensorEntry& entry, Urgency urgency);
+
+    // Requests to the registrar: posting.cpp.
+    void announce_in_full(TensorEntry& entry);
+    bool try_post_full(TensorEntry& entry);
     void resolve(TensorEntry& entry);
+    bool try_post_resolve(const TensorEntry& entry);
+    MailboxRecord<Atomics>* next_record();
+    void finish_post(const Result<std::uint64_t>& appended);
     void retry_deferred();
-    void fail_deferred(const Status& reason);
-    void fail_pending(const Status& reason);
-    [[nodiscard]] std::byte* payload_room(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
-                                          std::uint64_t bytes) const;
-    bool fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, bool with_metadata);
-    void write_site(const TensorEntry& entry);
-    [[nodiscard]] std::string called_from(std::uint32_t slot, std::uint64_t generation) const;
-    [[nodiscard]] std::uint64_t call_of_unnamed(std::uint32_t slot, std::uint64_t generation) const {
-        return (generation - 1) * extent_.unnamed_slots + slot + 1;
-    }
-    [[nodiscard]] std::string about_unnamed(const TensorEntry& entry) const;
+
+    // Direct announcements: direct.cpp.
+    [[nodiscard]] bool may_go_direct(const TensorEntry& entry, Urgency urgency) const;
+    [[nodiscard]] bool others_may_go_direct(const TensorEntry& entry) const;
+    void announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
+    void ring_direct_waiters(const TensorEntry& entry);
+    DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
+    void withdraw_direct(TensorEntry& entry);
+    void finish_direct(TensorEntry& entry);
+    [[nodiscard]] bool execute_direct(TensorEntry& entry);
+    Status combine_direct(TensorEntry& entry);
+    Status reduce_or_copy_direct(const TensorEntry& entry);
+    using Locations = std::array<collectives::Location, kInlineMembers>;  ///< by member
+    Status locate_payloads(const TensorEntry& entry, Locations& of) const;
+    Status gather_direct(TensorEntry& entry);
+    Status scatter_direct(TensorEntry& entry);
+    Status exchange_direct(TensorEntry& entry);
+    void note_use(const TensorEntry& entry);
+    [[nodiscard]] bool direct_holds_retirement(std::uint64_t position, std::uint32_t slot);
+    void pass_and_tell(std::uint64_t position);
+
+    // Groups: groups.cpp.
+    [[nodiscard]] bool fits_in_slots(std::size_t members) const;
+    [[nodiscard]] Status too_many_members(std::string_view group, std::size_t members) const;
+    [[nodiscard]] Status check_group(std::string_view group, std::size_t members, std::span<const std::string> names);
+    [[nodiscard]] bool has_pending_members(const TensorEntry& entry);
+    [[nodiscard]] bool holds_members_of(const TensorEntry& count) const;
+    void announce_held(TensorEntry& count);
+    void end_held(TensorEntry& count, const Status& status);
+    Status settle_group(TensorEntry& entry, bool in_full);
+    Status end_groups(TensorEntry& entry, const RanksOfCount& ranks_of, const Status& mismatch, bool in_full);
+    void announce_for_others(std::int64_t count, const TensorEntry& entry);
 
     // Comparing what the ranks have: verify.cpp.
     struct Check;
@@ -239,33 +279,6 @@ private:
     Status settle_check(TensorEntry& entry);
     void end_check(Check& check);
     [[nodiscard]] std::string name_for_people(const TensorEntry& entry) const;
-    void publish(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation, std::memory_order order);
-    void append_call(const TensorEntry& entry, Urgency urgency);
-    void announced_more(Urgency urgency);
-    void finish_post(const Result<std::uint64_t>& appended);
-    MailboxRecord<Atomics>* next_record();
-    void ring_readers();
-
-    // Direct announcements: direct.cpp.
-    [[nodiscard]] bool may_go_direct(const TensorEntry& entry, Urgency urgency) const;
-    void announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
-    [[nodiscard]] bool execute_direct(TensorEntry& entry);
-    Status combine_direct(TensorEntry& entry);
-    Status reduce_or_copy_direct(const TensorEntry& entry);
-    using Locations = std::array<collectives::Location, kInlineMembers>;  ///< by member
-    Status locate_payloads(const TensorEntry& entry, Locations& of) const;
-    Status gather_direct(TensorEntry& entry);
-    Status scatter_direct(TensorEntry& entry);
-    Status exchange_direct(TensorEntry& entry);
-    void note_use(const TensorEntry& entry);
-    void ring_direct_waiters(const TensorEntry& entry);
-    DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
-    void withdraw_direct(TensorEntry& entry);
-    void finish_direct(TensorEntry& entry);
-    [[nodiscard]] bool direct_holds_retirement(std::uint64_t position, std::uint32_t slot);
-    void pass_and_tell(std::uint64_t position);
-
-    [[nodiscard]] bool others_may_go_direct(const TensorEntry& entry) const;
 
     // Joining: join.cpp.
     [[nodiscard]] bool anybody_has_joined() const {
@@ -291,69 +304,55 @@ private:
     [[nodiscard]] bool has_nothing_pending();
     bool settle();
     Status take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const;
-    [[nodiscard]] bool stood_in(std::uint32_t slot, std::uint32_t member, std::uint64_t generation) const;
     void handle_lacks_joined(std::uint32_t slot, std::uint32_t attachment);
     void handle_wanted(std::uint32_t slot, std::uint32_t attachment);
     void stand_in_for_calls(std::uint64_t last);
     void handle_all_joined(std::uint32_t last);
     void end_join(const Status& status);
 
+    // The crank: crank.cpp.
     Turn take_turn(bool urgent, bool asks_others);
     Turn turn_task();
-    bool turn_leader();
-    void turn_transport();
-    void retry_numbers_later();
     Turn take_log_turn(bool urgent);
     Turn handle_entry(std::uint64_t position);
+    void advance_to(std::uint64_t position, std::memory_order order = std::memory_order_release);
+
+    // What is called: executing.cpp.
     Turn start_batch(std::uint64_t position, bool urgent);
-    Turn run_batch(std::uint64_t begin, std::uint64_t end);
     bool run_inline(std::uint64_t position);
     void reduce_payloads(const Request& request, const Payloads& payloads, std::byte* output,
                          std::uint64_t count) const;
-    void wake_others();
-    void ring_behind(std::uint64_t position);
-    TensorEntry* called_entry(const Log<Atomics>::Entry& entry);
-    Status add_segment(TensorEntry& entry, const Log<Atomics>::Entry& called);
-    Status locate(const TensorEntry& entry, std::uint32_t slot, std::uint32_t member,
-                  collectives::Location& location) const;
-    Status prepare_output(TensorEntry& entry, std::uint32_t slot);
-    Status prepare_allgather(TensorEntry& entry);
-    Status prepare_reducescatter(TensorEntry& entry);
-    Status check_rows(const TensorEntry& entry, std::span<const std::int64_t> rows) const;
-    Result<std::byte*> output_of_share(TensorEntry& entry);
-    Status prepare_alltoall(TensorEntry& entry, std::uint32_t slot);
-    Status prepare_gather(TensorEntry& entry);
-    Result<std::byte*> output_on_root(TensorEntry& entry, std::span<const std::int64_t> rows_of);
-    Status check_source(TensorEntry& entry) const;
-    Turn start_splits(TensorEntry& entry);
-    Status take_splits(TensorEntry& entry);
-    Status read_rows(std::uint32_t attachment);
-    Status settle_group(TensorEntry& entry);
-    void announce_for_others(std::string_view group, std::int64_t count, const TensorEntry& entry);
-    Result<std::int64_t> read_splits(TensorEntry& entry, std::uint32_t slot, std::span<const collectives::Location> of,
-                                     std::vector<std::int64_t>& splits) const;
-    Status set_output(Result<std::byte*> output);
-    Result<std::byte*> output_of_gathered(TensorEntry& entry, std::span<const std::int64_t> rows_of);
-    Result<std::byte*> output_of_all(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before);
-    Result<std::byte*> allocate_output(TensorEntry& entry, std::int64_t rows);
+    Turn run_batch(std::uint64_t begin, std::uint64_t end);
+    [[nodiscard]] Status add_to_batch(std::uint64_t position);
+    [[nodiscard]] TensorEntry* called_entry(const Log<Atomics>::Entry& called);
+    [[nodiscard]] TensorEntry* entry_of_slot(std::uint32_t slot);
+    Status settle_numbers(TensorEntry& entry, EntryKind kind);
+    void start_task();
+    void take_splits();
     void finish_batch();
-    void advance_to(std::uint64_t position, std::memory_order order = std::memory_order_release);
+
+    // Entries of the log that call nothing: log_answers.cpp.
     void handle_mismatch(std::uint32_t slot);
+    [[nodiscard]] Status refusal_or_mismatch(std::string_view name, std::uint64_t call,
+                                             std::vector<MetadataOfRanks> by_rank) const;
+    [[nodiscard]] RanksOfCount groups_among(std::uint32_t slot, std::uint64_t generation,
+                                            std::span<const MetadataOfRanks> by_rank) const;
     void handle_disagreement(std::uint32_t slot, std::uint32_t attachment, ErrorCode code);
     [[nodiscard]] std::string text_of_attachment(std::uint32_t attachment) const;
-    void end_disagreed(TensorEntry& entry, std::uint32_t slot, const Status& status);
+    [[nodiscard]] RanksOfCount groups_of_attachment(std::uint32_t attachment) const;
+    void end_disagreed(TensorEntry& entry, std::uint32_t slot, const Status& status, const RanksOfCount& groups = {});
     void handle_failed(std::uint32_t slot);
+    [[nodiscard]] Status shut_down_unnamed(const TensorEntry& entry) const noexcept;
+    [[nodiscard]] std::string about_unnamed(const TensorEntry& entry) const;
     void handle_retire(std::uint32_t slot);
     void handle_refused(const Log<Atomics>::Entry& answer);
-    void wake(std::uint32_t member);
-    TensorEntry* entry_of_slot(std::uint32_t slot);
-    void complete(TensorEntry& entry, const Status& status);
-    void complete_and_forget(TensorEntry& entry, const Status& status);
-    void raise(ErrorCode code, const std::string& text);
-    void raise_network_failure(const Status& failure);
-    [[nodiscard]] Status shut_down_status(std::string_view name) const noexcept;
-    [[nodiscard]] Status shut_down_unnamed(const TensorEntry& entry) const noexcept;
     [[nodiscard]] Status exhausted_status(std::string_view name, std::uint64_t slots) const;
+
+    // The side that is turned to other hosts: other_hosts.cpp.
+    bool turn_leader();
+    void turn_transport();
+    void retry_numbers_later();
+    void raise_network_failure(const Status& failure);
 
     SetIdentity identity_;
     std::function<Status(const Status&)> explain_;  // may be empty
@@ -365,6 +364,11 @@ private:
     std::uint32_t rank_;  // among the members on this host
     std::uint32_t set_rank_;
     std::uint32_t set_size_;
+    SetView view_;
+    AnnouncementWriter writer_;
+    Announced announced_;
+    RowOutputs outputs_;
+    Waking waking_;
     std::unique_ptr<collectives::HostCommunicator> host_communicator_;
     std::unique_ptr<collectives::HierarchicalCommunicator> hierarchical_communicator_;  // one of the two
     const collectives::LocalGroup* group_ = nullptr;                                    // of several hosts
@@ -390,7 +394,6 @@ private:
     EntryQueue unposted_resolves_;         // the same, of entries whose generation is complete
     std::deque<Waiting> unnamed_waiting_;  // their slot is still pending
     std::uint64_t unnamed_calls_ = 0;
-    std::uint64_t rung_for_ = 0;  // a log position: ring_readers()
     bool shut_down_posted_ = false;
     bool joining_ = false;  // from announce_join() to its end
     bool join_is_counted_ = true;
@@ -421,13 +424,9 @@ private:
     std::uint64_t closing_at_ = kNoLastPosition;             // where the log says that somebody has shut down
     std::uint64_t rung_for_retirement_ = ~std::uint64_t{0};  // a log position: direct_holds_retirement()
     std::int64_t hold_until_ns_ = 0;
-    std::vector<collectives::Segment> segments_;
-    std::vector<collectives::Location> locations_;
+    CalledBatch batch_;
     bool task_is_splits_ = false;              // of an operation with splits on several hosts: its data comes after
-    std::vector<std::int64_t> rows_;           // first dimensions of the operation by rows under way, by member
-    std::vector<std::int64_t> splits_;         // of the alltoall, gather or scatter under way
     std::vector<std::int64_t> direct_splits_;  // of one that was announced directly
-    std::vector<TensorEntry*> batch_entries_;
 };
 
 }  // namespace rueda::core

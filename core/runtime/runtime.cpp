@@ -4,9 +4,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <thread>
+
 #include "base/clock.hpp"
 #include "base/cores.hpp"
 #include "base/text.hpp"
+#include "core/diagnostics/liveness.hpp"
 #include "core/diagnostics/process_status.hpp"
 #include "core/runtime/host_cores.hpp"
 #include "core/runtime/set_up_group.hpp"
@@ -49,7 +55,7 @@ void fill_rank_block(collectives::Arena& arena, int global_rank) {
 }  // namespace
 
 Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
-                 double cores, LauncherLine* launcher)
+                 double cores, LauncherLine* launcher, std::int32_t first_set_id)
     : config_(config),
       control_plane_(std::move(control_plane)),
       group_(std::move(ranks.group)),
@@ -62,16 +68,17 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
       messenger_(group_, arena_, group_.host_count > 1 ? control_plane_->transport() : nullptr, pending_, logger_),
       engine_(config, arena_, world_, messenger_, pending_, logger_, cores, name_of_host(group_), launcher,
               [this] { heap_.quarantine(); }),
-      process_sets_({config_, group_, arena_, control_plane_->transport(), *world_, engine_, pending_}),
+      process_sets_({config_, group_, arena_, control_plane_->transport(), *world_, engine_, pending_, first_set_id}),
       pid_(getpid()) {}
 
 Runtime::~Runtime() { shutdown(); }
 
 Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
                                                  std::unique_ptr<collectives::ControlPlane> control_plane,
-                                                 LauncherLine* launcher) {
+                                                 LauncherLine* launcher, const FirstSets& first_sets,
+                                                 collectives::AddressReserve* addresses) {
     collectives::ControlPlane& plane = *control_plane;
-    Result<std::unique_ptr<Runtime>> runtime = meet(config, std::move(control_plane), launcher);
+    Result<std::unique_ptr<Runtime>> runtime = meet(config, std::move(control_plane), launcher, first_sets, addresses);
     if (!runtime.is_ok()) {
         return runtime;
     }
@@ -93,7 +100,8 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
 /// Everything before the first thread: the group, the arena, the object. Closes the control plane if it fails.
 Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
                                                std::unique_ptr<collectives::ControlPlane> control_plane,
-                                               LauncherLine* launcher) {
+                                               LauncherLine* launcher, const FirstSets& first_sets,
+                                               collectives::AddressReserve* addresses) {
     base::Config config = settings;
     const auto refuse = [&](const Status& status) {
         // What all ranks refuse together ends orderly; a broken connection cannot.
@@ -111,7 +119,12 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!unused.is_ok()) {
         return refuse(unused.status());
     }
-    Result<RankGroup> ranks = set_up_group(config, *control_plane, std::move(group).value(), ResidentRoom::yes);
+    const Result<std::int32_t> first_set_id = agree_on_first_sets(*control_plane, first_sets);
+    if (!first_set_id.is_ok()) {
+        return refuse(first_set_id.status());
+    }
+    Result<RankGroup> ranks =
+        set_up_group(config, *control_plane, std::move(group).value(), ResidentRoom::yes, addresses);
     if (!ranks.is_ok()) {
         return refuse(ranks.status());
     }
@@ -120,8 +133,8 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
         return refuse(cores.status());
     }
     const std::string warning = ranks.value().warning;
-    std::unique_ptr<Runtime> runtime(
-        new Runtime(config, std::move(control_plane), std::move(ranks).value(), cores.value(), launcher));
+    std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(control_plane), std::move(ranks).value(),
+                                                 cores.value(), launcher, first_set_id.value()));
     fill_rank_block(*runtime->arena_, runtime->group_.rank);
     runtime->logger_.info("rank {} of {}: {}, cells of {}, {} for resident tensors", runtime->group_.rank,
                           runtime->group_.size, runtime->control_plane_->description(),
@@ -201,6 +214,7 @@ Status Runtime::start_join(Completion& completion, bool counted, const char* sou
         return {ErrorCode::invalid_argument,
                 "join: another thread of this rank adds or removes a process set, or shuts down; wait for that first"};
     }
+    RUEDA_RETURN_IF_FAILED(process_sets_.check_going());
     const std::vector<std::shared_ptr<ProcessSet>> sets = process_sets_.joined();
     const auto more = static_cast<std::uint32_t>(sets.size());
     completion.is_join = true;
@@ -247,7 +261,35 @@ Status Runtime::end_busy() {
 void Runtime::set_last_words(std::string_view text) { control().ranks[arena_->rank()].last_words.write(text); }
 
 void Runtime::abort(std::string_view reason) {
+    // Before the others hear of it. release; partner: let_the_cause_end_first()
+    control().ranks[arena_->rank()].ended_job.store(1, std::memory_order_release);
     engine_.raise(ErrorCode::aborted, fmt::format("rank {} has ended the job: {}", group_.rank, reason));
+}
+
+void Runtime::let_the_cause_end_first() const {
+    constexpr std::chrono::milliseconds kPatience{2000};
+    constexpr std::chrono::milliseconds kHeadStart{300};  // who starts processes looks every 100 ms
+    constexpr std::chrono::milliseconds kPause{5};
+    const base::ControlBlock& block = arena_->control();
+    const auto has_ended_job = [](const base::RankBlock& rank) {
+        return rank.ended_job.load(std::memory_order_acquire) != 0;
+    };
+    const std::span ranks = std::span(block.ranks).first(arena_->plan().members);
+    if (!aborted() || has_ended_job(ranks[arena_->rank()])) {
+        return;
+    }
+    const auto cause = std::find_if(ranks.begin(), ranks.end(), has_ended_job);
+    if (cause == ranks.end() || cause->pid.load(std::memory_order_acquire) == getpid()) {
+        return;
+    }
+    const auto patient_until = std::chrono::steady_clock::now() + kPatience;
+    while (!process_has_ended(*cause)) {
+        if (std::chrono::steady_clock::now() >= patient_until) {
+            return;
+        }
+        std::this_thread::sleep_for(kPause);
+    }
+    std::this_thread::sleep_for(kHeadStart);
 }
 
 void Runtime::shutdown() {
@@ -268,12 +310,20 @@ void Runtime::shutdown() {
     static_cast<void>(engine_.wait_until_closed());
     const bool after_failure = engine_.aborted();
     engine_.stop();
-    engine_.end_pending(after_failure
-                            ? engine_.abort_reason()
-                            : failure(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank"));
+    if (after_failure) {
+        engine_.end_pending(engine_.abort_reason());
+    } else {
+        engine_.end_for_good({ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank"});
+        process_sets_.end();
+    }
     block.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_release);
-    heap_.close_descriptor();
+    heap_.end();
     control_plane_->close(after_failure);
+    if (!after_failure) {
+        // After an abort another rank may be in the middle of a batch, and so may this one's memory.
+        engine_.release_memory();
+        heap_.release();
+    }
     callbacks_.stop();  // last: a callback takes as long as it takes, and the others need not wait for it
 }
 

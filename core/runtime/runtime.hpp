@@ -17,6 +17,7 @@
 #include "collectives/local_group.hpp"
 #include "core/runtime/callback_thread.hpp"
 #include "core/runtime/engine.hpp"
+#include "core/runtime/first_sets.hpp"
 #include "core/runtime/process_set.hpp"
 #include "core/runtime/process_sets.hpp"
 #include "core/runtime/set_up_group.hpp"
@@ -29,16 +30,24 @@ namespace rueda::core {
 class Runtime {
 public:
     /// Collective: meets the other ranks, sets up the arena, starts the background thread.
-    /// `launcher`, which may be null, outlives it; its words are about this job.
+    /// `launcher`, which may be null, outlives it; its words are about this job. The ranks agree on the process sets
+    /// that are to be made first; who calls this makes them. `addresses`, which may be null, outlives it: what jobs of
+    /// this process leave to the next one.
     [[nodiscard]] static Result<std::unique_ptr<Runtime>> create(
         const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
-        LauncherLine* launcher = nullptr);
+        LauncherLine* launcher = nullptr, const FirstSets& first_sets = {},
+        collectives::AddressReserve* addresses = nullptr);
     ~Runtime();
     Runtime(const Runtime&) = delete;
     Runtime& operator=(const Runtime&) = delete;
 
     [[nodiscard]] const collectives::LocalGroup& group() const { return group_; }
     [[nodiscard]] const base::Logger& logger() const { return logger_; }
+    /// Whether an MPI communicator is of the ranks of this job in their order: ControlPlane::is_of_same_ranks(). One
+    /// thread at a time, before a shutdown.
+    [[nodiscard]] Result<bool> is_of_same_ranks(std::span<const std::byte> communicator) {
+        return control_plane_->is_of_same_ranks(communicator);
+    }
     [[nodiscard]] base::ControlBlock& control() const { return arena_->control(); }
 
     [[nodiscard]] const std::shared_ptr<collectives::Arena>& arena() const { return arena_; }
@@ -81,7 +90,7 @@ public:
 
     Result<void*> allocate(std::uint64_t bytes) { return heap_.allocate(bytes); }
     /// False if the memory is not of this Runtime.
-    [[nodiscard]] bool owns(const void* memory) const { return arena_->resident_offset(memory, 0).has_value(); }
+    [[nodiscard]] bool owns(const void* memory) const { return heap_.owns(memory); }
     Status deallocate(void* memory) { return heap_.deallocate(memory); }
 
     void begin_busy(std::string_view what);
@@ -93,6 +102,10 @@ public:
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
     /// Ends the job on all ranks. Any thread; waits for nobody.
     void abort(std::string_view reason);
+    /// At the exit of a process that fails of another rank of this host: waits, for two seconds at most, until that
+    /// one's process has ended, and a moment longer. torchrun, torch.multiprocessing.spawn and mpirun say of a job what
+    /// ended first in it.
+    void let_the_cause_end_first() const;
     /// What the others will read if this process ends without a shutdown.
     void set_last_words(std::string_view text);
     /// The process that called create(); a forked child is not.
@@ -101,12 +114,13 @@ public:
 private:
     [[nodiscard]] static Result<std::unique_ptr<Runtime>> meet(const base::Config& config,
                                                                std::unique_ptr<collectives::ControlPlane> control_plane,
-                                                               LauncherLine* launcher);
+                                                               LauncherLine* launcher, const FirstSets& first_sets,
+                                                               collectives::AddressReserve* addresses);
     void abandon();
     void say_if_bound_to_one_core() const;
 
     Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
-            double cores, LauncherLine* launcher);
+            double cores, LauncherLine* launcher, std::int32_t first_set_id);
 
     base::Config config_;
     std::unique_ptr<collectives::ControlPlane> control_plane_;

@@ -28,11 +28,17 @@ std::string describe_set_change(std::span<const std::byte> bytes) {
     while (reader.intact() && !reader.complete()) {
         numbers.push_back(reader.number<std::int32_t>());
     }
-    if (!reader.intact() || (change != SetChange::add && change != SetChange::remove)) {
-        return "something that no Rueda asks for";
+    if (reader.intact()) {
+        switch (change) {
+            case SetChange::add:
+                return fmt::format("add_process_set([{}])", fmt::join(numbers, ", "));
+            case SetChange::add_among:
+                return fmt::format("add_process_set_among([{}])", fmt::join(numbers, ", "));
+            case SetChange::remove:
+                return fmt::format("remove_process_set({})", fmt::join(numbers, ", "));
+        }
     }
-    return change == SetChange::add ? fmt::format("add_process_set([{}])", fmt::join(numbers, ", "))
-                                    : fmt::format("remove_process_set({})", fmt::join(numbers, ", "));
+    return "something that no Rueda asks for";
 }
 
 Result<std::vector<Bytes>> split_by_rank(std::span<const std::byte> joined, int ranks) {
@@ -44,6 +50,23 @@ Result<std::vector<Bytes>> split_by_rank(std::span<const std::byte> joined, int 
     }
     if (!reader.complete()) {
         return failure(ErrorCode::internal, "the ranks exchanged {} bytes about process sets that no Rueda writes",
+                       joined.size());
+    }
+    return all;
+}
+
+Result<std::vector<Bytes>> split_by_named_rank(std::span<const std::byte> joined, int ranks) {
+    collectives::WireReader reader(joined);
+    std::vector<Bytes> all(static_cast<std::size_t>(ranks));
+    while (reader.intact() && !reader.complete()) {
+        const auto rank = reader.number<std::uint32_t>();
+        const auto bytes = reader.take(reader.number<std::uint32_t>());
+        if (rank < all.size()) {
+            all[rank].assign(bytes.begin(), bytes.end());
+        }
+    }
+    if (!reader.complete()) {
+        return failure(ErrorCode::internal, "the members of a process set exchanged {} bytes that no Rueda writes",
                        joined.size());
     }
     return all;

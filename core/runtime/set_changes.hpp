@@ -15,7 +15,7 @@
 /// checked here.
 namespace rueda::core {
 
-enum class SetChange : std::uint8_t { add = 1, remove = 2 };
+enum class SetChange : std::uint8_t { add = 1, remove = 2, add_among = 3 };
 
 /// `numbers`: the ranks of a set to add, the id of one to remove.
 [[nodiscard]] collectives::Bytes encode(SetChange change, std::span<const int> numbers);
@@ -25,5 +25,8 @@ enum class SetChange : std::uint8_t { add = 1, remove = 2 };
 
 /// The bytes of each rank, from what an allgather of them, each with its length before it, has joined.
 [[nodiscard]] Result<std::vector<collectives::Bytes>> split_by_rank(std::span<const std::byte> joined, int ranks);
+
+/// The same of what has each rank's number before its length, and need not be of all: empty for the others.
+[[nodiscard]] Result<std::vector<collectives::Bytes>> split_by_named_rank(std::span<const std::byte> joined, int ranks);
 
 }  // namespace rueda::core

@@ -11,7 +11,7 @@ namespace rueda::core {
 
 /// Which set of the job a process set is. Member r of it is the rank ranks[r] of the job.
 struct SetIdentity {
-    std::int32_t id = 0;     ///< 0: the world; never given twice in a job
+    std::int32_t id = 0;     ///< 0: the world; never given twice in a job, nor in a later one of its processes
     std::vector<int> ranks;  ///< of the job, ascending
 
     [[nodiscard]] bool is_world() const { return id == 0; }

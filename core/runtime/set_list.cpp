@@ -29,17 +29,17 @@ int busyness(Turn turn) {
 
 Turn busier(Turn a, Turn b) { return busyness(a) > busyness(b) ? a : b; }
 
-SetList::SetList(const base::Config& config, std::shared_ptr<ProcessSet> world,
+SetList::SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> world,
                  std::shared_ptr<collectives::Arena> arena)
-    : config_(config), world_(std::move(world)) {
+    : settings_(settings), world_(std::move(world)) {
     Entry entry = prepare(world_, std::move(arena));
     add(entry);
 }
 
 SetList::Entry SetList::prepare(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) const {
     Attended attended;
-    attended.stall_monitor = std::make_unique<StallMonitor>(config_, arena, set->memory());
-    attended.batch_watch = std::make_unique<BatchWatch>(config_, arena->blocks(), set->memory(), arena->rank());
+    attended.stall_monitor = std::make_unique<StallMonitor>(settings_, arena, set->memory());
+    attended.batch_watch = std::make_unique<BatchWatch>(settings_, arena->blocks(), set->memory(), arena->rank());
     attended.set = std::move(set);
     attended.arena = std::move(arena);
     Entry entry;
@@ -83,7 +83,8 @@ bool SetList::has_to_poll() const {
 
 bool SetList::anybody_has_unread() const {
     const std::lock_guard lock(mutex_);
-    return any([](const ProcessSet& set) { return set.has_unread(); });
+    // Who gives up the crank looks after that, perhaps so late that the job has ended.
+    return !released_ && any([](const ProcessSet& set) { return set.has_unread(); });
 }
 
 bool SetList::anybody_has_to_poll() const {
@@ -123,6 +124,17 @@ void SetList::close_descriptors() {
     for (const Attended& attended : sets_) {
         if (attended.set != world_) {  // of the world's arena the heap takes care
             attended.arena->close_descriptor();
+        }
+    }
+}
+
+void SetList::release_memory() {
+    const std::lock_guard lock(mutex_);
+    released_ = true;
+    for (const Attended& attended : sets_) {
+        attended.set->release_memory();
+        if (attended.set != world_) {
+            attended.arena->release({});
         }
     }
 }

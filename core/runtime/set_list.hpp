@@ -9,10 +9,10 @@
 #include <optional>
 #include <vector>
 
-#include "base/config.hpp"
 #include "collectives/host/arena.hpp"
 #include "core/diagnostics/batch_watch.hpp"
 #include "core/diagnostics/stall_monitor.hpp"
+#include "core/diagnostics/stall_settings.hpp"
 #include "core/runtime/process_set.hpp"
 
 namespace rueda::core {
@@ -26,7 +26,8 @@ namespace rueda::core {
 /// so he reads it without. Lock order: crank, then the mutex, then a set's enqueue lock.
 class SetList {
 public:
-    SetList(const base::Config& config, std::shared_ptr<ProcessSet> world, std::shared_ptr<collectives::Arena> arena);
+    SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> world,
+            std::shared_ptr<collectives::Arena> arena);
 
 private:
     struct Attended {
@@ -55,6 +56,9 @@ public:
     void fail_all(const Status& reason);
     /// Of the further sets' arenas, which stay mapped. At the end, when nobody changes the list any more.
     void close_descriptors();
+    /// And then, when nobody will have the crank any more, those arenas are unmapped, and the sets give back what they
+    /// can. After it nobody looks at an arena from here, that of the world included, which the caller unmaps.
+    void release_memory();
 
     // By any thread.
     /// What the ranks of this host are doing.
@@ -77,10 +81,11 @@ private:
     template <class Has>
     [[nodiscard]] bool any(Has&& has) const;
 
-    base::Config config_;
+    const StallSettings settings_;
     const std::shared_ptr<ProcessSet> world_;
     mutable std::mutex mutex_;
     std::list<Attended> sets_;
+    bool released_ = false;  // under the mutex
 };
 
 }  // namespace rueda::core

@@ -22,7 +22,8 @@ Status check_local_size(const collectives::LocalGroup& group) {
 }  // namespace
 
 Result<RankGroup> set_up_group(const base::Config& config, collectives::ControlPlane& control_plane,
-                               collectives::LocalGroup group, ResidentRoom resident) {
+                               collectives::LocalGroup group, ResidentRoom resident,
+                               collectives::AddressReserve* addresses) {
     RankGroup ranks;
     ranks.group = std::move(group);
     RUEDA_RETURN_IF_FAILED(agree_on(control_plane, check_local_size(ranks.group)));
@@ -33,7 +34,7 @@ Result<RankGroup> set_up_group(const base::Config& config, collectives::ControlP
     ranks.nodes = nodes.value().nodes;
     ranks.warning = nodes.value().warning;
     Result<AttachedArena> attached =
-        set_up_arena(config, control_plane, ranks.group, std::uint64_t{topology.value().l2_bytes}, resident);
+        set_up_arena(config, control_plane, ranks.group, std::uint64_t{topology.value().l2_bytes}, resident, addresses);
     RUEDA_RETURN_IF_FAILED(attached.status());
     ranks.attached = std::move(attached).value();
     return ranks;

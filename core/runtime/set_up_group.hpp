@@ -21,8 +21,9 @@ struct RankGroup {
 };
 
 /// Sets up the arena of this host, for the ranks of the control plane, which have found their `group`. Collective; all
-/// ranks get the same outcome up to what only one of them can see.
+/// ranks get the same outcome up to what only one of them can see. `addresses`: Arena::map().
 [[nodiscard]] Result<RankGroup> set_up_group(const base::Config& config, collectives::ControlPlane& control_plane,
-                                             collectives::LocalGroup group, ResidentRoom resident);
+                                             collectives::LocalGroup group, ResidentRoom resident,
+                                             collectives::AddressReserve* addresses = nullptr);
 
 }  // namespace rueda::core

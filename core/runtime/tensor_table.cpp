@@ -62,11 +62,25 @@ void TensorTable::unbind(TensorEntry& entry) {
 }
 
 void TensorTable::forget_if_unused(TensorEntry& entry) {
-    if (entry.slot == kNoSlot && entry.pins == 0 && !entry.pending.load(std::memory_order_acquire) &&
+    if (entry.slot == kNoSlot && entry.pins == 0 && !entry.is_held && !entry.pending.load(std::memory_order_acquire) &&
         !entry.name.empty()) {
         by_ticket_[entry.ticket] = nullptr;
         free_tickets_.push_back(entry.ticket);
         by_name_.erase(by_name_.find(entry.name));
+    }
+}
+
+void TensorTable::release() {
+    std::vector<std::atomic<TensorEntry*>>().swap(by_slot_);
+    std::vector<std::unique_ptr<TensorEntry>>().swap(unnamed_);
+    std::erase_if(by_name_, [](const auto& known) { return known.second->pins == 0; });
+    if (by_name_.empty()) {
+        std::vector<TensorEntry*>().swap(by_ticket_);
+        std::vector<std::uint32_t>().swap(free_tickets_);
+        return;
+    }
+    for (auto& [name, entry] : by_name_) {  // they keep their tickets
+        entry->slot = kNoSlot;
     }
 }
 

@@ -29,6 +29,7 @@ struct Request {
     std::uint32_t member = 0;  ///< of a group: which of its outputs is this one's
     /// Compression in the caller's options; what holds, which a rule may have chosen, is in the metadata.
     std::int32_t asked_compression = 0;
+    bool is_refused = false;  ///< no rank can do it (is_possible()): it has no elements, and is announced to be told so
     std::int32_t source_line = 0;
     const char* source_file = nullptr;  ///< where the call stands; set where the job wants to know (RUEDA_CALL_SITES)
 
@@ -48,9 +49,13 @@ struct TensorEntry {
     std::uint32_t ticket = 0;      ///< of its full announcements; for as long as the name is known here
     bool known_to_agree = false;   ///< the metadata of `request` with `agreed`: it was compared, and is the same since
     bool stands_in = false;        ///< the pending operation is the others': this rank has joined, and gives nothing
+    bool is_counted = true;        ///< with stands_in: averages divide by this rank all the same
     bool asked_for = false;        ///< with stands_in: by other hosts; nobody here need have announced it
     bool in_full = false;          ///< a full announcement is posted, and not answered by the log
-    TensorEntry* next = nullptr;   ///< in an EntryQueue
+    TensorEntry* next = nullptr;   ///< in an EntryQueue, or in the chain of `held`
+    bool of_group = false;         ///< the operation was asked for as a member of a group
+    bool is_held = false;         ///< pending, as a member of a group that is not announced before its number is called
+    TensorEntry* held = nullptr;  ///< of that number: its first member
 
     /// Written under the enqueue lock; read by the engine after a log entry, or `direct_`, told it to.
     std::uint64_t generation = 0;
@@ -64,9 +69,11 @@ struct TensorEntry {
     void ask_for(const Request& wanted) {
         request = wanted;
         known_to_agree = false;
+        of_group = false;
     }
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
+    std::uint64_t called_at = ~std::uint64_t{0};  ///< the batch that it was last called in, by its first log position
 
     // docs/design/0009-verify.md. Of whoever holds the crank, but the first, which is written as `request` is.
     std::uint64_t finding = 0;            ///< of this rank's input, from its announcement; a Verdict
@@ -119,6 +126,9 @@ public:
     void unbind(TensorEntry& entry);
     /// Forgets a name that has neither a slot, nor an operation, nor a pin.
     void forget_if_unused(TensorEntry& entry);
+    /// When no operation is pending and none will be: gives back the memory of all but what is pinned. No slot is bound
+    /// any more, and the unnamed have none.
+    void release();
 
     template <class F>
     void for_each(F&& f) {

@@ -157,6 +157,7 @@ bool ProcessSet::announce_check(TensorEntry& entry, std::int64_t verdict) {
     check.checked = std::make_unique<Check>(*this, check, entry);
     Request request;
     make_count(static_cast<std::size_t>(verdict), identity_.id, request);
+    request.metadata.ndim = 2;  // it is no group's size (is_size_of_group())
     check.ask_for(request);
     start(check, *check.checked, Urgency::background);
     return true;
@@ -165,14 +166,15 @@ bool ProcessSet::announce_check(TensorEntry& entry, std::int64_t verdict) {
 /// All ranks have said what they found: as in settle_group(), the numbers are first dimensions.
 Status ProcessSet::settle_check(TensorEntry& entry) {
     std::vector<VerdictOfRank> verdicts;
-    for (std::size_t member = 0; member < rows_.size(); ++member) {
-        if (extent_.is_led() ? rows_[member] == kJoinedRows : locations_[member].absent) {
+    for (std::size_t member = 0; member < batch_.members(); ++member) {
+        const std::optional<std::int64_t> announced = batch_.rows_of(member);
+        if (!announced) {
             continue;
         }
-        const auto verdict = decode_verdict(rows_[member]);
+        const auto verdict = decode_verdict(*announced);
         if (!verdict) {
             return failure(ErrorCode::internal, "tensor '{}': rank {} announced {} as a checksum", entry.name,
-                           identity_.ranks[member], rows_[member]);
+                           identity_.ranks[member], *announced);
         }
         verdicts.push_back({identity_.ranks[member], *verdict});
     }

@@ -16,6 +16,29 @@
 
 namespace rueda {
 
+namespace detail {
+/// A View of `dense`, a const object or not.
+template <class View, class Dense>
+View view_of(Dense& dense) {
+    using Derived = std::remove_const_t<Dense>;
+    static_assert((Derived::Flags & Eigen::DirectAccessBit) != 0,
+                  "an expression has no memory: assign it to a matrix or an array first");
+    if (!is_contiguous(dense)) {
+        throw InvalidArgument("the Eigen object of " + std::to_string(dense.rows()) + " x " +
+                              std::to_string(dense.cols()) + " elements has strides " +
+                              std::to_string(dense.innerStride()) + " and " + std::to_string(dense.outerStride()) +
+                              ", so it is not dense in memory; copy it into a matrix of its own");
+    }
+    using Scalar = typename Derived::Scalar;
+    if constexpr (Derived::IsVectorAtCompileTime != 0) {
+        return {dense.data(), dtype_of<Scalar>, Shape{static_cast<std::int64_t>(dense.size())}};
+    } else {
+        return {dense.data(), dtype_of<Scalar>,
+                Shape{static_cast<std::int64_t>(dense.outerSize()), static_cast<std::int64_t>(dense.innerSize())}};
+    }
+}
+}  // namespace detail
+
 /// A matrix, vector or map as a tensor of its memory, which it does not copy: a vector has the shape [size], a
 /// row-major matrix [rows, columns], a column-major one, Eigen's default, [columns, rows]: what operations take apart
 /// along the first dimension are its columns. Throws InvalidArgument for what is not dense in memory (a block of a
@@ -24,24 +47,21 @@ namespace rueda {
 ///     Eigen::MatrixXf weights(300, 200);
 ///     rueda::allreduce("weights", rueda::tensor_of(weights));
 template <class Derived>
-[[nodiscard]] TensorView tensor_of(const Eigen::DenseBase<Derived>& matrix) {
-    static_assert((Derived::Flags & Eigen::DirectAccessBit) != 0,
-                  "an expression has no memory: assign it to a matrix or an array first");
-    const Derived& dense = matrix.derived();
-    if (!detail::is_contiguous(dense)) {
-        throw InvalidArgument("the Eigen object of " + std::to_string(dense.rows()) + " x " +
-                              std::to_string(dense.cols()) + " elements has strides " +
-                              std::to_string(dense.innerStride()) + " and " + std::to_string(dense.outerStride()) +
-                              ", so it is not dense in memory; copy it into a matrix of its own");
-    }
-    using Scalar = typename Derived::Scalar;
-    auto* const data = const_cast<Scalar*>(dense.data());
-    if constexpr (Derived::IsVectorAtCompileTime != 0) {
-        return {data, dtype_of<Scalar>, Shape{static_cast<std::int64_t>(dense.size())}};
-    } else {
-        return {data, dtype_of<Scalar>,
-                Shape{static_cast<std::int64_t>(dense.outerSize()), static_cast<std::int64_t>(dense.innerSize())}};
-    }
+[[nodiscard]] TensorView tensor_of(Eigen::DenseBase<Derived>& matrix) {
+    static_assert((Derived::Flags & Eigen::LvalueBit) != 0,
+                  "the matrix is const, and would be written to: it can be an input, tensor_of(std::as_const(matrix))");
+    return detail::view_of<TensorView>(matrix.derived());
+}
+/// One that must not be written: an input.
+template <class Derived>
+[[nodiscard]] InputView tensor_of(const Eigen::DenseBase<Derived>& matrix) {
+    return detail::view_of<InputView>(matrix.derived());
+}
+/// A block or a map that is made for the call: as writable as what it shows.
+template <class Derived>
+[[nodiscard]] auto tensor_of(Eigen::DenseBase<Derived>&& matrix) {
+    using View = std::conditional_t<(Derived::Flags & Eigen::LvalueBit) != 0, TensorView, InputView>;
+    return detail::view_of<View>(matrix.derived());
 }
 
 /// The tensor's memory as a row-major matrix: its first dimension are the rows, all others together the columns; a

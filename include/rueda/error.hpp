@@ -11,7 +11,7 @@ namespace rueda {
 /// What kind of thing went wrong. The numbers are part of the C ABI and never change.
 enum class ErrorCode : std::int32_t {
     ok = 0,
-    invalid_argument = 1,  ///< a value given by the caller cannot be used; nothing was started
+    invalid_argument = 1,  ///< a value given by the caller cannot be used
     duplicate_name = 2,    ///< a tensor of this name is still pending on this rank; nothing was started
     not_initialized = 3,   ///< init() has not been called, or shutdown() has
     mismatch = 4,  ///< ranks disagree about this tensor; all ranks of the set get this, the next operation works

@@ -143,9 +143,41 @@ RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
 /**
  * Joins the processes of an MPI communicator, which is duplicated; rank and size are its own. MPI must be initialised
  * and stays the caller's. `communicator` points to the MPI_Comm (whatever type that is in this MPI), whose size in
- * bytes is `communicator_size`. RUEDA_UNSUPPORTED where this process has no MPI.
+ * bytes is `communicator_size`. RUEDA_UNSUPPORTED where this process has no MPI. Calling it again while initialised,
+ * with a communicator of the same processes in the same order, does nothing; RUEDA_INVALID_ARGUMENT for another one.
+ * Only MPI can compare communicators, so the second call is RUEDA_UNSUPPORTED where MPI gives less than
+ * MPI_THREAD_MULTIPLE, as Rueda's own thread may be in MPI just then; and RUEDA_ABORTED where the job was aborted.
  */
 RUEDA_API int rueda_init_communicator(const void* communicator, size_t communicator_size);
+
+/** Ranks of a job. */
+typedef struct rueda_rank_list {
+    const int32_t* ranks;
+    size_t count;
+} rueda_rank_list;
+
+/** What rueda_init_with takes. Start from RUEDA_INIT_OPTIONS_INIT. */
+typedef struct rueda_init_options {
+    size_t struct_size;
+    const int32_t* ranks; /**< the job's, as of rueda_init_ranks; NULL: all that were launched */
+    size_t rank_count;
+    const void* communicator; /**< as of rueda_init_communicator; NULL: none. Not together with `ranks` */
+    size_t communicator_size;
+    const rueda_rank_list* process_sets; /**< made at once, in this order; likewise by rueda_process_set_add */
+    size_t process_set_count;
+    int32_t* process_set_ids; /**< where their numbers go, as many as sets; NULL: they are not asked for */
+} rueda_init_options;
+
+#define RUEDA_INIT_OPTIONS_INIT \
+    { sizeof(rueda_init_options), NULL, 0, NULL, 0, NULL, 0, NULL }
+
+/**
+ * Joins the job as the functions above do (`options` NULL: as rueda_init), and makes process sets at once. All ranks
+ * give the same sets in the same order: RUEDA_MISMATCH on all of them otherwise, also where some give none, and
+ * RUEDA_INVALID_ARGUMENT for sets that cannot be made; nothing is initialised then. Called again while initialised it
+ * makes nothing: it finds the numbers of sets that there are, and refuses others with RUEDA_INVALID_ARGUMENT.
+ */
+RUEDA_API int rueda_init_with(const rueda_init_options* options);
 /**
  * Leaves the job. What is still pending on this rank fails; on other ranks, whatever needs this rank fails with a
  * message that says so. Returns when every rank has called it (or a rank has died). Without rueda_init, does nothing.
@@ -178,9 +210,25 @@ RUEDA_API int rueda_is_homogeneous(int* value);
  */
 RUEDA_API int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_set);
 /**
- * Removes a set. Collective, like its making. What is pending in it fails. The number is not given again.
+ * Removes a set. Collective, like its making. What is pending in it fails. The number is not given again, nor in a
+ * later job of these processes.
  */
 RUEDA_API int rueda_process_set_remove(int32_t process_set);
+/**
+ * Makes a process set that concerns its members alone: they call it with the same ranks, in any order, and other ranks
+ * do not. There may be several such sets of the same ranks, of all ranks as well: each has its own order. Its number is
+ * the same on its members, and means nothing on other ranks. RUEDA_MISMATCH where the members' ranks differ, as far as
+ * they meet; RUEDA_INVALID_ARGUMENT, at once, for a rank that does not exist, is named twice, or where this rank is
+ * none of them.
+ */
+RUEDA_API int rueda_process_set_add_among(const int32_t* ranks, size_t count, int32_t* process_set);
+/**
+ * This rank leaves a set that rueda_process_set_add_among made. Waits for nobody. What is pending here fails, but for
+ * messages: those that the other side still takes up are delivered, the others fail some time after all have left. What
+ * needs this rank fails on the members that are still in the set. The memory is given back when all have left, at the
+ * next call of this function or of rueda_process_set_add_among, or when the job ends.
+ */
+RUEDA_API int rueda_process_set_leave(int32_t process_set);
 /** Position of this rank in the set; RUEDA_INVALID_ARGUMENT where it is not a member. */
 RUEDA_API int rueda_process_set_rank(int32_t process_set, int* value);
 RUEDA_API int rueda_process_set_size(int32_t process_set, int* value);
@@ -188,7 +236,7 @@ RUEDA_API int rueda_process_set_size(int32_t process_set, int* value);
 RUEDA_API int rueda_process_set_included(int32_t process_set, int* value);
 /** Writes up to `capacity` of the set's ranks, ascending, and to `count` how many there are. */
 RUEDA_API int rueda_process_set_ranks(int32_t process_set, int32_t* ranks, size_t capacity, size_t* count);
-/** Likewise the numbers of all sets there are, the world's 0 first. */
+/** Likewise the numbers of all sets that this rank knows of, the world's 0 first. */
 RUEDA_API int rueda_process_set_ids(int32_t* ids, size_t capacity, size_t* count);
 
 RUEDA_API int rueda_slot_create(const char* name, rueda_slot** slot);
@@ -216,7 +264,8 @@ RUEDA_API int rueda_allreduce(const char* name, const rueda_tensor* in, const ru
 /*
  * Groups: `count` operations with one handle, named `<name>_<i>of<count>`, i from 1. Either all are started or none.
  * The handle's error is that of the first member that failed. RUEDA_MISMATCH, on all ranks, where the ranks have
- * different numbers of members; one group of a name may be pending on a rank.
+ * different numbers of members. The name is the group's until its last member has ended: RUEDA_DUPLICATE_NAME, with
+ * nothing started, for another group or operation by it, and for a group while an operation of its name is pending.
  */
 
 /** An allreduce of each. `in` and `out` are `count` tensors. */
@@ -277,7 +326,8 @@ RUEDA_API int rueda_reducescatter(const char* name, const rueda_tensor* in, cons
 
 /** The first splits[0] rows of `in` go to rank 0, the next splits[1] rows to rank 1, and so on; what comes from the
  * ranks lies in the result in their order. `splits` are `split_count` numbers, one for each rank, none negative, whose
- * sum is the first dimension; they are read during the call only, and may be others on every rank and at every step.
+ * sum is at most the first dimension: rows behind it go to nobody. They are read during the call only, and may be
+ * others on every rank and at every step.
  * NULL: all ranks get the same number of rows, and the first dimension must be divisible by the number of ranks. The
  * other dimensions and the dtype must agree. The result belongs to the handle: rueda_handle_output, and
  * rueda_handle_received_splits. */
@@ -296,9 +346,27 @@ RUEDA_API int rueda_alltoall_into_async(const char* name, const rueda_tensor* in
 RUEDA_API int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                   const int64_t* splits, size_t split_count, const rueda_options* options);
 
+/** The sum or the average over the ranks of tensors of which each rank has some rows, or elements. `indices`, of a
+ * dtype of integers, says which: of shape [n], places along the first dimension of the whole; of shape [n, k], places
+ * along its first k; in any order, also repeatedly; n may differ between ranks and be 0. `values` are what is there: of
+ * shape [n, …], the rest being `shape` after those dimensions, the same on every rank; not of bool. `shape`, of `ndim`
+ * extents, is that of the whole, which nobody makes. `options` say RUEDA_SUM or RUEDA_AVERAGE, without factors; the
+ * name is that of a group. The results belong to the handle: rueda_handle_output_of, 0 for the indices (int64, of k as
+ * given), each place that some rank has once, ascending, and 1 for the values. What several ranks have is added in the
+ * order of the ranks, 16-bit floats in float32; averages of integers are those of the exact sum, truncated toward zero.
+ * Whoever asks for an output first makes the sums. RUEDA_MISMATCH, on all ranks, where shape or reduction differ. */
+RUEDA_API int rueda_sparse_allreduce_async(const char* name, const rueda_tensor* indices, const rueda_tensor* values,
+                                           const int64_t* shape, int32_t ndim, const rueda_options* options,
+                                           rueda_handle** handle);
+/** Blocks. `handle` is written only where all went well, and must be released. */
+RUEDA_API int rueda_sparse_allreduce(const char* name, const rueda_tensor* indices, const rueda_tensor* values,
+                                     const int64_t* shape, int32_t ndim, const rueda_options* options,
+                                     rueda_handle** handle);
+
 /*
- * Operations with a root, which is named by its rank in the job and is a member of the set: RUEDA_INVALID_ARGUMENT at
- * once where it is not. They are no barriers: a rank may be done before others have come.
+ * Operations with a root, which is named by its rank in the job and is a member of the set. One that is no member fails
+ * with RUEDA_INVALID_ARGUMENT on all ranks, when all have called it: a call that waits returns it, one that does not
+ * (_async) starts, and its handle has it. They are no barriers: a rank may be done before others have come.
  */
 
 /** On the root, the ranks' tensors one after the other along the first dimension, which may differ between ranks and be

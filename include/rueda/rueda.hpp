@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -123,42 +124,79 @@ private:
     std::int32_t ndim_ = 0;
 };
 
-/// A typed, shaped view of the caller's memory, dense and row-major. Owns nothing.
-class TensorView {
+namespace detail {
+/// What lies in the memory of a container; const where that must not be written.
+template <class C>
+using ElementOf = std::remove_reference_t<decltype(*std::declval<C&>().data())>;
+/// Any contiguous container with data() and size() of elements that have a dtype.
+template <class C>
+concept Elements = requires(C& values) {
+    values.data();
+    values.size();
+    dtype_of<ElementOf<C>>;
+};
+template <class C>
+void check_dense(const C& values) {
+    if (!is_contiguous(values)) {
+        throw InvalidArgument("an Eigen object of " + std::to_string(values.size()) +
+                              " elements is not dense in memory; copy it into a matrix of its own");
+    }
+}
+}  // namespace detail
+
+/// A typed, shaped view of memory that is read only: the input of an operation. Dense and row-major. Owns nothing.
+class InputView {
 public:
-    TensorView(void* data, DType dtype, const Shape& shape) : data_(data), dtype_(dtype), shape_(shape) {}
-    /// A vector of `values.size()` elements. A view of const values may be an input only.
+    InputView(const void* data, DType dtype, const Shape& shape)
+        : data_(const_cast<void*>(data)), dtype_(dtype), shape_(shape) {}
+    /// A vector of `values.size()` elements.
     template <class T>
-    TensorView(std::span<T> values)  // NOLINT(google-explicit-constructor): a span is a one-dimensional tensor
-        : TensorView(const_cast<std::remove_const_t<T>*>(values.data()), dtype_of<T>,
-                     Shape{static_cast<std::int64_t>(values.size())}) {}
+    InputView(std::span<T> values)  // NOLINT(google-explicit-constructor): a span is a one-dimensional tensor
+        : InputView(values.data(), dtype_of<T>, Shape{static_cast<std::int64_t>(values.size())}) {}
     /// An Eigen vector or map, or any other contiguous container with data() and size(): a vector of its elements.
     /// Throws InvalidArgument for an Eigen object with strides. Matrices as such: rueda/eigen.hpp.
-    template <class C>
-    requires requires(C& c) {
-        c.data();
-        c.size();
-        dtype_of<std::remove_reference_t<decltype(*c.data())>>;
-    }
-    TensorView(C& values)  // NOLINT(google-explicit-constructor): as above
-        : TensorView(std::span(values.data(), static_cast<std::size_t>(values.size()))) {
-        if (!detail::is_contiguous(values)) {
-            throw InvalidArgument("an Eigen object of " + std::to_string(values.size()) +
-                                  " elements is not dense in memory; copy it into a matrix of its own");
-        }
+    template <detail::Elements C>
+    InputView(C& values)  // NOLINT(google-explicit-constructor): as above
+        : InputView(std::span(values.data(), static_cast<std::size_t>(values.size()))) {
+        detail::check_dense(values);
     }
 
-    [[nodiscard]] void* data() const noexcept { return data_; }
+    [[nodiscard]] const void* data() const noexcept { return data_; }
     [[nodiscard]] DType dtype() const noexcept { return dtype_; }
     [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
+    /// The C interface has one type for what is read and what is written.
     [[nodiscard]] rueda_tensor c_tensor() const noexcept {
         return {data_, shape_.data(), shape_.ndim(), static_cast<std::int32_t>(dtype_)};
     }
+
+protected:
+    [[nodiscard]] void* memory() const noexcept { return data_; }
 
 private:
     void* data_;
     DType dtype_;
     Shape shape_;
+};
+
+/// The same of memory that may be written: the output of an operation, or its input and output in one.
+class TensorView : public InputView {
+public:
+    TensorView(void* data, DType dtype, const Shape& shape) : InputView(data, dtype, shape) {}
+    // NOLINTBEGIN(google-explicit-constructor): as those of InputView
+    template <class T>
+    requires(!std::is_const_v<T>) TensorView(std::span<T> values) : InputView(values) {}
+    template <detail::Elements C>
+    requires(!std::is_const_v<detail::ElementOf<C>>) TensorView(C& values) : InputView(values) {}
+    // NOLINTEND(google-explicit-constructor)
+
+    // Const values would be written to: they can be an input (InputView), and no output, nor a tensor in place.
+    template <class T>
+    TensorView(std::span<const T> const_values) = delete;
+    template <detail::Elements C>
+    requires(std::is_const_v<detail::ElementOf<C>>) TensorView(C& const_values)
+    = delete;
+
+    [[nodiscard]] void* data() const noexcept { return memory(); }
 };
 
 /// A subset of the ranks that does operations among itself. A name for it, to be copied at will: the set lasts until
@@ -200,6 +238,61 @@ inline ProcessSet add_process_set(std::initializer_list<std::int32_t> ranks) {
 }
 /// Collective; what is pending in the set fails.
 inline void remove_process_set(ProcessSet set) { detail::check(rueda_process_set_remove(set.id)); }
+/// Makes a process set that concerns its members alone; collective among them. See rueda_process_set_add_among.
+inline ProcessSet add_process_set_among(std::span<const std::int32_t> ranks) {
+    ProcessSet set;
+    detail::check(rueda_process_set_add_among(ranks.data(), ranks.size(), &set.id));
+    return set;
+}
+inline ProcessSet add_process_set_among(std::initializer_list<std::int32_t> ranks) {
+    return add_process_set_among(std::span(ranks.begin(), ranks.size()));
+}
+/// Leaves such a set, and waits for nobody.
+inline void leave_process_set(ProcessSet set) { detail::check(rueda_process_set_leave(set.id)); }
+
+/// Ranks of a job, list by list.
+using RankLists = std::vector<std::vector<std::int32_t>>;
+
+namespace detail {
+/// `options` says who is in the job.
+inline std::vector<ProcessSet> call_init_with(rueda_init_options options, const RankLists& process_sets) {
+    std::vector<rueda_rank_list> lists;
+    for (const std::vector<std::int32_t>& ranks : process_sets) {
+        lists.push_back({ranks.data(), ranks.size()});
+    }
+    std::vector<std::int32_t> ids(lists.size());
+    options.process_sets = lists.data();
+    options.process_set_count = lists.size();
+    options.process_set_ids = ids.data();
+    check(rueda_init_with(&options));
+    std::vector<ProcessSet> sets;
+    for (const std::int32_t id : ids) {
+        sets.push_back({id});
+    }
+    return sets;
+}
+}  // namespace detail
+
+/// What init_with() is told.
+struct InitOptions {
+    std::vector<std::int32_t> ranks = {};  ///< of what was launched: the job is these; empty: all
+    RankLists process_sets = {};           ///< made at once; the same on all ranks
+};
+/// Joins the job and makes process sets, which it returns in their order. See rueda_init_with.
+inline std::vector<ProcessSet> init_with(const InitOptions& options) {
+    rueda_init_options c = RUEDA_INIT_OPTIONS_INIT;
+    c.ranks = options.ranks.empty() ? nullptr : options.ranks.data();
+    c.rank_count = options.ranks.size();
+    return detail::call_init_with(c, options.process_sets);
+}
+/// The same of the processes of an MPI communicator.
+template <class Communicator>
+std::vector<ProcessSet> init_communicator(const Communicator& communicator, const RankLists& process_sets) {
+    rueda_init_options c = RUEDA_INIT_OPTIONS_INIT;
+    c.communicator = &communicator;
+    c.communicator_size = sizeof(communicator);
+    return detail::call_init_with(c, process_sets);
+}
 
 /// Of an allreduce, a reducescatter or a reduce.
 struct AllreduceOptions {
@@ -289,10 +382,11 @@ inline rueda_options c_options(const TensorName& name, const Options& options) {
             name.site().line};
 }
 /// They point to the shapes in `tensors`.
-inline std::vector<rueda_tensor> c_tensors(std::span<const TensorView> tensors) {
+template <class View>
+std::vector<rueda_tensor> c_tensors(std::span<const View> tensors) {
     std::vector<rueda_tensor> all;
     all.reserve(tensors.size());
-    for (const TensorView& tensor : tensors) {
+    for (const View& tensor : tensors) {
         all.push_back(tensor.c_tensor());
     }
     return all;
@@ -380,13 +474,19 @@ public:
         detail::check(rueda_handle_sender(handle_, &rank));
         return rank;
     }
+    /// Of a completed join_async(): which rank joined last.
+    [[nodiscard]] int joined_last() const {
+        std::int32_t rank = -1;
+        detail::check(rueda_handle_joined_last(handle_, &rank));
+        return rank;
+    }
 
 private:
     rueda_handle* handle_ = nullptr;
 };
 
 /// Starts an allreduce of `in` into `out` (which may be `in`). See rueda_allreduce_async.
-[[nodiscard]] inline Handle allreduce_async(const TensorName& name, const TensorView& in, const TensorView& out,
+[[nodiscard]] inline Handle allreduce_async(const TensorName& name, const InputView& in, const TensorView& out,
                                             const AllreduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -401,7 +501,7 @@ private:
     return allreduce_async(name, tensor, tensor, options);
 }
 /// Blocking.
-inline void allreduce(const TensorName& name, const TensorView& in, const TensorView& out,
+inline void allreduce(const TensorName& name, const InputView& in, const TensorView& out,
                       const AllreduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -446,7 +546,7 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
 }
 
 /// Starts an allgather along the first dimension; the result is Handle::output().
-[[nodiscard]] inline Handle allgather_async(const TensorName& name, const TensorView& in, const Options& options = {}) {
+[[nodiscard]] inline Handle allgather_async(const TensorName& name, const InputView& in, const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
     rueda_handle* handle = nullptr;
@@ -454,7 +554,7 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
     return Handle(handle);
 }
 /// Blocking; the result is output() of the handle that comes back.
-[[nodiscard]] inline Handle allgather(const TensorName& name, const TensorView& in, const Options& options = {}) {
+[[nodiscard]] inline Handle allgather(const TensorName& name, const InputView& in, const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
     rueda_handle* handle = nullptr;
@@ -463,7 +563,7 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
 }
 /// Starts an allgather into `out`, whose first dimension is the sum of all ranks'; `in` is its place there or beside
 /// it. See rueda_allgather_into_async.
-[[nodiscard]] inline Handle allgather_into_async(const TensorName& name, const TensorView& in, const TensorView& out,
+[[nodiscard]] inline Handle allgather_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                  const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -473,7 +573,7 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
     return Handle(handle);
 }
 /// Blocking.
-inline void allgather_into(const TensorName& name, const TensorView& in, const TensorView& out,
+inline void allgather_into(const TensorName& name, const InputView& in, const TensorView& out,
                            const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -484,7 +584,7 @@ inline void allgather_into(const TensorName& name, const TensorView& in, const T
 using ReducescatterOptions = AllreduceOptions;
 
 /// Starts a reducescatter of `in`: `out` becomes this rank's rows of the reduction. See rueda_reducescatter_async.
-[[nodiscard]] inline Handle reducescatter_async(const TensorName& name, const TensorView& in, const TensorView& out,
+[[nodiscard]] inline Handle reducescatter_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                 const ReducescatterOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -494,7 +594,7 @@ using ReducescatterOptions = AllreduceOptions;
     return Handle(handle);
 }
 /// Into memory of Rueda; the result is Handle::output().
-[[nodiscard]] inline Handle reducescatter_async(const TensorName& name, const TensorView& in,
+[[nodiscard]] inline Handle reducescatter_async(const TensorName& name, const InputView& in,
                                                 const ReducescatterOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -503,7 +603,7 @@ using ReducescatterOptions = AllreduceOptions;
     return Handle(handle);
 }
 /// Blocking.
-inline void reducescatter(const TensorName& name, const TensorView& in, const TensorView& out,
+inline void reducescatter(const TensorName& name, const InputView& in, const TensorView& out,
                           const ReducescatterOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -511,48 +611,106 @@ inline void reducescatter(const TensorName& name, const TensorView& in, const Te
     detail::check(rueda_reducescatter(name.c_name(), &c_in, &c_out, &c));
 }
 /// Blocking; the result is output() of the handle that comes back.
-[[nodiscard]] inline Handle reducescatter(const TensorName& name, const TensorView& in,
+[[nodiscard]] inline Handle reducescatter(const TensorName& name, const InputView& in,
                                           const ReducescatterOptions& options = {}) {
     Handle handle = reducescatter_async(name, in, options);
     handle.wait();
     return handle;
 }
 
+namespace detail {
+inline Handle start_grouped_allgather(const TensorName& name, const std::vector<rueda_tensor>& tensors,
+                                      const Options& options) {
+    const rueda_options c = c_options(name, options);
+    rueda_handle* handle = nullptr;
+    check(rueda_grouped_allgather_async(name.c_name(), tensors.size(), tensors.data(), &c, &handle));
+    return Handle(handle);
+}
+inline Handle start_grouped_reducescatter(const TensorName& name, const std::vector<rueda_tensor>& tensors,
+                                          const ReducescatterOptions& options) {
+    const rueda_options c = c_options(name, options);
+    rueda_handle* handle = nullptr;
+    check(rueda_grouped_reducescatter_async(name.c_name(), tensors.size(), tensors.data(), nullptr, &c, &handle));
+    return Handle(handle);
+}
+inline Handle waited_for(Handle handle) {
+    handle.wait();
+    return handle;
+}
+}  // namespace detail
+
 /// Starts one allgather per tensor, with one handle; either all are started or none. The results are
 /// Handle::output(index).
 [[nodiscard]] inline Handle grouped_allgather_async(const TensorName& name, std::span<const TensorView> tensors,
                                                     const Options& options = {}) {
-    const rueda_options c = detail::c_options(name, options);
-    const std::vector<rueda_tensor> c_tensors = detail::c_tensors(tensors);
-    rueda_handle* handle = nullptr;
-    detail::check(rueda_grouped_allgather_async(name.c_name(), c_tensors.size(), c_tensors.data(), &c, &handle));
-    return Handle(handle);
+    return detail::start_grouped_allgather(name, detail::c_tensors(tensors), options);
+}
+[[nodiscard]] inline Handle grouped_allgather_async(const TensorName& name, std::span<const InputView> tensors,
+                                                    const Options& options = {}) {
+    return detail::start_grouped_allgather(name, detail::c_tensors(tensors), options);
 }
 /// Blocking; the results are output(index) of the handle that comes back.
 [[nodiscard]] inline Handle grouped_allgather(const TensorName& name, std::span<const TensorView> tensors,
                                               const Options& options = {}) {
-    Handle handle = grouped_allgather_async(name, tensors, options);
-    handle.wait();
-    return handle;
+    return detail::waited_for(grouped_allgather_async(name, tensors, options));
+}
+[[nodiscard]] inline Handle grouped_allgather(const TensorName& name, std::span<const InputView> tensors,
+                                              const Options& options = {}) {
+    return detail::waited_for(grouped_allgather_async(name, tensors, options));
 }
 
 /// Starts one reducescatter per tensor, with one handle; either all are started or none. The results are
 /// Handle::output(index).
 [[nodiscard]] inline Handle grouped_reducescatter_async(const TensorName& name, std::span<const TensorView> tensors,
                                                         const ReducescatterOptions& options = {}) {
-    const rueda_options c = detail::c_options(name, options);
-    const std::vector<rueda_tensor> c_tensors = detail::c_tensors(tensors);
-    rueda_handle* handle = nullptr;
-    detail::check(
-        rueda_grouped_reducescatter_async(name.c_name(), c_tensors.size(), c_tensors.data(), nullptr, &c, &handle));
-    return Handle(handle);
+    return detail::start_grouped_reducescatter(name, detail::c_tensors(tensors), options);
+}
+[[nodiscard]] inline Handle grouped_reducescatter_async(const TensorName& name, std::span<const InputView> tensors,
+                                                        const ReducescatterOptions& options = {}) {
+    return detail::start_grouped_reducescatter(name, detail::c_tensors(tensors), options);
 }
 /// Blocking; the results are output(index) of the handle that comes back.
 [[nodiscard]] inline Handle grouped_reducescatter(const TensorName& name, std::span<const TensorView> tensors,
                                                   const ReducescatterOptions& options = {}) {
-    Handle handle = grouped_reducescatter_async(name, tensors, options);
-    handle.wait();
-    return handle;
+    return detail::waited_for(grouped_reducescatter_async(name, tensors, options));
+}
+[[nodiscard]] inline Handle grouped_reducescatter(const TensorName& name, std::span<const InputView> tensors,
+                                                  const ReducescatterOptions& options = {}) {
+    return detail::waited_for(grouped_reducescatter_async(name, tensors, options));
+}
+
+/// Of a sparse allreduce.
+struct SparseOptions {
+    ReduceOp op = ReduceOp::average;  ///< or sum
+    ProcessSet process_set = world();
+};
+
+namespace detail {
+using SparseAllreduce = int (*)(const char*, const rueda_tensor*, const rueda_tensor*, const std::int64_t*,
+                                std::int32_t, const rueda_options*, rueda_handle**);
+inline Handle call_sparse_allreduce(SparseAllreduce function, const TensorName& name, const InputView& indices,
+                                    const InputView& values, const Shape& shape, const SparseOptions& options) {
+    const rueda_options c = c_options(name, AllreduceOptions{.op = options.op, .process_set = options.process_set});
+    const rueda_tensor c_indices = indices.c_tensor();
+    const rueda_tensor c_values = values.c_tensor();
+    rueda_handle* handle = nullptr;
+    check(function(name.c_name(), &c_indices, &c_values, shape.data(), shape.ndim(), &c, &handle));
+    return Handle(handle);
+}
+}  // namespace detail
+
+/// Starts an allreduce of tensors of `shape` of which each rank has the rows, or elements, `values` at the places
+/// `indices`. The results are Handle::output(0), the places that some rank has, ascending, as int64, and
+/// Handle::output(1), what is there. See rueda_sparse_allreduce_async.
+[[nodiscard]] inline Handle sparse_allreduce_async(const TensorName& name, const InputView& indices,
+                                                   const InputView& values, const Shape& shape,
+                                                   const SparseOptions& options = {}) {
+    return detail::call_sparse_allreduce(rueda_sparse_allreduce_async, name, indices, values, shape, options);
+}
+/// Blocking; the results are output(0) and output(1) of the handle that comes back.
+[[nodiscard]] inline Handle sparse_allreduce(const TensorName& name, const InputView& indices, const InputView& values,
+                                             const Shape& shape, const SparseOptions& options = {}) {
+    return detail::call_sparse_allreduce(rueda_sparse_allreduce, name, indices, values, shape, options);
 }
 
 namespace detail {
@@ -562,7 +720,7 @@ inline const std::int64_t* c_splits(std::span<const std::int64_t> splits) {
     static constexpr std::int64_t kNone = 0;
     return splits.empty() ? &kNone : splits.data();
 }
-inline Handle start_alltoall(const TensorName& name, const TensorView& in, const std::int64_t* splits,
+inline Handle start_alltoall(const TensorName& name, const InputView& in, const std::int64_t* splits,
                              std::size_t split_count, const Options& options) {
     const rueda_options c = c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -570,7 +728,7 @@ inline Handle start_alltoall(const TensorName& name, const TensorView& in, const
     check(rueda_alltoall_async(name.c_name(), &c_in, splits, split_count, &c, &handle));
     return Handle(handle);
 }
-inline Handle run_alltoall(const TensorName& name, const TensorView& in, const std::int64_t* splits,
+inline Handle run_alltoall(const TensorName& name, const InputView& in, const std::int64_t* splits,
                            std::size_t split_count, const Options& options) {
     const rueda_options c = c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -578,7 +736,7 @@ inline Handle run_alltoall(const TensorName& name, const TensorView& in, const s
     check(rueda_alltoall(name.c_name(), &c_in, splits, split_count, &c, &handle));
     return Handle(handle);
 }
-inline Handle start_alltoall_into(const TensorName& name, const TensorView& in, const TensorView& out,
+inline Handle start_alltoall_into(const TensorName& name, const InputView& in, const TensorView& out,
                                   const std::int64_t* splits, std::size_t split_count, const Options& options) {
     const rueda_options c = c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -587,7 +745,7 @@ inline Handle start_alltoall_into(const TensorName& name, const TensorView& in, 
     check(rueda_alltoall_into_async(name.c_name(), &c_in, &c_out, splits, split_count, &c, &handle));
     return Handle(handle);
 }
-inline void run_alltoall_into(const TensorName& name, const TensorView& in, const TensorView& out,
+inline void run_alltoall_into(const TensorName& name, const InputView& in, const TensorView& out,
                               const std::int64_t* splits, std::size_t split_count, const Options& options) {
     const rueda_options c = c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -598,40 +756,40 @@ inline void run_alltoall_into(const TensorName& name, const TensorView& in, cons
 
 /// Starts an alltoall: the first splits[0] rows of `in` go to rank 0, the next splits[1] to rank 1, and so on. The
 /// result is Handle::output(), what came from each rank Handle::received_splits(). See rueda_alltoall_async.
-[[nodiscard]] inline Handle alltoall_async(const TensorName& name, const TensorView& in,
+[[nodiscard]] inline Handle alltoall_async(const TensorName& name, const InputView& in,
                                            std::span<const std::int64_t> splits, const Options& options = {}) {
     return detail::start_alltoall(name, in, detail::c_splits(splits), splits.size(), options);
 }
 /// The same number of rows for every rank.
-[[nodiscard]] inline Handle alltoall_async(const TensorName& name, const TensorView& in, const Options& options = {}) {
+[[nodiscard]] inline Handle alltoall_async(const TensorName& name, const InputView& in, const Options& options = {}) {
     return detail::start_alltoall(name, in, nullptr, 0, options);
 }
 /// Blocking; the result is output() and received_splits() of the handle that comes back.
-[[nodiscard]] inline Handle alltoall(const TensorName& name, const TensorView& in, std::span<const std::int64_t> splits,
+[[nodiscard]] inline Handle alltoall(const TensorName& name, const InputView& in, std::span<const std::int64_t> splits,
                                      const Options& options = {}) {
     return detail::run_alltoall(name, in, detail::c_splits(splits), splits.size(), options);
 }
-[[nodiscard]] inline Handle alltoall(const TensorName& name, const TensorView& in, const Options& options = {}) {
+[[nodiscard]] inline Handle alltoall(const TensorName& name, const InputView& in, const Options& options = {}) {
     return detail::run_alltoall(name, in, nullptr, 0, options);
 }
 
 /// Starts an alltoall into `out`, whose first dimension is the number of rows that come from all ranks.
 /// See rueda_alltoall_into_async.
-[[nodiscard]] inline Handle alltoall_into_async(const TensorName& name, const TensorView& in, const TensorView& out,
+[[nodiscard]] inline Handle alltoall_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                 std::span<const std::int64_t> splits, const Options& options = {}) {
     return detail::start_alltoall_into(name, in, out, detail::c_splits(splits), splits.size(), options);
 }
 /// The same number of rows for every rank.
-[[nodiscard]] inline Handle alltoall_into_async(const TensorName& name, const TensorView& in, const TensorView& out,
+[[nodiscard]] inline Handle alltoall_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                 const Options& options = {}) {
     return detail::start_alltoall_into(name, in, out, nullptr, 0, options);
 }
 /// Blocking.
-inline void alltoall_into(const TensorName& name, const TensorView& in, const TensorView& out,
+inline void alltoall_into(const TensorName& name, const InputView& in, const TensorView& out,
                           std::span<const std::int64_t> splits, const Options& options = {}) {
     detail::run_alltoall_into(name, in, out, detail::c_splits(splits), splits.size(), options);
 }
-inline void alltoall_into(const TensorName& name, const TensorView& in, const TensorView& out,
+inline void alltoall_into(const TensorName& name, const InputView& in, const TensorView& out,
                           const Options& options = {}) {
     detail::run_alltoall_into(name, in, out, nullptr, 0, options);
 }
@@ -653,8 +811,8 @@ private:
 };
 using Gather = int (*)(const char*, const rueda_tensor*, const rueda_tensor*, int, const rueda_options*,
                        rueda_handle**);
-inline Handle call_gather(Gather function, const TensorName& name, const TensorView& in, const TensorView* out,
-                          int root, const Options& options) {
+inline Handle call_gather(Gather function, const TensorName& name, const InputView& in, const TensorView* out, int root,
+                          const Options& options) {
     const rueda_options c = c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
     const OptionalTensor c_out(out);
@@ -664,7 +822,7 @@ inline Handle call_gather(Gather function, const TensorName& name, const TensorV
 }
 using Scatter = int (*)(const char*, const rueda_tensor*, const std::int64_t*, std::size_t, const rueda_tensor*, int,
                         const rueda_options*, rueda_handle**);
-inline Handle call_scatter(Scatter function, const TensorName& name, const TensorView& in,
+inline Handle call_scatter(Scatter function, const TensorName& name, const InputView& in,
                            std::optional<std::span<const std::int64_t>> splits, const TensorView* out, int root,
                            const Options& options) {
     const rueda_options c = c_options(name, options);
@@ -679,63 +837,62 @@ inline Handle call_scatter(Scatter function, const TensorName& name, const Tenso
 
 /// Starts gathering the ranks' rows on the root. The result is Handle::output() there, and what came from each rank
 /// Handle::received_splits(). See rueda_gather_async.
-[[nodiscard]] inline Handle gather_async(const TensorName& name, const TensorView& in, int root,
+[[nodiscard]] inline Handle gather_async(const TensorName& name, const InputView& in, int root,
                                          const Options& options = {}) {
     return detail::call_gather(rueda_gather_async, name, in, nullptr, root, options);
 }
 /// Blocking; the result is output() of the handle that comes back, on the root.
-[[nodiscard]] inline Handle gather(const TensorName& name, const TensorView& in, int root,
-                                   const Options& options = {}) {
+[[nodiscard]] inline Handle gather(const TensorName& name, const InputView& in, int root, const Options& options = {}) {
     return detail::call_gather(rueda_gather, name, in, nullptr, root, options);
 }
 /// Starts a gather into `out`, which is looked at on the root only and has room for all rows there.
-[[nodiscard]] inline Handle gather_into_async(const TensorName& name, const TensorView& in, const TensorView& out,
+[[nodiscard]] inline Handle gather_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                               int root, const Options& options = {}) {
     return detail::call_gather(rueda_gather_async, name, in, &out, root, options);
 }
 /// Blocking.
-inline void gather_into(const TensorName& name, const TensorView& in, const TensorView& out, int root,
+inline void gather_into(const TensorName& name, const InputView& in, const TensorView& out, int root,
                         const Options& options = {}) {
     static_cast<void>(detail::call_gather(rueda_gather, name, in, &out, root, options));
 }
 
 /// Starts a scatter of the root's rows, splits[0] of them to rank 0, and so on. On other ranks `in` says dtype and
 /// shape of a row only, and `splits` is not looked at. The result is Handle::output(). See rueda_scatter_async.
-[[nodiscard]] inline Handle scatter_async(const TensorName& name, const TensorView& in,
+[[nodiscard]] inline Handle scatter_async(const TensorName& name, const InputView& in,
                                           std::span<const std::int64_t> splits, int root, const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, splits, nullptr, root, options);
 }
 /// The same number of rows for every rank.
-[[nodiscard]] inline Handle scatter_async(const TensorName& name, const TensorView& in, int root,
+[[nodiscard]] inline Handle scatter_async(const TensorName& name, const InputView& in, int root,
                                           const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, std::nullopt, nullptr, root, options);
 }
 /// Blocking; the result is output() of the handle that comes back.
-[[nodiscard]] inline Handle scatter(const TensorName& name, const TensorView& in, std::span<const std::int64_t> splits,
+[[nodiscard]] inline Handle scatter(const TensorName& name, const InputView& in, std::span<const std::int64_t> splits,
                                     int root, const Options& options = {}) {
     return detail::call_scatter(rueda_scatter, name, in, splits, nullptr, root, options);
 }
-[[nodiscard]] inline Handle scatter(const TensorName& name, const TensorView& in, int root,
+[[nodiscard]] inline Handle scatter(const TensorName& name, const InputView& in, int root,
                                     const Options& options = {}) {
     return detail::call_scatter(rueda_scatter, name, in, std::nullopt, nullptr, root, options);
 }
 /// Starts a scatter into `out`, which has room for this rank's rows.
-[[nodiscard]] inline Handle scatter_into_async(const TensorName& name, const TensorView& in, const TensorView& out,
+[[nodiscard]] inline Handle scatter_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                std::span<const std::int64_t> splits, int root,
                                                const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, splits, &out, root, options);
 }
 /// The same number of rows for every rank.
-[[nodiscard]] inline Handle scatter_into_async(const TensorName& name, const TensorView& in, const TensorView& out,
+[[nodiscard]] inline Handle scatter_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                int root, const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, std::nullopt, &out, root, options);
 }
 /// Blocking.
-inline void scatter_into(const TensorName& name, const TensorView& in, const TensorView& out,
+inline void scatter_into(const TensorName& name, const InputView& in, const TensorView& out,
                          std::span<const std::int64_t> splits, int root, const Options& options = {}) {
     static_cast<void>(detail::call_scatter(rueda_scatter, name, in, splits, &out, root, options));
 }
-inline void scatter_into(const TensorName& name, const TensorView& in, const TensorView& out, int root,
+inline void scatter_into(const TensorName& name, const InputView& in, const TensorView& out, int root,
                          const Options& options = {}) {
     static_cast<void>(detail::call_scatter(rueda_scatter, name, in, std::nullopt, &out, root, options));
 }
@@ -744,7 +901,7 @@ using ReduceOptions = AllreduceOptions;
 
 /// Starts a reduce of `in` into `out` (which may be `in`) of the root; it is not looked at on other ranks.
 /// See rueda_reduce_async.
-[[nodiscard]] inline Handle reduce_async(const TensorName& name, const TensorView& in, const TensorView& out, int root,
+[[nodiscard]] inline Handle reduce_async(const TensorName& name, const InputView& in, const TensorView& out, int root,
                                          const ReduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -759,7 +916,7 @@ using ReduceOptions = AllreduceOptions;
     return reduce_async(name, tensor, tensor, root, options);
 }
 /// Blocking.
-inline void reduce(const TensorName& name, const TensorView& in, const TensorView& out, int root,
+inline void reduce(const TensorName& name, const InputView& in, const TensorView& out, int root,
                    const ReduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -776,8 +933,8 @@ inline constexpr int any_peer = RUEDA_ANY_PEER;
 
 /// Starts sending `in` to rank `peer` of the job, for a receive with the same tag, dtype and number of elements there.
 /// See rueda_send_async.
-[[nodiscard]] inline Handle send_async(const TensorView& in, int peer, std::int32_t tag = 0,
-                                       const Options& options = {}, CallSite site = CallSite::current()) {
+[[nodiscard]] inline Handle send_async(const InputView& in, int peer, std::int32_t tag = 0, const Options& options = {},
+                                       CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     const rueda_tensor c_in = in.c_tensor();
     rueda_handle* handle = nullptr;
@@ -785,7 +942,7 @@ inline constexpr int any_peer = RUEDA_ANY_PEER;
     return Handle(handle);
 }
 /// Blocking.
-inline void send(const TensorView& in, int peer, std::int32_t tag = 0, const Options& options = {},
+inline void send(const InputView& in, int peer, std::int32_t tag = 0, const Options& options = {},
                  CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     const rueda_tensor c_in = in.c_tensor();
@@ -833,6 +990,14 @@ inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite
     rueda_set_call_site(site.file, site.line);
     detail::check(rueda_join(static_cast<std::int32_t>(average), &last));
     return last;
+}
+
+/// The same as a handle: Handle::joined_last() is the rank that joined last. See rueda_join_async.
+[[nodiscard]] inline Handle join_async(JoinAverage average = JoinAverage::all, CallSite site = CallSite::current()) {
+    rueda_handle* handle = nullptr;
+    rueda_set_call_site(site.file, site.line);
+    detail::check(rueda_join_async(static_cast<std::int32_t>(average), &handle));
+    return Handle(handle);
 }
 
 /// Resident memory, zeroed; see rueda_allocate.

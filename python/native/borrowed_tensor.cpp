@@ -6,6 +6,7 @@
 
 #include "python/native/errors.hpp"
 #include "python/native/tensor_view.hpp"
+#include "python/native/torch_tensor.hpp"
 
 namespace rueda::python {
 namespace {
@@ -58,12 +59,15 @@ void BorrowedTensor::give_back() {
     if (buffer_.obj != nullptr) {
         PyBuffer_Release(&buffer_);
     }
-    view_ = Ref();
+    owner_ = Ref();
 }
 
 bool BorrowedTensor::borrow(PyObject* object, bool writable) {
     if (is_tensor_view(object)) {
         return borrow_view(Ref::to(object), writable);
+    }
+    if (is_torch_tensor(object)) {
+        return borrow_torch(object);
     }
     if (borrow_buffer(object, writable)) {
         return true;
@@ -89,6 +93,14 @@ bool BorrowedTensor::borrow_buffer(PyObject* object, bool writable) {
     return true;
 }
 
+bool BorrowedTensor::borrow_torch(PyObject* object) {
+    if (!describe_torch_tensor(object, tensor_, shape_)) {
+        return false;
+    }
+    owner_ = Ref::to(object);
+    return true;
+}
+
 bool BorrowedTensor::borrow_view(Ref view, bool writable) {
     if (!is_tensor_view(view.borrow())) {
         PyErr_SetString(PyExc_TypeError, "the adapter of tensors returned no TensorView");
@@ -101,7 +113,7 @@ bool BorrowedTensor::borrow_view(Ref view, bool writable) {
         return false;
     }
     tensor_ = viewed.tensor;
-    view_ = std::move(view);
+    owner_ = std::move(view);
     return true;
 }
 

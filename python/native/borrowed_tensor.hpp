@@ -12,7 +12,7 @@ namespace rueda::python {
 class BorrowedTensor {
 public:
     BorrowedTensor() = default;
-    // The shape may lie in the buffer's own structure, so it stays where it is.
+    // The shape may lie in here or in the buffer's own structure, so it stays where it is.
     BorrowedTensor(const BorrowedTensor&) = delete;
     BorrowedTensor& operator=(const BorrowedTensor&) = delete;
     ~BorrowedTensor() { give_back(); }
@@ -25,11 +25,13 @@ public:
 private:
     [[nodiscard]] bool borrow_buffer(PyObject* object, bool writable);
     [[nodiscard]] bool borrow_view(Ref view, bool writable);
+    [[nodiscard]] bool borrow_torch(PyObject* object);
 
     // A held buffer also keeps its owner from resizing it, which a reference to the owner would not.
     rueda_py_buffer buffer_{};
-    Ref view_;
+    Ref owner_;  // a TensorView, or a tensor of PyTorch's
     rueda_tensor tensor_{};
+    std::int64_t shape_[RUEDA_MAX_DIMENSIONS];  // of a tensor of PyTorch's; not written otherwise
 };
 
 }  // namespace rueda::python

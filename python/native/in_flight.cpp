@@ -131,8 +131,13 @@ PyObject* InFlight::conclude() {
 /// (memory, shape, dtype) of an output that belongs to the operation; three times None where the caller gave its own.
 PyObject* InFlight::arguments_of_output(std::size_t index) {
     rueda_tensor tensor{};
-    if (rueda_handle_output_of(handle.get(), index, &tensor) != RUEDA_OK) {
+    const int status = rueda_handle_output_of(handle.get(), index, &tensor);
+    if (status == RUEDA_INVALID_ARGUMENT) {
         return Py_BuildValue("(OOO)", Py_None, Py_None, Py_None);
+    }
+    if (status != RUEDA_OK) {  // it is made when it is asked for, and could not be
+        raise_last(status);
+        return nullptr;
     }
     const Ref shape = tuple_of(tensor.shape, static_cast<std::size_t>(tensor.ndim));
     const Ref memory = shape ? Ref::taken(memory_of_output(handle, tensor.data, size_of(tensor))) : Ref();

@@ -19,12 +19,21 @@ void raise_out_of_range(PyObject* given, const char* what) {
     }
 }
 
+/// In place of what Python says, which does not name the argument. Other errors than of the kind stay.
+void raise_wrong_kind(PyObject* given, const char* what, const char* expected) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
+        const Ref kind = Ref::to(reinterpret_cast<PyObject*>(Py_TYPE(given)));
+        PyErr_Format(PyExc_TypeError, "%s is %R, %R; expected %s", what, given, kind.borrow(), expected);
+    }
+}
+
 }  // namespace
 
 bool read_int32(PyObject* given, const char* what, std::int32_t& value) {
     int overflow = 0;
     const long long number = PyLong_AsLongLongAndOverflow(given, &overflow);
     if (number == -1 && overflow == 0 && PyErr_Occurred() != nullptr) {
+        raise_wrong_kind(given, what, "a whole number");
         return false;
     }
     if (overflow != 0 || number < INT32_MIN || number > INT32_MAX) [[unlikely]] {
@@ -32,6 +41,15 @@ bool read_int32(PyObject* given, const char* what, std::int32_t& value) {
         return false;
     }
     value = static_cast<std::int32_t>(number);
+    return true;
+}
+
+bool read_double(PyObject* given, const char* what, double& value) {
+    value = PyFloat_AsDouble(given);
+    if (value == -1.0 && PyErr_Occurred() != nullptr) {
+        raise_wrong_kind(given, what, "a number");
+        return false;
+    }
     return true;
 }
 

@@ -14,6 +14,7 @@
 #include "python/native/operations.hpp"
 #include "python/native/slot.hpp"
 #include "python/native/tensor_view.hpp"
+#include "python/native/torch_tensor.hpp"
 #include "rueda/rueda.h"
 
 namespace rueda::python {
@@ -40,12 +41,6 @@ PyObject* without_gil(int (*function)()) {
     return none_or_error(status);
 }
 
-PyObject* init(PyObject* /*module*/, PyObject* /*unused*/) {
-    PyObject* const joined = without_gil(&rueda_init);
-    note_if_call_sites_are_wanted();
-    return joined;
-}
-
 /// False with an error set.
 bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
     for (Py_ssize_t i = 0, count = PyList_Size(list); i < count; ++i) {
@@ -56,19 +51,64 @@ bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
     return PyErr_Occurred() == nullptr;
 }
 
-/// From a list of int.
-PyObject* init_ranks(PyObject* /*module*/, PyObject* given) {
-    std::vector<std::int32_t> ranks;
-    if (!may_wait() || !read_ranks(given, ranks)) {
+/// The numbers of the process sets that were given as a list of lists of int; null with an error set.
+PyObject* init_with(rueda_init_options options, PyObject* process_sets) {
+    const Py_ssize_t given = PyList_Size(process_sets);
+    if (given < 0) {
         return nullptr;
     }
+    const auto count = static_cast<std::size_t>(given);
+    std::vector<std::vector<std::int32_t>> ranks(count);
+    std::vector<rueda_rank_list> lists;
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!read_ranks(PyList_GetItem(process_sets, static_cast<Py_ssize_t>(i)), ranks[i])) {
+            return nullptr;
+        }
+        lists.push_back({ranks[i].data(), ranks[i].size()});
+    }
+    std::vector<std::int32_t> ids(count);
+    options.process_sets = lists.data();
+    options.process_set_count = count;
+    options.process_set_ids = ids.data();
     int status = RUEDA_OK;
     {
         const WithoutGil released;
-        status = rueda_init_ranks(ranks.data(), ranks.size());
+        status = rueda_init_with(&options);
     }
     note_if_call_sites_are_wanted();
-    return none_or_error(status);
+    if (status != RUEDA_OK) {
+        raise_last(status);
+        return nullptr;
+    }
+    Ref numbers = Ref::taken(PyList_New(given));
+    for (std::size_t i = 0; numbers && i < count; ++i) {
+        PyObject* const number = PyLong_FromLong(ids[i]);
+        if (number == nullptr || PyList_SetItem(numbers.borrow(), static_cast<Py_ssize_t>(i), number) != 0) {
+            return nullptr;
+        }
+    }
+    return numbers.release();
+}
+
+/// (ranks or None for all, process_sets)
+PyObject* init(PyObject* /*module*/, PyObject* const* given, Py_ssize_t count) {
+    if (!may_wait()) {
+        return nullptr;
+    }
+    if (count != 2) {
+        PyErr_Format(PyExc_TypeError, "init: %zd arguments; expected 2", count);
+        return nullptr;
+    }
+    rueda_init_options options = RUEDA_INIT_OPTIONS_INIT;
+    std::vector<std::int32_t> ranks;
+    if (given[0] != Py_None) {
+        if (!read_ranks(given[0], ranks)) {
+            return nullptr;
+        }
+        options.ranks = ranks.data();
+        options.rank_count = ranks.size();
+    }
+    return init_with(options, given[1]);
 }
 
 /// From where an MPI_Comm lies, and its size in bytes. The caller keeps the communicator.
@@ -76,22 +116,14 @@ PyObject* init_communicator(PyObject* /*module*/, PyObject* const* given, Py_ssi
     if (!may_wait()) {
         return nullptr;
     }
-    if (count != 2) {
-        PyErr_Format(PyExc_TypeError, "init_communicator: %zd arguments; expected 2", count);
+    if (count != 3) {
+        PyErr_Format(PyExc_TypeError, "init_communicator: %zd arguments; expected 3", count);
         return nullptr;
     }
-    const void* const address = PyLong_AsVoidPtr(given[0]);
-    const std::size_t size = PyErr_Occurred() == nullptr ? PyLong_AsSize_t(given[1]) : 0;
-    if (PyErr_Occurred() != nullptr) {
-        return nullptr;
-    }
-    int status = RUEDA_OK;
-    {
-        const WithoutGil released;
-        status = rueda_init_communicator(address, size);
-    }
-    note_if_call_sites_are_wanted();
-    return none_or_error(status);
+    rueda_init_options options = RUEDA_INIT_OPTIONS_INIT;
+    options.communicator = PyLong_AsVoidPtr(given[0]);
+    options.communicator_size = PyErr_Occurred() == nullptr ? PyLong_AsSize_t(given[1]) : 0;
+    return PyErr_Occurred() == nullptr ? init_with(options, given[2]) : nullptr;
 }
 
 PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
@@ -149,7 +181,8 @@ PyObject* busy_begin(PyObject* /*module*/, PyObject* what) {
 
 PyObject* busy_end(PyObject* /*module*/, PyObject* /*unused*/) { return none_or_error(rueda_busy_end()); }
 
-/// From a list of int: the number of the new set. Blocks until all ranks have called it.
+/// From a list of int: the number of the new set that `add` makes. Blocks until those who have to have called it.
+template <int (*add)(const std::int32_t*, std::size_t, std::int32_t*)>
 PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
     std::vector<std::int32_t> ranks;
     if (!may_wait() || !read_ranks(given, ranks)) {
@@ -159,7 +192,7 @@ PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
     std::int32_t number = 0;
     {
         const WithoutGil released;
-        status = rueda_process_set_add(ranks.data(), ranks.size(), &number);
+        status = add(ranks.data(), ranks.size(), &number);
     }
     if (status != RUEDA_OK) {
         raise_last(status);
@@ -168,7 +201,8 @@ PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
     return PyLong_FromLong(number);
 }
 
-PyObject* process_set_remove(PyObject* /*module*/, PyObject* given) {
+template <int (*end)(std::int32_t)>
+PyObject* process_set_end(PyObject* /*module*/, PyObject* given) {
     std::int32_t number = 0;
     if (!may_wait() || !read_int32(given, "the number of the process set", number)) {
         return nullptr;
@@ -176,7 +210,7 @@ PyObject* process_set_remove(PyObject* /*module*/, PyObject* given) {
     int status = RUEDA_OK;
     {
         const WithoutGil released;
-        status = rueda_process_set_remove(number);
+        status = end(number);
     }
     return none_or_error(status);
 }
@@ -219,8 +253,8 @@ bool fill(PyObject* module) {
 
 PyMethodDef functions[] = {
     {"set_hooks", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&set_hooks)), METH_FASTCALL, nullptr},
-    {"init", init, METH_NOARGS, nullptr},
-    {"init_ranks", init_ranks, METH_O, nullptr},
+    {"set_torch", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&set_torch)), METH_FASTCALL, nullptr},
+    {"init", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&init)), METH_FASTCALL, nullptr},
     {"init_communicator", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&init_communicator)),
      METH_FASTCALL, nullptr},
     {"shutdown", shutdown, METH_NOARGS, nullptr},
@@ -257,8 +291,10 @@ PyMethodDef functions[] = {
      "Example::\n\n    if not rueda.is_homogeneous():\n        print(\"some hosts have more ranks than others\")\n"},
     {"allocate", allocate, METH_O, nullptr},
     {"view_of_dlpack", view_of_dlpack, METH_O, nullptr},
-    {"process_set_add", process_set_add, METH_O, nullptr},
-    {"process_set_remove", process_set_remove, METH_O, nullptr},
+    {"process_set_add", process_set_add<&rueda_process_set_add>, METH_O, nullptr},
+    {"process_set_remove", process_set_end<&rueda_process_set_remove>, METH_O, nullptr},
+    {"process_set_add_among", process_set_add<&rueda_process_set_add_among>, METH_O, nullptr},
+    {"process_set_leave", process_set_end<&rueda_process_set_leave>, METH_O, nullptr},
     {"process_set_ranks", process_set_ranks, METH_O, nullptr},
     {"abort", abort_job, METH_O, nullptr},
     {"check_writable", check_writable, METH_O, nullptr},

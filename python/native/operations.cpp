@@ -51,12 +51,9 @@ struct Call {
     }
     /// From (op, prescale_factor, postscale_factor).
     [[nodiscard]] bool read_reduction(Arguments given) {
-        if (!read_int32(given[0], "op", options.reduce_op)) {
-            return false;
-        }
-        options.prescale = PyFloat_AsDouble(given[1]);
-        options.postscale = PyFloat_AsDouble(given[2]);
-        return PyErr_Occurred() == nullptr;
+        return read_int32(given[0], "op", options.reduce_op) &&
+               read_double(given[1], "prescale_factor", options.prescale) &&
+               read_double(given[2], "postscale_factor", options.postscale);
     }
     [[nodiscard]] bool read_compression(PyObject* given) {
         return read_int32(given, "compression", options.compression);
@@ -207,6 +204,28 @@ PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssiz
     }
     rueda_handle* handle = nullptr;
     const int status = rueda_grouped_allgather_async(call.name, in.size(), in.data(), &call.options, &handle);
+    return finish_call(std::move(operation), /*blocking=*/false, status, handle);
+}
+
+/// ([indices, values], shape, name, op, result, process_set): a list of inputs as of a group, a list of int.
+PyObject* sparse_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    Call call;
+    if (!has_arguments("sparse_allreduce_async", count, 6) || !call.read_name(given[2]) || !call.read_set(given[5]) ||
+        !read_int32(given[3], "op", call.options.reduce_op)) {
+        return nullptr;
+    }
+    std::vector<std::int64_t> shape;
+    for (Py_ssize_t i = 0, extents = PyList_Size(given[1]); i < extents; ++i) {
+        shape.push_back(PyLong_AsLongLong(PyList_GetItem(given[1], i)));
+    }
+    Operation operation = new_operation(given[2], given[4], /*makes_result=*/true);
+    std::vector<rueda_tensor> in;
+    if (PyErr_Occurred() != nullptr || !borrow_inputs(*operation, given[0], in)) {
+        return nullptr;
+    }
+    rueda_handle* handle = nullptr;
+    const int status = rueda_sparse_allreduce_async(call.name, in.data(), in.data() + 1, shape.data(),
+                                                    static_cast<std::int32_t>(shape.size()), &call.options, &handle);
     return finish_call(std::move(operation), /*blocking=*/false, status, handle);
 }
 
@@ -491,7 +510,7 @@ PyObject* receive(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
 }
 
 /// Takes up a join that was interrupted.
-PyObject* go_on_joining(Operation join, std::int32_t average) {
+PyObject* go_on_joining(Operation join, std::int32_t average, bool blocking) {
     if (join->join_average != average) {
         keep_interrupted_join(std::move(join));
         raise(
@@ -500,10 +519,11 @@ PyObject* go_on_joining(Operation join, std::int32_t average) {
             "join: call join() with the same average to go on waiting");
         return nullptr;
     }
-    return wait_for(std::move(join));
+    return blocking ? wait_for(std::move(join)) : new_handle(std::move(join));
 }
 
 /// (rueda_join_average)
+template <bool blocking>
 PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     if (!has_arguments("join", count, 1)) {
         return nullptr;
@@ -514,7 +534,7 @@ PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     }
     Operation operation = take_interrupted_join();
     if (operation != nullptr) {
-        return go_on_joining(std::move(operation), average);
+        return go_on_joining(std::move(operation), average, blocking);
     }
     operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
     operation->is_join = true;
@@ -525,7 +545,7 @@ PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     }
     rueda_handle* handle = nullptr;
     const int status = rueda_join_async(average, &handle);
-    return finish_call(std::move(operation), /*blocking=*/true, status, handle);
+    return finish_call(std::move(operation), blocking, status, handle);
 }
 
 /// Of the forms that block: where this thread must not wait, nothing is started.
@@ -546,6 +566,7 @@ PyMethodDef* operation_functions() {
                                       entry("allreduce_async", &allreduce<false>),
                                       entry("grouped_allreduce_async", &grouped_allreduce_async),
                                       entry("grouped_allgather_async", &grouped_allgather_async),
+                                      entry("sparse_allreduce_async", &sparse_allreduce_async),
                                       entry("grouped_reducescatter_async", &grouped_reducescatter_async),
                                       entry("broadcast", &waiting<broadcast<true>>),
                                       entry("broadcast_async", &broadcast<false>),
@@ -567,7 +588,8 @@ PyMethodDef* operation_functions() {
                                       entry("send_async", &send<false>),
                                       entry("receive", &waiting<receive<true>>),
                                       entry("receive_async", &receive<false>),
-                                      entry("join", &waiting<join>),
+                                      entry("join", &waiting<join<true>>),
+                                      entry("join_async", &join<false>),
                                       {nullptr, nullptr, 0, nullptr}};
     return functions;
 }

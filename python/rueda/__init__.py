@@ -43,6 +43,7 @@ from rueda._collectives import (
     grouped_reducescatter,
     grouped_reducescatter_async,
     join,
+    join_async,
     reducescatter,
     reducescatter_async,
 )
@@ -65,7 +66,14 @@ from rueda._memory import empty
 from rueda._messages import receive, receive_async, send, send_async
 from rueda._native import Handle, TensorSlot, TensorView
 from rueda._objects import allgather_object, broadcast_object, broadcast_parameters
-from rueda._process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from rueda._process_sets import (
+    ProcessSet,
+    add_process_set,
+    add_process_set_among,
+    global_process_set,
+    leave_process_set,
+    remove_process_set,
+)
 from rueda._roots import gather, gather_async, reduce, reduce_async, scatter, scatter_async
 from rueda._sparse import sparse_allreduce, sparse_allreduce_async
 from rueda._tensors import adapt as _adapt
@@ -117,6 +125,7 @@ __all__ = [
     "Timeout",
     "Unsupported",
     "add_process_set",
+    "add_process_set_among",
     "allgather",
     "allgather_async",
     "allgather_object",
@@ -155,6 +164,8 @@ __all__ = [
     "is_homogeneous",
     "is_initialized",
     "join",
+    "join_async",
+    "leave_process_set",
     "local_rank",
     "local_size",
     "rank",

@@ -11,7 +11,9 @@ The blocking forms let other threads run, and Python's signal handlers. The ``_a
 Rueda uses the tensors until the operation has completed, so leave them alone until then. Threads: any.
 
 Errors, of all of them: TypeError, a dtype or an object that is no tensor; InvalidArgument, what this rank alone can see
-is wrong; DuplicateName; NotInitialized; Mismatch, where the ranks disagree, on all of them; Aborted, when a rank dies.
+is wrong; DuplicateName; NotInitialized; Mismatch, where the ranks disagree, on all of them; Aborted, when a rank dies. What
+no rank can do, by what they have to agree on, is InvalidArgument or Unsupported on all of them when all have come: of an
+``_async`` form, from its handle.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from rueda import _native
-from rueda._group_names import group_name
+from rueda._group_names import forget_job, group_name
 from rueda._native import Handle, TensorSlot
 from rueda._process_sets import ProcessSet, global_process_set
 from rueda._tensors import Tensor, array_of, arrays_of, with_output, with_received_splits
@@ -600,7 +602,7 @@ def alltoall(
 
     Args:
         tensor: of at least one dimension; all but the first and the dtype must agree between ranks.
-        splits: how many rows go to each rank, in their order; the sum is the first dimension. They may be others on
+        splits: how many rows go to each rank, in their order; rows behind their sum go to nobody. They may be others on
             every rank and at every step. None: as many to each.
         out: contiguous and writable, of the rows that come from all ranks; it does not overlap ``tensor``.
 
@@ -693,6 +695,26 @@ def join(*, average: Literal["all", "active"] = "all") -> int:
         last = rueda.join()
         rueda.broadcast_parameters(parameters, root_rank=last)
     """
+    last = _native.join(_number_of_average(average))
+    forget_job()
+    return last
+
+
+def join_async(*, average: Literal["all", "active"] = "all") -> Handle[int]:
+    """join() that returns at once: this rank has joined, and the handle ends when every rank has.
+
+    Example::
+
+        joined = rueda.join_async()
+        evaluate(model)  # no operation of this rank meanwhile
+        last = joined.result()
+    """
+    joined = _native.join_async(_number_of_average(average))
+    forget_job()  # until the handle ends this rank starts nothing
+    return joined
+
+
+def _number_of_average(average: str) -> int:
     if average not in ("all", "active"):
         raise ValueError(f"average is {average!r}; expected 'all' or 'active'")
-    return _native.join(1 if average == "active" else 0)
+    return 1 if average == "active" else 0

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rueda.errors import DuplicateName
+
 # Names that come again keep their place in the negotiation.
 _NAMES = 64
 
@@ -22,19 +24,27 @@ _lock = threading.RLock()
 def group_name(given: str | None, process_set_id: int) -> Iterator[str]:
     """The name of the group that is started in this scope.
 
-    One that fails to start, on this rank only perhaps, leaves its number to the next.
+    One that fails to start, on this rank only perhaps, leaves its number to the next. Where the names have come round
+    it is refused: to wait for the one that is pending could hold up what another rank waits for first.
     """
     if given:
         yield given
         return
     with _lock:
         number = _started.get(process_set_id, 0)
-        yield f"rueda.group.{number % _NAMES}"
+        try:
+            yield f"rueda.group.{number % _NAMES}"
+        except DuplicateName as error:
+            raise DuplicateName(
+                f"{_NAMES} groups without a name are pending in this process set: wait for the first of them before "
+                f"another one is started, or name them ({error})"
+            ) from None
         _started[process_set_id] = number + 1
 
 
 def forget_job() -> None:
-    """Before a job begins, whose process sets have the numbers of the last one's."""
+    """Before a job begins, whose ranks may have been in different ones before. And when all ranks have joined: those that were away
+    have counted fewer, and nothing is open."""
     _started.clear()
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import traceback
 from collections.abc import Iterable
@@ -22,8 +23,8 @@ from rueda._native import (
     rank,
     size,
 )
-from rueda._process_sets import ProcessSet, add_process_set, ranks_of
-from rueda.errors import InvalidArgument, RuedaError
+from rueda._process_sets import ProcessSet, ranks_of
+from rueda.errors import InvalidArgument
 
 __all__ = [
     "abort",
@@ -59,12 +60,13 @@ def init(
             call it with the same list; the others call nothing, or make a job of their own. An mpi4py communicator: its
             processes, in its order; it is duplicated. rank() and size() are those within the job.
         process_sets: sets that all ranks make at once, in this order: ProcessSet objects, or lists of ranks of the job.
-            "dynamic" (which allows sets to be added later, as is always allowed) adds none.
+            "dynamic" (which allows sets to be added later, as is always allowed) adds none. A second call finds those
+            that there are, and makes none.
 
     Raises:
         NotInitialized: in a process that was forked from one that uses Rueda.
         InvalidArgument: a list that cannot be, or that this rank is not in; or this process is in another job already.
-        Mismatch: ranks that meet have given different lists.
+        Mismatch: ranks that meet have given different lists of ranks or of process sets.
         Timeout: not all of them came within RUEDA_START_TIMEOUT.
         Aborted, Unsupported, ResourceExhausted: the ranks could not meet; the message says why.
 
@@ -75,54 +77,45 @@ def init(
     """
     global _registered, _members
     sets = _sets_to_make(process_sets)
-    if is_initialized():
-        _join(comm)  # says so where that is another job
-        return
-    _members = None
-    _group_names.forget_job()
-    _process_sets.forget_job()
-    _join(comm)
+    if not is_initialized():
+        _members = None
+        _group_names.forget_job()
+        _process_sets.forget_job()
+    _process_sets.note_numbers(sets, _join(comm, [one._asked for one in sets]))
     if not _registered:
         atexit.register(_leave)
         _registered = True
-    try:
-        for process_set in sets:
-            add_process_set(process_set)
-    except RuedaError:
-        shutdown()  # of all ranks: they have all got this error
-        raise
+    _watch_worker()
 
 
-def _join(comm: Iterable[int] | object | None) -> None:
+def _join(comm: Iterable[int] | object | None, process_sets: list[list[int]]) -> list[int]:
+    """The numbers of the process sets. In a job already, it says so where that is another one."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and isinstance(comm, mpi.Comm):
-        _join_communicator(mpi, comm)
-        return
+        return _join_communicator(mpi, comm, process_sets)
     if comm is not None and not isinstance(comm, Iterable):
         raise InvalidArgument(f"init: comm is {comm!r}; expected None, a list of ranks or an mpi4py communicator")
     ranks = [] if comm is None else ranks_of(comm)
-    if ranks:
-        _native.init_ranks(ranks)
-    else:
-        _native.init()
+    return _native.init(ranks or None, process_sets)
 
 
 # The launch's numbers of the job's ranks, in their order, where a communicator said who they are.
 _members: list[int] | None = None
 
 
-def _join_communicator(mpi: Any, comm: Any) -> None:
-    """The C interface keeps no communicator to compare another one with; the same ranks in the same order are the same
-    job, however they were given."""
+def _join_communicator(mpi: Any, comm: Any, process_sets: list[list[int]]) -> list[int]:
+    """The C interface compares two communicators, and two lists. The same ranks in the same order are the same job,
+    however they were given."""
     global _members
     members = _launch_ranks(mpi, comm)
-    if not is_initialized():
-        _native.init_communicator(mpi._addressof(comm), mpi._sizeof(comm))
-        _members = members
-    elif members is not None and members == sorted(members) and members != _members:
-        _native.init_ranks(members)  # says so where that is another job
-    elif members is None or members != _members:
-        _native.init_communicator(mpi._addressof(comm), mpi._sizeof(comm))  # is refused
+    if is_initialized() and members is not None:
+        if members == _members:
+            return _native.init(None, process_sets)
+        if members == sorted(members):
+            return _native.init(members, process_sets)
+    numbers = _native.init_communicator(mpi._addressof(comm), mpi._sizeof(comm), process_sets)
+    _members = members
+    return numbers
 
 
 def _launch_ranks(mpi: Any, comm: Any) -> list[int] | None:
@@ -176,9 +169,41 @@ def abort(reason: str) -> None:
 
 def _leave() -> None:
     """At exit. A rank that has failed does not wait for the others to shut down, too."""
-    if is_initialized() and (error := _uncaught_exception()) is not None:
-        abort(" ".join("".join(traceback.format_exception_only(type(error), error)).split())[:300])
+    if (error := _uncaught_exception()) is not None:
+        _abort_of(error)
     shutdown()
+
+
+def _abort_of(error: BaseException) -> None:
+    if is_initialized():
+        abort(" ".join("".join(traceback.format_exception_only(type(error), error)).split())[:300])
+
+
+# The worker that is watched; its parent may have been in a job before it forked.
+_watched: int | None = None
+
+
+def _watch_worker() -> None:
+    """multiprocessing catches what a worker's function raises, and then ends the worker as any other."""
+    global _watched
+    if _watched == os.getpid() or "multiprocessing.process" not in sys.modules:
+        return
+    from multiprocessing import parent_process, util
+
+    if parent_process() is not None:
+        util.Finalize(None, _leave_worker, exitpriority=100)
+        _watched = os.getpid()
+
+
+def _leave_worker() -> None:
+    """Called by multiprocessing while an exception is on its way out of the worker's function."""
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):
+        if error.code in (None, 0):
+            return
+        error = error.__context__ or error  # torch.multiprocessing.spawn tells its parent, and exits
+    if error is not None:
+        _abort_of(error)
 
 
 def _uncaught_exception() -> BaseException | None:

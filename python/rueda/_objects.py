@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import operator
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,9 +14,36 @@ from typing import Any, TypeVar
 from rueda import _collectives, _native
 from rueda._process_sets import ProcessSet, global_process_set
 from rueda._tensors import Tensor, has_buffer, numpy
-from rueda.errors import InvalidArgument, Mismatch
+from rueda.errors import Internal, InvalidArgument, Mismatch
 
 T = TypeVar("T")
+
+
+class _Pickled:
+    """An object on its way; or, with a negative length, why it could not be pickled, which the other ranks are to hear."""
+
+    def __init__(self, obj: object) -> None:
+        np = numpy()
+        self.failure: Exception | None = None
+        try:
+            data = pickle.dumps(obj, pickle.HIGHEST_PROTOCOL)
+        except Exception as failure:  # of any kind: the others would wait for ever
+            self.failure = failure
+            data = _words_of(failure).encode(errors="backslashreplace")
+        self.bytes = np.frombuffer(data, np.uint8)
+        self.length = np.array([len(data) if self.failure is None else -len(data)], np.int64)
+
+
+def _words_of(failure: Exception) -> str:
+    try:
+        return f"{type(failure).__name__}: {failure}"
+    except Exception:  # the other ranks are to hear of it, whatever its text is
+        return type(failure).__name__
+
+
+def _not_pickled(function: str, rank: int, reason: bytes) -> InvalidArgument:
+    why = reason.decode(errors="replace")
+    return InvalidArgument(f"{function}: rank {rank} could not pickle its object: {why}")
 
 
 def broadcast_object(
@@ -26,8 +54,7 @@ def broadcast_object(
     It travels as a pickle: the ranks of a job trust each other, and an object of a class needs that class everywhere.
 
     Raises:
-        What pickle raises on the root, on that rank alone and before any rank is asked for something: the others wait,
-        and their stall report names the root. Otherwise as broadcast().
+        What pickle raises, on the root; and InvalidArgument with its text on the others. Otherwise as broadcast().
 
     Example::
 
@@ -35,31 +62,49 @@ def broadcast_object(
     """
     np = numpy()
     is_root = _native.rank() == root_rank
-    pickled = np.frombuffer(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL) if is_root else b"", np.uint8)
-    length = np.array([pickled.size], np.int64)
+    pickled = _Pickled(obj) if is_root else None
+    length = np.zeros(1, np.int64) if pickled is None else pickled.length
     _collectives.broadcast_(length, root_rank, name and f"{name}.length", process_set=process_set)
-    if is_root:
-        _collectives.broadcast(pickled, root_rank, name, process_set=process_set)
+    if pickled is not None:
+        _collectives.broadcast(pickled.bytes, root_rank, name, process_set=process_set)
+        if pickled.failure is not None:
+            raise pickled.failure
         return obj
-    received = _collectives.broadcast_(np.empty(int(length[0]), np.uint8), root_rank, name, process_set=process_set)
+    received = _collectives.broadcast_(
+        np.empty(abs(int(length[0])), np.uint8), root_rank, name, process_set=process_set
+    )
+    if length[0] < 0:
+        raise _not_pickled("broadcast_object", root_rank, received.tobytes())
     return pickle.load(io.BytesIO(received))  # type: ignore[no-any-return]
 
 
 def allgather_object(obj: T, name: str | None = None, *, process_set: ProcessSet = global_process_set) -> list[T]:
     """Every rank's Python object, in the order of the ranks; this rank's as a copy. They travel as pickles.
 
+    Raises:
+        What pickle raises, on the rank whose object it is; and InvalidArgument with its text, which names the first such
+        rank, on the others.
+
     Example::
 
         hosts = rueda.allgather_object(socket.gethostname())
     """
-    np = numpy()
-    pickled = np.frombuffer(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), np.uint8)
-    lengths = _collectives.allgather(
-        np.array([pickled.size], np.int64), name and f"{name}.lengths", process_set=process_set
-    )
-    everything = _collectives.allgather(pickled, name, process_set=process_set)
-    ends = np.cumsum(lengths)
-    return [pickle.loads(everything[end - length : end].tobytes()) for end, length in zip(ends, lengths, strict=True)]
+    pickled = _Pickled(obj)
+    lengths = _collectives.allgather(pickled.length, name and f"{name}.lengths", process_set=process_set)
+    everything = _collectives.allgather(pickled.bytes, name, process_set=process_set)
+    if pickled.failure is not None:
+        raise pickled.failure
+    sizes = [abs(int(length)) for length in lengths]  # of other processes, of which no sum overflows here
+    if len(sizes) != len(process_set.ranks) or sum(sizes) != everything.size:
+        raise Internal(
+            f"allgather_object: the ranks announced {sizes} bytes, and {everything.size} came: some rank did something else"
+        )
+    ends = itertools.accumulate(sizes)
+    parts = [everything[end - size : end].tobytes() for end, size in zip(ends, sizes, strict=True)]
+    for rank, length, part in zip(process_set.ranks, lengths, parts, strict=True):
+        if length < 0:
+            raise _not_pickled("allgather_object", rank, part)
+    return [pickle.loads(part) for part in parts]
 
 
 def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:

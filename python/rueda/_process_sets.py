@@ -30,8 +30,8 @@ class ProcessSet:
             rueda.allreduce_(loss, "loss", process_set=even)
     """
 
-    #: The same on all ranks; 0 is the world. Not there before the set is known to the job, nor in a later job, where the
-    #: number may be another set's.
+    #: The same on all ranks; 0 is the world. Not there before the set is known to the job, nor in a later job, which
+    #: has other numbers.
     process_set_id: int
 
     def __init__(self, ranks: Iterable[int]) -> None:
@@ -120,8 +120,15 @@ def add_process_set(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
     return process_set
 
 
+def note_numbers(process_sets: list[ProcessSet], numbers: list[int]) -> None:
+    """Of sets that were made when the job began."""
+    for process_set, number in zip(process_sets, numbers, strict=True):
+        process_set.process_set_id = number
+        _of_this_job.add(process_set)
+
+
 def forget_job() -> None:
-    """Before a job begins, whose process sets have the numbers of the last one's."""
+    """Before a job begins, to which the process sets of the last one mean nothing."""
     for process_set in _of_this_job:
         del process_set.process_set_id
     _of_this_job.clear()
@@ -135,4 +142,41 @@ def remove_process_set(process_set: ProcessSet) -> None:
         rueda.remove_process_set(first_two)
     """
     _native.process_set_remove(process_set.process_set_id)
+    _group_names.forget_set(process_set.process_set_id)
+
+
+def add_process_set_among(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
+    """Make a process set that concerns its members alone: they call it, and no other rank does.
+
+    There may be several such sets of the same ranks, of all ranks as well: each has its own order of operations.
+
+    Args:
+        ranks: of the job, in any order, each once, this one among them; or a ProcessSet that no job knows yet, which is
+            returned.
+
+    Raises:
+        Mismatch: the members give different ranks, as far as they meet.
+        InvalidArgument: there is no such rank, or one is named twice, or this rank is none of them.
+
+    Example::
+
+        neighbours = rueda.add_process_set_among([0, 1] if rueda.rank() < 2 else [2, 3])
+    """
+    process_set = ranks if isinstance(ranks, ProcessSet) else ProcessSet(ranks)
+    process_set.process_set_id = _native.process_set_add_among(process_set._asked)
+    _of_this_job.add(process_set)
+    return process_set
+
+
+def leave_process_set(process_set: ProcessSet) -> None:
+    """Leave a set that add_process_set_among() made. Waits for nobody.
+
+    What is pending here fails, and what needs this rank fails on the members that are still in the set. Messages that the
+    other side still takes up are delivered.
+
+    Example::
+
+        rueda.leave_process_set(neighbours)
+    """
+    _native.process_set_leave(process_set.process_set_id)
     _group_names.forget_set(process_set.process_set_id)

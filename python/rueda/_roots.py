@@ -146,7 +146,7 @@ def scatter(
     Args:
         tensor: the root's rows. On other ranks it says the dtype and the shape of a row, as ``np.empty((0, 3))`` does: all
             dimensions but the first, and the dtype, must agree.
-        splits: on the root, how many rows go to each rank, in their order; the sum is the first dimension. None: as many to
+        splits: on the root, how many rows go to each rank, in their order; rows behind their sum go to nobody. None: as many to
             each. Other ranks' are not looked at.
         root_rank: whose rows they are; the same on every rank.
         out: contiguous and writable, of this rank's rows; it does not overlap ``tensor``.

@@ -64,7 +64,6 @@ build_preset() {
 
 gcc_build_and_tests() {
     build_preset ci "g++" || return 0
-    # Not in parallel: many tests time things or fill the cores by themselves.
     run_tests ci "g++: all tests" build/ci
 }
 

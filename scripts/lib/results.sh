@@ -23,7 +23,9 @@ count_failure() {
     ((failed > 0)) || failed_steps=$((failed_steps + 1))
 }
 
-# run_tests NAME TITLE BUILD-FOLDER [ctest arguments…]. A test folder without a test that fits is a failure.
+# run_tests NAME TITLE BUILD-FOLDER [ctest arguments…]. A test folder without a test that fits is a failure. Two tests run beside
+# each other, on more cores as well: one that needs more than a core says so (PROCESSORS), and runs alone then, as it also must
+# where it looks for what others leave behind.
 ctest_under=
 run_tests() {
     local name=$1 title=$2 folder=$3
@@ -31,8 +33,8 @@ run_tests() {
     shift 3
     read -r -a under <<<"$ctest_under" || true
     rm -f "$kResults/$name.xml"
-    step "$name" "$title" "${under[@]}" ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout 300 \
-        --output-junit "$PWD/$kResults/$name.xml" "$@" || count_failure "$name"
+    step "$name" "$title" "${under[@]}" ctest --test-dir "$folder" --parallel 2 --output-on-failure --no-tests=error \
+        --timeout 300 --output-junit "$PWD/$kResults/$name.xml" "$@" || count_failure "$name"
 }
 
 # The last line, alone, and the status that belongs to it.

@@ -14,6 +14,7 @@ const char* rueda_version(void);
 int rueda_init(void);
 int rueda_init_ranks(const int32_t* ranks, size_t count);
 int rueda_init_communicator(const void* communicator, size_t communicator_size);
+int rueda_init_with(const rueda_init_options* options);
 int rueda_shutdown(void);
 int rueda_initialized(void);
 int rueda_rank(int* value);
@@ -25,6 +26,8 @@ int rueda_cross_size(int* value);
 int rueda_is_homogeneous(int* value);
 int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_set);
 int rueda_process_set_remove(int32_t process_set);
+int rueda_process_set_add_among(const int32_t* ranks, size_t count, int32_t* process_set);
+int rueda_process_set_leave(int32_t process_set);
 int rueda_process_set_rank(int32_t process_set, int* value);
 int rueda_process_set_size(int32_t process_set, int* value);
 int rueda_process_set_included(int32_t process_set, int* value);
@@ -83,6 +86,11 @@ int rueda_reduce_async(const char* name, const rueda_tensor* in, const rueda_ten
                        const rueda_options* options, rueda_handle** handle);
 int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                  const rueda_options* options);
+int rueda_sparse_allreduce_async(const char* name, const rueda_tensor* indices, const rueda_tensor* values,
+                                 const int64_t* shape, int32_t ndim, const rueda_options* options,
+                                 rueda_handle** handle);
+int rueda_sparse_allreduce(const char* name, const rueda_tensor* indices, const rueda_tensor* values,
+                           const int64_t* shape, int32_t ndim, const rueda_options* options, rueda_handle** handle);
 int rueda_join(int32_t average, int32_t* last_rank);
 int rueda_join_async(int32_t average, rueda_handle** handle);
 int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank);

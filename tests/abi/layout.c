@@ -37,6 +37,22 @@ MEMBER(rueda_options, compression, 40, 4);
 MEMBER(rueda_options, source_file, 48, 8);
 MEMBER(rueda_options, source_line, 56, 4);
 
+/* Closed, as an array of them is passed. */
+static_assert(sizeof(rueda_rank_list) == 16, "rueda_rank_list has another size");
+MEMBER(rueda_rank_list, ranks, 0, 8);
+MEMBER(rueda_rank_list, count, 8, 8);
+
+/* Open. */
+static_assert(sizeof(rueda_init_options) >= 64, "rueda_init_options has become smaller");
+MEMBER(rueda_init_options, struct_size, 0, 8);
+MEMBER(rueda_init_options, ranks, 8, 8);
+MEMBER(rueda_init_options, rank_count, 16, 8);
+MEMBER(rueda_init_options, communicator, 24, 8);
+MEMBER(rueda_init_options, communicator_size, 32, 8);
+MEMBER(rueda_init_options, process_sets, 40, 8);
+MEMBER(rueda_init_options, process_set_count, 48, 8);
+MEMBER(rueda_init_options, process_set_ids, 56, 8);
+
 NUMBER(RUEDA_MAX_NAME, 511);
 NUMBER(RUEDA_MAX_DIMENSIONS, 16);
 
@@ -81,8 +97,23 @@ NUMBER(RUEDA_JOIN_AVERAGE_ALL, 0);
 NUMBER(RUEDA_JOIN_AVERAGE_ACTIVE, 1);
 
 static int fail(const char* what) {
-    fprintf(stderr, "%s: programs that begin with RUEDA_OPTIONS_INIT rely on it\n", what);
+    fprintf(stderr, "%s: programs that begin with the defaults rely on it\n", what);
     return 1;
+}
+
+static int check_init_options(void) {
+    const rueda_init_options options = RUEDA_INIT_OPTIONS_INIT;
+    if (options.struct_size != sizeof(rueda_init_options)) {
+        return fail("struct_size of rueda_init_options is not the size");
+    }
+    if (options.ranks != NULL || options.rank_count != 0 || options.communicator != NULL ||
+        options.communicator_size != 0) {
+        return fail("the job is not that of all ranks");
+    }
+    if (options.process_sets != NULL || options.process_set_count != 0 || options.process_set_ids != NULL) {
+        return fail("there are process sets from the start");
+    }
+    return 0;
 }
 
 int main(void) {
@@ -99,5 +130,8 @@ int main(void) {
     if (options.compression != RUEDA_COMPRESSION_NONE) {
         return fail("the tensor is compressed");
     }
-    return options.reduce_op == RUEDA_AVERAGE ? 0 : fail("the reduction is not the average");
+    if (options.reduce_op != RUEDA_AVERAGE) {
+        return fail("the reduction is not the average");
+    }
+    return check_init_options();
 }

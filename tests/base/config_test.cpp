@@ -245,6 +245,9 @@ TEST_CASE("notes name misspelt settings and Horovod's without meaning", "[config
                                 {"HOROVOD_GLOO_IFACE", "eth0"},
                                 {"HOROVOD_AUTOTUNE", "1"},
                                 {"HOROVOD_NEVER_HEARD_OF", "1"},
+                                {"HOROVOD_TIMELINE", "t.json"},  // read by rueda.torch, as the next one is
+                                {"HOROVOD_ELASTIC", "1"},
+                                {"RUEDA_ELASTIC_DIR", "commits"},
                                 {"PATH", "/bin"}});
     REQUIRE(config.notes.size() == 5);
     CHECK(config.notes[0].starts_with("'HOROVOD_AUTOTUNE' is ignored: "));
@@ -277,6 +280,10 @@ TEST_CASE("the table is in order", "[config]") {
         CHECK((setting.horovod_name.empty() || names.insert(setting.horovod_name).second));
         CHECK(setting.meaning.ends_with('.'));
         CHECK(page.find("| `" + std::string(setting.name) + "` |") != std::string::npos);
+    }
+    for (const OtherVariable& variable : other_variables()) {
+        CAPTURE(variable.name);
+        CHECK(names.insert(variable.name).second);
     }
     for (const HorovodOnlyVariable& variable : horovod_only_variables()) {
         CAPTURE(variable.name);

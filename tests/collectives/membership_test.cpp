@@ -2,7 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/membership.hpp"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/collectives/plane_checks.hpp"
 
@@ -30,6 +36,59 @@ TEST_CASE("a list that cannot be names the rank", "[unit]") {
     CHECK(said({3, 0}) ==
           "InvalidArgument: init: this process is rank 1 of those that were launched, and the list is 0, 3: call it in "
           "its members only");
+}
+
+/// Rank 1 of those that have met, among which the others said what they are said to have.
+class SaidPlane final : public ControlPlane {
+public:
+    explicit SaidPlane(std::vector<Bytes> said) : said_(std::move(said)) {}
+    [[nodiscard]] int rank() const override { return 1; }
+    [[nodiscard]] int size() const override { return static_cast<int>(said_.size()); }
+    [[nodiscard]] std::string description() const override { return "a test"; }
+    Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override {
+        said_[1].assign(mine.begin(), mine.end());
+        return said_;
+    }
+    Result<Bytes> broadcast(std::span<const std::byte> /*mine*/, int /*root*/) override { return Bytes(); }
+    Status barrier() override { return {}; }
+    void close(bool /*after_failure*/) override {}
+
+private:
+    std::vector<Bytes> said_;
+};
+
+Bytes bytes_of(const std::vector<int>& list, std::size_t more = 0) {
+    const auto bytes = std::as_bytes(std::span(list));
+    Bytes all(bytes.begin(), bytes.end());
+    all.resize(all.size() + more);
+    return all;
+}
+
+TEST_CASE("ranks that meet have the same list, byte for byte", "[unit]") {
+    const auto said = [](const Bytes& first, const Bytes& last) {
+        SaidPlane plane({first, {}, last});
+        return outcome(agree_on_members(plane, std::vector<int>{0, 2, 5}));
+    };
+    const Bytes same = bytes_of({0, 2, 5});
+    CHECK(said(same, same) == "ok");
+    CHECK(said(same, bytes_of({0, 2, 6})) ==
+          "Mismatch: init: ranks that meet have given different lists: rank 0: 0, 2, 5; rank 6: 0, 2, 6; give the same "
+          "one in all of its members");
+    const auto refused = [](int number, std::size_t bytes) {
+        return fmt::format(
+            "Internal: init: of the ranks that meet, number {} sent {} bytes that are no list of 3 ranks; expected as "
+            "many numbers of 4 bytes, ascending from 0 on: do all ranks run the same build of Rueda?",
+            number, bytes);
+    };
+    for (const std::size_t more : {1U, 2U, 3U, 4U}) {
+        CHECK(said(bytes_of({0, 2, 5}, more), same) == refused(0, 12 + more));
+        CHECK(said(same, bytes_of({0, 2, 5}, more)) == refused(2, 12 + more));
+    }
+    CHECK(said(same, {}) == refused(2, 0));
+    CHECK(said(same, bytes_of({0, 5})) == refused(2, 8));
+    CHECK(said(same, bytes_of({0, 5, 2})) == refused(2, 12));
+    CHECK(said(same, bytes_of({0, 2, 2})) == refused(2, 12));
+    CHECK(said(same, bytes_of({-1, 2, 5})) == refused(2, 12));
 }
 
 TEST_CASE("long lists are cut in messages", "[unit]") {

@@ -82,7 +82,25 @@ TEST_CASE("settings that contradict each other are refused", "[unit]") {
     config.control_plane = ControlPlaneKind::socket;
     CHECK_THAT(chosen(config), Catch::Contains("not set: RUEDA_RENDEZVOUS:"));
     config.control_plane = ControlPlaneKind::single;
-    CHECK_THAT(chosen(config), Catch::StartsWith("InvalidArgument: RUEDA_RANK is 1 and RUEDA_SIZE is 4"));
+    CHECK_THAT(chosen(config), Catch::StartsWith("InvalidArgument: RUEDA_RANK is 1 and RUEDA_SIZE is 4, but "
+                                                 "RUEDA_CONTROL_PLANE is single, by which every process is a job"));
+    CHECK_THAT(chosen(identity(1, 4)), Catch::Contains("but this process is alone: no MPI launcher has started it"));
+}
+
+TEST_CASE("processes of a launcher that are jobs of their own are told so", "[unit]") {
+    CHECK(notice_of_single({}).empty());
+    CHECK(notice_of_single({false, "mpirun (OMPI_COMM_WORLD_SIZE)", 1, MpiAbi::open_mpi}).empty());
+    CHECK(notice_of_single({false, "an MPI launcher (PMI_FD)", std::nullopt, MpiAbi::mpich}).empty());
+    CHECK(notice_of_single({false, "mpirun (OMPI_COMM_WORLD_SIZE)", 4, MpiAbi::open_mpi}) ==
+          "mpirun (OMPI_COMM_WORLD_SIZE) started 4 processes, and RUEDA_CONTROL_PLANE is single: each of them is a job "
+          "of its own, and trains alone; unset it to make one job of them");
+    // Which is what select_control_plane() says.
+    Config config;
+    config.control_plane = ControlPlaneKind::single;
+    const auto selected = select_control_plane(config, environment_of({{"OMPI_COMM_WORLD_SIZE", "3"}}));
+    REQUIRE(selected.is_ok());
+    CHECK_THAT(selected.value().notice, Catch::StartsWith("mpirun (OMPI_COMM_WORLD_SIZE) started 3 processes"));
+    CHECK(selected.value().control_plane->size() == 1);
 }
 
 TEST_CASE("a launcher is believed only while it can be reached", "[unit]") {

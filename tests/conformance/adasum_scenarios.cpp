@@ -173,7 +173,7 @@ void refused(Client& client) {
     std::array<std::int64_t, 4> memory{};
     for (const DType dtype : {DType::int32, DType::uint8, DType::int64, DType::boolean}) {
         const Tensor tensor{memory.data(), dtype, {4}};
-        const std::string text = expect_failure(client.start_allreduce("refused", tensor, tensor, kAdasum).status(),
+        const std::string text = expect_failure(end_of(client.start_allreduce("refused", tensor, tensor, kAdasum)),
                                                 ErrorCode::unsupported, "adasum of integers");
         RUEDA_RANK_CHECK(
             text.find(fmt::format("there is no adasum of {}; use float16, bfloat16, float32 or float64, or "
@@ -181,10 +181,10 @@ void refused(Client& client) {
                                   rueda::name_of(dtype))) != std::string::npos);
     }
     const Tensor tensor{memory.data(), DType::float32, {4, 1}};
-    const std::string text = expect_failure(client.start_reducescatter("refused", tensor, nullptr, kAdasum).status(),
+    const std::string text = expect_failure(end_of(client.start_reducescatter("refused", tensor, nullptr, kAdasum)),
                                             ErrorCode::unsupported, "a reducescatter by adasum");
     RUEDA_RANK_CHECK(text.find("there is no reducescatter by adasum, which needs tensors whole") != std::string::npos);
-    expect_failure(client.start_reduce("refused", tensor, tensor, 0, kAdasum).status(), ErrorCode::unsupported,
+    expect_failure(end_of(client.start_reduce("refused", tensor, tensor, 0, kAdasum)), ErrorCode::unsupported,
                    "a reduce by adasum");
 }
 

@@ -34,6 +34,7 @@ struct Reduce {
     ReduceOp op = ReduceOp::sum;
     double prescale = 1.0;
     double postscale = 1.0;
+    Compression compression = Compression::none;  ///< of an allreduce
 };
 
 /// Of an alltoall, how many rows are for each rank; none: the same number for every rank.

@@ -316,7 +316,7 @@ void refused_rows(Client& client) {
     std::vector<float> values(static_cast<std::size_t>(4 * rows));
     const Tensor tensor{values.data(), DType::float32, {rows, 1}};
     const auto message = [](const Status& status, const std::string& what) {
-        return expect_failure(status, ErrorCode::invalid_argument, what);
+        return without_name(expect_failure(status, ErrorCode::invalid_argument, what), "refused");
     };
     const auto scattered = [&](const Tensor& out) {
         return client.start_reducescatter("refused", tensor, &out, {}).status();
@@ -331,7 +331,7 @@ void refused_rows(Client& client) {
     RUEDA_RANK_EQUAL(message(scattered({nullptr, DType::float32, {2, 1}}), "an output without memory"),
                      std::string("the output tensor has 2 elements and no data (a null pointer)"));
     message(scattered({values.data() + std::ptrdiff_t{2} * client.rank() + 1, DType::float32, {2, 1}}), "an overlap");
-    message(client.start_reducescatter("refused", {values.data(), DType::float32, {}}, nullptr, {}).status(),
+    message(end_of(client.start_reducescatter("refused", {values.data(), DType::float32, {}}, nullptr, {})),
             "a reducescatter of a scalar");
 
     const auto exchanged = [&](const std::optional<std::vector<std::int64_t>>& splits) {
@@ -343,10 +343,10 @@ void refused_rows(Client& client) {
                      fmt::format("there are 0 splits; expected {}, the number of rows for each rank", size));
     RUEDA_RANK_EQUAL(exchanged(splits_of(size, -1, 2)),
                      std::string("splits[0] is -1; a number of rows must not be negative"));
-    RUEDA_RANK_EQUAL(
-        exchanged(splits_of(size, 3, 2)),
-        fmt::format("the sum of the splits is {}; expected {}, the first dimension of the input", rows + 1, rows));
-    message(client.start_alltoall("refused", {values.data(), DType::float32, {}}, std::nullopt).status(),
+    RUEDA_RANK_EQUAL(exchanged(splits_of(size, 3, 2)),
+                     fmt::format("the sum of the splits is {}; expected at most {}, the first dimension of the input",
+                                 rows + 1, rows));
+    message(end_of(client.start_alltoall("refused", {values.data(), DType::float32, {}}, std::nullopt)),
             "an alltoall of a scalar");
     if (size > 1) {
         exchanged(std::vector<std::int64_t>(static_cast<std::size_t>(size), INT64_MAX));
@@ -365,7 +365,7 @@ void refused_outputs(Client& client) {
     const Tensor in{values.data(), DType::float32, {4, 2}};
     const Tensor scalar{values.data(), DType::float32, {}};
     const auto message = [](const Status& status) {
-        return expect_failure(status, ErrorCode::invalid_argument, "an output");
+        return without_name(expect_failure(status, ErrorCode::invalid_argument, "an output"), "refused");
     };
     const auto gathered = [&](const Tensor& out) {
         return message(client.start_allgather("refused", in, &out).status());
@@ -396,7 +396,7 @@ void refused_arguments(Client& client) {
     std::array<float, 8> values{};
     const Tensor tensor{values.data(), DType::float32, {4}};
     const auto refused = [&](const Tensor& in, const Tensor& out, const Reduce& reduce, ErrorCode code) {
-        expect_failure(client.start_allreduce("refused", in, out, reduce).status(), code, "an argument");
+        expect_failure(end_of(client.start_allreduce("refused", in, out, reduce)), code, "an argument");
     };
     refused(tensor, {values.data() + 2, DType::float32, {4}}, {}, ErrorCode::invalid_argument);  // overlap
     refused(tensor, {values.data() + 4, DType::float32, {3}}, {}, ErrorCode::invalid_argument);
@@ -407,18 +407,18 @@ void refused_arguments(Client& client) {
     for (const Reduce& reduce : {Reduce{ReduceOp::sum}, Reduce{ReduceOp::average}, Reduce{ReduceOp::max, 0.5},
                                  Reduce{ReduceOp::min, 1.0, 2.0}}) {
         refused(truths, truths, reduce, ErrorCode::unsupported);
-        expect_failure(client.start_reducescatter("refused", truths, nullptr, reduce).status(), ErrorCode::unsupported,
+        expect_failure(end_of(client.start_reducescatter("refused", truths, nullptr, reduce)), ErrorCode::unsupported,
                        "a reducescatter of bool");
     }
-    expect_failure(client.start_broadcast("refused", tensor, client.size()).status(), ErrorCode::invalid_argument,
+    expect_failure(end_of(client.start_broadcast("refused", tensor, client.size())), ErrorCode::invalid_argument,
                    "a root that is no rank");
-    expect_failure(client.start_broadcast("refused", tensor, -1).status(), ErrorCode::invalid_argument,
+    expect_failure(end_of(client.start_broadcast("refused", tensor, -1)), ErrorCode::invalid_argument,
                    "a negative root");
-    expect_failure(client.start_allgather("refused", {values.data(), DType::float32, {}}).status(),
+    expect_failure(end_of(client.start_allgather("refused", {values.data(), DType::float32, {}})),
                    ErrorCode::invalid_argument, "an allgather of a scalar");
     refused_rows(client);
     refused_outputs(client);
-    // Nothing of that was started.
+    // Nothing of that is pending.
     agree_once(client, "refused", 1);
 }
 

@@ -171,8 +171,8 @@ void one_group_of_a_name(Client& client) {
         pending = start();
         RUEDA_RANK_EQUAL(expect_failure(client.start_grouped_allgather("groups.twice", other.tensors()).status(),
                                         ErrorCode::duplicate_name, "another number"),
-                         std::string("group 'groups.twice': a group with this name is still pending on this rank; wait "
-                                     "for it, or use another name"));
+                         std::string("group 'groups.twice': a group or an operation with this name is still pending on "
+                                     "this rank; wait for it, or use another name"));
     }
     expect_ok(client.barrier(), "the others may start");
     if (client.rank() != 0) {

@@ -26,8 +26,8 @@ namespace rueda::tests {
     config.chunk_bytes = 256;
     config.cells_per_rank = 2;
     config.fusion_threshold_bytes = 4 * base::kKiB;
-    config.slots = 80;
-    config.slots_max = 2048;
+    config.slots = 16;
+    config.slots_max = 1984;
     return config;
 }
 

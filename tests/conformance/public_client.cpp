@@ -70,7 +70,11 @@ std::vector<TensorView> views_of(const std::vector<Tensor>& tensors) {
 PublicClient::PublicClient(ProcessSet set) : set_(set), rank_(set.rank()), size_(set.size()) {}
 
 AllreduceOptions PublicClient::options_of(const Reduce& reduce) const {
-    return {.op = reduce.op, .prescale = reduce.prescale, .postscale = reduce.postscale, .process_set = set_};
+    return {.op = reduce.op,
+            .prescale = reduce.prescale,
+            .postscale = reduce.postscale,
+            .process_set = set_,
+            .compression = reduce.compression};
 }
 
 Result<PendingPointer> PublicClient::start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,

@@ -233,24 +233,27 @@ void refusals(Client& client) {
     std::array<float, 8> memory{};
     const Tensor tensor{memory.data(), DType::float32, {8}};
     const int none = client.size() + 90;
-    for (const Status& refused : {client.start_gather("root.refused", tensor, nullptr, none).status(),
-                                  client.start_scatter("root.refused", tensor, std::nullopt, nullptr, none).status(),
-                                  client.start_reduce("root.refused", tensor, tensor, none, {}).status()}) {
+    for (const Status& refused : {end_of(client.start_gather("root.refused", tensor, nullptr, none)),
+                                  end_of(client.start_scatter("root.refused", tensor, std::nullopt, nullptr, none)),
+                                  end_of(client.start_reduce("root.refused", tensor, tensor, none, {}))}) {
         const std::string text = expect_failure(refused, ErrorCode::invalid_argument, "a root that is no member");
-        RUEDA_RANK_CHECK(text.starts_with(fmt::format("the root rank is {}", none)));
+        RUEDA_RANK_CHECK(text.starts_with(fmt::format("tensor 'root.refused': the root rank is {}", none)));
     }
     const int me = client.rank();
-    const std::string splits = expect_failure(
-        client.start_scatter("root.refused", tensor, Splits(std::vector<std::int64_t>{7}), nullptr, me).status(),
-        ErrorCode::invalid_argument, "splits that are not those of the rows");
+    const std::string splits = without_name(
+        expect_failure(
+            client.start_scatter("root.refused", tensor, Splits(std::vector<std::int64_t>{9}), nullptr, me).status(),
+            ErrorCode::invalid_argument, "splits that are not those of the rows"),
+        "root.refused");
     RUEDA_RANK_EQUAL(
         splits, client.size() == 1
-                    ? std::string("the sum of the splits is 7; expected 8, the first dimension of the input")
+                    ? std::string("the sum of the splits is 9; expected at most 8, the first dimension of the input")
                     : fmt::format("there are 1 splits; expected {}, the number of rows for each rank", client.size()));
     const Tensor overlapping{memory.data() + 4, DType::float32, {8}};
     RUEDA_RANK_EQUAL(
-        expect_failure(client.start_gather("root.refused", tensor, &overlapping, me).status(),
-                       ErrorCode::invalid_argument, "an output over the input"),
+        without_name(expect_failure(client.start_gather("root.refused", tensor, &overlapping, me).status(),
+                                    ErrorCode::invalid_argument, "an output over the input"),
+                     "root.refused"),
         std::string("input and output overlap; of a gather they must not: give other memory for the output"));
 }
 

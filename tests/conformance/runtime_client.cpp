@@ -51,6 +51,7 @@ rueda_options c_options(const Reduce& reduce) {
     options.prescale = reduce.prescale;
     options.postscale = reduce.postscale;
     options.reduce_op = static_cast<std::int32_t>(reduce.op);
+    options.compression = static_cast<std::int32_t>(reduce.compression);
     return options;
 }
 
@@ -91,7 +92,17 @@ Result<std::unique_ptr<RuntimeClient>> RuntimeClient::add_set(const std::vector<
     if (std::find(ranks.begin(), ranks.end(), runtime_->group().rank) == ranks.end()) {
         return std::unique_ptr<RuntimeClient>();
     }
-    Result<std::shared_ptr<core::ProcessSet>> set = runtime_->process_sets().find(id.value());
+    return client_of(id.value());
+}
+
+Result<std::unique_ptr<RuntimeClient>> RuntimeClient::add_set_among(const std::vector<int>& ranks) {
+    const Result<std::int32_t> id = runtime_->process_sets().add_among(ranks);
+    RUEDA_RETURN_IF_FAILED(id.status());
+    return client_of(id.value());
+}
+
+Result<std::unique_ptr<RuntimeClient>> RuntimeClient::client_of(std::int32_t id) {
+    Result<std::shared_ptr<core::ProcessSet>> set = runtime_->process_sets().find(id);
     RUEDA_RETURN_IF_FAILED(set.status());
     return std::unique_ptr<RuntimeClient>(new RuntimeClient(runtime_, std::move(set).value()));
 }

@@ -22,6 +22,8 @@ public:
     /// A client for a new process set of the job, which lives as long as this; null where this rank is no member.
     /// Collective over the job; `ranks` are of the job.
     [[nodiscard]] Result<std::unique_ptr<RuntimeClient>> add_set(const std::vector<int>& ranks);
+    /// Likewise; collective over `ranks` alone, this one among them.
+    [[nodiscard]] Result<std::unique_ptr<RuntimeClient>> add_set_among(const std::vector<int>& ranks);
 
     [[nodiscard]] int rank() const override;
     [[nodiscard]] int size() const override;
@@ -72,6 +74,7 @@ public:
 private:
     RuntimeClient(std::shared_ptr<core::Runtime> runtime, std::shared_ptr<core::ProcessSet> set)
         : runtime_(std::move(runtime)), set_(std::move(set)) {}
+    [[nodiscard]] Result<std::unique_ptr<RuntimeClient>> client_of(std::int32_t id);
     [[nodiscard]] int job_rank_of(int root) const;
     Result<core::Request> gather_request(const Tensor& in, const Tensor* out, int root) const;
     Result<core::Request> scatter_request(const Tensor& in, const Splits& splits, const Tensor* out, int root) const;

@@ -49,6 +49,11 @@ std::string expect_failure(const Status& status, ErrorCode code, const std::stri
     return status.message();
 }
 
+std::string without_name(std::string text, const std::string& name) {
+    const std::string prefix = fmt::format("tensor '{}': ", name);
+    return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+}
+
 const char* name_of(Residency residency) {
     switch (residency) {
         case Residency::all_private:

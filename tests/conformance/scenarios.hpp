@@ -45,6 +45,13 @@ void run_scenarios(Client& client, std::span<const Scenario> scenarios);
 void expect_ok(const Status& status, const std::string& what);
 /// Throws where it is not this failure; returns its message.
 std::string expect_failure(const Status& status, ErrorCode code, const std::string& what);
+/// The text of what is refused at once, without the tensor's name: the public interface says it first, the rooms below
+/// do not know it.
+std::string without_name(std::string text, const std::string& name);
+/// How an operation ends that all ranks start.
+inline Status end_of(const Result<PendingPointer>& started) {
+    return started.is_ok() ? started.value()->wait() : started.status();
+}
 
 template <class T>
 T expect_value(Result<T> result, const std::string& what) {

@@ -231,8 +231,8 @@ TEST_CASE("a rank that leaves early ends what others on all hosts wait for, and 
 
 TEST_CASE("names come and go on several hosts where there are few slots", "[faults]") {
     base::Config config = test_config();
-    config.slots = 66;
-    config.slots_max = 66;
+    config.slots = 2;
+    config.slots_max = 2;
     RanksOptions options;
     options.deadline = 20s;
     const RanksResult result = run_clients(

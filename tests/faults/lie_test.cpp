@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/negotiation/layout.hpp"
+#include "core/negotiation/log.hpp"
 #include "core/operations/groups.hpp"
 #include "tests/faults/faults.hpp"
 
@@ -23,8 +24,7 @@ constexpr std::int64_t kRow = 5;
 
 /// The tables of the job, as any rank of it could write to them.
 Memory memory_of(RuntimeClient& client) {
-    base::ControlBlock& control = client.runtime().control();
-    std::byte* const tables = reinterpret_cast<std::byte*>(&control) + control.negotiation_offset;
+    std::byte* const tables = client.runtime().arena()->negotiation();
     return {tables, reinterpret_cast<const core::SetHeader<Atomics>*>(tables)->extent};
 }
 
@@ -168,19 +168,75 @@ TEST_CASE("an allgather of rows that do not travel", "[faults]") {
               fmt::format(" announced a payload of {} bytes for {}", 4 * kRowBytes, 8 * kRowBytes));
 }
 
+/// The log says that the ranks disagree, and their places that none of them has a part in it.
+void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
+    constexpr std::uint64_t kGenerations = 3;
+    constexpr std::int64_t kRows = 6;
+    for (std::uint64_t generation = 0; generation < kGenerations; ++generation) {
+        expect_ok(run_one(client, Kind::allgather, kRows, static_cast<int>(generation)), "before the lie");
+    }
+    const auto liar = static_cast<std::uint32_t>(client.size() - 1);
+    Status status;
+    if (client.rank() == static_cast<int>(liar)) {
+        const Memory memory = memory_of(client);
+        for (std::uint32_t rank = 0; rank < liar; ++rank) {
+            wait_for_announcement(memory, rank, kGenerations);
+        }
+        for (std::uint32_t rank = 0; rank <= liar; ++rank) {
+            memory.place(kSlot, rank, kGenerations).flags = Place::kJoined;
+        }
+        core::Log<Atomics>(memory, liar).append({core::EntryKind::mismatch, kSlot}, core::Log<Atomics>::kNowhere);
+        for (std::uint32_t rank = 0; rank < liar; ++rank) {
+            client.runtime().control().ranks[rank].attention.ring_all();
+        }
+        // This rank has nothing pending there. It is not to read that before the others do, which its background thread
+        // does a few times per second only.
+        for (int rank = 0; rank < client.rank(); ++rank) {
+            context.wait_for_phase(rank, "has ended");
+        }
+        status = reduce_until_failure(client, "other", false, 1, false);
+    } else {
+        status = run_one(client, Kind::allgather, kRows, kGenerations);
+        context.phase("has ended");
+    }
+    context.report("code", rueda::name_of(status.code()));
+    context.report("text", status.message());
+}
+
+TEST_CASE("a mismatch of which all places say that their ranks have joined", "[faults]") {
+    const int size = GENERATE(2, 3);
+    const std::string by_others = "tensor 'lie': the log reports a mismatch in slot 64, in which all ranks have joined";
+    const std::string by_itself =
+        fmt::format("tensor 'lie': the log reports a mismatch in slot 64, where rank {} has nothing pending", size - 1);
+    int told_by_others = 0;
+    for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
+        const RanksResult result = run_clients(size, test_config(), report_mismatch_among_joined,
+                                               {.as = as, .deadline = std::chrono::seconds(30)});
+        INFO(result.text());
+        CHECK(result.passed());
+        for (int rank = 0; rank + 1 < size; ++rank) {
+            const RankOutcome& survivor = result.ranks[static_cast<std::size_t>(rank)];
+            CHECK(survivor.value("code") == "Internal");
+            const std::string& text = survivor.value("text");
+            told_by_others += text == by_others ? 1 : 0;
+            CHECK((text == by_others || text == by_itself));
+        }
+    }
+    CHECK(told_by_others > 0);
+}
+
 /// A rank says that it has a million members, which its own library would have refused.
 Status claim_members(RuntimeClient& client, const std::string& group) {
     core::Request count;
     core::make_count(core::kMostGroupMembers, 0, count);
     core::Completion completion;
-    const std::string name = core::name_of_count(group);
-    Status started = client.runtime().start(client.runtime().world(), name, count, completion);
+    Status started = client.runtime().start(client.runtime().world(), group, count, completion);
     return started.is_ok() ? client.runtime().wait(completion, -1) : started;
 }
 
 TEST_CASE("a group whose members' names would be too long", "[faults]") {
     const int size = GENERATE(2, 3);
-    // "_1of2" and "_members" fit behind it, "_1000000of1000000" does not.
+    // "_1of2" fits behind it, "_1000000of1000000" does not.
     const std::string group(RUEDA_MAX_NAME - 10, 'x');
     for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
         const auto body = [&](RankContext& context, RuntimeClient& client) {
@@ -204,9 +260,10 @@ TEST_CASE("a group whose members' names would be too long", "[faults]") {
             const RankOutcome& survivor = result.ranks[static_cast<std::size_t>(rank)];
             CHECK(survivor.value("code") == "Internal");
             CHECK(survivor.value("text") ==
-                  fmt::format("tensor '{}_members': rank {} announced a group of 1000000, and the names of its members "
-                              "would be longer than {} bytes",
-                              group, size - 1, RUEDA_MAX_NAME));
+                  fmt::format(
+                      "tensor '{}': rank {} announced a group of 1000000; expected at most 1000000, with names of at "
+                      "most {} bytes for its members",
+                      group, size - 1, RUEDA_MAX_NAME));
         }
     }
 }

@@ -126,7 +126,7 @@ TEST_CASE("an arena larger than its limit", "[faults]") {
 /// Where there is no chunk size of the user's, cells shrink to what the limit leaves.
 TEST_CASE("cells shrink to the arena's limit", "[faults]") {
     base::Config config = test_config();
-    config.slots = 80;
+    config.slots = 16;
     config.arena_limit_bytes = 2 * base::kMiB;
     const RanksResult result =
         run_ranks(4, [&](RankContext& context) { try_to_work(context, config); }, {.as = RanksAs::processes});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What ruedarun reads of files, variables and options that others wrote. The first byte chooses the reader. What is
-// accepted keeps what the plan relies on, what is refused is refused in one line.
+// What ruedarun reads of files, variables and options that others wrote, and of what its supervisors tell. The first
+// byte chooses the reader. What is accepted keeps what the plan relies on, what is refused is refused in one line.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -19,6 +19,8 @@
 #include "launcher/mpi_launcher.hpp"
 #include "launcher/options.hpp"
 #include "launcher/placement.hpp"
+#include "launcher/rank_end.hpp"
+#include "launcher/repeated_steps.hpp"
 
 namespace {
 
@@ -94,8 +96,26 @@ void check_config(const std::string& text) {
     }
 }
 
+/// What supervisors say of programs that have ended; the text is all that each of them says, one a line.
+void check_account(const std::string& text) {
+    RepeatedSteps repeated;
+    base::StepSpan all;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        const std::string line = text.substr(begin, end - begin);
+        begin = end + 1;
+        const base::StepSpan steps = told_steps(line);
+        expect(steps.is_known() ? steps.first >= 0 && steps.last >= steps.first : steps.last == -1);
+        repeated.add(steps);
+        all = joined(all, steps);
+        expect(repeated.count() >= 0 && repeated.are_known() == all.is_known() && repeated.reached() == all.last);
+        const OomKills kills = told_oom_kills(static_cast<int>(line.size()), line);
+        expect(kills.counted_in.find('\n') == std::string::npos && kills.counted_in.size() <= 1024);
+    }
+}
+
 void check(unsigned reader, const std::string& text) {
-    switch (reader % 8) {
+    switch (reader % 16) {
         case 0:
             return check_hosts(parse_host_option(text));
         case 1:
@@ -121,6 +141,8 @@ void check(unsigned reader, const std::string& text) {
                 }
             }
             return;
+        case 8:
+            return check_account(text);
         default:
             (void)recognise_mpi_launcher("m", text);
             (void)read_doctor_echo("h", text, 0, 1);

@@ -4,6 +4,7 @@
 // other; whatever it is, members and those who follow come to an end, and what a working rank says comes out as it went
 // in.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -86,10 +87,26 @@ void follow(std::span<const std::byte> input) {
     static_cast<void>(SetUpPlane::follow(exchange, kSet));
 }
 
+/// What members gather for each other comes apart by rank, and together again where each is there once.
+void read_members(std::span<const std::byte> input) {
+    const Result<std::vector<Bytes>> all = split_by_named_rank(input, kRanks);
+    expect(all.is_ok() ? all.value().size() == kRanks : !all.status().message().empty());
+    Bytes again;
+    for (std::uint32_t rank = 0; all.is_ok() && rank < kRanks; ++rank) {
+        const std::array<std::uint32_t, 2> header = {rank, static_cast<std::uint32_t>(all.value()[rank].size())};
+        const auto raw = std::as_bytes(std::span(header));
+        again.insert(again.end(), raw.begin(), raw.end());
+        again.insert(again.end(), all.value()[rank].begin(), all.value()[rank].end());
+    }
+    expect(!all.is_ok() || split_by_named_rank(again, kRanks).value() == all.value());
+}
+
 void read_changes(std::span<const std::byte> input) {
     expect(!describe_set_change(input).empty());
     std::vector<int> numbers(input.size() / sizeof(int));
-    std::memcpy(numbers.data(), input.data(), numbers.size() * sizeof(int));
+    if (!numbers.empty()) {
+        std::memcpy(numbers.data(), input.data(), numbers.size() * sizeof(int));
+    }
     for (const SetChange change : {SetChange::add, SetChange::remove}) {
         const std::string text = describe_set_change(encode(change, numbers));
         expect(text.starts_with(change == SetChange::add ? "add_process_set([" : "remove_process_set("));
@@ -102,6 +119,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto input = std::as_bytes(std::span(data, size));
     be_a_member(input);
     follow(input);
+    read_members(input);
     if (size > 0) {
         read_changes(input);
     }

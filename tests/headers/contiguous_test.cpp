@@ -34,6 +34,41 @@ TEST_CASE("containers are vectors of their elements") {
     CHECK(TensorView(array).data() == array.data());
 }
 
+// What is only read can be an input, and nothing else.
+template <class Values>
+constexpr bool kCanBeInput = requires(Values& values) {
+    rueda::allgather("x", values);
+};
+template <class Values>
+constexpr bool kCanBeInPlace = requires(Values& values) {
+    rueda::allreduce("x", values);
+};
+template <class Values>
+constexpr bool kCanBeOutput = requires(Values& values, const std::vector<float>& in) {
+    rueda::allreduce("x", in, values);
+};
+template <class Values>
+constexpr bool kCanBeAll = kCanBeInput<Values>&& kCanBeInPlace<Values>&& kCanBeOutput<Values>;
+template <class Values>
+constexpr bool kCanOnlyBeInput = kCanBeInput<Values> && !kCanBeInPlace<Values> && !kCanBeOutput<Values>;
+
+static_assert(kCanBeAll<std::vector<float>> && kCanOnlyBeInput<const std::vector<float>>);
+static_assert(kCanBeAll<std::array<float, 3>> && kCanOnlyBeInput<const std::array<float, 3>>);
+static_assert(kCanBeAll<std::span<float>> && kCanBeAll<const std::span<float>>);
+static_assert(kCanOnlyBeInput<std::span<const float>> && kCanOnlyBeInput<const std::span<const float>>);
+static_assert(kCanBeAll<TensorView> && kCanBeAll<const TensorView> && kCanOnlyBeInput<InputView>);
+
+TEST_CASE("groups of what is only read are inputs") {
+    const std::vector<float> values(3, 2.0F);
+    const std::vector<InputView> inputs = {values, values};
+    rueda::init();
+    const Handle gathered = rueda::grouped_allgather("gathered", inputs);
+    const Handle scattered = rueda::grouped_reducescatter("scattered", inputs, {.op = ReduceOp::sum});
+    CHECK(static_cast<const float*>(gathered.output(1).data())[2] == 2.0F);
+    CHECK(static_cast<const float*>(scattered.output(1).data())[2] == 2.0F);
+    rueda::shutdown();
+}
+
 TEST_CASE("an object with strides is a tensor only where its elements lie side by side") {
     Strided dense;
     CHECK(TensorView(dense).shape().elements() == 12);

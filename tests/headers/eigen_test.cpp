@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 #include <new>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace rueda {
@@ -11,7 +13,7 @@ namespace {
 
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-std::vector<std::int64_t> extents(const TensorView& tensor) {
+std::vector<std::int64_t> extents(const InputView& tensor) {
     return {tensor.shape().extents().begin(), tensor.shape().extents().end()};
 }
 
@@ -29,6 +31,16 @@ TEST_CASE("a matrix is a tensor of its memory") {
     const Eigen::ArrayXXf empty(0, 3);
     CHECK(tensor_of(empty).shape().elements() == 0);
 }
+
+template <class Matrix>
+using TensorOf = decltype(tensor_of(std::declval<Matrix>()));
+template <class View, class... Matrices>
+constexpr bool kAreAll = (std::is_same_v<TensorOf<Matrices>, View> && ...);
+using Column = decltype(std::declval<Eigen::MatrixXf&>().col(0));
+using ConstColumn = decltype(std::declval<const Eigen::MatrixXf&>().col(0));
+using ConstMap = Eigen::Map<const Eigen::VectorXf>;
+static_assert(kAreAll<TensorView, Eigen::MatrixXf&, Eigen::Map<Eigen::VectorXf>&, Column&, Column>);
+static_assert(kAreAll<InputView, const Eigen::MatrixXf&, const Eigen::Map<Eigen::VectorXf>&, ConstColumn, ConstMap>);
 
 TEST_CASE("parts of a matrix are tensors where they are dense") {
     Eigen::MatrixXf matrix(4, 6);

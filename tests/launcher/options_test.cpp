@@ -190,6 +190,9 @@ TEST_CASE("horovodrun's flags become ours, a variable, or a line", "[unit]") {
                                       "10",
                                       "--mpi",
                                       "--no-hierarchical-allreduce",
+                                      "--timeline-filename",
+                                      "t.json",
+                                      "--timeline-mark-cycles",
                                       "p",
                                       "--autotune"});
     CHECK(options.ranks == 4);
@@ -201,11 +204,15 @@ TEST_CASE("horovodrun's flags become ours, a variable, or a line", "[unit]") {
     CHECK(value_of(options, "RUEDA_STALL_CHECK_TIME_SECONDS") == "10");
     CHECK(value_of(options, "RUEDA_LOG_LEVEL") == "info");
     CHECK(options.program == Words{"p", "--autotune"});
-    REQUIRE(options.notes.size() == 10);
+    CHECK(value_of(options, "HOROVOD_TIMELINE") == "t.json");
+    REQUIRE(options.notes.size() == 12);
     CHECK(options.notes[1] == "--fusion-threshold-mb 32 is horovodrun's; taken as -x RUEDA_FUSION_THRESHOLD=32M");
     CHECK(options.notes[2] ==
           "--cycle-time-ms 5 is horovodrun's; ignored: Rueda has no cycle: a tensor is called when it is ready");
     CHECK(options.notes[3] == "--output-filename logs is horovodrun's; taken as --output-dir logs");
+    CHECK(options.notes[10] == "--timeline-filename t.json is horovodrun's; taken as -x HOROVOD_TIMELINE=t.json");
+    CHECK(options.notes[11] ==
+          "--timeline-mark-cycles is horovodrun's; ignored: Rueda has no cycle: a tensor is called when it is ready");
     CHECK(contains(refused({"--host-discovery-script", "s", "p"}), "--max-restarts"));
     CHECK(contains(refused({"--min-np", "2", "p"}), "keeps its number of processes"));
     CHECK(contains(refused({"--check-build"}), "rueda doctor"));

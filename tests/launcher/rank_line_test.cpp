@@ -11,6 +11,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "base/launcher_word.hpp"
@@ -112,7 +113,8 @@ TEST_CASE("a file that is no step file is left alone, and nonsense in one is unk
 TEST_CASE("steps as a supervisor tells them", "[unit]") {
     CHECK(told_steps("3 17").first == 3);
     CHECK(told_steps("3 17").last == 17);
-    for (const char* nonsense : {"", "3", "3 ", " 17", "17 3", "-1 3", "3 17 ", "a b", "99999999999999999999 1"}) {
+    for (const char* nonsense :
+         {"", "3", "3 ", " 17", "17 3", "-1 3", "3 17 ", "a b", "99999999999999999999 1", "0 9223372036854775807"}) {
         CHECK_FALSE(told_steps(nonsense).is_known());
     }
 }
@@ -132,6 +134,12 @@ TEST_CASE("steps that were begun again", "[unit]") {
     CHECK(steps.count() == 7);
     CHECK(steps.reached() == 30);
     CHECK(steps.are_known());
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    for (int attempt = 0; attempt < 4; ++attempt) {
+        steps.add({0, kMost - 1});  // whatever a program has written, the count does not overflow
+    }
+    CHECK(steps.count() == kMost);
+    CHECK(steps.reached() == kMost - 1);
     CHECK(joined({}, {3, 4}).first == 3);
     CHECK(joined({3, 4}, {}).last == 4);
     CHECK(joined({3, 4}, {2, 9}).first == 2);

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of test_faults.py: rank 1 is killed, and every other says on a line of its own how it learned of it."""
+"""A rank of test_faults.py: rank 1 is killed, and every other says on a line of its own how it learned of it.
+
+With the argument "members": as it waits for rank 1 to make a process set, directly or through another member.
+"""
 
 import asyncio
 import os
 import signal
+import sys
 import time
 
 import numpy as np
@@ -20,6 +24,15 @@ rueda.barrier()
 if rueda.rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 begin = time.monotonic()
+if sys.argv[1:] == ["members"]:
+    try:
+        rueda.add_process_set_among(range(rueda.size()))
+        how = "no error"
+    except rueda.Aborted as error:
+        how = "Aborted, naming rank 1" if "rank 1" in str(error) else f"Aborted: {error}"
+    seconds = time.monotonic() - begin
+    os.write(1, f"<{rueda.rank()}: {how}; {'in time' if seconds < 5 else f'after {seconds:.1f} s'}>\n".encode())
+    sys.exit()
 handles = [rueda.allreduce_async(np.ones(1000), name) for name in ("awaited", "waited for")]
 ends = []
 for end in (lambda: asyncio.run(waited_for(handles[0])), handles[1].wait, rueda.barrier):

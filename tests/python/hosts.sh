@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # hosts.sh PYTHON: three ranks on two hosts, and two on two, which RUEDA_HOSTNAME makes of this one; joins there;
-# compressed tensors between three hosts, of which one has two ranks; four on two, whose parts are jobs, where mpi4py is
-# there; Adasum; and errors.
+# compressed tensors between three hosts, of which one has two ranks; sets that their members make alone; four on two, whose
+# parts are jobs, where mpi4py is there; Adasum; and errors.
 set -euo pipefail
 mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
 program='
@@ -39,6 +39,12 @@ mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 -x RUEDA_HOSTNAM
 for hosts in "2 1" "2 2"; do
     read -r first second <<<"$hosts"
     joins "$first" "$second" || { echo "joins on $hosts"; exit 1; }
+done
+member_sets=("$python" -B "$(dirname "$0")/test_member_sets.py")
+for hosts in "1 1" "2 2"; do
+    read -r first second <<<"$hosts"
+    run -np "$first" -x RUEDA_HOSTNAME=a "${member_sets[@]}" : -np "$second" -x RUEDA_HOSTNAME=b "${member_sets[@]}" \
+        || { echo "sets of members on two hosts: $hosts"; exit 1; }
 done
 if "$python" -c "import mpi4py" 2> /dev/null; then
     parts=("$python" -B "$(dirname "$0")/test_mpi4py.py" mpi4py)

@@ -25,9 +25,10 @@ else:
 seeds = st.integers(0, 2**32 - 1)
 
 # Hypothesis draws constants of all modules of ours that are loaded: that has to be the same on every rank from the start, also
-# of those that are loaded when they are wanted first.
+# of those that are loaded when they are wanted first. The packages (PyTorch, Horovod's names) never are here.
 for module in pkgutil.iter_modules(rueda.__path__):
-    importlib.import_module(f"rueda.{module.name}")
+    if not module.ispkg:
+        importlib.import_module(f"rueda.{module.name}")
 
 
 def ending_the_job(inner):

@@ -253,6 +253,57 @@ class BetweenRanks(ErrorTable):
                 result = rueda.grouped_allreduce([np.ones(2)] * 3, "unlike", **keywords)
                 np.testing.assert_array_equal(result, np.ones((3, 2)))
 
+    def test_a_group_and_something_else_of_its_name(self):
+        """Nobody waits for members that others have not; and those that there are end as well."""
+        for process_set in self.sets:
+            keywords = {"process_set": process_set}
+            last = rueda.rank() == process_set.ranks[-1]
+            calls = Calls(process_set)
+
+            def group(count, kind="allreduce", keywords=keywords):
+                return lambda name: getattr(rueda, f"grouped_{kind}")([np.ones(2)] * count, name, **keywords)
+
+            for usual, odd, values in (
+                (group(3), calls.allreduce(), ("group", "allreduce")),
+                (calls.allgather((3,)), group(1, "allgather"), ("allgather", "group")),
+                (lambda name, keywords=keywords: rueda.barrier(name, **keywords), group(40), ("barrier", "group")),
+                (group(2), calls.broadcast(), ("group", "broadcast")),
+            ):
+                whose = values_text((rank, values[rank == process_set.ranks[-1]]) for rank in process_set.ranks)
+                error = "Mismatch", 4, f"tensor 'one': the ranks disagree about the operation: {whose}"
+                for _ in range(2):
+                    self.told_to_all(odd if last else usual, error, process_set, "one")
+                    self.works("one", process_set)
+                    self.assertEqual(len(group(2)("one")), 2)
+                    self.assertEqual(len(group(3, "allgather")("one")), 3)
+            # A rank more than two: groups of two sizes and an operation, each on some ranks.
+            place = process_set.ranks.index(rueda.rank()) % 3
+            told = error_of((group(2), group(3), calls.allreduce())[place], "one")
+            self.assertEqual(rueda.allgather_object(told, **keywords), [told] * process_set.size())
+            self.assertEqual(told[:2], ("Mismatch", 4))
+            self.works("one", process_set)
+            # Groups of other kinds have other members.
+            told = error_of(group(2, "reducescatter") if last else group(2), "one")
+            self.assertEqual(rueda.allgather_object(told, **keywords), [told] * process_set.size())
+            self.assertIn("tensor 'one_1of2': the ranks disagree about the operation", told[2])
+            told = error_of(group(4, "allgather") if last else group(2), "one")
+            self.assertEqual(rueda.allgather_object(told, **keywords), [told] * process_set.size())
+            self.assertIn("group 'one': the ranks disagree about the number of its members", told[2])
+            sparse = error_of(
+                (lambda name, keywords=keywords: rueda.sparse_allreduce([1], [1.0], (3,), name, **keywords))
+                if last
+                else group(3),
+                "one",
+            )
+            self.assertEqual(sparse[:2], ("Mismatch", 4))
+            self.works("one", process_set)
+
+    def test_names_that_end_as_groups_once_did(self):
+        for process_set in self.sets:
+            handle = rueda.grouped_allreduce_async([np.ones(2)] * 2, "model", process_set=process_set)
+            self.works("model_members", process_set)
+            self.assertEqual(len(handle.result()), 2)
+
     def test_while_somebody_has_joined(self):
         last = rueda.size() - 1
         calls = Calls(rueda.global_process_set)
@@ -275,6 +326,195 @@ class BetweenRanks(ErrorTable):
             for kind in ("broadcast", "allgather", "alltoall", "reducescatter", "gather", "scatter", "reduce"):
                 getattr(calls, kind)()(f"joined {kind}")
                 self.works(f"joined {kind}")
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """What no rank can do, as its metadata shows; and what a rank meant that called the same right."""
+
+    kind: str
+    text: str
+    wrong: Call
+    right: Call
+    about: str
+    values: tuple[str, str]  # what the text says that those who are right, and those who are wrong, have
+
+
+NO_REDUCTION = "use max for or (true where any rank has true), min for and (true where every rank has), or an integer dtype to count"
+
+
+class ImpossibleCalls(Calls):
+    """They are announced like all others: only then is it known whether all ranks mean them."""
+
+    def rows(self) -> list[Impossible]:
+        return [*self._scalars(), *self._reductions(), *self._compressions(), *self._roots()]
+
+    def grouped(self, kind, tensors, **options) -> Call:
+        return lambda name: getattr(rueda, f"grouped_{kind}")(tensors, name, **options, **self.set)
+
+    def _scalars(self):
+        scalar = np.array(1.0, "float32")
+        for kind, does, wrong in (
+            ("allgather", "an allgather joins", self.allgather(())),
+            ("gather", "a gather joins", self.gather(())),
+            ("reducescatter", "a reducescatter splits", self.reducescatter(())),
+            ("alltoall", "an alltoall splits", lambda name: rueda.alltoall(scalar, None, name, **self.set)),
+            ("scatter", "a scatter splits", lambda name: rueda.scatter(scalar, None, self.first, name, **self.set)),
+        ):
+            text = f"{does} tensors along their first dimension, and the input is a scalar (0 dimensions); give it the shape [1]"
+            whole = "[4]" if kind == "reducescatter" else "[any]"
+            yield Impossible("InvalidArgument", text, wrong, getattr(self, kind)(), "the shape", (whole, "[]"))
+
+    def _reductions(self):
+        for make in (self.allreduce, self.reducescatter, self.reduce):
+            for op in (rueda.Sum, rueda.Average):
+                text = f"there is no {op.name.lower()} of bool; {NO_REDUCTION}"
+                calls = make(dtype=bool, op=op), make(op=op)
+                yield Impossible("Unsupported", text, *calls, "the dtype", ("float32", "bool"))
+            text = (
+                "bool has no scale factors, and this max has the prescale factor 0.5 and the postscale factor 1; leave both at "
+                "1, or use another dtype"
+            )
+            calls = make(dtype=bool, op=rueda.Max, prescale_factor=0.5), make(dtype=bool, op=rueda.Max)
+            yield Impossible("Unsupported", text, *calls, "the prescale factor", ("1", "0.5"))
+        for dtype in ("int32", "bool"):
+            text = f"there is no adasum of {dtype}; use float16, bfloat16, float32 or float64, or sum or average"
+            calls = self.allreduce(dtype=dtype, op=rueda.Adasum), self.allreduce(dtype=dtype, op=rueda.Max)
+            yield Impossible("Unsupported", text, *calls, "the reduce operation", ("max", "adasum"))
+        for kind in ("reducescatter", "reduce"):
+            text = (
+                f"there is no {kind} by adasum, which needs tensors whole; use an allreduce, or average, sum, min, max or "
+                "product"
+            )
+            make = getattr(self, kind)
+            calls = make(op=rueda.Adasum), make()
+            yield Impossible("Unsupported", text, *calls, "the reduce operation", ("sum", "adasum"))
+
+    def _compressions(self):
+        for dtype, op in (("int32", rueda.Sum), ("float16", rueda.Sum), ("float32", rueda.Adasum)):
+            text = (
+                f"there is no compression for an allreduce ({op.name.lower()}) of {dtype}, only for float32 and float64 and "
+                "other reductions than adasum; leave it out, or set RUEDA_COMPRESSION, which leaves such tensors as they are"
+            )
+            calls = self.allreduce(dtype=dtype, op=op, compression="bf16"), self.allreduce(dtype=dtype, op=op)
+            yield Impossible("Unsupported", text, *calls, "the compression", ("none", "bf16"))
+
+    def _roots(self):
+        world = self.set["process_set"] is rueda.global_process_set
+        ranks = self.set["process_set"].ranks
+        for kind in ("broadcast", "gather", "scatter", "reduce"):
+            make = getattr(self, kind)
+            for root in (rueda.size(), -1) if world else (0, -1):
+                if world:
+                    text = f"the root rank is {root}; expected 0 to {ranks[-1]}"
+                else:
+                    number = self.set["process_set"].process_set_id
+                    listed = ", ".join(map(str, ranks))
+                    text = f"the root rank is {root}, which is not in process set {number}; expected one of {listed}"
+                values = str(self.first), str(root)
+                yield Impossible("InvalidArgument", text, make(root=root), make(), "the root rank", values)
+
+
+class WhatNoRankCanDo(ErrorTable):
+    """All ranks hear of it, whether one of them is wrong or all are."""
+
+    CODES = {"InvalidArgument": 1, "Unsupported": 8}  # noqa: RUF012
+
+    def setUp(self):
+        self.sets = [rueda.global_process_set]
+        if rueda.size() > 2:
+            some = rueda.add_process_set(range(1, rueda.size()))
+            self.addCleanup(rueda.remove_process_set, some)
+            self.sets += [some] if some.included() else []
+
+    def test_each_by_all_ranks_and_by_one(self):
+        for process_set in self.sets:
+            last = process_set.ranks[-1]
+            for number, row in enumerate(ImpossibleCalls(process_set).rows()):
+                name = f"impossible.{number}"
+                refusal = row.kind, self.CODES[row.kind], f"tensor '{name}': {row.text}"
+                values = values_text((rank, row.values[rank == last]) for rank in process_set.ranks)
+                mismatch = "Mismatch", 4, f"tensor '{name}': the ranks disagree about {row.about}: {values}"
+                one_is_wrong = row.wrong if rueda.rank() == last else row.right
+                # A name that is new, one that was refused, and one that is known and has a slot.
+                for call, told in ((row.wrong, refusal), (one_is_wrong, mismatch), (row.wrong, refusal)):
+                    with self.subTest(text=row.text, told=told[0], process_set=process_set.ranks):
+                        self.told_to_all(call, told, process_set, name)
+                        self.told_to_all(call, told, process_set, name)
+                        self.works(name, process_set)
+                        row.right(name)
+
+    def test_each_without_a_name(self):
+        for process_set in self.sets:
+            last = process_set.ranks[-1]
+            for row in ImpossibleCalls(process_set).rows():
+                with self.subTest(text=row.text, process_set=process_set.ranks):
+                    told = error_of(row.wrong, None)
+                    self.assertEqual(rueda.allgather_object(told, process_set=process_set), [told] * process_set.size())
+                    self.assertEqual(told[:2], (row.kind, self.CODES[row.kind]))
+                    self.assertRegex(told[2], r"^the \d+(st|nd|rd|th) unnamed operation of this process set: ")
+                    self.assertTrue(told[2].endswith(f": {row.text}"), told)
+                    told = error_of(row.wrong if rueda.rank() == last else row.right, None)
+                    self.assertEqual(rueda.allgather_object(told, process_set=process_set), [told] * process_set.size())
+                    self.assertEqual(told[:2], ("Mismatch", 4))
+                    self.assertIn(f"disagree about {row.about}: ", told[2])
+                    self.works(None, process_set)
+
+    def test_members_of_groups(self):
+        for process_set in self.sets:
+            calls = ImpossibleCalls(process_set)
+            last = rueda.rank() == process_set.ranks[-1]
+            usual = np.ones(4)
+            for kind, member, options, text in (
+                ("allreduce", np.ones(4, bool), {}, f"there is no average of bool; {NO_REDUCTION}"),
+                (
+                    "allgather",
+                    np.array(1.0),
+                    {},
+                    "an allgather joins tensors along their first dimension, and the input is",
+                ),
+                (
+                    "reducescatter",
+                    usual,
+                    {"op": rueda.Adasum},
+                    "there is no reducescatter by adasum, which needs tensors",
+                ),
+            ):
+                first = 1 if options else 2  # every member has the reduce operation
+                with self.subTest(kind=kind):
+                    told = error_of(calls.grouped(kind, [usual, member, usual], **options), "group")
+                    self.assertEqual(rueda.allgather_object(told, process_set=process_set), [told] * process_set.size())
+                    self.assertTrue(told[2].startswith(f"tensor 'group_{first}of3': {text}"), told)
+                    if not options:
+                        told = error_of(calls.grouped(kind, [usual, member if last else usual, usual]), "group")
+                        self.assertEqual(told[:2], ("Mismatch", 4))
+                        self.assertIn("tensor 'group_2of3': the ranks disagree about", told[2])
+                    self.assertEqual(len(calls.grouped(kind, [usual] * 3)("group")), 3)
+
+    def test_the_async_forms_say_it_at_the_end(self):
+        """As Horovod does of tensors without dimensions."""
+        rows = np.array(1.0)
+        for start in (
+            lambda: rueda.allgather_async(rows, "later"),
+            lambda: rueda.allreduce_async(np.ones(2, bool), "later", rueda.Sum),
+            lambda: rueda.broadcast_async(np.ones(2), rueda.size(), "later"),
+            lambda: rueda.reducescatter_async(np.ones(4), "later", rueda.Adasum),
+            lambda: rueda.grouped_allreduce_async([np.ones(2, bool)], "later", rueda.Sum),
+        ):
+            handle = start()
+            self.assertNotEqual(error_of(handle.wait)[0], "no error")
+            self.works("later")
+
+    def test_while_somebody_has_joined(self):
+        last = rueda.size() - 1
+        if rueda.rank() != last:
+            for name in ("bool", None):
+                told = error_of(rueda.allreduce, np.ones(3, bool), name, rueda.Sum)
+                self.assertEqual(told[0], "Unsupported")
+                # It needs no rank that has joined to say that nobody can do it.
+                self.assertEqual(error_of(rueda.allgather, np.array(1.0), name)[0], "InvalidArgument")
+        rueda.join()
+        self.works("bool")
 
 
 class OfGpu:
@@ -303,17 +543,6 @@ class OnOneRank(ErrorTable):
         right(name)
         self.works(name)
 
-    def test_scalars_where_rows_are_meant(self):
-        calls = Calls(rueda.global_process_set)
-        for kind in ("allgather", "gather", "reducescatter"):
-            make = getattr(calls, kind)
-            text = f"an? {kind} .* tensors along their first dimension, and the input is a scalar"
-            self.refused(ValueError, text, make(()), make((4,)))
-        scalar = np.array(1.0, "float32")
-        text = "splits tensors along their first dimension, and the input is a scalar"
-        self.refused(ValueError, text, lambda name: rueda.alltoall(scalar, None, name), calls.alltoall())
-        self.refused(ValueError, text, lambda name: rueda.scatter(scalar, None, 0, name), calls.scatter())
-
     def test_splits(self):
         size = rueda.size()
         rows = np.ones(2 * size, "float32")
@@ -321,8 +550,11 @@ class OnOneRank(ErrorTable):
         for splits, kind, text in (
             ([2] * (size + 1), ValueError, f"there are {size + 1} splits; expected {size}"),
             ([], ValueError, f"there are 0 splits; expected {size}"),
-            ([3] * size, ValueError, f"the sum of the splits is {3 * size}; expected {2 * size}, the first dimension"),
-            ([1] * size, ValueError, f"the sum of the splits is {size}; expected {2 * size}, the first dimension"),
+            (
+                [3] * size,
+                ValueError,
+                f"the sum of the splits is {3 * size}; expected at most {2 * size}, the first dimension",
+            ),
             ([-1, 2 * size + 1] + [0] * (size - 2), ValueError, r"splits\[0\] is -1"),
             ([1 << 62] * size, ValueError, "splits"),
             ([2.0] * size, TypeError, r"splits\[0\] is 2.0, <class 'float'>; expected a whole number of rows"),
@@ -335,6 +567,22 @@ class OnOneRank(ErrorTable):
             f"the first dimension of the input is {2 * size - 1}, which {size} ranks cannot share evenly: give splits"
         )
         self.refused(ValueError, text, lambda name: rueda.alltoall(odd, None, name), right)
+
+    def test_rows_behind_the_splits_are_for_nobody(self):
+        """As in Horovod; and of a scatter."""
+        size, rank = rueda.size(), rueda.rank()
+        mine = np.arange(3 * size + rank, dtype="float64") + 1000 * rank
+        for splits in ([1] * size, [2] + [0] * (size - 1), [0] * size):
+            received, counts = rueda.alltoall(mine, splits, "behind")
+            begin = sum(splits[:rank])
+            right = [1000 * other + row for other in range(size) for row in range(begin, begin + splits[rank])]
+            self.assertEqual((received.tolist(), counts.tolist()), (right, [splits[rank]] * size))
+            rows = rueda.scatter(mine, splits if rank == 0 else None, 0, "behind a scatter's")
+            self.assertEqual(rows.tolist(), list(range(begin, begin + splits[rank])))
+        # Only the rows that are sent must not lie in the output.
+        memory = np.arange(4.0 * size)
+        received, _ = rueda.alltoall(memory[: 2 * size], [1] * size, "beside", out=memory[size : 2 * size])
+        self.assertEqual(received.tolist(), [float(rank)] * size)
 
     def test_outputs_that_others_splits_do_not_fill(self):
         """Only whose output it is can see it, when all have come; the others have their rows."""
@@ -350,19 +598,7 @@ class OnOneRank(ErrorTable):
                 self.assertEqual(len(rueda.alltoall(mine, None, "filled")[0]), rueda.size())
             self.works("filled")
 
-    def test_reductions_that_are_not_there(self):
-        """Horovod's reducescatter has average and sum only; here everything but Adasum."""
-        calls = Calls(rueda.global_process_set)
-        text = "tensor 'refused.1': there is no reducescatter by adasum"
-        self.refused(rueda.HorovodInternalError, text, calls.reducescatter(op=rueda.Adasum), calls.reducescatter())
-        self.refused(rueda.Unsupported, "bool", calls.allreduce(dtype=bool), calls.allreduce())
-        self.refused(rueda.Unsupported, "int32", calls.allreduce(dtype="int32", op=rueda.Adasum), calls.allreduce())
-        self.refused(
-            rueda.Unsupported,
-            "compression",
-            calls.allreduce(dtype="int32", compression="fp16"),
-            calls.allreduce(compression="fp16"),
-        )
+    def test_reductions_that_horovod_s_reducescatter_has_not(self):
         rows = np.full(rueda.size(), rueda.rank() + 2.0)
         mine = np.arange(2.0, rueda.size() + 2)
         for op, right in ((rueda.Min, mine.min()), (rueda.Max, mine.max()), (rueda.Product, mine.prod())):
@@ -373,15 +609,6 @@ class OnOneRank(ErrorTable):
         mine = rueda.reducescatter(rows, "scaled", rueda.Sum, prescale_factor=0.5)
         total = 0.5 * sum(0.5 + rank for rank in range(rueda.size()))
         np.testing.assert_array_equal(mine, np.full((2, 50_000), total, "float32"))
-
-    def test_roots(self):
-        calls = Calls(rueda.global_process_set)
-        size = rueda.size()
-        for kind in ("broadcast", "gather", "scatter", "reduce"):
-            make = getattr(calls, kind)
-            for root in (size, -1):
-                text = f"the root rank is {root}; expected 0 to {size - 1}"
-                self.refused(ValueError, text, make(root=root), make(root=0))
 
     def test_process_sets(self):
         last = rueda.size() - 1
@@ -432,6 +659,81 @@ class OnOneRank(ErrorTable):
         rueda.barrier()  # later than the one that nobody waited for
         self.assertEqual(dropped[0], rueda.size())
         self.works("dropped")
+
+
+class Unpicklable:
+    def __init__(self, failure=None):
+        self.failure = failure
+
+    def __reduce__(self):
+        raise KeyError("no way") if self.failure is None else self.failure
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("there is nothing to say")
+
+
+class Objects(ErrorTable):
+    """What one rank cannot pickle, the others hear of."""
+
+    def check(self, gather, odd, process_set, expected):
+        for name in ("object", None):
+            mine = Unpicklable() if rueda.rank() == odd else [rueda.rank()] * 1000
+            try:
+                told = "no error", gather(mine, name)
+            except (rueda.InvalidArgument, KeyError) as error:
+                told = type(error).__name__, str(error)
+            self.assertEqual(told, ("KeyError", "'no way'") if rueda.rank() == odd else expected)
+            self.works(name, process_set)
+
+    def test_an_object_that_cannot_be_pickled(self):
+        last = rueda.size() - 1
+        sets = [rueda.global_process_set]
+        if rueda.size() > 2:
+            some = rueda.add_process_set(range(1, rueda.size()))
+            self.addCleanup(rueda.remove_process_set, some)
+            sets += [some] if some.included() else []
+        for process_set in sets:
+            keywords = {"process_set": process_set}
+            why = f"rank {last} could not pickle its object: KeyError: 'no way'"
+
+            def gathered(obj, name, keywords=keywords):
+                return rueda.allgather_object(obj, name, **keywords)
+
+            def sent(root, keywords=keywords):
+                return lambda obj, name: rueda.broadcast_object(obj, root, name, **keywords)
+
+            self.check(gathered, last, process_set, ("InvalidArgument", f"allgather_object: {why}"))
+            self.check(sent(last), last, process_set, ("InvalidArgument", f"broadcast_object: {why}"))
+            # Nobody looks at what another rank than the root gives.
+            first = process_set.ranks[0]
+            mine = Unpicklable() if rueda.rank() == last else {"rank": rueda.rank()}
+            self.assertEqual(rueda.broadcast_object(mine, first, "object", **keywords)["rank"], first)
+            self.assertEqual(gathered({rueda.rank()}, "object"), [{rank} for rank in process_set.ranks])
+
+    def test_a_reason_that_is_no_text(self):
+        # One of which there are no UTF-8 bytes, and one that cannot be asked.
+        for failure, told in ((ValueError("\udc80"), r"ValueError: \udc80"), (Unspeakable(), "Unspeakable")):
+            if rueda.rank() == 0:
+                with self.assertRaises(type(failure)):
+                    rueda.allgather_object(Unpicklable(failure), "object")
+            else:
+                with self.assertRaises(rueda.InvalidArgument) as caught:
+                    rueda.allgather_object(1, "object")
+                why = f"allgather_object: rank 0 could not pickle its object: {told}"
+                self.assertEqual(str(caught.exception), why)
+            self.works("object")
+
+    def test_lengths_that_are_not_those_of_what_comes(self):
+        for lie in (5, -(2**63), 2**62):
+            if rueda.rank() == 0:
+                rueda.allgather(np.array([lie], np.int64), "object.lengths")
+                rueda.allgather(np.zeros(3, np.uint8), "object")
+            else:
+                with self.assertRaisesRegex(rueda.Internal, "the ranks announced .* bytes, and .* came"):
+                    rueda.allgather_object("anything", "object")
+            self.works("object")
 
 
 class AfterTheEnd(ErrorTable):

@@ -69,6 +69,42 @@ class WholeNumbers(unittest.TestCase):
         np.testing.assert_array_equal(rueda.broadcast(mine, np.int64(1), "one of NumPy"), np.ones(2))
 
 
+class WrongKinds(unittest.TestCase):
+    """The argument is named, and what was given."""
+
+    def test_each(self):
+        one = np.ones(rueda.size())
+        known = rueda.ProcessSet._of("world")
+        for call, text in (
+            (lambda: rueda.allreduce(one, "kind", "sum"), "op is 'sum', <class 'str'>; expected a whole number"),
+            (lambda: rueda.reducescatter(one, "kind", None), "op is None, <class 'NoneType'>; expected a whole number"),
+            (lambda: rueda.reduce(one, 0, "kind", 1.0), "op is 1.0, <class 'float'>; expected a whole number"),
+            (
+                lambda: rueda.grouped_allreduce([one], "kind", "sum"),
+                "op is 'sum', <class 'str'>; expected a whole number",
+            ),
+            (
+                lambda: rueda.allreduce(one, "kind", prescale_factor="half"),
+                "prescale_factor is 'half', <class 'str'>; expected a number",
+            ),
+            (
+                lambda: rueda.reducescatter(one, "kind", postscale_factor=None),
+                "postscale_factor is None, <class 'NoneType'>; expected a number",
+            ),
+            (lambda: rueda.broadcast(one, "0", "kind"), "root_rank is '0', <class 'str'>; expected a whole number"),
+            (lambda: rueda.gather(one, 0.0, "kind"), "root_rank is 0.0, <class 'float'>; expected a whole number"),
+            (
+                lambda: rueda.allgather(one, "kind", process_set=known),
+                "the number of the process set is 'world', <class 'str'>; expected a whole number",
+            ),
+        ):
+            with self.subTest(text=text):
+                with self.assertRaises(TypeError) as caught:
+                    call()
+                self.assertEqual(str(caught.exception), text)
+        self.assertTrue(works())
+
+
 class Classes(unittest.TestCase):
     def test_bases_and_codes(self):
         for number, kind in enumerate(

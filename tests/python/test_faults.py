@@ -26,14 +26,40 @@ MPIRUN = (
 
 
 class KilledRank(unittest.TestCase):
-    def test_every_survivor_learns_of_it(self):
+    def check_survivors(self, right, *arguments):
         program = HERE / "faulty_rank.py"
-        command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "4", sys.executable, "-B", str(program)]
+        command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "4", sys.executable, "-B", str(program), *arguments]
         job = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         self.assertNotEqual(job.returncode, 0)
         said = dict(re.findall(r"<(\d): ([^>]*)>", job.stdout))
-        right = "; ".join(["Aborted, naming rank 1"] * 3 + ["in time"])
         self.assertEqual(said, {rank: right for rank in ("0", "2", "3")}, job.stdout + job.stderr)
+
+    def test_every_survivor_learns_of_it(self):
+        self.check_survivors("; ".join(["Aborted, naming rank 1"] * 3 + ["in time"]))
+
+    def test_while_members_make_a_set(self):
+        self.check_survivors("Aborted, naming rank 1; in time", "members")
+
+
+class FailedWorker(unittest.TestCase):
+    """multiprocessing catches what its workers raise, before Python's own end knows of it."""
+
+    def check(self, way, reason, exits):
+        for start in ("fork", "spawn"):
+            command = [sys.executable, "-B", str(HERE / "failing_workers.py"), start, way]
+            job = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            heard = {rank: f"rank 1 has ended the job: {reason}" for rank in "02"} if reason else {}
+            self.assertEqual(dict(re.findall(r"<(\d): (.*)>", job.stdout)), heard, job.stdout + job.stderr)
+            self.assertEqual(job.stdout.splitlines()[-1], f"{exits}", job.stderr)
+
+    def test_one_that_raises(self):
+        self.check("raise", "ValueError: my data is missing", [0, 1, 0])
+
+    def test_one_that_exits(self):
+        self.check("exit", "SystemExit: 5", [0, 5, 0])
+
+    def test_an_orderly_end(self):
+        self.check("orderly", None, [0, 0, 0])
 
 
 class FailedRank(unittest.TestCase):

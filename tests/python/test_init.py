@@ -72,14 +72,14 @@ class Init(unittest.TestCase):
             self.assertEqual(late.size(), 3)
             rueda.shutdown()
 
-    def test_sets_of_the_last_job_are_not_those_of_the_next_with_their_number(self):
+    def test_sets_of_the_last_job_are_not_those_of_the_next(self):
         rueda.init()
         old = rueda.add_process_set([0, 1])
         number = old.process_set_id
         rueda.shutdown()
         rueda.init()
         new = rueda.add_process_set([1, 2])
-        self.assertEqual(new.process_set_id, number)
+        self.assertGreater(new.process_set_id, number)
         for call in (
             lambda: rueda.allreduce(np.ones(1), "x", process_set=old),
             lambda: rueda.remove_process_set(old),
@@ -108,6 +108,20 @@ class Init(unittest.TestCase):
             self.assertFalse(rueda.is_initialized())
         rueda.init(process_sets="dynamic")
         self.assertEqual(rueda.global_process_set.size(), 4)
+
+    def test_sets_that_differ_between_ranks(self):
+        with self.assertRaisesRegex(
+            rueda.Mismatch,
+            r"the ranks give different process sets: rank 0: none; ranks 1-3: \[0, 1\]; expected the same",
+        ):
+            rueda.init(process_sets=[] if LAUNCHED == 0 else [[1, 0]])
+        self.assertFalse(rueda.is_initialized())
+        rueda.init(process_sets=[[0, 1]])
+        again, other = rueda.ProcessSet([1, 0]), rueda.ProcessSet([2, 3])
+        rueda.init(process_sets=[again])
+        self.assertEqual(again.ranks, [0, 1])
+        with self.assertRaisesRegex(rueda.InvalidArgument, "begun already, without a process set of ranks 2, 3"):
+            rueda.init(process_sets=[other])
 
     def test_sets_of_a_job_of_some_ranks(self):
         members = [0, 1, 3]

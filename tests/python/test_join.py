@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Ranks with fewer batches than others. Two ranks and more."""
 
+import asyncio
 import pathlib
 import shutil
 import signal
@@ -73,6 +74,31 @@ class Join(unittest.TestCase):
             last = rueda.join(average=average)
             self.assertEqual(rueda.allgather(np.array([last])).tolist(), [last] * rueda.size())
             self.assertEqual(batches[last], batches.max())
+
+    def test_as_a_handle(self):
+        for average in ("all", "active"):
+            for step in range(1 + rueda.rank()):
+                active = range(step, rueda.size())
+                divisor = rueda.size() if average == "all" else len(active)
+                mine = rueda.allreduce(np.array([float(rueda.rank())]), "gradient")
+                self.assertAlmostEqual(mine[0], sum(active) / divisor)
+            if rueda.rank() > 0:
+                rueda.receive(np.empty(1), 0)  # what rank 0 does while it has joined, it has done
+            joined = rueda.join_async(average=average)
+            if rueda.rank() == 0 and rueda.size() > 1:
+                with self.assertRaises(rueda.InvalidArgument):
+                    rueda.allreduce(np.ones(1), "late")
+                for other in range(1, rueda.size()):
+                    rueda.send(np.ones(1), other)
+            self.assertEqual(joined.result(), rueda.size() - 1)
+            self.assertTrue(joined.poll())
+
+        async def join() -> int:
+            return await rueda.join_async()
+
+        self.assertIn(asyncio.run(join()), range(rueda.size()))
+        with self.assertRaisesRegex(ValueError, "expected 'all' or 'active'"):
+            rueda.join_async(average="some")
 
     def test_what_needs_every_rank_is_refused_and_works_afterwards(self):
         last = rueda.size() - 1

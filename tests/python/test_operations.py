@@ -94,10 +94,12 @@ class Allreduce(unittest.TestCase):
             ({"op": rueda.Sum}, "tensor 'mask': there is no sum of bool; use max"),
             ({"op": rueda.Max, "prescale_factor": 0.5}, "tensor 'mask': bool has no scale factors"),
         ):
-            for call in (rueda.allreduce, rueda.reducescatter, rueda.allreduce_async):
+            for call in (rueda.allreduce, rueda.reducescatter, lambda *a, **k: rueda.allreduce_async(*a, **k).result()):
                 with self.subTest(word=word), self.assertRaisesRegex(rueda.Unsupported, word):
                     call(mask, "mask", **arguments)
-        with self.assertRaisesRegex(rueda.Unsupported, "an unnamed tensor: there is no sum of bool"):
+        with self.assertRaisesRegex(
+            rueda.Unsupported, "unnamed operation of this process set: there is no sum of bool"
+        ):
             rueda.allreduce_(mask, None, rueda.Sum)
         with self.assertRaisesRegex(rueda.Unsupported, "'masks_2of2'.* there is no sum of bool"):
             rueda.grouped_allreduce([np.ones(2), mask], "masks", rueda.Sum)

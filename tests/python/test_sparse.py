@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import rueda
-from rueda._rank_text import format_ranks
 
 
 def setUpModule():
@@ -98,12 +97,12 @@ class SparseAllreduce(unittest.TestCase):
         others = {2: "rank 0", 4: "ranks 0-2"}[rueda.size()]
         with self.assertRaisesRegex(
             rueda.Mismatch,
-            rf"^sparse allreduce 'extents': the ranks disagree: {others}: Average of shape \(4, 5\); rank {last}: Average of "
+            rf"^sparse allreduce 'extents': the ranks disagree: {others}: average of shape \(4, 5\); rank {last}: average of "
             r"shape \(4, 6\)$",
         ):
             rueda.sparse_allreduce(places, np.ones(1), (4, first_extent), "extents")
         op = rueda.Sum if rueda.rank() < last else rueda.Average
-        with self.assertRaisesRegex(rueda.Mismatch, rf"{others}: Sum of shape \(4,\); rank {last}: Average of"):
+        with self.assertRaisesRegex(rueda.Mismatch, rf"{others}: sum of shape \(4,\); rank {last}: average of"):
             rueda.sparse_allreduce([1], np.ones(1), (4,), "operations", op)
         # The dimensions themselves, and what lies at the places, are seen by the allgathers.
         with self.assertRaises(rueda.Mismatch):
@@ -111,15 +110,6 @@ class SparseAllreduce(unittest.TestCase):
             rueda.sparse_allreduce(places, np.ones((1, *shape[2:])), shape, "dimensions")
         result = rueda.sparse_allreduce(places, np.ones(1), (4, 5), "extents", rueda.Sum)
         self.assertEqual((result[0].tolist(), result[1].tolist()), ([[0, 0]], [rueda.size()]))
-
-    def test_ranks_are_written_as_the_library_does(self):
-        for ranks, text in (
-            ([3], "rank 3"),
-            ([1, 0], "ranks 0, 1"),
-            ([2, 0, 1], "ranks 0-2"),
-            ([9, 0, 2, 3, 5, 6, 7, 9], "ranks 0, 2, 3, 5-7, 9"),
-        ):
-            self.assertEqual(format_ranks(ranks), text)
 
     def test_ranks_of_a_set_that_disagree_are_named_by_their_numbers_in_the_job(self):
         if rueda.size() < 3:
@@ -136,6 +126,16 @@ class SparseAllreduce(unittest.TestCase):
         for op in (rueda.Sum, rueda.Average):
             with self.assertRaisesRegex(rueda.Unsupported, f"there is no {op.name.lower()} of bool"):
                 rueda.sparse_allreduce([0], np.array([True]), (1,), op=op)
+
+    def test_what_one_rank_alone_asks_for_is_a_mismatch(self):
+        last = rueda.size() - 1
+        for _ in range(2 if last else 0):
+            mine = np.ones(1, bool if rueda.rank() == last else float)
+            with self.assertRaisesRegex(rueda.Mismatch, "'odd_2of3': the ranks disagree about the dtype"):
+                rueda.sparse_allreduce([0], mine, (1,), "odd")
+            with self.assertRaisesRegex(rueda.Mismatch, rf"rank {last}: max of shape"):
+                rueda.sparse_allreduce([0], np.ones(1), (1,), "odd", rueda.Max if rueda.rank() == last else rueda.Sum)
+        self.assertEqual(rueda.sparse_allreduce([0], np.ones(1), (1,), "odd", rueda.Sum)[1], [rueda.size()])
 
     def test_nothing_anywhere(self):
         indices, total = rueda.sparse_allreduce([], np.zeros((0, 3)), (5, 3), "nothing")
@@ -154,7 +154,7 @@ class SparseAllreduce(unittest.TestCase):
         ):
             with self.subTest(text=text), self.assertRaisesRegex(rueda.InvalidArgument, text):
                 rueda.sparse_allreduce(indices, elements, shape)
-        with self.assertRaisesRegex(rueda.InvalidArgument, "expected rueda.Sum or rueda.Average"):
+        with self.assertRaisesRegex(rueda.InvalidArgument, "the reduce operation is max; expected sum or average"):
             rueda.sparse_allreduce([0], np.zeros(1), (1,), op=rueda.Max)
 
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # wheel.sh SOURCE WORK PYTHON: builds the wheel in WORK, installs it into a new environment that has nothing else, and uses it from
-# outside the source tree: alone, with two processes, under mpirun, and by every other Python of this machine.
+# outside the source tree: alone, with two processes, under mpirun, by every other Python of this machine, and beside every
+# PyTorch, which the wheel has not seen when it was built.
 # CC, CXX, CXXFLAGS, BUILD_TYPE and STRICT are those of the build around, so that ccache has its objects.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -50,6 +51,13 @@ if [[ -e $package/lib/librueda_mpi.so ]] && mpirun --version 2>/dev/null | grep 
     expect 2 mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 "$bin/python" outside.py
 fi
 
+# A script for Horovod finds Rueda where the environment says so, and only there.
+[[ $(RUEDA_AS_HOROVOD=1 "$bin/python" -c 'import horovod, rueda; print(horovod.__file__.startswith(rueda.__path__[0]))') == True ]]
+if "$bin/python" -c 'import horovod' 2>/dev/null; then
+    echo "horovod is there without being asked for"
+    exit 1
+fi
+
 # The same files under every other version that is there.
 tried=0
 for other in /usr/bin/python3 "$HOME"/.pyenv/versions/3.1[0-9].*/bin/python3; do
@@ -59,3 +67,30 @@ for other in /usr/bin/python3 "$HOME"/.pyenv/versions/3.1[0-9].*/bin/python3; do
     fi
 done
 echo "used by $tried other interpreters"
+
+# Beside each PyTorch. Its folders are named in a file, so that both are where Python looks for packages when it starts.
+find_in() { # python, what it prints
+    "$1" -c "import sys, torch; print($2)" 2>/dev/null
+}
+both_ranks() { # command…: of two processes that nobody has started together
+    "$@" 0 &
+    "$@" 1
+    wait $!
+}
+tried=0
+for pytorch in "$source/build/pytorch/latest/bin/python" /usr/bin/python3; do
+    version=$(find_in "$pytorch" '"%d.%d" % tuple(map(int, torch.__version__.split(".")[:2]))') || continue
+    there=$work/with-pytorch-$version
+    rm -rf "$there"
+    "$pytorch" -m venv "$there"
+    "$there/bin/python" -m pip install --quiet --no-index "${wheels[0]}"
+    packages=$("$there/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
+    find_in "$pytorch" '"\n".join(path for path in sys.path if path.endswith("-packages"))' >"$packages/pytorch.pth"
+    RUEDA_AS_HOROVOD=1 expect 2 "$there/bin/ruedarun" --no-mpi -np 2 "$there/bin/python" -B "$here/outside_pytorch.py" horovod
+    if [[ $(printf '%s\n' 2.14 "$version" | sort -V | head -n 1) == 2.14 ]]; then
+        rm -f "$work/store"
+        expect 2 both_ranks "$there/bin/python" -B "$here/outside_pytorch.py" distributed "$work/store"
+    fi
+    tried=$((tried + 1))
+done
+echo "used beside $tried versions of PyTorch"

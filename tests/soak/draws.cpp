@@ -24,22 +24,33 @@ std::int64_t draw_rows(std::mt19937& random) {
 }
 
 Kind draw_kind(std::mt19937& random) {
-    static constexpr std::array kOften = {Kind::allreduce,     Kind::allreduce, Kind::allreduce, Kind::grouped,
-                                          Kind::broadcast,     Kind::allgather, Kind::gather,    Kind::alltoall,
-                                          Kind::reducescatter, Kind::reduce};
+    static constexpr std::array kOften = {Kind::allreduce, Kind::allreduce,    Kind::allreduce, Kind::grouped,
+                                          Kind::adasum,    Kind::broadcast,    Kind::allgather, Kind::gather,
+                                          Kind::scatter,   Kind::alltoall,     Kind::message,   Kind::message,
+                                          Kind::reduce,    Kind::reducescatter};
     return random() % 64 == 0 ? Kind::mismatch : kOften[random() % kOften.size()];
 }
 
 }  // namespace
 
 Draw draw_operation(std::mt19937& random, std::size_t sets) {
-    static constexpr std::array kDTypes = {DType::uint8,  DType::int8,  DType::int16,  DType::uint16,  DType::int32,
-                                           DType::uint32, DType::int64, DType::uint64, DType::float32, DType::float64};
-    static constexpr std::array kOps = {ReduceOp::sum, ReduceOp::sum, ReduceOp::min, ReduceOp::max};
+    static constexpr std::array kFloats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
+    static constexpr std::array kOps = {ReduceOp::sum, ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+    static constexpr std::array kBoolOps = {ReduceOp::min, ReduceOp::max, ReduceOp::product};
     Draw draw;
     draw.kind = draw_kind(random);
-    draw.dtype = kDTypes[random() % kDTypes.size()];
+    draw.dtype = static_cast<DType>(random() % kDTypeCount);
     draw.op = kOps[random() % kOps.size()];
+    draw.compression = static_cast<Compression>(random() % 3);
+    if (draw.kind == Kind::adasum) {
+        draw.dtype = kFloats[random() % kFloats.size()];
+        draw.op = ReduceOp::adasum;
+    } else if (draw.dtype == DType::boolean) {
+        draw.op = kBoolOps[random() % kBoolOps.size()];
+    }
+    const bool travels_otherwise = (draw.kind == Kind::allreduce || draw.kind == Kind::grouped) &&
+                                   (draw.dtype == DType::float32 || draw.dtype == DType::float64);
+    draw.compression = travels_otherwise ? draw.compression : Compression::none;
     draw.rows = draw_rows(random);
     draw.columns = 1 + static_cast<std::int64_t>(random() % 4);
     draw.set = random() % sets;

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// soak_rank [seconds [threads [seed]]]: random operations on all ranks of the job that it is started in.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
@@ -28,7 +29,8 @@ constexpr std::size_t kWindow = 8;  ///< operations of a thread that are under w
 constexpr std::size_t kSets = 3;    ///< beside the world
 /// A job can add 7999 in its life, which is the case after half an hour with four ranks; then the last ones stay.
 constexpr std::size_t kMostSets = 7500;
-constexpr int kNames = 40;  ///< of a thread; each is used with other metadata again and again
+constexpr std::uint32_t kJoinsEach = 4;  ///< so many rounds one with joins
+constexpr int kNames = 40;               ///< of a thread; each is used with other metadata again and again
 
 struct Plan {
     double seconds = 3;
@@ -75,7 +77,8 @@ public:
 private:
     void next(int number) {
         const Draw draw = draw_operation(common_, sets_.size());
-        const std::string name = fmt::format("t{}.{}", thread_, (number + (draw.salt % 2 == 0 ? 0 : 17)) % kNames);
+        const int which = (number + (draw.salt % 2 == 0 ? 0 : 17)) % kNames;
+        const std::string name = fmt::format("t{}.{}", thread_, which);
         const Members& members = sets_[draw.set];
         finish_down_to(draw.salt % 4 == 0 || number % kNames == 0 ? 0 : kWindow);  // alike on all ranks
         if (members.position < 0) {
@@ -84,7 +87,8 @@ private:
         finish_named(name, draw.set);
         dawdle();
         under_way_.push_back(
-            {name, draw.set, std::make_unique<RunningOperation>(draw, members, name, own_() % 2 == 0)});
+            {name, draw.set,
+             std::make_unique<RunningOperation>(draw, members, name, thread_ * kNames + which, own_() % 2 == 0)});
     }
     /// A name may be pending once, in each set.
     void finish_named(const std::string& name, std::size_t set) {
@@ -145,6 +149,35 @@ void run_round(std::uint32_t seed, int threads, const std::vector<Members>& sets
     }
 }
 
+/// Ranks with different numbers of allreduces: who has none left joins, and counts as nothing.
+void run_joins(std::uint32_t seed) {
+    std::mt19937 common(seed);
+    std::vector<int> counts;
+    for (int rank = 0; rank < size(); ++rank) {
+        counts.push_back(static_cast<int>(common() % 6));
+    }
+    const auto elements = static_cast<std::size_t>(common() % 8 == 0 ? 20'000 : common() % 50);
+    const auto mine = static_cast<std::size_t>(rank());
+    for (int i = 0; i < counts[mine]; ++i) {
+        std::vector<double> values(elements, rank() + 1);
+        allreduce(fmt::format("soak.joins.{}", i), values, {.op = i % 2 == 0 ? ReduceOp::sum : ReduceOp::max});
+        double right = 0;
+        for (int other = 0; other < size(); ++other) {
+            const bool is_here = counts[static_cast<std::size_t>(other)] > i;
+            right = !is_here ? right : i % 2 == 0 ? right + other + 1 : std::max<double>(right, other + 1);
+        }
+        if (std::any_of(values.begin(), values.end(), [right](double value) { return value != right; })) {
+            throw std::runtime_error(fmt::format("allreduce {} beside ranks that have joined: not {}", i, right));
+        }
+    }
+    const int last = join();
+    std::vector<std::int32_t> agreed = {last, -last};
+    allreduce("soak.joins.last", agreed, {.op = ReduceOp::min});
+    if (agreed[0] != last || agreed[1] != -last || last < 0 || last >= size()) {
+        throw std::runtime_error(fmt::format("rank {} was the last to join; others say another", last));
+    }
+}
+
 /// Rank 0's clock decides for all.
 class Schedule {
 public:
@@ -178,17 +211,20 @@ private:
     bool new_sets_ = true;
 };
 
-/// Nothing may grow from the first third of the rounds to the last; the least of several, as threads allocate at will.
+/// Nothing may grow from the second third of the rounds to the last; the least of several, as threads allocate at will.
+/// What is compared is what is there between two draws of sets, when all there is belongs to the world: a rank is in as
+/// many sets as it happens to be, and each has memory of its own.
 class Growth {
 public:
-    void add(const Footprint& footprint) { all_.push_back(footprint); }
-    [[nodiscard]] bool can_judge() const { return all_.size() >= kFewest; }
+    void add(std::uint32_t round, const Footprint& footprint) { all_.push_back({round, footprint}); }
+    [[nodiscard]] bool can_judge() const { return !all_.empty() && all_.back().round >= kFewest; }
     [[nodiscard]] std::string verdict() const {
         if (!can_judge()) {
             return {};
         }
-        const Footprint early = least(all_.size() / 3, all_.size() * 2 / 3);
-        const Footprint late = least(all_.size() * 2 / 3, all_.size());
+        const std::uint32_t rounds = all_.back().round + 1;
+        const Footprint early = least(rounds / 3, rounds - rounds / 3);
+        const Footprint late = least(rounds - rounds / 3, rounds);
         const bool grown = late.private_bytes > early.private_bytes + kSlack ||
                            late.shared_bytes > early.shared_bytes + kSlack || late.threads > early.threads ||
                            late.files > early.files;
@@ -197,20 +233,27 @@ public:
 
 private:
     /// Until then what is drawn for the first time outweighs what leaks: names, larger tensors, parts of the arena.
-    static constexpr std::size_t kFewest = 2000;
+    static constexpr std::uint32_t kFewest = 2000;
     static constexpr std::uint64_t kSlack = 2 << 20;
 
-    [[nodiscard]] Footprint least(std::size_t begin, std::size_t end) const {
-        Footprint least = all_[begin];
-        for (std::size_t i = begin; i < end; ++i) {
-            least.private_bytes = std::min(least.private_bytes, all_[i].private_bytes);
-            least.shared_bytes = std::min(least.shared_bytes, all_[i].shared_bytes);
-            least.threads = std::min(least.threads, all_[i].threads);
-            least.files = std::min(least.files, all_[i].files);
+    struct Measured {
+        std::uint32_t round = 0;
+        Footprint footprint;
+    };
+    /// In the rounds from `begin` to before `end`; of every third there are some.
+    [[nodiscard]] Footprint least(std::uint32_t begin, std::uint32_t end) const {
+        Footprint least = all_.back().footprint;
+        for (const Measured& one : all_) {
+            if (one.round >= begin && one.round < end) {
+                least.private_bytes = std::min(least.private_bytes, one.footprint.private_bytes);
+                least.shared_bytes = std::min(least.shared_bytes, one.footprint.shared_bytes);
+                least.threads = std::min(least.threads, one.footprint.threads);
+                least.files = std::min(least.files, one.footprint.files);
+            }
         }
         return least;
     }
-    std::vector<Footprint> all_;
+    std::vector<Measured> all_;
 };
 
 void soak(const Plan& plan) {
@@ -220,16 +263,23 @@ void soak(const Plan& plan) {
     std::size_t added = 0;  // the same on all ranks
     while (schedule.goes_on()) {
         const std::uint32_t seed = plan.seed + schedule.rounds();
-        if (schedule.new_sets() && added + kSets <= kMostSets) {
+        if (schedule.new_sets()) {
             remove_sets(sets);
-            sets = add_sets(seed);
-            added += sets.size() - 1;
+            growth.add(schedule.rounds(), Footprint::now());
+            sets = {members_of(world())};
+            if (added + kSets <= kMostSets) {
+                sets = add_sets(seed);
+                added += sets.size() - 1;
+            }
         }
         run_round(seed, plan.threads, sets);
-        growth.add(Footprint::now());
+        if (schedule.rounds() % kJoinsEach == 0) {
+            run_joins(seed);
+        }
         schedule.next();
     }
     remove_sets(sets);
+    growth.add(schedule.rounds(), Footprint::now());
     fmt::print("rank {}: {} rounds from seed {} with {} threads; {}{}\n", rank(), schedule.rounds(), plan.seed,
                plan.threads, Footprint::now().text(), growth.can_judge() ? "" : "; too few rounds to see what grows");
     if (const std::string verdict = growth.verdict(); !verdict.empty()) {
@@ -259,6 +309,9 @@ Plan plan_from(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
+        // Of several arenas, which threads come to as it happens, each keeps fragments of its own (mallopt(3)): what is
+        // free in them is no leak, and grows for long.
+        ::mallopt(M_ARENA_MAX, 1);
         const rueda::tests::Plan plan = rueda::tests::plan_from(argc, argv);
         rueda::init();
         rueda::tests::soak(plan);

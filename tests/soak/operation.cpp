@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 
 namespace rueda::tests {
@@ -13,39 +16,81 @@ namespace {
 
 constexpr std::size_t kGroup = 3;
 
-/// Calls `use` with a value of the C++ type of `dtype`.
-template <class Use>
-void with_type(DType dtype, Use&& use) {
+/// IEEE 754 binary16 of a small whole number.
+std::uint16_t half_of(int value) {
+    if (value == 0) {
+        return 0;
+    }
+    const int exponent = std::ilogb(value);
+    return static_cast<std::uint16_t>((exponent + 15) << 10 | ((value << 10 >> exponent) & 0x3FF));
+}
+int value_of_half(std::uint16_t bits) {
+    return bits == 0 ? 0 : static_cast<int>(std::ldexp((bits & 0x3FF) | 0x400, (bits >> 10) - 25));
+}
+/// The upper half of a float.
+std::uint16_t bfloat16_of(int value) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16U);
+}
+int value_of_bfloat16(std::uint16_t bits) { return static_cast<int>(std::bit_cast<float>(std::uint32_t{bits} << 16U)); }
+
+/// Element `index` as a small whole number that is not negative; what is none is no result of the soak's inputs either.
+template <class T>
+int get(const void* data, std::size_t index) {
+    return static_cast<int>(static_cast<const T*>(data)[index]);
+}
+int element(DType dtype, const void* data, std::size_t index) {
     switch (dtype) {
+        case DType::boolean:
         case DType::uint8:
-            return use(std::uint8_t{});
+            return get<std::uint8_t>(data, index);
         case DType::int8:
-            return use(std::int8_t{});
+            return get<std::int8_t>(data, index);
         case DType::int16:
-            return use(std::int16_t{});
+            return get<std::int16_t>(data, index);
         case DType::uint16:
-            return use(std::uint16_t{});
-        case DType::uint32:
-            return use(std::uint32_t{});
-        case DType::uint64:
-            return use(std::uint64_t{});
+            return get<std::uint16_t>(data, index);
         case DType::int32:
-            return use(std::int32_t{});
+            return get<std::int32_t>(data, index);
+        case DType::uint32:
+            return get<std::uint32_t>(data, index);
         case DType::int64:
-            return use(std::int64_t{});
+            return get<std::int64_t>(data, index);
+        case DType::uint64:
+            return get<std::uint64_t>(data, index);
+        case DType::float16:
+            return value_of_half(static_cast<const std::uint16_t*>(data)[index]);
+        case DType::bfloat16:
+            return value_of_bfloat16(static_cast<const std::uint16_t*>(data)[index]);
         case DType::float32:
-            return use(float{});
+            return get<float>(data, index);
         case DType::float64:
-            return use(double{});
+            return get<double>(data, index);
+    }
+    throw std::logic_error("a draw of unknown dtype");
+}
+
+/// The bytes of a small whole number that is not negative.
+std::uint64_t bits_of(DType dtype, int value) {
+    switch (dtype) {
+        case DType::float16:
+            return half_of(value);
+        case DType::bfloat16:
+            return bfloat16_of(value);
+        case DType::float32:
+            return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+        case DType::float64:
+            return std::bit_cast<std::uint64_t>(static_cast<double>(value));
         default:
-            throw std::logic_error("draw_operation() draws no such dtype");
+            return static_cast<std::uint64_t>(value);  // the lowest bytes come first
     }
 }
+static_assert(std::endian::native == std::endian::little);
 
 }  // namespace
 
-RunningOperation::RunningOperation(const Draw& draw, const Members& members, const std::string& name, bool resident)
-    : draw_(draw), members_(members), name_(name) {
+RunningOperation::RunningOperation(const Draw& draw, const Members& members, const std::string& name, std::int32_t tag,
+                                   bool resident)
+    : draw_(draw), members_(members), name_(name), tag_(tag) {
     start(resident);
 }
 
@@ -63,16 +108,22 @@ RunningOperation::Tensor RunningOperation::make(const Shape& shape, bool residen
 
 RunningOperation::Tensor RunningOperation::input(std::int64_t rows, bool resident) const {
     Tensor tensor = make({rows, draw_.columns}, resident);
-    with_type(draw_.dtype, [&](auto zero) {
-        auto* const values = static_cast<decltype(zero)*>(tensor.data());
-        for (std::int64_t i = 0; i < tensor.shape.elements(); ++i) {
-            values[i] = static_cast<decltype(zero)>(value(members_.position, i));
-        }
-    });
+    const std::size_t element_bytes = size_of(draw_.dtype);
+    for (std::int64_t i = 0; i < tensor.shape.elements(); ++i) {
+        const std::uint64_t bits = bits_of(draw_.dtype, value(members_.position, i));
+        std::memcpy(static_cast<std::byte*>(tensor.data()) + static_cast<std::size_t>(i) * element_bytes, &bits,
+                    element_bytes);
+    }
     return tensor;
 }
 
+/// Of an adasum: in some draws all members have the same, of which the result is their average; in others each element
+/// is that of one member, so that no two have anything in common, and the result is their sum.
 int RunningOperation::value(int member, std::int64_t index) const {
+    if (draw_.kind == Kind::adasum) {
+        const bool is_own = draw_.salt % 2 == 0 || index % members() == member;
+        return is_own ? value_at(draw_, 0, index) : 0;
+    }
     return value_at(draw_, members_.ranks[static_cast<std::size_t>(member)], index);
 }
 
@@ -80,11 +131,16 @@ int RunningOperation::reduced(std::int64_t index) const {
     int result = value(0, index);
     for (int member = 1; member < members(); ++member) {
         const int other = value(member, index);
-        result = draw_.op == ReduceOp::sum   ? result + other
-                 : draw_.op == ReduceOp::min ? std::min(result, other)
-                                             : std::max(result, other);
+        result = draw_.op == ReduceOp::sum       ? result + other
+                 : draw_.op == ReduceOp::product ? result * other
+                 : draw_.op == ReduceOp::min     ? std::min(result, other)
+                                                 : std::max(result, other);
     }
     return result;
+}
+
+int RunningOperation::neighbour(int distance) const {
+    return members_.ranks[static_cast<std::size_t>((members_.position + members() + distance) % members())];
 }
 
 int RunningOperation::root() const { return members_.ranks[draw_.salt % members_.ranks.size()]; }
@@ -93,7 +149,12 @@ void RunningOperation::start(bool resident) {
     const Options options{.process_set = members_.set};
     switch (draw_.kind) {
         case Kind::allreduce:
+        case Kind::adasum:
             return start_allreduce(resident);
+        case Kind::scatter:
+            return start_scatter();
+        case Kind::message:
+            return start_message(resident);
         case Kind::grouped:
             return start_group(resident);
         case Kind::mismatch:
@@ -124,7 +185,7 @@ void RunningOperation::start(bool resident) {
 }
 
 void RunningOperation::start_allreduce(bool resident) {
-    const AllreduceOptions options{.op = draw_.op, .process_set = members_.set};
+    const AllreduceOptions options{.op = draw_.op, .process_set = members_.set, .compression = draw_.compression};
     tensors_.push_back(input(draw_.rows, resident));
     if (draw_.blocking) {
         allreduce(name_, view(tensors_[0]), options);
@@ -139,7 +200,8 @@ void RunningOperation::start_group(bool resident) {
         tensors_.push_back(input(draw_.rows, resident && i != 1));
         views.push_back(view(tensors_.back()));
     }
-    handle_ = grouped_allreduce_async(name_, views, {.op = draw_.op, .process_set = members_.set});
+    handle_ = grouped_allreduce_async(name_, views,
+                                      {.op = draw_.op, .process_set = members_.set, .compression = draw_.compression});
 }
 
 /// The last member brings a row more than the others.
@@ -168,6 +230,23 @@ void RunningOperation::start_alltoall() {
     handle_ = alltoall_async(name_, view(tensors_[0]), splits, {.process_set = members_.set});
 }
 
+/// The root has for every member what it would send it in an alltoall.
+void RunningOperation::start_scatter() {
+    const bool is_root = root() == members_.ranks[static_cast<std::size_t>(members_.position)];
+    const std::vector<std::int64_t> splits = splits_of(members_.position);
+    tensors_.push_back(input(is_root ? std::accumulate(splits.begin(), splits.end(), std::int64_t{0}) : 0, false));
+    handle_ = scatter_async(name_, view(tensors_[0]), splits, root(), {.process_set = members_.set});
+}
+
+void RunningOperation::start_message(bool resident) {
+    const Options options{.process_set = members_.set};
+    tensors_.push_back(input(draw_.rows, resident));
+    tensors_.push_back(make({draw_.rows, draw_.columns}, !resident));
+    const int from = draw_.salt % 3 == 0 ? any_peer : neighbour(-1);  // nobody else has the tag
+    handle_ = receive_async(view(tensors_[1]), from, tag_, options);
+    sent_ = send_async(view(tensors_[0]), neighbour(1), tag_, options);
+}
+
 void RunningOperation::finish() {
     if (draw_.kind == Kind::mismatch && members() > 1) {
         try {
@@ -178,12 +257,19 @@ void RunningOperation::finish() {
         wrong("members of different shapes were not refused");
     }
     handle_.wait();
+    if (draw_.kind == Kind::message) {
+        sent_.wait();
+        if (handle_.sender() != neighbour(-1)) {
+            wrong(fmt::format("it came from rank {}, expected {}", handle_.sender(), neighbour(-1)));
+        }
+        return compare(tensors_[1].data(), tensors_[1].shape.elements(), expected_message());
+    }
     const bool is_root = root() == members_.ranks[static_cast<std::size_t>(members_.position)];
     if ((draw_.kind == Kind::gather || draw_.kind == Kind::reduce) && !is_root) {
         return;  // the result is the root's
     }
     if (draw_.kind == Kind::allgather || draw_.kind == Kind::gather || draw_.kind == Kind::alltoall ||
-        draw_.kind == Kind::reducescatter) {
+        draw_.kind == Kind::reducescatter || draw_.kind == Kind::scatter) {
         const TensorView output = handle_.output();
         return compare(output.data(), output.shape().elements(), expected(0));
     }
@@ -201,13 +287,17 @@ std::vector<int> RunningOperation::expected(std::size_t tensor) const {
             return expected_from_alltoall();
         case Kind::reducescatter:
             return expected_share();
+        case Kind::scatter:
+            return expected_from_scatter();
         default:
             break;
     }
     std::vector<int> right(static_cast<std::size_t>(tensors_[tensor].shape.elements()));
     for (std::size_t i = 0; i < right.size(); ++i) {
         const auto index = static_cast<std::int64_t>(i);
-        right[i] = draw_.kind == Kind::broadcast ? value_at(draw_, root(), index) : reduced(index);
+        right[i] = draw_.kind == Kind::broadcast ? value_at(draw_, root(), index)
+                   : draw_.kind == Kind::adasum  ? value_at(draw_, 0, index)
+                                                 : reduced(index);
     }
     return right;
 }
@@ -238,6 +328,26 @@ std::vector<int> RunningOperation::expected_from_alltoall() const {
     return right;
 }
 
+std::vector<int> RunningOperation::expected_from_scatter() const {
+    const auto member = std::find(members_.ranks.begin(), members_.ranks.end(), root()) - members_.ranks.begin();
+    const std::vector<std::int64_t> splits = splits_of(static_cast<int>(member));
+    const auto mine = splits.begin() + members_.position;
+    const std::int64_t begin = std::accumulate(splits.begin(), mine, std::int64_t{0});
+    std::vector<int> right;
+    for (std::int64_t i = begin * draw_.columns; i < (begin + *mine) * draw_.columns; ++i) {
+        right.push_back(value(static_cast<int>(member), i));
+    }
+    return right;
+}
+
+std::vector<int> RunningOperation::expected_message() const {
+    std::vector<int> right;
+    for (std::int64_t i = 0; i < draw_.rows * draw_.columns; ++i) {
+        right.push_back(value((members_.position + members() - 1) % members(), i));
+    }
+    return right;
+}
+
 /// The first members get one row more where the rows cannot be shared evenly.
 std::vector<int> RunningOperation::expected_share() const {
     const std::int64_t each = draw_.rows / members();
@@ -256,14 +366,14 @@ void RunningOperation::compare(const void* data, std::int64_t elements, const st
     if (elements != static_cast<std::int64_t>(right.size())) {
         wrong(fmt::format("{} elements came, expected {}", elements, right.size()));
     }
-    with_type(draw_.dtype, [&](auto zero) {
-        const auto* const values = static_cast<const decltype(zero)*>(data);
-        for (std::size_t i = 0; i < right.size(); ++i) {
-            if (values[i] != static_cast<decltype(zero)>(right[i])) {
-                wrong(fmt::format("element {} of {} is {}, expected {}", i, right.size(), +values[i], right[i]));
-            }
+    const std::size_t element_bytes = size_of(draw_.dtype);
+    for (std::size_t i = 0; i < right.size(); ++i) {
+        const std::uint64_t bits = bits_of(draw_.dtype, right[i]);
+        if (std::memcmp(static_cast<const std::byte*>(data) + i * element_bytes, &bits, element_bytes) != 0) {
+            wrong(fmt::format("element {} of {} is about {}, expected {}", i, right.size(),
+                              element(draw_.dtype, data, i), right[i]));
         }
-    });
+    }
 }
 
 void RunningOperation::wrong(const std::string& what) const {

@@ -23,7 +23,9 @@ struct Members {
 class RunningOperation {
 public:
     /// Starts it, or does it where the draw is one that blocks.
-    RunningOperation(const Draw& draw, const Members& members, const std::string& name, bool resident);
+    /// `tag`: of a message, which no other has that is under way in the set.
+    RunningOperation(const Draw& draw, const Members& members, const std::string& name, std::int32_t tag,
+                     bool resident);
 
     /// Waits, and throws std::runtime_error with the name where the result is not what the inputs give.
     void finish();
@@ -48,6 +50,7 @@ private:
     [[nodiscard]] TensorView view(const Tensor& tensor) const { return {tensor.data(), draw_.dtype, tensor.shape}; }
     [[nodiscard]] int value(int member, std::int64_t index) const;
     [[nodiscard]] int reduced(std::int64_t index) const;
+    [[nodiscard]] int neighbour(int distance) const;
     [[nodiscard]] int members() const { return static_cast<int>(members_.ranks.size()); }
     [[nodiscard]] int root() const;
 
@@ -56,11 +59,15 @@ private:
     void start_group(bool resident);
     void start_mismatch();
     void start_alltoall();
+    void start_scatter();
+    void start_message(bool resident);
     [[nodiscard]] std::vector<std::int64_t> splits_of(int member) const;
 
     [[nodiscard]] std::vector<int> expected(std::size_t tensor) const;
     [[nodiscard]] std::vector<int> expected_rows_of_all() const;
     [[nodiscard]] std::vector<int> expected_from_alltoall() const;
+    [[nodiscard]] std::vector<int> expected_from_scatter() const;
+    [[nodiscard]] std::vector<int> expected_message() const;
     [[nodiscard]] std::vector<int> expected_share() const;
     void compare(const void* data, std::int64_t elements, const std::vector<int>& right) const;
     [[noreturn]] void wrong(const std::string& what) const;
@@ -68,8 +75,10 @@ private:
     Draw draw_;
     const Members& members_;
     std::string name_;
+    std::int32_t tag_;
     std::vector<Tensor> tensors_;
     Handle handle_;
+    Handle sent_;  ///< of a message; handle_ is that of its receive
 };
 
 }  // namespace rueda::tests

@@ -55,7 +55,15 @@ class Tree(unittest.TestCase):
 
     def test_documents_show_the_programs_as_they_are(self):
         shown = 0
-        for document in ("docs/cpp.md", "docs/python.md", "docs/compression.md", "README.md"):
+        documents = (
+            "cpp.md",
+            "python.md",
+            "compression.md",
+            "pytorch.md",
+            "migrating-from-horovod.md",
+            "pytorch-distributed.md",
+        )
+        for document in (*(f"docs/{name}" for name in documents), "README.md"):
             text = read(pathlib.PurePosixPath(document))
             blocks = re.findall(r"<!-- (examples/\S+) -->\n```(?:cpp|python)\n(.*?)```", text, re.DOTALL)
             for name, block in blocks:
@@ -66,6 +74,12 @@ class Tree(unittest.TestCase):
             programs = text.count("```cpp") + text.count("```python")
             self.assertEqual(len(blocks), programs, f"a program in {document} that no test compiles")
         self.assertGreaterEqual(shown, len(list(ROOT.glob("examples/snippets/**/*.[cp][py]*"))))
+
+    def test_examples_are_in_their_list(self):
+        for folder in sorted({path.parent for path in self.files if path.match("examples/pytorch/*.py")}):
+            listed = re.findall(r"^\| `(\w+\.py)` \|", read(folder / "README.md"), re.MULTILINE)
+            there = [path.name for path in self.files if path.parent == folder and path.suffix == ".py"]
+            self.assertEqual(sorted(listed), sorted(there), f"{folder}/README.md")
 
 
 class Rules(unittest.TestCase):

@@ -385,7 +385,7 @@ _HOROVOD_BUILD = {
 
 def install(name: str) -> None:
     """A virtual environment build/compare/NAME with the peer. Horovod is built from source, beside the PyTorch of the
-    system (Debian: python3-torch, libtorch-dev; it does not build against one newer than 2.0)."""
+    system (Debian: python3-torch, libtorch-dev, pybind11-dev; it does not build against one newer than 2.0)."""
     if name not in _WHEELS:
         raise UsageError(f"'{name}' cannot be installed from here; expected one of {', '.join(_WHEELS)}")
     folder = WORK / name

@@ -346,6 +346,82 @@ TEST_CASE("the room of a message under way outlives an abandoned communicator", 
     }
 }
 
+/// By hand: ranks 0 and 1 of one host, and a third one elsewhere that has nothing and gets nothing. What rank 0 makes
+/// of an alltoall in which it has `rows` for rank 1, which gets two.
+std::string end_of_alltoall(std::int64_t rows, std::int64_t rows_of_third) {
+    auto transports = collectives::make_thread_transports(3);
+    const std::vector<collectives::RankFacts> facts{
+        {"a", "", 0, 0, 0, 1}, {"a", "", 0, 0, 0, 2}, {"b", "", 0, 0, 0, 3}};
+    const auto arenas = arenas_of(2, few({0, 0, 1}));
+    const std::vector<std::int64_t> has_rows{0, rows, 0, 0, 0, 0};
+    const std::vector<std::int64_t> gets_rows{0, 0, 0, 2, 0, rows_of_third};
+    std::vector<std::uint64_t> input(static_cast<std::size_t>(rows), 7);
+    std::vector<std::uint64_t> output(2);
+    const std::vector<collectives::Location> locations(2);
+    std::vector<std::unique_ptr<collectives::HierarchicalCommunicator>> communicators;
+    std::vector<collectives::Segment> segments(2);
+    std::vector<collectives::Task*> tasks;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+        communicators.push_back(std::make_unique<collectives::HierarchicalCommunicator>(
+            arenas[rank], collectives::NumaNodes(), collectives::group_by_host(static_cast<int>(rank), facts),
+            *transports[rank], collectives::HierarchicalOptions{}));
+        segments[rank].dtype = DType::uint64;
+        segments[rank].count = 1;
+        segments[rank].input = reinterpret_cast<const std::byte*>(input.data());
+        segments[rank].output = rank == 0 ? nullptr : reinterpret_cast<std::byte*>(output.data());
+        tasks.push_back(&communicators[rank]->start(
+            {Operation::alltoall, {&segments[rank], 1}, locations, rank == 0 ? has_rows : gets_rows, {}}));
+    }
+    for (int round = 0; round < 1000; ++round) {
+        static_cast<void>(tasks[0]->step());
+        if (tasks[1]->step() == StepResult::done) {
+            return output == std::vector<std::uint64_t>{7, 7} ? "done" : "wrong";
+        }
+    }
+    return communicators[1]->failed().message();
+}
+
+TEST_CASE("how much the others say that they have is compared with what they said before", "[unit]") {
+    CHECK(end_of_alltoall(2, 0) == "done");
+    CHECK(end_of_alltoall(1, 0) == "rank 0 of the process set says that it has 8 bytes for rank 1; expected 16");
+    CHECK(end_of_alltoall(3, 0) == "rank 0 of the process set says that it has 24 bytes for rank 1; expected 16");
+    CHECK(
+        end_of_alltoall(2, std::int64_t{1} << 61) ==
+        "rank 2 of the process set sends or is sent 2305843009213693952 rows of 8 bytes, behind 16 bytes of the ranks "
+        "before it; expected fewer than 2^64 bytes together");
+    CHECK(end_of_alltoall(2, -1) ==
+          "rank 2 of the process set sends or is sent -1 rows of 8 bytes, behind 16 bytes of the ranks before it; "
+          "expected fewer than 2^64 bytes together");
+}
+
+/// Rank 0 of a host of three says that it has 2^60 bytes for rank 2, and both are always ready. Rank 1, for which
+/// nobody has anything, still has to look whether the job has ended.
+TEST_CASE("a step ends, however many rounds the others say that there are", "[unit]") {
+    auto transports = collectives::make_thread_transports(4);
+    const auto arenas = arenas_of(3, few({0, 0, 0, 1}));
+    constexpr std::uint64_t kRounds = std::uint64_t{1} << 60;
+    for (const std::uint32_t other : {0U, 2U}) {
+        for (const auto counter :
+             {&collectives::Progress::staged, &collectives::Progress::fetched, &collectives::Progress::ended}) {
+            (arenas[1]->progress(other).*counter).store(kRounds);
+        }
+    }
+    std::memcpy(arenas[1]->cell(0, 0) + 2 * sizeof kRounds, &kRounds, sizeof kRounds);
+    const std::vector<collectives::RankFacts> facts{
+        {"a", "", 0, 0, 0, 1}, {"a", "", 0, 0, 0, 2}, {"a", "", 0, 0, 0, 3}, {"b", "", 0, 0, 0, 4}};
+    collectives::HierarchicalCommunicator communicator(arenas[1], collectives::NumaNodes(),
+                                                       collectives::group_by_host(1, facts), *transports[1],
+                                                       collectives::HierarchicalOptions{});
+    collectives::Segment segment;
+    segment.count = 1;
+    const std::vector<collectives::Location> locations(3);
+    const std::vector<std::int64_t> nothing(8);
+    collectives::Task& task = communicator.start({Operation::alltoall, {&segment, 1}, locations, nothing, {}});
+    for (int step = 0; step < 10; ++step) {
+        CHECK(task.step() == StepResult::advanced);
+    }
+}
+
 /// By hand: two hosts of one rank.
 std::vector<float> of_two(ReduceOp op, std::vector<float> a, std::vector<float> b) {
     std::vector<std::vector<float>> tensors{std::move(a), std::move(b)};

@@ -5,8 +5,12 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "collectives/wire.hpp"
 #include "tests/collectives/mpi/stand_in_mpi.hpp"
 #include "tests/collectives/plane_checks.hpp"
 
@@ -60,6 +64,30 @@ TEST_CASE("somebody else's MPI is left as it was", "[unit]") {
     REQUIRE(opened.is_ok());
     opened.value().control_plane->close(false);
     CHECK(mpi->diary == "dup release free ");
+}
+
+/// Of a job of everybody, alone.
+TEST_CASE("a communicator is of the same ranks, or not, and is not looked at where that could disturb", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    auto opened = open_mpi_control_plane(mpi, in_time(10s));
+    REQUIRE(opened.is_ok());
+    ControlPlane& plane = *opened.value().control_plane;
+    const auto ask = [&plane](MPI_Comm communicator) {
+        return plane.is_of_same_ranks(std::as_bytes(std::span(&communicator, 1)));
+    };
+    CHECK(ask(MPI_COMM_WORLD).value());
+    mpi->members = {3};  // of MPI_COMM_SELF
+    CHECK_FALSE(ask(MPI_COMM_SELF).value());
+    mpi->members = {0};
+    CHECK(ask(MPI_COMM_SELF).value());
+    CHECK(ask(MPI_COMM_NULL).status().code() == ErrorCode::invalid_argument);
+    CHECK(plane.is_of_same_ranks({}).status().code() == ErrorCode::invalid_argument);
+    mpi->level = MPI_THREAD_SERIALIZED;
+    const Status unasked = ask(MPI_COMM_WORLD).status();
+    CHECK(unasked.code() == ErrorCode::unsupported);
+    CHECK(unasked.message().find("MPI gives MPI_THREAD_SERIALIZED: the communicator cannot be compared") !=
+          std::string::npos);
+    plane.close(false);
 }
 
 TEST_CASE("after a failure no call is made", "[unit]") {
@@ -129,6 +157,36 @@ TEST_CASE("long messages go in pieces", "[unit]") {
     CHECK(opened.value().control_plane->allgather(tests::pattern(1003, 5)).value()[0] == tests::pattern(1003, 5));
     CHECK(mpi->longest == 16);
     opened.value().control_plane->close(false);
+}
+
+TEST_CASE("lengths that other ranks make are compared with what is expected before there is anything of them",
+          "[unit]") {
+    const auto told = [](std::uint64_t length) {
+        const auto mpi = std::make_shared<StandIn>();
+        auto opened = open_mpi_control_plane(mpi, in_time(10s));
+        REQUIRE(opened.is_ok());
+        mpi->length_told = length;
+        return std::pair(mpi, std::move(opened.value().control_plane));
+    };
+    for (const std::uint64_t length : {kMaxControlMessage + 1, ~std::size_t{0}, std::size_t{1} << 63}) {
+        auto [gathering, gathered] = told(length);
+        const std::string text = fmt::format(
+            "InvalidArgument: allgather: the 1 ranks together gave more than the 67108864 bytes that are expected at "
+            "most, and rank 0 of them {}",
+            length);
+        CHECK(outcome(gathered->allgather(Bytes(3)).status()) == text);
+        CHECK(outcome(gathered->barrier()) == text);  // as the other ranks
+        CHECK(gathering->longest == 0);               // nothing was exchanged
+        gathered->close(true);
+        auto [broadcasting, said] = told(length);
+        CHECK(outcome(said->broadcast(Bytes(3), 0).status()) ==
+              fmt::format("InvalidArgument: broadcast: rank 0 gave {} bytes, expected at most 67108864", length));
+        said->close(true);
+    }
+    auto [mpi, plane] = told(4);
+    CHECK(outcome(plane->allgather(Bytes(3)).status())
+              .starts_with("Internal: allgather: rank 0 gave 3 bytes, and MPI has told the ranks 4"));
+    plane->close(true);
 }
 
 TEST_CASE("a wait has an end, and after it MPI is left alone", "[unit]") {

@@ -127,15 +127,24 @@ TEST_CASE("a meeting that somebody knows to be in vain ends at once", "[unit]") 
 }
 
 TEST_CASE("answers are checked", "[unit]") {
-    for (const Numbers& answer : {Numbers{}, Numbers{7}, Numbers{-1, kAttempt}, Numbers{1, kAttempt},
-                                  Numbers{1, kAttempt, 0, 2}, Numbers{1, kAttempt, 0, 2, -1},
-                                  Numbers{1, kAttempt, 0, 2, 9, 0, 1}, Numbers{4, kAttempt}, Numbers(100, kAttempt)}) {
+    for (const Numbers& answer :
+         {Numbers{}, Numbers{7}, Numbers{-1, kAttempt}, Numbers{1, kAttempt}, Numbers{1, kAttempt, 0, 2},
+          Numbers{1, kAttempt, 0, 2, -1}, Numbers{1, kAttempt, 0, 2, 9, 0, 1}, Numbers{4, kAttempt},
+          Numbers(100, kAttempt), Numbers{0, kAttempt, 0}, Numbers{3, kAttempt, 0}}) {
         StandIn mpi = rank_of_five(3);
         put(mpi, 0, answer);
         CHECK(
             outcome(meet(mpi, {0, 3})).starts_with("Internal: start: rank 0 of those that were launched has answered"));
     }
-    for (const Numbers& letter : {Numbers{}, Numbers{1}, Numbers{9, 1}, Numbers(100, 1)}) {
+    for (const std::size_t more : {1U, 2U, 3U}) {  // bytes behind what would be a right answer
+        StandIn mpi = rank_of_five(3);
+        put(mpi, 0, {0, kAttempt});
+        auto& bytes = (*mpi.mail)[{0, 3, kMeetingTag}].back();
+        bytes.resize(bytes.size() + more);
+        CHECK(
+            outcome(meet(mpi, {0, 3})).starts_with("Internal: start: rank 0 of those that were launched has answered"));
+    }
+    for (const Numbers& letter : {Numbers{}, Numbers{1}, Numbers{9, 1}, Numbers(100, 1), Numbers{2, 1, 0}}) {
         StandIn lowest = rank_of_five(0);
         put(lowest, 3, letter);
         CHECK(outcome(meet(lowest, {0, 3})).starts_with("Internal: start: rank 3 of those that were launched has"));

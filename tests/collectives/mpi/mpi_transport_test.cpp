@@ -195,6 +195,30 @@ TEST_CASE("what was sent to a rank comes before the end, asked for or not", "[un
     CHECK(pair.b.mpi->requests() == 0);
 }
 
+TEST_CASE("a message that nobody can have sent is refused before there is room for it", "[unit]") {
+    const int tag = 32001;  // of messages between any two ranks
+    const auto refused = [](std::size_t bytes, int from) {
+        return fmt::format(
+            "Aborted: MPI has a message of {} bytes from rank {} for rank 1; expected at most 1073741824 bytes, from "
+            "another of ranks 0 to 1",
+            bytes, from);
+    };
+    const auto asked = GENERATE(true, false);
+    const auto [from, bytes] = GENERATE(table<int, std::size_t>({{5, 3}, {-1, 3}, {0, (std::size_t{1} << 30) + 1}}));
+    const Pair pair;
+    (*pair.mail)[{from, 1, tag}].emplace_back(3);
+    pair.b.mpi->probed_bytes = bytes;
+    if (asked) {
+        CHECK(outcome(pair.b.transport().probe().status()) == refused(bytes, from));
+        CHECK(outcome(pair.b.transport().receive(0, Channel::data, {}).status()) == refused(bytes, from));
+    } else {
+        pair.b.mpi->expected = 1;
+    }
+    pair.b.plane->close(false);
+    CHECK(pair.b.mpi->diary.empty());  // the end was none
+    CHECK(pair.b.mpi->requests() == 0);
+}
+
 TEST_CASE("a message that does not come makes the end a failure", "[unit]") {
     const Pair pair;
     pair.b.mpi->expected = 1;

@@ -21,6 +21,7 @@
 
 #include "collectives/mpi/mpi_api.hpp"
 #include "collectives/mpi/mpi_meeting.hpp"
+#include "tests/collectives/mpi/numbered_request.hpp"
 
 namespace rueda::tests {
 
@@ -50,7 +51,9 @@ public:
     Status messages;                  ///< what calls for messages return, if a failure
     std::uint32_t expected = 0;       ///< messages that the others have sent to this rank, as they say at the end
     std::vector<std::uint32_t> told;  ///< how many this one has sent to each, as it said at the end
-    bool hides_length = false;        ///< of a message that was too long, as some MPIs do
+    std::optional<std::uint64_t> length_told;  ///< what the ranks see of a length, instead of what it is
+    std::optional<std::size_t> probed_bytes;   ///< likewise of a message that nobody waits for
+    bool hides_length = false;                 ///< of a message that was too long, as some MPIs do
     std::function<void()> at_finalize;
     std::vector<int> members;  ///< of MPI_COMM_SELF, which stands for a communicator of some ranks
     bool others_meet = false;  ///< at a meeting they say at once what lets it end well, and their mail shows nothing
@@ -81,6 +84,11 @@ public:
         return MPI_COMM_SELF;
     }
     Result<bool> is_intercommunicator(MPI_Comm /*communicator*/) override { return is_between; }
+    Result<bool> are_congruent(MPI_Comm a, MPI_Comm b) override {
+        const auto first = world_ranks(a);
+        const auto second = world_ranks(b);
+        return first.is_ok() && second.is_ok() && first.value() == second.value();
+    }
     Result<std::vector<int>> world_ranks(MPI_Comm communicator) override {
         std::vector<int> ranks = members;
         if (communicator == MPI_COMM_WORLD) {
@@ -111,7 +119,7 @@ public:
         return {};
     }
     Result<MPI_Request> iallgather(std::span<const std::byte> mine, std::byte* all, MPI_Comm /*comm*/) override {
-        return collect(mine, all);
+        return collect(length_told ? std::as_bytes(std::span(&*length_told, 1)) : mine, all);
     }
     Result<MPI_Request> iallgatherv(std::span<const std::byte> mine, std::byte* all, const int* counts,
                                     const int* offsets, MPI_Comm /*comm*/) override {
@@ -122,6 +130,10 @@ public:
     }
     Result<MPI_Request> ibroadcast(std::span<std::byte> bytes, int /*root*/, MPI_Comm /*comm*/) override {
         longest = std::max(longest, bytes.size());
+        if (length_told) {
+            REQUIRE(bytes.size() == sizeof(*length_told));
+            std::memcpy(bytes.data(), &*length_told, sizeof(*length_told));
+        }
         return started();
     }
     Result<MPI_Request> ibarrier(MPI_Comm /*comm*/) override { return started(); }
@@ -178,7 +190,7 @@ public:
                     return !other.second.is_send && other.second.rank == from && other.second.tag == tag;
                 });
             if (to == own_rank && !queue.empty() && !is_awaited) {
-                return std::optional(MpiEnvelope{from, tag, queue.front().size()});
+                return std::optional(MpiEnvelope{from, tag, probed_bytes.value_or(queue.front().size())});
             }
         }
         return std::optional<MpiEnvelope>();
@@ -225,17 +237,9 @@ private:
         }
     }
 
-    /// What MPI_Request is differs: a pointer, or an int.
-    static int number_of(const MPI_Request& request) {
-        int number = 0;
-        std::memcpy(&number, &request, sizeof(number));
-        return number;
-    }
     Result<MPI_Request> keep(const UnderWay& started) {
         under_way_.emplace(++last_, started);
-        MPI_Request request{};
-        std::memcpy(&request, &last_, sizeof(last_));
-        return request;
+        return request_of(last_);
     }
     /// Receives get messages in the order in which they were started.
     [[nodiscard]] bool is_first(const std::pair<const int, UnderWay>& receive) const {

@@ -28,7 +28,7 @@ struct Job {
     [[nodiscard]] BatchWatch watch(std::uint32_t own) const {
         base::Config config;
         config.stall_warning_seconds = 10;
-        return {config, *control, set.memory(), own};
+        return {StallSettings(config), *control, set.memory(), own};
     }
     void beat(std::uint32_t member, std::int64_t at_ns) const { control->ranks[member].heartbeat_ns.store(at_ns); }
     void call(std::uint32_t slot) const {

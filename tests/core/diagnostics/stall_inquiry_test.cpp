@@ -159,7 +159,7 @@ public:
                 children.push_back(neighbour(host + 1));
             }
             leaders_.push_back(std::make_unique<StallInquiry>(
-                config, 3, std::vector<std::int32_t>{0, 1, 2},
+                StallSettings(config), 3, std::vector<std::int32_t>{0, 1, 2},
                 host == 0 ? std::nullopt : std::optional(neighbour(host - 1)), children, *transports_[host]));
         }
     }

@@ -45,7 +45,7 @@ struct Job {
         base::Config config;
         config.stall_warning_seconds = warning;
         config.stall_shutdown_seconds = shutdown;
-        return {config, *control, own, set.memory()};
+        return {StallSettings(config), *control, own, set.memory()};
     }
     void beat(std::uint32_t member, std::int64_t at_ns) const { control->ranks[member].heartbeat_ns.store(at_ns); }
     void beat_all(std::int64_t at_ns) const {
@@ -83,7 +83,7 @@ TEST_CASE("nothing is reported where the check is switched off, or all arrive in
     base::Config config;
     config.stall_check = false;
     config.stall_shutdown_seconds = 60;
-    StallMonitor off(config, *job.control, 0, job.set.memory());
+    StallMonitor off(StallSettings(config), *job.control, 0, job.set.memory());
     StallMonitor on = job.monitor(0);
     REQUIRE(job.set.arrive_at(0, slot, 1, 0) == Arrival::counted);
     CHECK_FALSE(off.tick(1000 * kSecond));
@@ -126,7 +126,7 @@ TEST_CASE("a heartbeat counts for two seconds, or three liveness intervals if th
         Job job;
         base::Config config;
         config.liveness_seconds = interval;
-        StallMonitor second(config, *job.control, 1, job.set.memory());
+        StallMonitor second(StallSettings(config), *job.control, 1, job.set.memory());
         REQUIRE(job.set.announce_in_full(1, "a", allreduce_of({3}), 0).is_ok());
         job.beat(0, 100 * kSecond - limit - (responds ? 0 : 1));
         CHECK(second.tick(100 * kSecond).has_value() == !responds);

@@ -40,20 +40,23 @@ TEST_CASE("frames that a working rank may send, and others", "[unit]") {
     CHECK_FALSE(is_plausible(frame(FrameKind::taken, 1), 1));
     CHECK_FALSE(is_plausible(frame(FrameKind::refused, 1, 0, 99), 0));
     CHECK_FALSE(is_plausible(frame(static_cast<FrameKind>(0), 1), 0));
-    CHECK_FALSE(is_plausible(frame(static_cast<FrameKind>(10), 1), 0));
+    CHECK_FALSE(is_plausible(frame(static_cast<FrameKind>(12), 1), 0));
     Frame flagged = frame(FrameKind::offer, 1, 9);
     flagged.flags = 2;
     CHECK_FALSE(is_plausible(flagged, 0));
 }
 
-/// Rank 1 writes the frame into its ring for rank 0, behind the back of its Runtime.
-void lie(const Frame& lie, std::size_t payload, const std::string& reason) {
+/// Rank 1 writes the frames, each with so many bytes behind it, into its ring for rank 0, behind the back of its
+/// Runtime.
+void lie(const std::vector<Frame>& lies, std::size_t payload, const std::string& reason) {
     const RanksResult result = run_clients(2, test_config(), [&](RankContext& context, RuntimeClient& client) {
         std::array<int, 1> value{};
         if (client.rank() == 1) {
             core::HostLink link(client.runtime().arena(), 0);
             const std::vector<std::byte> bytes(payload);
-            RUEDA_RANK_CHECK(expect_value(link.send(lie, bytes), "the lie"));
+            for (const Frame& lie : lies) {
+                RUEDA_RANK_CHECK(expect_value(link.send(lie, bytes), "the lie"));
+            }
             link.tell();
             context.phase("has lied");
         } else {
@@ -68,10 +71,27 @@ void lie(const Frame& lie, std::size_t payload, const std::string& reason) {
 }
 
 TEST_CASE("a frame that cannot come ends the job with the reason", "[threads]") {
-    lie(frame(static_cast<FrameKind>(77), 1), 0, "a frame of kind 77 with 0 bytes behind it");
-    lie(frame(FrameKind::whole, 1, 8), 4, "which no working rank does");
-    lie(frame(FrameKind::taken, 5), 0, "answers to message 5; it was sent 0");
-    lie(frame(FrameKind::asked, 1), 0, "answers to message 1");
+    lie({frame(static_cast<FrameKind>(77), 1)}, 0, "a frame of kind 77 with 0 bytes behind it");
+    lie({frame(FrameKind::whole, 1, 8)}, 4, "which no working rank does");
+    lie({frame(FrameKind::taken, 5)}, 0, "answers to message 5; it was sent 0");
+    lie({frame(FrameKind::asked, 1)}, 0, "answers to message 1");
+    lie({frame(FrameKind::dropped, 1)}, 0, "answers to message 1");
+    lie({frame(FrameKind::withdrawn, 3)}, 0, "withdraws message 3; it has sent 0");
+}
+
+TEST_CASE("only a message in resident memory can be withdrawn", "[threads]") {
+    const std::string reason = "rank 1 withdraws message 1, which does not lie in its resident memory";
+    const Frame withdrawn = frame(FrameKind::withdrawn, 1);
+    constexpr auto kInt = static_cast<std::uint32_t>(DType::int32);
+    Frame kept = frame(FrameKind::offer, 1, 4, kInt);
+    kept.tag = 5;                                                      // for which no receive comes
+    lie({kept, withdrawn}, 0, reason);                                 // offered
+    lie({frame(FrameKind::offer, 1, 4, kInt), withdrawn}, 0, reason);  // asked for, where the receive came first
+    Frame whole = frame(FrameKind::whole, 1, 0, kInt);
+    whole.tag = 5;
+    lie({whole, withdrawn}, 0, reason);
+    whole.flags = Frame::kResident;
+    lie({whole, withdrawn}, 0, reason);
 }
 
 using Ring = collectives::MessageRingState<base::StdAtomics>;

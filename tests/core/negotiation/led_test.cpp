@@ -126,8 +126,9 @@ TEST_CASE("on several hosts what needs ranks that have joined is refused, and is
     REQUIRE(set.registrar(0).serve().is_ok());
     const std::uint32_t slot = kLed.unnamed_slots;
     REQUIRE(set.memory().label(slot).state().state == SlotState::first_sight);
-    set.registrar(0).append_refusal(EntryKind::lacks_joined, slot, 1);
+    set.registrar(0).append_refusal(EntryKind::lacks_joined, slot, 1, ErrorCode::invalid_argument);
     CHECK(set.entries().back().kind == EntryKind::lacks_joined);
+    CHECK(set.entries().back().rank == static_cast<std::uint32_t>(ErrorCode::invalid_argument));
     CHECK(set.memory().label(slot).state().state == SlotState::retired);
 }
 
@@ -154,12 +155,12 @@ TEST_CASE("on several hosts a name without a slot ends the job, and the text say
     CHECK(status.code() == ErrorCode::resource_exhausted);
     CHECK(status.message() ==
           (has_memory
-               ? "rank 1, tensor 'one more': all 8 slots for tensor names of its host are taken by pending tensors, "
-                 "and RUEDA_SLOTS_MAX is 8; the job ends, as other hosts may have a slot for this name: start "
+               ? "rank 1, tensor 'one more': all 4 slots for tensor names of its host are taken by pending tensors, "
+                 "and RUEDA_SLOTS_MAX is 4; the job ends, as other hosts may have a slot for this name: start "
                  "fewer operations at a time, or set RUEDA_SLOTS_MAX to more, as ruedarun -x "
                  "RUEDA_SLOTS_MAX=VALUE does"
-               : "rank 1, tensor 'one more': all 6 slots for tensor names of its host are taken by pending tensors, "
-                 "there is no memory for more, and RUEDA_SLOTS_MAX is 8; the job ends, as other hosts may have a "
+               : "rank 1, tensor 'one more': all 2 slots for tensor names of its host are taken by pending tensors, "
+                 "there is no memory for more, and RUEDA_SLOTS_MAX is 4; the job ends, as other hosts may have a "
                  "slot for this name: start fewer operations at a time, or give the host more memory"));
 }
 

@@ -150,7 +150,15 @@ public:
         }
     }
 
-    [[nodiscard]] std::uint64_t log_end() const { return Log<Atomics>(memory()).end(0); }
+    /// Also where nobody has read and the ring has come round.
+    [[nodiscard]] std::uint64_t log_end() const {
+        const Log<Atomics> log(memory());
+        std::uint64_t end = log.end(0);
+        for (std::uint64_t next = log.end(end); next != end; next = log.end(end)) {
+            end = next;
+        }
+        return end;
+    }
 
     /// All entries that were ever appended, as long as the ring has not come round.
     [[nodiscard]] std::vector<Entry> entries() const {

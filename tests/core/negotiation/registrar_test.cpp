@@ -128,6 +128,33 @@ TEST_CASE("a mark of a change that comes back to what is bound is an agreement")
     CHECK(set.entries().back().kind == EntryKind::changed_call);
 }
 
+TEST_CASE(
+    "what all members agree on and none can do is never called: at first sight, as a change, and without a name") {
+    Metadata impossible = allreduce_of({3}, DType::boolean);
+    impossible.reduce_op = static_cast<std::uint8_t>(ReduceOp::sum);
+    Members set(kThree);
+    for (std::uint32_t member = 0; member < 3; ++member) {
+        CHECK(set.announce_in_full(member, "mask", impossible).value() == (member == 2 ? 1 : 0));
+    }
+    CHECK(set.entries().back().kind == EntryKind::mismatch);
+    const std::uint32_t first = set.entries().back().slot;
+    CHECK(set.memory().record(first).state == static_cast<std::uint32_t>(SlotState::retired));
+    const std::uint32_t slot = set.bind("mask", allreduce_of({3}));
+    for (std::uint32_t member = 0; member < 3; ++member) {
+        CHECK(set.arrive_at(member, slot, 1, 1, &impossible) ==
+              (member == 2 ? Arrival::last_changed : Arrival::counted));
+    }
+    CHECK(set.resolve(1, slot, 1).value() == 1);
+    CHECK(set.entries().back().kind == EntryKind::mismatch);
+    CHECK(set.memory().record(slot).state == static_cast<std::uint32_t>(SlotState::retired));
+    for (std::uint32_t member = 0; member < 3; ++member) {
+        CHECK(set.arrive_at(member, 2, 1, 1, &impossible) == (member == 2 ? Arrival::last : Arrival::counted));
+    }
+    CHECK(set.resolve(2, 2, 1).value() == 1);
+    CHECK(set.entries().back().kind == EntryKind::mismatch);
+    CHECK(set.memory().record(2).state == static_cast<std::uint32_t>(SlotState::bound));
+}
+
 TEST_CASE("unnamed slots outlive a mismatch") {
     Members set(kThree);
     const Metadata a = allreduce_of({3});

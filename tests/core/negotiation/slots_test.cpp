@@ -183,7 +183,7 @@ TEST_CASE("more refused names than can be remembered end the Runtime") {
     const auto posted = set.announce_in_full(0, "one too many", allreduce_of({3}));
     CHECK(posted.status().code() == ErrorCode::resource_exhausted);
     CHECK(posted.status().message() ==
-          "all 8 slots for tensor names are taken by pending tensors, and 32 more names were refused on some ranks and "
+          "all 4 slots for tensor names are taken by pending tensors, and 32 more names were refused on some ranks and "
           "not yet announced on others: start fewer operations at a time, or raise RUEDA_SLOTS_MAX");
 }
 

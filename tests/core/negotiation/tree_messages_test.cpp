@@ -69,6 +69,7 @@ DownMessage full_down() {
     disagreed.kind = DecisionKind::disagreed;
     disagreed.name = "layer2";
     disagreed.text = "tensor 'layer2': the ranks disagree";
+    disagreed.rows = {2, 1LL << 40};
     down.decisions.push_back(disagreed);
     Decision forget;
     forget.kind = DecisionKind::forget;
@@ -92,6 +93,7 @@ DownMessage full_down() {
     group.rows = {2, kJoinedRows, 2, 2, kJoinedRows, 3};
     down.decisions.push_back(group);
     Decision lacks = disagreed;
+    lacks.rows.clear();
     lacks.kind = DecisionKind::lacks_joined;
     down.decisions.push_back(lacks);
     Decision wanted;
@@ -101,6 +103,10 @@ DownMessage full_down() {
     wanted.name.clear();
     wanted.call = 1ULL << 40;
     down.decisions.push_back(wanted);
+    Decision impossible = lacks;
+    impossible.kind = DecisionKind::impossible;
+    impossible.code = ErrorCode::unsupported;
+    down.decisions.push_back(impossible);
     Decision back;
     back.kind = DecisionKind::all_joined;
     back.rank = 3;
@@ -170,7 +176,7 @@ TEST_CASE("a message up comes out as it went in") {
 TEST_CASE("a message down comes out as it went in") {
     const DownMessage down = back(full_down());
     CHECK(down.acknowledged == 1ULL << 50);
-    REQUIRE(down.decisions.size() == 12);
+    REQUIRE(down.decisions.size() == 13);
     const Decision& call = down.decisions[0];
     CHECK(call.kind == DecisionKind::call);
     CHECK(call.id == 3);
@@ -187,6 +193,7 @@ TEST_CASE("a message down comes out as it went in") {
     CHECK(down.decisions[2].kind == DecisionKind::disagreed);
     CHECK(down.decisions[2].name == "layer2");
     CHECK(down.decisions[2].text == "tensor 'layer2': the ranks disagree");
+    CHECK(down.decisions[2].rows == std::vector<std::int64_t>{2, 1LL << 40});
     CHECK(down.decisions[3].kind == DecisionKind::forget);
     CHECK(down.decisions[3].id == 3);
     CHECK(down.decisions[4].kind == DecisionKind::closing);
@@ -205,8 +212,12 @@ TEST_CASE("a message down comes out as it went in") {
     CHECK(down.decisions[9].kind == DecisionKind::wanted);
     CHECK(down.decisions[9].name == "layer3");
     CHECK(down.decisions[10].call == 1ULL << 40);
-    CHECK(down.decisions[11].kind == DecisionKind::all_joined);
-    CHECK(down.decisions[11].rank == 3);
+    CHECK(down.decisions[11].kind == DecisionKind::impossible);
+    CHECK(down.decisions[11].name == "layer2");
+    CHECK(down.decisions[11].text == "tensor 'layer2': the ranks disagree");
+    CHECK(down.decisions[11].code == ErrorCode::unsupported);
+    CHECK(down.decisions[12].kind == DecisionKind::all_joined);
+    CHECK(down.decisions[12].rank == 3);
 }
 
 TEST_CASE("the other messages come out as they went in, an abort as one line that is not endless") {
@@ -364,8 +375,8 @@ TEST_CASE("what no leader writes is refused, with the value found") {
         spoil(message.decisions[decision]);
         return error_of(message);
     };
-    CHECK(down(0, [](Decision& d) { d.kind = static_cast<DecisionKind>(9); }) ==
-          kDamaged + "a decision is of the kind 9");
+    CHECK(down(0, [](Decision& d) { d.kind = static_cast<DecisionKind>(10); }) ==
+          kDamaged + "a decision is of the kind 10");
     CHECK(down(0, [](Decision& d) { d.id = 0; }) == kDamaged + "a decision of the kind 1 has the flags 4");
     CHECK(down(0, [](Decision& d) { d.call = 3; }) == kDamaged + "a decision of the kind 1 has the flags 14");
     CHECK(down(0, [](Decision& d) { d.operation = 255; }) == kDamaged + "the operation 255 is called");
@@ -384,7 +395,10 @@ TEST_CASE("what no leader writes is refused, with the value found") {
           kDamaged + "the operation 2 is called without some ranks");
     CHECK(down(9, [](Decision& d) { d.id = 5; }) == kDamaged + "a decision of the kind 8 has the flags 6");
     CHECK(down(9, [](Decision& d) { d.uncounted = 5; }) == kDamaged + "a decision of the kind 8 has the flags 68");
-    CHECK(down(11, [](Decision& d) { d.rank = 6; }) == kDamaged + "rank 6 is not one of 6");
+    CHECK(down(11, [](Decision& d) { d.code = ErrorCode::mismatch; }) == kDamaged + "a refusal has the code 4");
+    CHECK(down(11, [](Decision& d) { d.code = static_cast<ErrorCode>(-1); }) == kDamaged + "a refusal has the code -1");
+    CHECK(down(11, [](Decision& d) { d.text.clear(); }) == kDamaged + "a disagreement says nothing");
+    CHECK(down(12, [](Decision& d) { d.rank = 6; }) == kDamaged + "rank 6 is not one of 6");
     CHECK(up([](UpMessage& m) { m.settled_hosts = 4; }) == kDamaged + "4 of 3 hosts have settled");
     CHECK(up([](UpMessage& m) { m.joined = {6}; }) == kDamaged + "rank 6 is not one of 6");
     CHECK(up([](UpMessage& m) {

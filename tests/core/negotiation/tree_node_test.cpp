@@ -3,9 +3,12 @@
 #include "core/negotiation/tree_node.hpp"
 
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <set>
 
 #include "core/fusion/batch_end.hpp"
+#include "core/negotiation/claims.hpp"
+#include "core/negotiation/impossible.hpp"
 #include "tests/core/negotiation/leaders.hpp"
 
 namespace rueda::core::test {
@@ -183,6 +186,77 @@ TEST_CASE("hosts that disagree all learn who means what, and the next announceme
     const Decision call = leaders.only_decision();
     CHECK(call.kind == DecisionKind::call);
     CHECK(call.id == 1);
+}
+
+TEST_CASE("hosts that agree on what no rank can do all learn why, by name, by id and without a name") {
+    Metadata impossible = allreduce_of({3}, DType::boolean);
+    impossible.reduce_op = static_cast<std::uint8_t>(ReduceOp::sum);
+    std::vector<std::int32_t> ranks(6);
+    std::iota(ranks.begin(), ranks.end(), 0);
+    Leaders leaders({.hosts = 3, .ranks_per_host = 2});
+    const auto refused = [&](const TensorKey& key, std::string_view name, std::uint64_t call) {
+        leaders.announce_everywhere(key, impossible);
+        leaders.run();
+        const Decision decision = leaders.only_decision();
+        CHECK(decision.kind == DecisionKind::impossible);
+        CHECK(decision.code == ErrorCode::unsupported);
+        CHECK(decision.text == refusal_of(name, call, impossible, ranks).message());
+    };
+    refused(by_name("a"), "a", 0);
+    refused(by_call(0), "", 1);
+    give_ids(leaders, {allreduce_of({8})});
+    refused(by_id(1), "a", 0);
+    leaders.announce_everywhere(by_id(1));  // as it was called before
+    leaders.run();
+    CHECK(leaders.only_decision().bytes == 32);
+}
+
+TEST_CASE("where some ranks mean groups by a name, all hosts hear how many members those have") {
+    Metadata group;
+    group.operation = static_cast<std::uint8_t>(collectives::Operation::group);
+    group.ndim = 1;
+    group.shape[0] = Metadata::kAnyExtent;
+    Metadata gathered = group;
+    gathered.operation = static_cast<std::uint8_t>(collectives::Operation::allgather);
+    Leaders leaders({.hosts = 3, .ranks_per_host = 2});
+    leaders[0].announce({by_name("g"), {{group, {{0, 1}}}}, {{0, {3, 2}}}});
+    leaders[1].announce({by_name("g"), {{group, {{2, 2}}}, {gathered, {{3, 3}}}}, {{1, {3, 7}}}});  // 7 are rows
+    leaders[2].announce({by_name("g"), {{allreduce_of({4}), {{4, 5}}}}, {}});
+    leaders.run();
+    const Decision disagreed = leaders.only_decision();
+    CHECK(disagreed.kind == DecisionKind::disagreed);
+    CHECK(disagreed.rows == std::vector<std::int64_t>{2, 3});
+    CHECK(disagreed.text ==
+          "tensor 'g': the ranks disagree about the operation: ranks 0-2: group; rank 3: allgather; ranks 4, 5: "
+          "allreduce");
+}
+
+/// More meanings than a message has room for, on one host and on the way up: those of groups are not dropped.
+TEST_CASE("the numbers of groups come through, however many other things the ranks mean") {
+    Metadata group;
+    group.operation = static_cast<std::uint8_t>(collectives::Operation::group);
+    group.ndim = 1;
+    group.shape[0] = Metadata::kAnyExtent;
+    constexpr std::uint32_t kRanks = 80;
+    Leaders leaders({.hosts = 3, .ranks_per_host = kRanks});
+    std::int64_t extent = 0;
+    for (std::uint32_t host = 0; host < 3; ++host) {
+        std::vector<Claim> claims;
+        std::vector<std::int64_t> rows(kRanks, 0);
+        for (std::uint32_t i = 0; i < kRanks; ++i) {
+            const auto rank = static_cast<std::int32_t>(host * kRanks + i);
+            const bool is_of_group = host > 0 && i + host + 1 >= kRanks;  // the last two of host 1, three of host 2
+            rows[i] = is_of_group ? host + 1 : 0;
+            merge(claims, {is_of_group ? group : allreduce_of({++extent}), {{rank, rank}}});
+        }
+        CHECK(claims.size() == kMostClaims);
+        leaders[host].announce({by_name("g"), std::move(claims), {{host, std::move(rows)}}});
+    }
+    leaders.run();
+    const Decision disagreed = leaders.only_decision();
+    CHECK(disagreed.kind == DecisionKind::disagreed);
+    CHECK(disagreed.rows == std::vector<std::int64_t>{2, 3});
+    CHECK(disagreed.text.find("ranks 158, 159, 237-239: group") != std::string::npos);
 }
 
 TEST_CASE("ranks of one host that disagree are told apart, also from what was called before") {

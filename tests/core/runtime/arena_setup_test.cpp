@@ -3,6 +3,7 @@
 #include "core/runtime/arena_setup.hpp"
 
 #include <catch2/catch.hpp>
+#include <utility>
 
 namespace rueda::core {
 namespace {
@@ -32,6 +33,20 @@ TEST_CASE("inputs travel between two to eight ranks, by default in the slots of 
         CHECK((extent.payload_slots > extent.unnamed_slots + 64) == travel);
         CHECK((extent.payload_slots > 0) == travel);
         CHECK(extent.payload_bytes == (!travel ? 0 : members == 2 ? 32 * base::kKiB : 8 * base::kKiB));
+    }
+}
+
+TEST_CASE("the settings of slots count names, beside those of unnamed operations", "[threads]") {
+    for (const auto& [slots, most] : {std::pair(16U, 16U), std::pair(16U, 65536U), std::pair(65536U, 65536U)}) {
+        base::Config config;
+        config.slots = slots;
+        config.slots_max = most;
+        config.arena_limit_bytes = std::uint64_t{1} << 30;
+        const auto sizes = plan_arena(config, 4, kL2, kResident, 4);
+        REQUIRE(sizes.is_ok());
+        const NegotiationExtent& extent = sizes.value().extent;
+        CHECK(extent.initial_slots - extent.unnamed_slots == slots);
+        CHECK(extent.slots - extent.unnamed_slots == most);
     }
 }
 

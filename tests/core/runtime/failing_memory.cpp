@@ -38,8 +38,9 @@ void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); 
 
 namespace rueda::tests {
 
-FailingAllocation::FailingAllocation(std::uint64_t successes) { allocations_left = successes; }
+FailingAllocation::FailingAllocation(std::uint64_t successes) : successes_(successes) { allocations_left = successes; }
 FailingAllocation::~FailingAllocation() { allocations_left = kNever; }
 bool FailingAllocation::has_failed() const { return allocations_left == kFailed; }
+std::uint64_t FailingAllocation::allocations() const { return successes_ - allocations_left; }
 
 }  // namespace rueda::tests

@@ -16,6 +16,11 @@ public:
     FailingAllocation& operator=(const FailingAllocation&) = delete;
 
     [[nodiscard]] bool has_failed() const;
+    /// So far; of one that has not failed.
+    [[nodiscard]] std::uint64_t allocations() const;
+
+private:
+    std::uint64_t successes_;
 };
 
 }  // namespace rueda::tests

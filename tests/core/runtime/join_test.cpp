@@ -12,7 +12,9 @@
 
 #include "collectives/host/arena.hpp"
 #include "core/negotiation/metadata.hpp"
+#include "rueda/rueda.hpp"
 #include "tests/conformance/jobs.hpp"
+#include "tests/conformance/public_ranks.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/conformance/values.hpp"
 
@@ -171,8 +173,8 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
     // The usual settings; many chunks and little room; and so few slots that names lose theirs all the time.
     base::Config config = seed == 2 ? tiny_config() : test_config();
     if (seed == 3) {
-        config.slots = 74;
-        config.slots_max = 74;
+        config.slots = 10;
+        config.slots_max = 10;
     }
     // Beside somebody who computes on all cores each wait lasts a turn of his, and there are thousands here.
     const RanksOptions patient{.deadline = std::chrono::minutes(4)};
@@ -207,10 +209,8 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
 
 /// So many of this rank's batches had resident memory.
 std::uint64_t resident_batches(RuntimeClient& client) {
-    base::ControlBlock& control = client.runtime().control();
-    const auto* const progress = reinterpret_cast<const collectives::Progress*>(
-        reinterpret_cast<const std::byte*>(&control) + control.progress_offset);
-    return progress[client.rank()].resident.load(std::memory_order_acquire);
+    const auto rank = static_cast<std::uint32_t>(client.rank());
+    return client.runtime().arena()->progress(rank).resident.load(std::memory_order_acquire);
 }
 
 constexpr std::ptrdiff_t kElements = 12'000;  // of a tensor: too many to travel with its announcement
@@ -261,6 +261,32 @@ TEST_CASE("a rank that waits in join leaves batches open as long as those who tr
     const RanksResult result = run_clients(size, config, body);
     INFO(size << " ranks\n" << result.text());
     CHECK(result.passed());
+}
+
+/// Each rank starts a group that no other starts, and joins: the members, which are announced when their number has
+/// been called, keep no rank from joining, and get the rank's own values.
+TEST_CASE("a group that only one rank starts before it joins", "[threads]") {
+    for (const char* layout : {"aa", "aaa", "ab", "aab"}) {
+        const int size = static_cast<int>(std::string(layout).size());
+        check(
+            size,
+            [](RankContext&, RuntimeClient& client) {
+                for (int round = 0; round < 3; ++round) {
+                    // A name of its own in the first round, which the others may know afterwards.
+                    const std::string name = fmt::format("group {}", (client.rank() + round) % client.size());
+                    std::array<double, 3> values{1.5, 2.5, static_cast<double>(client.rank())};
+                    std::vector<Tensor> tensors;
+                    for (double& value : values) {
+                        tensors.push_back({&value, DType::float64, {1}});
+                    }
+                    const auto group = expect_value(client.start_group(name, tensors, {ReduceOp::sum}), "a group");
+                    expect_value(client.join(true), "join");
+                    expect_ok(group->wait(), "a group");
+                    RUEDA_RANK_CHECK((values == std::array<double, 3>{1.5, 2.5, static_cast<double>(client.rank())}));
+                }
+            },
+            layout);
+    }
 }
 
 TEST_CASE("groups of tensors and averages of integers without a rank", "[threads]") {
@@ -468,12 +494,14 @@ TEST_CASE("a rank that shuts down instead of joining ends the others' joins", "[
             expect_ok(client.shutdown(), "shutdown");
         } else if (client.rank() == 0) {
             RUEDA_RANK_EQUAL(expect_failure(client.join(true).status(), ErrorCode::aborted, "join"),
-                             std::string("join: rank 1 has shut down, so nothing can be done together any more"));
+                             std::string("join: rank 1 has shut down, so nothing can be done together any more; who "
+                                         "has fewer batches calls join() before"));
         } else {
             double value = 1;
             const Tensor tensor{&value, DType::float64, {1}};
             RUEDA_RANK_EQUAL(expect_failure(client.allreduce("x", tensor, tensor, {}), ErrorCode::aborted, "x"),
-                             std::string("tensor 'x': rank 1 has shut down, so nothing can be done together any more"));
+                             std::string("tensor 'x': rank 1 has shut down, so nothing can be done together any more; "
+                                         "who has fewer batches calls join() before"));
         }
     };
     check(3, body, layout);
@@ -587,6 +615,59 @@ TEST_CASE("a host that has joined keeps up with many operations of the others", 
             RUEDA_RANK_CHECK(expect_value(client.join(true), "join") < 2);
         },
         layout);
+}
+
+/// Rank r has r + 1 batches, so the last rank is the last to join; the others wait with a handle, in several ways.
+void join_by_handle(RankContext& context, JoinAverage average) {
+    const int size = rueda::size();
+    for (int batch = 0; batch <= rueda::rank(); ++batch) {
+        auto value = static_cast<float>(rueda::rank() + 1);
+        rueda::allreduce("gradient", std::span(&value, 1));
+        const int active = size - batch;
+        const auto sum = static_cast<float>(active * (batch + 1 + size)) / 2;  // of batch + 1 … size
+        RUEDA_RANK_EQUAL(value, sum / static_cast<float>(average == JoinAverage::all ? size : active));
+    }
+    const std::string refused = average == JoinAverage::all ? "refused" : "refused again";
+    if (rueda::rank() > 0) {
+        context.wait_for_phase(0, refused);  // so that rank 0 is in the join until then
+    }
+    const Handle joined = rueda::join_async(average);
+    if (rueda::rank() == 0 && size > 1) {
+        try {
+            float value = 0;
+            rueda::allreduce("late", std::span(&value, 1));
+            RUEDA_RANK_CHECK(false);
+        } catch (const InvalidArgument&) {
+        }
+        context.phase(refused);
+        while (!joined.ready()) {
+            std::this_thread::yield();
+        }
+    } else {
+        joined.wait();
+    }
+    RUEDA_RANK_EQUAL(joined.joined_last(), size - 1);
+}
+
+TEST_CASE("join as a handle in C++", "[processes]") {
+    const int size = GENERATE(1, 2, 4);  // powers of two: the averages by all ranks are exact
+    const RanksResult result = run_public_ranks(size, [](RankContext& context) {
+        rueda::init();
+        join_by_handle(context, JoinAverage::all);
+        if (rueda::size() < 3) {  // by 1 and 2
+            join_by_handle(context, JoinAverage::active);
+        }
+        const Handle barrier = rueda::barrier_async();
+        barrier.wait();
+        try {
+            static_cast<void>(barrier.joined_last());
+            RUEDA_RANK_CHECK(false);
+        } catch (const InvalidArgument&) {
+        }
+        rueda::shutdown();
+    });
+    INFO(result.text());
+    CHECK(result.passed());
 }
 
 }  // namespace

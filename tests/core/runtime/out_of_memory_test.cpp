@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 
 #include "core/operations/requests.hpp"
+#include "rueda/rueda.h"
 #include "tests/conformance/jobs.hpp"
+#include "tests/conformance/public_ranks.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/core/runtime/failing_memory.hpp"
 
@@ -144,6 +146,70 @@ void check_passed(void (*body)(RankContext&, RuntimeClient&)) {
     const RanksResult result = run_clients(2, test_config(), body);
     INFO(result.text());
     CHECK(result.passed());
+}
+
+/// The first rank starts a job with a process set; after so many allocations there is no memory for one. Then a job
+/// without any.
+void init_with_a_set(RankContext& context, std::uint64_t successes) {
+    const std::int32_t members[] = {0, 1};
+    const rueda_rank_list list{members, 2};
+    rueda_init_options options = RUEDA_INIT_OPTIONS_INIT;
+    std::int32_t id = -1;
+    options.process_sets = &list;
+    options.process_set_count = 1;
+    options.process_set_ids = &id;
+    int status = RUEDA_OK;
+    if (context.rank() == 0) {
+        std::uint64_t allocations = 0;
+        bool has_failed = false;
+        {
+            const FailingAllocation failing(successes);
+            status = rueda_init_with(&options);
+            has_failed = failing.has_failed();
+            allocations = has_failed ? 0 : failing.allocations();
+        }
+        RUEDA_RANK_CHECK(has_failed || status == RUEDA_OK);  // a line of the log can be done without
+        context.report("allocations", std::to_string(allocations));
+    } else {
+        status = rueda_init_with(&options);
+    }
+    context.report("status", std::to_string(status));
+    RUEDA_RANK_EQUAL(rueda_initialized(), status == RUEDA_OK ? 1 : 0);
+    // Another rank may have all that it needed before this one gave up; its job ends then.
+    RUEDA_RANK_EQUAL(rueda_shutdown(), static_cast<int>(RUEDA_OK));
+    const int again = rueda_init();
+    context.report("again", std::to_string(again));
+    if (again == RUEDA_OK) {
+        int size = 0;
+        RUEDA_RANK_EQUAL(rueda_size(&size), static_cast<int>(RUEDA_OK));
+        RUEDA_RANK_EQUAL(size, 3);
+        RUEDA_RANK_EQUAL(rueda_barrier(nullptr), static_cast<int>(RUEDA_OK));
+        RUEDA_RANK_EQUAL(rueda_shutdown(), static_cast<int>(RUEDA_OK));
+    }
+}
+
+TEST_CASE("a rank that has no memory for the first process sets keeps nobody waiting", "[processes]") {
+    const auto run = [](std::uint64_t successes) {
+        RanksResult result =
+            run_public_ranks(3, [successes](RankContext& context) { init_with_a_set(context, successes); },
+                             {.deadline = std::chrono::seconds(30)});
+        INFO(successes << " allocations before the one that fails\n" << result.text());
+        CHECK(result.passed());
+        return result;
+    };
+    constexpr std::uint64_t kLots = 1'000'000'000;
+    const std::uint64_t allocations = std::stoull(run(kLots).ranks[0].value("allocations"));
+    std::uint64_t failures = 0;
+    for (std::uint64_t before = 1; before <= 200; before += before < 20 ? 1 : 20) {
+        const RanksResult result = run(allocations - before);
+        const bool is_over = result.ranks[0].value("again") != "0";  // in the middle of making it: the job was aborted
+        CHECK(result.ranks[1].value("again") == result.ranks[0].value("again"));
+        CHECK(result.ranks[2].value("again") == result.ranks[0].value("again"));
+        CHECK((result.ranks[0].value("status") == "0" ||
+               result.ranks[0].value("status") == std::to_string(RUEDA_RESOURCE_EXHAUSTED) || is_over));
+        failures += result.ranks[0].value("status") == "0" ? 0U : 1U;
+    }
+    CHECK(failures > 0);
 }
 
 TEST_CASE("no memory for a named operation", "[threads]") { check_passed(named); }

@@ -111,6 +111,78 @@ TEST_CASE("what cannot be a set is refused on all ranks alike, and the next one 
     });
 }
 
+TEST_CASE("members make sets alone, with numbers that no rank has twice", "[threads]") {
+    const Layout layout = GENERATE("", "aabb", "abab");
+    check(
+        4,
+        [](RankContext&, RuntimeClient& world) {
+            const int rank = world.rank();
+            const auto among = [&](const std::vector<int>& ranks) {
+                return expect_value(world.add_set_among(ranks), "members alone");
+            };
+            // At the same time, and then a chain, whose links' other ranks know nothing of it.
+            const auto pair = among(rank < 2 ? std::vector{1, 0} : std::vector{2, 3});
+            RUEDA_RANK_EQUAL(sum(*pair, "x", rank + 1), rank < 2 ? 3.0 : 7.0);
+            std::vector<std::unique_ptr<RuntimeClient>> links;
+            for (int first = 0; first < 3; ++first) {
+                if (rank == first || rank == first + 1) {
+                    links.push_back(among({first, first + 1}));
+                    RUEDA_RANK_EQUAL(sum(*links.back(), "x", rank), 2.0 * first + 1);
+                }
+            }
+            // The same ranks twice: calls without names match in each by themselves.
+            const std::array twins{among({0, 1, 2, 3}), among({3, 2, 1, 0})};
+            std::array<double, 2> values{1, 10};
+            std::array<PendingPointer, 2> pending;
+            for (const std::size_t index :
+                 rank % 2 == 0 ? std::array<std::size_t, 2>{0, 1} : std::array<std::size_t, 2>{1, 0}) {
+                const Tensor tensor{&values[index], DType::float64, {1}};
+                pending[index] =
+                    expect_value(twins[index]->start_allreduce("", tensor, tensor, {ReduceOp::sum}), "twin");
+            }
+            expect_ok(pending[0]->wait(), "first twin");
+            expect_ok(pending[1]->wait(), "second twin");
+            RUEDA_RANK_EQUAL(values[0] + values[1], 44.0);
+            // A set of the whole job has a number that is new everywhere.
+            core::ProcessSets& sets = world.runtime().process_sets();
+            const std::vector<std::int32_t> before = sets.ids();
+            const std::int32_t added = expect_value(sets.add(std::array{0, 3}), "of the job");
+            RUEDA_RANK_EQUAL(added > before.back(), true);
+            RUEDA_RANK_EQUAL(sum(world, "all", 1), 4.0);
+        },
+        layout);
+}
+
+TEST_CASE("who leaves a set of members waits for nobody, and the others hear of it", "[threads]") {
+    const Layout layout = GENERATE("", "abc");
+    check(
+        3,
+        [](RankContext&, RuntimeClient& world) {
+            core::ProcessSets& sets = world.runtime().process_sets();
+            const std::int32_t id = expect_value(sets.add_among(std::array{0, 1, 2}), "a set");
+            const auto stays = expect_value(world.add_set_among({0, 1, 2}), "its twin");
+            if (world.rank() == 1) {
+                expect_ok(sets.leave(id), "leave");
+                RUEDA_RANK_EQUAL(sets.find(id).is_ok(), false);
+            } else {
+                RUEDA_RANK_EQUAL(expect_value(sets.find(id), "the set")->set_size(), 3);
+                expect_ok(sets.leave(id), "leave");
+            }
+            RUEDA_RANK_EQUAL(sum(*stays, "x", 1), 3.0);
+            RUEDA_RANK_EQUAL(expect_failure(sets.leave(id), ErrorCode::invalid_argument, "twice"),
+                             fmt::format("leave_process_set: process set {} is none that add_process_set_among made on "
+                                         "this rank",
+                                         id));
+            // Left ones are let go of: their number is as large as it was.
+            for (int turn = 0; turn < 20; ++turn) {
+                const std::int32_t next = expect_value(sets.add_among(std::array{0, 1, 2}), "another one");
+                expect_ok(sets.leave(next), "leave");
+            }
+            RUEDA_RANK_EQUAL(sets.ids().size(), std::size_t{2});
+        },
+        layout);
+}
+
 TEST_CASE("a broadcast's root and the ranks in an error are those of the job", "[threads]") {
     const Layout layout = GENERATE("", "aabb");
     check(
@@ -133,7 +205,7 @@ TEST_CASE("a broadcast's root and the ranks in an error are those of the job", "
             expect_ok(set->broadcast("b", pair, 1), "from rank 3");
             RUEDA_RANK_EQUAL(values[0], 3.0F);
             RUEDA_RANK_EQUAL(expect_failure(set->broadcast("c", pair, 5), ErrorCode::invalid_argument, "no member"),
-                             std::string("the root rank is 5; expected 0 to 3"));
+                             std::string("tensor 'c': the root rank is 5; expected 0 to 3"));
         },
         layout);
 }
@@ -286,7 +358,7 @@ TEST_CASE("a shutdown ends a set-up that waits for another rank, and is not held
             context.phase("waiting");
             RUEDA_RANK_EQUAL(expect_failure(pending->wait(), ErrorCode::aborted, "never"),
                              std::string("tensor 'never': rank 0 has shut down, so nothing can be done together any "
-                                         "more"));
+                                         "more; who has fewer batches calls join() before"));
         }
     });
 }

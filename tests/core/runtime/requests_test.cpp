@@ -5,6 +5,8 @@
 #include <array>
 #include <catch2/catch.hpp>
 
+#include "core/negotiation/impossible.hpp"
+
 namespace rueda::core {
 namespace {
 
@@ -26,49 +28,111 @@ TEST_CASE("a broadcast without an input is refused on the root, and nowhere else
     }
 }
 
-Status refusal_of_bool(std::int32_t op, double prescale, double postscale) {
-    std::array<bool, 4> values{};
+/// Each operation with a reduction; what they announce.
+std::array<Request, 3> reductions(std::int32_t dtype, const rueda_options& options) {
+    static std::array<std::byte, 64> memory{};
     const std::int64_t extent = 4;
-    const rueda_tensor tensor{values.data(), &extent, 1, RUEDA_BOOL};
+    const rueda_tensor tensor{memory.data(), &extent, 1, dtype};
+    std::array<Request, 3> requests;
+    CHECK(make_allreduce(tensor, tensor, options, requests[0]).is_ok());
+    CHECK(make_reducescatter(tensor, nullptr, 0, 2, options, requests[1]).is_ok());
+    CHECK(make_reduce(tensor, &tensor, 0, std::array{0, 1}, 0, options, requests[2]).is_ok());
+    return requests;
+}
+
+TEST_CASE("reductions that there are not are announced, and move nothing", "[threads]") {
     rueda_options options = RUEDA_OPTIONS_INIT;
-    options.reduce_op = op;
-    options.prescale = prescale;
-    options.postscale = postscale;
-    Request request;
-    Status made = make_allreduce(tensor, tensor, options, request);
-    Request rows;
-    const Status scattered = make_reducescatter(tensor, nullptr, 0, 2, options, rows);
-    CHECK(scattered.message() == made.message());
-    Request to_root;
-    CHECK(make_reduce(tensor, nullptr, 1, std::array{0, 1}, 0, options, to_root).message() == made.message());
-    return made;
-}
-
-TEST_CASE("sums, averages and factors of bool are refused with what to use instead", "[threads]") {
     for (const std::int32_t op : {RUEDA_MIN, RUEDA_MAX, RUEDA_PRODUCT}) {
-        CHECK(refusal_of_bool(op, 1.0, 1.0).is_ok());
+        options.reduce_op = op;
+        for (const Request& request : reductions(RUEDA_BOOL, options)) {
+            CHECK_FALSE(request.is_refused);
+        }
     }
-    const Status sum = refusal_of_bool(RUEDA_SUM, 1.0, 1.0);
-    CHECK(sum.code() == ErrorCode::unsupported);
-    CHECK(sum.message() ==
-          "there is no sum of bool; use max for or (true where any rank has true), min for and (true where every rank "
-          "has), or an integer dtype to count");
-    CHECK(refusal_of_bool(RUEDA_AVERAGE, 1.0, 1.0).message().starts_with("there is no average of bool; use max"));
-    const Status scaled = refusal_of_bool(RUEDA_MAX, 0.5, 1.0);
-    CHECK(scaled.code() == ErrorCode::unsupported);
-    CHECK(scaled.message() ==
-          "bool has no scale factors, and this max has the prescale factor 0.5 and the postscale factor 1; leave both "
-          "at 1, or use another dtype");
-    CHECK(refusal_of_bool(RUEDA_MIN, 1.0, 2.0).code() == ErrorCode::unsupported);
+    for (const std::int32_t op : {RUEDA_SUM, RUEDA_AVERAGE}) {
+        options.reduce_op = op;
+        for (const Request& request : reductions(RUEDA_BOOL, options)) {
+            CHECK(request.is_refused);
+            CHECK(request.count == 0);
+            CHECK(request.metadata.shape[0] == 4);  // for the comparison
+            CHECK_FALSE(is_possible(request.metadata));
+        }
+    }
+    options.reduce_op = RUEDA_ADASUM;
+    const std::array<Request, 3> adasums = reductions(RUEDA_FLOAT32, options);
+    CHECK_FALSE(adasums[0].is_refused);
+    CHECK(adasums[1].is_refused);
+    CHECK(adasums[2].is_refused);
 }
 
-TEST_CASE("what does not exist for a tensor is refused with its name", "[threads]") {
-    const Status sum = refusal_of_bool(RUEDA_SUM, 1.0, 1.0);
-    CHECK(naming_unsupported("mask", sum).message() == "tensor 'mask': " + sum.message());
-    CHECK(naming_unsupported("mask", sum).code() == ErrorCode::unsupported);
-    CHECK(naming_unsupported("", sum).message() == "an unnamed tensor: " + sum.message());
-    const Status other(ErrorCode::invalid_argument, "something else");
-    CHECK(naming_unsupported("mask", other).message() == "something else");
+TEST_CASE("what is no reduction, compression or dtype at all is refused at once", "[threads]") {
+    std::array<float, 4> values{};
+    const std::int64_t extent = 4;
+    const rueda_tensor tensor{values.data(), &extent, 1, RUEDA_FLOAT32};
+    rueda_options options = RUEDA_OPTIONS_INIT;
+    options.reduce_op = 6;
+    Request request;
+    CHECK(make_allreduce(tensor, tensor, options, request).message() ==
+          "the reduce operation is 6; expected 0 to 5 (rueda_reduce_op)");
+    rueda_tensor untyped = tensor;
+    untyped.dtype = 13;
+    CHECK(make_allgather(untyped, nullptr, RUEDA_OPTIONS_INIT, request).message() ==
+          "the input tensor's dtype is 13; expected 0 to 12 (rueda_dtype)");
+}
+
+TEST_CASE("tensors without dimensions are announced where rows are meant, on every rank alike", "[threads]") {
+    std::array<float, 4> values{};
+    const rueda_tensor scalar{values.data(), nullptr, 0, RUEDA_FLOAT32};
+    const std::int64_t extent = 4;
+    const rueda_tensor out{values.data(), &extent, 1, RUEDA_FLOAT32};
+    const rueda_options options = RUEDA_OPTIONS_INIT;
+    constexpr std::array kRanks{0, 1};
+    for (const int rank : kRanks) {
+        std::array<Request, 5> requests;
+        CHECK(make_allgather(scalar, &out, options, requests[0]).is_ok());
+        CHECK(make_gather(scalar, &out, 0, kRanks, rank, options, requests[1]).is_ok());
+        CHECK(make_scatter(scalar, nullptr, 0, &out, 0, kRanks, rank, options, requests[2]).is_ok());
+        CHECK(make_reducescatter(scalar, &out, rank, 2, options, requests[3]).is_ok());
+        CHECK(make_alltoall(scalar, nullptr, 0, &out, 2, options, requests[4]).is_ok());
+        for (const Request& request : requests) {
+            CHECK(request.is_refused);
+            CHECK(request.metadata.ndim == 0);
+            CHECK(request.first_dimension == 0);
+            CHECK(request.count == 0);
+            CHECK(request.splits.empty());
+        }
+    }
+}
+
+TEST_CASE("a root that is not in the set is announced as it was given", "[threads]") {
+    std::array<float, 4> values{};
+    const std::int64_t extent = 4;
+    const rueda_tensor tensor{values.data(), &extent, 1, RUEDA_FLOAT32};
+    const rueda_options options = RUEDA_OPTIONS_INIT;
+    constexpr std::array kRanks{1, 5};
+    for (const int root : {0, 2, 7, -1}) {
+        std::array<Request, 4> requests;
+        CHECK(make_broadcast(tensor, tensor, root, kRanks, 0, options, requests[0]).is_ok());
+        CHECK(make_gather(tensor, nullptr, root, kRanks, 0, options, requests[1]).is_ok());
+        CHECK(make_scatter(tensor, nullptr, 0, nullptr, root, kRanks, 0, options, requests[2]).is_ok());
+        CHECK(make_reduce(tensor, nullptr, root, kRanks, 0, options, requests[3]).is_ok());
+        for (const Request& request : requests) {
+            CHECK(request.is_refused);
+            CHECK(request.metadata.root == root);
+            CHECK(request.metadata.root_is_foreign == 1);
+        }
+    }
+    Request request;
+    CHECK(make_broadcast(tensor, tensor, 5, kRanks, 0, options, request).is_ok());
+    CHECK_FALSE(request.is_refused);
+    CHECK(request.metadata.root == 1);
+    CHECK(request.metadata.root_is_foreign == 0);
+}
+
+TEST_CASE("what a rank refuses at once names the tensor", "[threads]") {
+    const Status made(ErrorCode::invalid_argument, "the output is too small");
+    CHECK(naming_tensor("mask", made).message() == "tensor 'mask': the output is too small");
+    CHECK(naming_tensor("mask", made).code() == ErrorCode::invalid_argument);
+    CHECK(naming_tensor("", made).message() == "an unnamed tensor: the output is too small");
 }
 
 Status scatter(const rueda_tensor& in, const rueda_tensor* out, int rank) {
@@ -135,29 +199,28 @@ TEST_CASE("compression is for allreduces of float32 and float64", "[threads]") {
         for (const std::int32_t dtype : {RUEDA_FLOAT32, RUEDA_FLOAT64}) {
             const Made made = made_with(compression, dtype);
             CHECK(made.status.is_ok());
+            CHECK_FALSE(made.request.is_refused);
             CHECK(made.request.metadata.compression == static_cast<std::uint32_t>(compression));
         }
     }
     for (const std::int32_t dtype : {RUEDA_INT32, RUEDA_FLOAT16, RUEDA_BFLOAT16}) {
-        CHECK(made_with(RUEDA_COMPRESSION_NONE, dtype).status.is_ok());
-        CHECK(made_with(RUEDA_COMPRESSION_BF16, dtype).status.code() == ErrorCode::unsupported);
+        CHECK_FALSE(made_with(RUEDA_COMPRESSION_NONE, dtype).request.is_refused);
+        CHECK(made_with(RUEDA_COMPRESSION_BF16, dtype).request.is_refused);
     }
-    CHECK(made_with(RUEDA_COMPRESSION_FP16, RUEDA_INT32).status.message() ==
-          "there is no compression for an allreduce (sum) of int32, only for float32 and float64 and other reductions "
-          "than adasum; leave it out, or set RUEDA_COMPRESSION, which leaves such tensors as they are");
     CHECK(made_with(3, RUEDA_FLOAT32).status.code() == ErrorCode::invalid_argument);
     CHECK(made_with(-1, RUEDA_FLOAT32).status.message() ==
           "the compression is -1; expected 0 to 2 (rueda_compression)");
 }
 
-TEST_CASE("other operations refuse compression", "[threads]") {
+TEST_CASE("compression of other operations is announced, to be refused", "[threads]") {
     std::array<float, 4> values{};
     const std::int64_t extent = 4;
     const rueda_tensor tensor{values.data(), &extent, 1, RUEDA_FLOAT32};
     rueda_options options = RUEDA_OPTIONS_INIT;
+    std::array<Request, 8> requests;
     const auto all = [&] {
         constexpr std::array kRanks{0, 1};
-        std::array<Request, 8> requests;
+        requests = {};
         return std::array{make_broadcast(tensor, tensor, 0, kRanks, 0, options, requests[0]),
                           make_reduce(tensor, &tensor, 0, kRanks, 0, options, requests[1]),
                           make_gather(tensor, nullptr, 0, kRanks, 0, options, requests[2]),
@@ -171,11 +234,16 @@ TEST_CASE("other operations refuse compression", "[threads]") {
         INFO(made.message());
         CHECK(made.is_ok());
     }
+    for (const Request& request : requests) {
+        CHECK_FALSE(request.is_refused);
+    }
     options.compression = RUEDA_COMPRESSION_FP16;
     for (const Status& made : all()) {
-        INFO(made.message());
-        CHECK(made.code() == ErrorCode::unsupported);
-        CHECK(made.message().ends_with(", only for allreduce; leave it out"));
+        CHECK(made.is_ok());
+    }
+    for (const Request& request : requests) {
+        CHECK(request.is_refused);
+        CHECK(request.metadata.compression == RUEDA_COMPRESSION_FP16);
     }
 }
 

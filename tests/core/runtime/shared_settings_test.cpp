@@ -264,8 +264,8 @@ std::vector<base::Config> mixed() {
                             config.chunk_bytes = 64;
                             config.cells_per_rank = 2;
                             config.resident_limit_bytes = 16 * base::kMiB;
-                            config.slots = 80;
-                            config.slots_max = 96;
+                            config.slots = 16;
+                            config.slots_max = 32;
                             config.liveness_seconds = 10;
                         }});
 }

@@ -13,8 +13,8 @@ namespace {
 
 base::Config few_slots() {
     base::Config config = test_config();
-    config.slots = 80;  // 64 of them for unnamed operations
-    config.slots_max = 96;
+    config.slots = 16;
+    config.slots_max = 32;
     return config;
 }
 
@@ -51,6 +51,53 @@ void bursts(RankContext&, RuntimeClient& client) {
             RUEDA_RANK_EQUAL(values[i], static_cast<float>(i) * static_cast<float>(size) +
                                             static_cast<float>(size * (size - 1) / 2));
         }
+    }
+}
+
+/// As many members as there are slots beside that of their number; then one more, and a group that fits again.
+void largest_group(RankContext& context, RuntimeClient& client) {
+    const int size = client.size();
+    const std::size_t most = size > 1 ? 31 : 32;
+    const auto end_of_group = [&client](std::vector<float>& values) -> Status {
+        std::vector<Tensor> tensors;
+        for (float& value : values) {
+            value = static_cast<float>(client.rank() + 1);
+            tensors.push_back({&value, DType::float32, {1}});
+        }
+        const auto started = client.start_group("largest", tensors, {ReduceOp::sum});
+        return started.is_ok() ? started.value()->wait() : started.status();
+    };
+    for (int round = 0; round < 3; ++round) {
+        std::vector<float> fits(most);
+        expect_ok(end_of_group(fits), "a group that fits");
+        for (const float value : fits) {
+            RUEDA_RANK_EQUAL(value, static_cast<float>(size * (size + 1) / 2));
+        }
+        std::vector<float> too_many(most + 1);
+        context.report("told", expect_failure(end_of_group(too_many), ErrorCode::resource_exhausted, "one too many"));
+        for (const float value : too_many) {
+            RUEDA_RANK_EQUAL(value, static_cast<float>(client.rank() + 1));
+        }
+        std::vector<float> differ(most + 1 + static_cast<std::size_t>(client.rank()));
+        const std::string text = expect_failure(
+            end_of_group(differ), size > 1 ? ErrorCode::mismatch : ErrorCode::resource_exhausted, "counts");
+        RUEDA_RANK_EQUAL(text.find("rank 0: 32; ") != std::string::npos, size > 1);
+    }
+}
+
+TEST_CASE("a group of more members than there are slots is refused on every rank, and nothing of it started",
+          "[threads]") {
+    const Layout layout = GENERATE("a", "aa", "aaa", "ab", "aab");
+    const RanksResult result = run_clients(static_cast<int>(layout.size()), few_slots(), largest_group, {},
+                                           layout.back() == 'b' ? layout : "");
+    INFO(layout << '\n' << result.text());
+    REQUIRE(result.passed());
+    for (const RankOutcome& rank : result.ranks) {
+        CHECK(rank.value("told") ==
+              fmt::format("group 'largest' has {} tensors, which take 33 slots for tensor names at a time, and "
+                          "RUEDA_SLOTS_MAX is 32: make several groups of it, or raise RUEDA_SLOTS_MAX; no member of "
+                          "the group was started",
+                          layout.size() > 1 ? 32 : 33));
     }
 }
 
@@ -159,7 +206,7 @@ void exhaust(RankContext& context, RuntimeClient& client) {
             if (!status.is_ok()) {
                 RUEDA_RANK_EQUAL(
                     expect_failure(status, ErrorCode::resource_exhausted, "a name"),
-                    fmt::format("tensor 'name {}': all 96 slots for tensor names are taken by pending tensors; wait "
+                    fmt::format("tensor 'name {}': all 32 slots for tensor names are taken by pending tensors; wait "
                                 "for some of them before starting new names, or raise RUEDA_SLOTS_MAX",
                                 which));
             }
@@ -220,6 +267,60 @@ TEST_CASE("one rank takes all slots", "[threads]") {
     CHECK(result.passed());
 }
 
+/// The first rank's group finds no slot. The others', of another number of members, would find some; nobody could tell
+/// them that they disagree, so they start nothing either.
+void group_without_a_slot(RankContext& context, RuntimeClient& client) {
+    constexpr std::size_t kNames = 32;
+    std::vector<float> values(kNames, 1);
+    std::vector<PendingPointer> pending;
+    const auto fill_slots = [&] {
+        for (float& value : values) {
+            const Tensor tensor{&value, DType::float32, {1}};
+            pending.push_back(expect_value(
+                client.start_allreduce(fmt::format("name {}", &value - values.data()), tensor, tensor, {}), "a name"));
+        }
+    };
+    const auto group_of = [&client](std::vector<float>& members) {
+        std::vector<Tensor> tensors;
+        for (float& member : members) {
+            tensors.push_back({&member, DType::float32, {1}});
+        }
+        return expect_value(client.start_group("g", tensors, {ReduceOp::sum}), "a group");
+    };
+    for (int round = 0; round < 3; ++round) {
+        pending.clear();
+        std::vector<float> members(client.rank() == 0 ? 3 : 2, 1);
+        if (client.rank() == 0) {
+            fill_slots();
+        } else {
+            context.wait_for_phase(0, fmt::format("refused {}", round));
+            fill_slots();
+            for (const PendingPointer& one : pending) {
+                expect_ok(one->wait(), "with a slot");
+            }
+        }
+        const PendingPointer group = group_of(members);
+        const std::string text = expect_failure(group->wait(), ErrorCode::resource_exhausted, "the group");
+        RUEDA_RANK_CHECK(text.starts_with("tensor 'g': all 32 slots for tensor names are taken by pending tensors"));
+        RUEDA_RANK_EQUAL(members[1], 1.0F);
+        context.phase(fmt::format("refused {}", round));
+        for (const PendingPointer& one : pending) {
+            expect_ok(one->wait(), "with a slot");
+        }
+        expect_ok(client.barrier(), "barrier");
+        std::vector<float> alike(4, 2);
+        expect_ok(group_of(alike)->wait(), "groups that are alike");
+        RUEDA_RANK_EQUAL(alike[3], static_cast<float>(2 * client.size()));
+        expect_ok(client.barrier(), "barrier");
+    }
+}
+
+TEST_CASE("a group that finds no slot on one rank ends on all", "[threads]") {
+    const RanksResult result = run_clients(GENERATE(2, 3), few_slots(), group_without_a_slot);
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
 /// The same on several hosts, where the job ends: all ranks are told, those of the other hosts too, whatever they are
 /// doing, and the pending operations end.
 void exhaust_a_host(RankContext& context, RuntimeClient& client) {
@@ -251,11 +352,9 @@ TEST_CASE("no slot is left on one of several hosts", "[threads]") {
     INFO(layout << '\n' << result.text());
     REQUIRE(result.passed());
     const std::string text =
-        "all 96 slots for tensor names of its host are taken by pending tensors, and RUEDA_SLOTS_MAX is 96; the job "
-        "ends, "
-        "as other hosts may have a slot for this name: start fewer operations at a time, or set RUEDA_SLOTS_MAX to "
-        "more, as "
-        "ruedarun -x RUEDA_SLOTS_MAX=VALUE does";
+        "all 32 slots for tensor names of its host are taken by pending tensors, and RUEDA_SLOTS_MAX is 32; the job "
+        "ends, as other hosts may have a slot for this name: start fewer operations at a time, or set RUEDA_SLOTS_MAX "
+        "to more, as ruedarun -x RUEDA_SLOTS_MAX=VALUE does";
     for (const RankOutcome& rank : result.ranks) {
         CHECK(rank.value("told").find("tensor 'name ") != std::string::npos);
         CHECK(rank.value("told").find(text) != std::string::npos);

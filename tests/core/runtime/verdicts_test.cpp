@@ -27,6 +27,9 @@ const Metadata kAllreduce = metadata_of(collectives::Operation::allreduce);
 TEST_CASE("verdicts travel as numbers that are not negative", "[threads]") {
     for (const Kind kind : {Kind::checksum, Kind::changed, Kind::not_a_number, Kind::infinite}) {
         for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{17}, (std::uint64_t{1} << 60) - 1}) {
+            if (kind == Kind::changed && value != 0) {
+                continue;  // which nobody says
+            }
             const std::int64_t number = encode({kind, value});
             CHECK(number >= 0);
             REQUIRE(decode_verdict(number));
@@ -35,6 +38,7 @@ TEST_CASE("verdicts travel as numbers that are not negative", "[threads]") {
     }
     CHECK_FALSE(decode_verdict(-1));
     CHECK_FALSE(decode_verdict(std::int64_t{1} << 62));
+    CHECK_FALSE(decode_verdict(encode({Kind::changed, 1})));
 }
 
 TEST_CASE("one bit more or less is another checksum", "[threads]") {

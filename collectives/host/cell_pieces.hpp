@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+
+#include "base/assert.hpp"
+#include "base/atomics.hpp"
+
+namespace rueda::collectives {
+
+/// The bytes of a cell's share for each of `owners`: whole cache lines where it has one, otherwise whole elements of
+/// any type. The arena's cells have room for an element of each member (core/runtime/arena_setup.cpp).
+[[nodiscard]] inline std::uint64_t bytes_of_cell_piece(std::uint64_t cell_bytes, std::uint32_t owners) {
+    constexpr std::uint64_t kLargestElement = 8;
+    const std::uint64_t bytes = cell_bytes / owners;
+    RUEDA_ASSERT(bytes >= kLargestElement);
+    const std::uint64_t unit = bytes < base::kCacheLine ? kLargestElement : base::kCacheLine;
+    return bytes / unit * unit;
+}
+
+}  // namespace rueda::collectives

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/config.hpp"
+#include "core/diagnostics/seconds.hpp"
+#include "core/diagnostics/stall_schedule.hpp"
+
+namespace rueda::core {
+
+/// What the settings say of things that stand still, as those use it who look for them.
+struct StallSettings {
+    static constexpr std::int64_t kShortestSilence = 2 * kSecond;  ///< longer than a busy machine keeps a thread still
+
+    explicit StallSettings(const base::Config& config)
+        : enabled(config.stall_check),
+          warning_seconds(config.stall_warning_seconds),
+          shutdown_seconds(config.stall_shutdown_seconds),
+          look_interval_ns(std::min(warning_ns() / 4, kSecond)),
+          // A background thread writes its heartbeat every liveness interval; three missed ones are no hiccup.
+          silence_limit_ns(std::max(kShortestSilence, 3 * nanoseconds(config.liveness_seconds))) {}
+
+    [[nodiscard]] std::int64_t warning_ns() const { return nanoseconds(warning_seconds); }
+    [[nodiscard]] StallSchedule schedule() const { return {warning_ns(), nanoseconds(shutdown_seconds)}; }
+
+    bool enabled;
+    double warning_seconds;
+    double shutdown_seconds;        ///< 0: never
+    std::int64_t look_interval_ns;  ///< four times per warning time, and at least once per second
+    std::int64_t silence_limit_ns;  ///< a background thread without a heartbeat for so long does not respond
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+
+#include "core/runtime/set_view.hpp"
+#include "core/runtime/urgency.hpp"
+
+namespace rueda::core {
+
+/// Wakes the members of a set on this host. Each says in its attention whether it sleeps, and as what: as a caller that
+/// is blocked, or as a background thread.
+///
+/// Threads: any, but for ring_readers().
+class Waking {
+public:
+    explicit Waking(const SetView& view)
+        : blocks_(view.arena.blocks()), memory_(view.memory), members_(view.extent().members), rank_(view.rank) {}
+
+    void wake(std::uint32_t member) const {
+        auto& attention = blocks_.of(member).attention;
+        if (const auto state = attention.state(); state != base::AttentionState::awake) {
+            attention.ring(state);
+        }
+    }
+
+    /// The others take part as soon as they look; those that sleep are woken here, once per batch: who appended did
+    /// not.
+    void wake_others() const {
+        for (std::uint32_t member = 0; member < members_; ++member) {
+            if (member != rank_) {
+                wake(member);
+            }
+        }
+    }
+
+    /// Wakes who has to look at the log now: callers that are blocked, and this rank's background thread if nobody else
+    /// of this rank is going to look. Sleeping background threads of other ranks are woken by whoever starts the batch.
+    void announced_more(Urgency urgency) const {
+        for (std::uint32_t member = 0; member < members_; ++member) {
+            auto& attention = blocks_.of(member).attention;
+            const base::AttentionState state = attention.state();
+            const bool own_background =
+                member == rank_ && state == base::AttentionState::asleep && urgency == Urgency::background;
+            if (state == base::AttentionState::blocked || own_background) {
+                attention.ring(state);
+            }
+        }
+    }
+
+    /// Those that have not read the log up to `position`.
+    void ring_behind(std::uint64_t position) const {
+        for (std::uint32_t member = 0; member < members_; ++member) {
+            if (member != rank_ && memory_.cursor(member).position.load(std::memory_order_relaxed) < position) {
+                auto& attention = blocks_.of(member).attention;
+                attention.ring(attention.state());
+            }
+        }
+    }
+
+    /// Those that have not read what the registrar waits for, `position`: a rank with nothing pending reads the log a
+    /// few times per second only. Once: a ring that comes while the rank's crank is taken is made up for by that. Under
+    /// the enqueue lock.
+    void ring_readers(std::uint64_t position) {
+        if (position != rung_for_) {
+            rung_for_ = position;
+            ring_behind(position);
+        }
+    }
+
+    /// Everybody, however they sleep: the job ends.
+    void ring_all() const {
+        for (std::uint32_t member = 0; member < members_; ++member) {
+            blocks_.of(member).attention.ring_all();
+        }
+    }
+
+private:
+    const base::HostBlocks& blocks_;
+    const NegotiationMemory<base::StdAtomics>& memory_;
+    std::uint32_t members_;
+    std::uint32_t rank_;
+    std::uint64_t rung_for_ = 0;  // a log position
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace rueda::launcher {
+
+using Environment = std::map<std::string, std::string>;
+
+/// Empty where the variable is not set.
+[[nodiscard]] inline std::string text_of(const Environment& environment, std::string_view name) {
+    const auto found = environment.find(std::string(name));
+    return found == environment.end() ? "" : found->second;
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "python/native/torch_tensor.hpp"
+
+#include <string>
+
+#include "python/native/errors.hpp"
+
+namespace rueda::python {
+namespace {
+
+/// Written once by set_torch(), under the GIL, and never given back: a module of PyTorch lives as long as the process.
+struct Torch {
+    PyTypeObject* tensor = nullptr;
+    PyObject* strided = nullptr;  // the layout of tensors that are plain memory
+    PyObject* dtypes = nullptr;
+    // Names of what a tensor is asked, made once.
+    PyObject* is_cpu = nullptr;
+    PyObject* layout = nullptr;
+    PyObject* is_contiguous = nullptr;
+    PyObject* is_neg = nullptr;
+    PyObject* dtype = nullptr;
+    PyObject* shape = nullptr;
+    PyObject* data_ptr = nullptr;
+};
+
+Torch torch;
+
+Ref call(PyObject* object, PyObject* method) {
+    return Ref::taken(PyObject_CallMethodObjArgs(object, method, static_cast<void*>(nullptr)));
+}
+
+std::string text_of(PyObject* object) {
+    const Ref shown = Ref::taken(object == nullptr ? nullptr : PyObject_Str(object));
+    const char* const text = shown ? PyUnicode_AsUTF8AndSize(shown.borrow(), nullptr) : nullptr;
+    PyErr_Clear();
+    return text == nullptr ? "?" : text;
+}
+
+std::string attribute(PyObject* object, const char* name) {
+    const Ref value = Ref::taken(PyObject_GetAttrString(object, name));
+    PyErr_Clear();
+    return text_of(value.borrow());
+}
+
+std::string answer(PyObject* object, const char* method) {
+    const Ref name = Ref::taken(PyUnicode_FromString(method));
+    const Ref value = name ? call(object, name.borrow()) : Ref();
+    PyErr_Clear();
+    return text_of(value.borrow());
+}
+
+bool refuse(const std::string& text) {
+    raise(RUEDA_INVALID_ARGUMENT, text);
+    return false;
+}
+
+/// False with an error set.
+bool is_plain_memory(PyObject* object) {
+    const Ref cpu = Ref::taken(PyObject_GetAttr(object, torch.is_cpu));
+    const Ref layout = cpu ? Ref::taken(PyObject_GetAttr(object, torch.layout)) : Ref();
+    if (!layout) {
+        return false;
+    }
+    if (cpu.borrow() != Py_True) {
+        return refuse("the tensor lies on the device '" + attribute(object, "device") +
+                      "'; this version of Rueda works on the CPU's memory: give tensor.cpu()");
+    }
+    if (layout.borrow() != torch.strided) {
+        return refuse(
+            "the tensor's layout is " + text_of(layout.borrow()) +
+            "; expected torch.strided: give tensor.to_dense(), or use sparse_allreduce_async for torch.sparse_coo");
+    }
+    const Ref contiguous = call(object, torch.is_contiguous);
+    const Ref negated = contiguous ? call(object, torch.is_neg) : Ref();
+    if (!negated) {
+        return false;
+    }
+    if (negated.borrow() != Py_False) {
+        return refuse(
+            "the tensor has its negative bit set: its memory holds its elements negated: give tensor.resolve_neg()");
+    }
+    if (contiguous.borrow() != Py_True) {
+        return refuse("Tensor is required to be contiguous. Its shape is " + attribute(object, "shape") +
+                      " and its strides are " + answer(object, "stride") + ": give tensor.contiguous()");
+    }
+    return true;
+}
+
+/// -1 with an error set.
+int dtype_of(PyObject* object) {
+    const Ref dtype = Ref::taken(PyObject_GetAttr(object, torch.dtype));
+    if (!dtype) {
+        return -1;
+    }
+    PyObject* const number = PyDict_GetItemWithError(torch.dtypes, dtype.borrow());
+    if (number != nullptr) {
+        return static_cast<int>(PyLong_AsLong(number));
+    }
+    if (PyErr_Occurred() == nullptr) {
+        raise(RUEDA_INVALID_ARGUMENT, "Tensor type " + answer(object, "type") +
+                                          " is not supported. Rueda takes bool, integers of 8 to 64 bits, float16, "
+                                          "bfloat16, float32 and float64");
+    }
+    return -1;
+}
+
+bool read_shape(PyObject* object, rueda_tensor& tensor, std::int64_t (&shape)[RUEDA_MAX_DIMENSIONS]) {
+    const Ref extents = Ref::taken(PyObject_GetAttr(object, torch.shape));
+    const Py_ssize_t ndim = extents ? PyTuple_Size(extents.borrow()) : -1;
+    if (ndim < 0) {
+        return false;
+    }
+    if (ndim > RUEDA_MAX_DIMENSIONS) {
+        return refuse("a tensor of " + std::to_string(ndim) + " dimensions; Rueda takes 0 to " +
+                      std::to_string(RUEDA_MAX_DIMENSIONS) + ": reshape it");
+    }
+    for (Py_ssize_t i = 0; i < ndim; ++i) {
+        shape[i] = PyLong_AsLongLong(PyTuple_GetItem(extents.borrow(), i));
+    }
+    tensor.shape = shape;
+    tensor.ndim = static_cast<std::int32_t>(ndim);
+    return PyErr_Occurred() == nullptr;
+}
+
+bool has_elements(const rueda_tensor& tensor) {
+    for (std::int32_t i = 0; i < tensor.ndim; ++i) {
+        if (tensor.shape[i] == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+PyObject* name_of(const char* text) { return PyUnicode_InternFromString(text); }
+
+}  // namespace
+
+PyObject* set_torch(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t count) {
+    if (count != 3 || PyType_Check(arguments[0]) == 0 || PyDict_Check(arguments[2]) == 0) {
+        PyErr_SetString(PyExc_TypeError, "set_torch: expected torch.Tensor, torch.strided and a dict of dtypes");
+        return nullptr;
+    }
+    const Torch known{reinterpret_cast<PyTypeObject*>(Ref::to(arguments[0]).release()),
+                      Ref::to(arguments[1]).release(),
+                      Ref::to(arguments[2]).release(),
+                      name_of("is_cpu"),
+                      name_of("layout"),
+                      name_of("is_contiguous"),
+                      name_of("is_neg"),
+                      name_of("dtype"),
+                      name_of("shape"),
+                      name_of("data_ptr")};
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    torch = known;
+    Py_RETURN_NONE;
+}
+
+bool is_torch_tensor(PyObject* object) {
+    return torch.tensor != nullptr && PyType_IsSubtype(Py_TYPE(object), torch.tensor) != 0;
+}
+
+bool describe_torch_tensor(PyObject* object, rueda_tensor& tensor, std::int64_t (&shape)[RUEDA_MAX_DIMENSIONS]) {
+    if (!is_plain_memory(object)) {
+        return false;
+    }
+    tensor.dtype = dtype_of(object);
+    if (tensor.dtype < 0 || !read_shape(object, tensor, shape)) {
+        return false;
+    }
+    const Ref address = call(object, torch.data_ptr);
+    if (!address) {
+        return false;
+    }
+    tensor.data = PyLong_AsVoidPtr(address.borrow());
+    if (PyErr_Occurred() != nullptr) {
+        return false;
+    }
+    if (tensor.data == nullptr && has_elements(tensor)) {
+        return refuse("the tensor of type " + text_of(reinterpret_cast<PyObject*>(Py_TYPE(object))) +
+                      " has no memory of its own; give a plain torch.Tensor");
+    }
+    return true;
+}
+
+}  // namespace rueda::python

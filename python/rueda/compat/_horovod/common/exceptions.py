@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""``horovod.common.exceptions``."""
+
+from rueda.errors import HorovodInternalError
+from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt
+
+__all__ = ["HorovodInternalError", "HorovodVersionMismatchError", "HostsUpdatedInterrupt"]
+
+
+class HorovodVersionMismatchError(ImportError):
+    """Horovod raises it where it was built for another version of a framework; Rueda is built for none."""

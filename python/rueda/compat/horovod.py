@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""``import horovod.torch`` gives rueda.torch: a script for Horovod runs as it is.
+
+In any of three ways: ``install()`` before the script imports horovod; ``python -m rueda.compat.horovod script.py arguments…``;
+or ``RUEDA_AS_HOROVOD=1`` in the environment, where Rueda was installed by pip.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.util
+import os
+import runpy
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["install"]
+
+#: Where the modules of Horovod are; what is below them is below these.
+_PLACES = {
+    "horovod.torch": "rueda.torch",
+    "horovod": "rueda.compat._horovod",
+}
+#: Horovod has them, Rueda does not.
+_NOT_HERE = {"keras", "mxnet", "ray", "runner", "spark", "tensorflow"}
+
+
+def _place_of(name: str) -> str:
+    for theirs, ours in _PLACES.items():
+        if name == theirs or name.startswith(f"{theirs}."):
+            return ours + name[len(theirs) :]
+    return name
+
+
+class _Loader(importlib.abc.Loader):
+    """Gives the module of Rueda itself, so that there is one of it only."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self._place)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # It has been executed; what importing it by the other name has changed of it is changed back.
+        module.__spec__ = self._spec
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name: str, _path: Any, _target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != "horovod" and not name.startswith("horovod."):
+            return None
+        if name.count(".") == 1 and name.rpartition(".")[2] in _NOT_HERE:
+            raise ModuleNotFoundError(
+                f"Rueda stands for Horovod here, and has no {name}: of Horovod it offers horovod.torch; for NumPy there is "
+                "`import rueda`",
+                name=name,
+            )
+        place = _place_of(name)
+        there = importlib.util.find_spec(place)
+        if there is None:
+            return None
+        return ModuleSpec(name, _Loader(place), is_package=there.submodule_search_locations is not None)
+
+
+def install() -> None:
+    """From now on ``import horovod`` and ``import horovod.torch`` give Rueda. A second call does nothing.
+
+    Raises:
+        ImportError: Horovod itself has been imported already.
+
+    Example::
+
+        import rueda.compat.horovod
+
+        rueda.compat.horovod.install()
+        import horovod.torch as hvd
+    """
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    if "horovod" in sys.modules:
+        where = getattr(sys.modules["horovod"], "__file__", None)
+        raise ImportError(
+            f"horovod was imported already, from {where}: call rueda.compat.horovod.install() before that, or uninstall it"
+        )
+    sys.meta_path.insert(0, _Finder())
+
+
+def _for_other_processes() -> None:
+    """Processes that the script starts, such as workers of a DataLoader, import it again and have no finder: they find horovod in
+    a folder."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_path")
+    sys.path.insert(1, folder)  # spawned ones take over sys.path
+    others = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = folder if not others else f"{folder}{os.pathsep}{others}"
+
+
+def _main(arguments: list[str]) -> None:
+    if not arguments or (arguments[0] == "-m" and len(arguments) < 2):
+        sys.exit("usage: python -m rueda.compat.horovod script.py [argument …], or -m module [argument …]")
+    install()
+    _for_other_processes()
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        sys.path[0] = os.getcwd()
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = arguments
+        sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
+        runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    # The module that the rest of the program imports, and not this second copy of it.
+    from rueda.compat import horovod
+
+    horovod._main(sys.argv[1:])

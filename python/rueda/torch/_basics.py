@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Joining and leaving the job with Horovod's arguments and answers, and what there is to say about this installation."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch.utils.data
+
+import rueda
+from rueda._native import (
+    cross_rank,
+    cross_size,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    rank,
+    size,
+)
+from rueda.errors import InvalidArgument, NotInitialized, RuedaError
+from rueda.torch import process_sets as sets_of_job
+from rueda.torch.process_sets import ProcessSet
+
+__all__ = [
+    "ccl_built",
+    "cross_rank",
+    "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "gloo_built",
+    "gloo_enabled",
+    "init",
+    "is_homogeneous",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
+    "rank",
+    "rocm_built",
+    "shutdown",
+    "size",
+]
+
+#: What MPI_Query_thread answers where every thread may call MPI; the number of Open MPI and of MPICH.
+_MPI_THREAD_MULTIPLE = 3
+
+#: Whether init() has been called in this job.
+_begun = False
+#: Called when a job has begun.
+_at_begin: list[Callable[[], None]] = []
+#: Called when a job has ended: what modules keep for it.
+_at_end: list[Callable[[], None]] = [sets_of_job.end_job]
+
+
+def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[ProcessSet] | str | None = None) -> None:
+    """Join the other processes of the job. All of them have to call it; a second call does nothing.
+
+    Args:
+        comm: who is in the job. None: all that were launched. A list of their ranks: these. An mpi4py communicator: its
+            processes; it is duplicated.
+        process_sets: ProcessSet objects (or lists of ranks) that all ranks make known at once, in this order; or "dynamic",
+            which Horovod needs for sets that come later and which changes nothing here.
+
+    Raises:
+        ValueError: the arguments cannot be (InvalidArgument), or two sets are the same.
+        NotImplementedError: a process set is a communicator, and ``comm`` is not.
+        HorovodInternalError: the ranks could not meet; the message says why.
+
+    Example::
+
+        hvd.init()
+        torch.manual_seed(hvd.rank())
+    """
+    global _begun
+    if torch.utils.data.get_worker_info() is not None:
+        raise NotInitialized(
+            "init: this process is a worker of a DataLoader, which is no rank of the job; call Rueda in the process that "
+            "trains, and give workers what they need, such as the rank, in the dataset"
+        )
+    wanted = _sets_to_make(process_sets)
+    if not is_initialized():
+        _ended()  # the last job, where `rueda.shutdown()` has ended it
+    rueda.init(comm)
+    if _begun:
+        return
+    # Here for the first time in this job, which `rueda.init()` may have begun.
+    _begun = True
+    sets_of_job.begin_job(comm)
+    try:
+        for process_set in wanted:
+            sets_of_job.add_process_set(process_set)
+    except (RuedaError, NotImplementedError):
+        shutdown()  # of all ranks: they have all got this error
+        raise
+    for begin in _at_begin:
+        begin()
+
+
+def _sets_to_make(given: Iterable[ProcessSet] | str | None) -> list[ProcessSet]:
+    if given is None or given == "dynamic":
+        return []
+    if isinstance(given, str):
+        raise InvalidArgument(f'init: process_sets is {given!r}; expected a list, or "dynamic"')
+    return [one if isinstance(one, ProcessSet) else ProcessSet(one) for one in given]
+
+
+def shutdown() -> None:
+    """Leave the job; returns when every rank has called it, or a rank has died. At the end of the interpreter it is called.
+
+    Example::
+
+        hvd.shutdown()
+    """
+    rueda.shutdown()
+    _ended()
+
+
+def _ended() -> None:
+    global _begun
+    _begun = False
+    for forget in _at_end:
+        forget()
+
+
+@functools.cache
+def _beside_the_library() -> set[str]:
+    """The names of the files in the folder of librueda.so."""
+    for path in _mapped():
+        if os.path.basename(path).startswith("librueda.so"):
+            return set(os.listdir(os.path.dirname(path)))
+    return set()
+
+
+def _mapped() -> set[str]:
+    """The files that this process has mapped."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        return {fields[5].strip() for fields in (line.split(maxsplit=5) for line in maps) if len(fields) == 6}
+
+
+def mpi_built() -> bool:
+    """Whether this installation has a plugin for MPI."""
+    return bool(_beside_the_library() & {"librueda_mpi.so", "librueda_mpich.so"}) or "RUEDA_MPI_PLUGIN" in os.environ
+
+
+def mpi_enabled() -> bool:
+    """Whether the ranks of this job have met over MPI. Ranks of one host that met by ruedarun's socket have not."""
+    return any(os.path.basename(path).startswith(("librueda_mpi.", "librueda_mpich.")) for path in _mapped())
+
+
+def mpi_threads_supported() -> bool:
+    """Whether MPI was initialised so that every thread may call it: the program's own calls, as by mpi4py, may come at any time.
+
+    Raises:
+        ValueError: before init(), or in a job without MPI.
+    """
+    if not is_initialized():
+        raise NotInitialized("mpi_threads_supported: rueda is not initialized; call hvd.init() first")
+    if not mpi_enabled():
+        raise InvalidArgument(
+            "mpi_threads_supported: this job runs without MPI; start it with mpirun, or ask mpi_enabled()"
+        )
+    for path in _mapped():
+        if os.path.basename(path).startswith(("libmpi.", "libmpich.")):
+            level = ctypes.c_int(-1)
+            ctypes.CDLL(path).MPI_Query_thread(ctypes.byref(level))
+            return level.value == _MPI_THREAD_MULTIPLE
+    return False
+
+
+def gloo_enabled() -> bool:
+    """False: Rueda does not use Gloo. Jobs of one host need no MPI either."""
+    return False
+
+
+def gloo_built() -> bool:
+    """False: Rueda does not use Gloo."""
+    return False
+
+
+def nccl_built() -> int:
+    """The version of NCCL that the plugin for GPUs was built with; 0 where there is no such plugin."""
+    return 0
+
+
+def ddl_built() -> bool:
+    """False: Rueda does not use IBM's DDL."""
+    return False
+
+
+def ccl_built() -> bool:
+    """False: Rueda does not use oneCCL."""
+    return False
+
+
+def cuda_built() -> bool:
+    """Whether this installation works on the memory of NVIDIA's GPUs."""
+    return False
+
+
+def rocm_built() -> bool:
+    """Whether this installation works on the memory of AMD's GPUs."""
+    return False

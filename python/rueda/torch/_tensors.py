@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""PyTorch's tensors for the native module, and Rueda's memory as PyTorch's tensors."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from rueda import _native
+from rueda._native import Memory
+from rueda.types import DType
+
+# Newer versions of PyTorch have more of them.
+_NUMBERS = {getattr(torch, dtype.name): int(dtype) for dtype in DType if hasattr(torch, dtype.name)}
+_DTYPES = {number: dtype for dtype, number in _NUMBERS.items()}
+
+_native.set_torch(torch.Tensor, torch.strided, _NUMBERS)
+
+
+def tensor_of(
+    memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, _splits: tuple[int, ...] | None = None
+) -> torch.Tensor:
+    """An operation's own output, without a copy; the tensor keeps its memory alive."""
+    assert memory is not None and shape is not None and dtype is not None
+    kind = _DTYPES[dtype]
+    if math.prod(shape) == 0:
+        return torch.empty(shape, dtype=kind)
+    return torch.frombuffer(memory, dtype=kind).view(shape)
+
+
+def tensors_of(outputs: list[tuple[Memory, tuple[int, ...], int]]) -> tuple[torch.Tensor, ...]:
+    """A group's own outputs."""
+    return tuple(tensor_of(*output) for output in outputs)
+
+
+def with_received_splits(
+    memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, splits: tuple[int, ...] | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of an alltoall: (output, rows that came from each rank)."""
+    return tensor_of(memory, shape, dtype), torch.tensor(splits, dtype=torch.int32)

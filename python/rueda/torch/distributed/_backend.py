@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The backend for PyTorch 2.14 and later, where c10d's Backend can be subclassed in Python.
+
+By itself it is for groups with several backends ("cpu:rueda,cuda:nccl"), to which PyTorch's own ProcessGroup dispatches. What that returns
+to Python knows only how to wait and about its future. So groups of Rueda alone are a RuedaProcessGroup, which holds this backend for
+whoever asks the group for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from rueda.torch.distributed._groups import Membership, backends_of_group
+from rueda.torch.distributed._operations import Operations
+from rueda.torch.distributed._process_group import RuedaProcessGroup
+
+if TYPE_CHECKING:
+    Base: Any = object
+else:
+    Base = getattr(dist, "BackendBase", None) or c10d.Backend
+
+
+class RuedaBackend(Operations, Base):
+    """What a ProcessGroup of PyTorch dispatches to for CPU tensors."""
+
+    def __init__(self, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
+        Base.__init__(self, rank, size)
+        self._use(membership, rank, timeout)
+
+    def getBackendName(self) -> str:  # noqa: N802  (c10d's)
+        """Its name."""
+        return "rueda"
+
+    def name(self) -> str:
+        """Its name."""
+        return "rueda"
+
+    @property
+    def supports_coalescing(self) -> bool:
+        """batch_isend_irecv starts its operations one by one: they are asynchronous."""
+        return False
+
+    @property
+    def supports_splitting(self) -> bool:
+        """A group of Rueda alone does it itself; PyTorch asks here."""
+        return True
+
+    def eager_connect_single_device(self, _device: Any) -> None:
+        """Of init_process_group(device_id=…): the members have met."""
+
+
+class NewerProcessGroup(RuedaProcessGroup):
+    """Of Rueda alone."""
+
+    def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
+        super().__init__(store, rank, size, membership, timeout)
+        self._group_store = store
+        backend = RuedaBackend(rank, size, membership, timeout)
+        self._set_default_backend(c10d.ProcessGroup.BackendType.CUSTOM)
+        self._register_backend(torch.device("cpu"), c10d.ProcessGroup.BackendType.CUSTOM, backend)
+
+    def split_group(
+        self,
+        ranks: Sequence[int],
+        timeout: timedelta | None = None,
+        opts: Any = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: Any = None,
+    ) -> NewerProcessGroup | None:
+        """A group of some of this one's ranks, in the order in which they are given; others get None, and wait for nobody."""
+        if self._rank not in ranks:
+            return None
+        store = dist.PrefixStore(f"split/{group_name}", self._group_store)
+        limit = timeout if timeout is not None else timedelta(seconds=self._timeout or 0)
+        rank, size = list(ranks).index(self._rank), len(ranks)
+        part = NewerProcessGroup(store, rank, size, Membership(store, rank, size, limit), limit)
+        part._set_group_name(group_name or "")
+        part._set_group_desc(group_desc or "undefined")
+        return part
+
+
+def create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
+    """For register_backend."""
+    membership = Membership(store, rank, size, timeout)
+    if backends_of_group() != {"rueda"}:
+        return RuedaBackend(rank, size, membership, timeout)
+    return NewerProcessGroup(store, rank, size, membership, timeout)
+
+
+def register() -> None:
+    """Makes the name known to torch.distributed."""
+    dist.Backend.register_backend("rueda", create, devices=["cpu"])

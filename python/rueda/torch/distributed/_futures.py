@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Threads that wait for operations and complete their futures (docs/design/0013-torch-distributed.md).
+
+One of them has the watch: it waits for the oldest operation in slices, and looks at the others in between. When
+something has ended it hands the watch on before it calls what hangs on the future, which may block for as long as it likes, also
+in other futures. Where nobody is idle to take the watch, a thread is started.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+# How long the oldest operation is waited for before the others are looked at. Doubled while nothing happens.
+_SHORTEST_SLICE = 0.0005
+_LONGEST_SLICE = 0.004
+# After so many seconds without work a thread ends; the next operation starts one.
+_IDLE_SECONDS = 5.0
+#: At the end of the process callbacks are waited for so long.
+CLOSING_SECONDS = 5.0
+
+
+class Watched(Protocol):
+    """What is waited for."""
+
+    def wait_a_while(self, seconds: float) -> bool:
+        """Blocks for at most so long, and drives the engine meanwhile; whether it has ended."""
+
+    def has_ended(self) -> bool: ...
+
+
+class _Watch:
+    """Threads: add() by any; the rest by those it starts. They are daemons: what they wait for ends with the job."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._pending: deque[tuple[Watched, Callable[[], None]]] = deque()
+        self._ended: deque[Callable[[], None]] = deque()
+        self._watching = False
+        self._idle = 0
+        self._threads = 0
+        self._is_closing = False
+
+    def add(self, watched: Watched, conclude: Callable[[], None]) -> None:
+        """`conclude` is called once `watched` has ended, by a thread that may be held up."""
+        with self._changed:
+            self._pending.append((watched, conclude))
+            if not self._watching:
+                self._need_somebody()
+
+    def close(self, seconds: float) -> None:
+        """At the end of the process: waits for its threads, which begin nothing new. Whoever is in the middle of a callback when
+        Python is taken down ends the process by SIGABRT, as C++ code of PyTorch is on its stack.
+        """
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._threads == 0, seconds)
+
+    def _need_somebody(self) -> None:
+        if self._is_closing:
+            return
+        if self._idle > 0:
+            self._changed.notify()
+        else:
+            threading.Thread(target=self._run, name="rueda-future", daemon=True).start()
+            self._threads += 1
+
+    def _run(self) -> None:
+        while True:
+            conclude = self._next()
+            if conclude is None:
+                with self._changed:
+                    self._threads -= 1
+                    self._changed.notify_all()
+                return
+            try:
+                mark_thread()
+                conclude()
+            except BaseException as error:  # of the thread's own work: an error of the operation goes into its future
+                _report(error)
+
+    def _next(self) -> Callable[[], None] | None:
+        """Something that has ended: found by keeping the watch, or by who has it. None: there is nothing to do."""
+        with self._changed:
+            while True:
+                if self._is_closing:
+                    return None
+                if self._ended:
+                    return self._ended.popleft()
+                if self._pending and not self._watching:
+                    self._watching = True
+                    break
+                self._idle += 1
+                woken = self._changed.wait(_IDLE_SECONDS)
+                self._idle -= 1
+                if not woken and not self._ended and not (self._pending and not self._watching):
+                    return None
+        length = _SHORTEST_SLICE
+        while True:
+            self._pending[0][0].wait_a_while(length)
+            with self._changed:
+                if self._is_closing:
+                    return None
+                before = len(self._pending)
+                left = deque(entry for entry in self._pending if not self._take_if_ended(entry))
+                if len(left) < before:
+                    self._pending = left
+                    self._watching = False
+                    mine = self._ended.popleft()
+                    if self._pending or self._ended:
+                        self._need_somebody()
+                    return mine
+            length = min(2 * length, _LONGEST_SLICE)
+
+    def _take_if_ended(self, entry: tuple[Watched, Callable[[], None]]) -> bool:
+        if not entry[0].has_ended():
+            return False
+        self._ended.append(entry[1])
+        return True
+
+
+def _report(error: BaseException) -> None:
+    threading.excepthook(
+        threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
+    )
+
+
+_here = threading.local()
+_watch = _Watch()
+
+
+def mark_thread() -> None:
+    """This thread completes futures."""
+    _here.is_completing = True
+
+
+@contextlib.contextmanager
+def marked() -> Iterator[None]:
+    """This thread completes a future meanwhile."""
+    before, _here.is_completing = is_completing(), True
+    try:
+        yield
+    finally:
+        _here.is_completing = before
+
+
+def is_completing() -> bool:
+    """Whether this thread is one that completes futures: what runs on it hangs on one."""
+    return getattr(_here, "is_completing", False)
+
+
+def _forget_in_child() -> None:
+    global _watch
+    _watch = _Watch()  # a forked child has neither the threads nor, perhaps, the lock
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+@functools.cache
+def close_at_exit() -> None:
+    """Before the job is shut down, which would end what is pending: so it is registered after that, at the first use."""
+    atexit.register(lambda: _watch.close(CLOSING_SECONDS))
+
+
+def when_ended(watched: Watched, conclude: Callable[[], Any]) -> None:
+    """Calls `conclude` when `watched` has ended, on a thread of its own."""
+    close_at_exit()
+    _watch.add(watched, conclude)

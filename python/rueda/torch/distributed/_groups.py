@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""From a group of PyTorch to a process set of the job: its members meet at the group's store."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import rueda
+from rueda._process_sets import add_process_set_among, leave_process_set
+from rueda.errors import RuedaError
+from rueda.torch.distributed import _joining
+
+#: How often the store is asked for who has come: at first, and in the end. And how often whether the job still runs.
+_SHORTEST_PAUSE = 0.0005
+_LONGEST_PAUSE = 0.05
+_LOOK_SECONDS = 0.5
+
+
+class Meeting:
+    """What the members of a group tell each other through its store, in rounds in which each says one thing.
+
+    Stores outlive groups, and names of groups come again: so each meeting has keys of its own. The n-th time that a rank
+    comes it meets those who come for the n-th time, so that one meeting that failed spoils none of the next.
+    """
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+        self._store = store
+        self._rank = rank
+        self._size = size
+        self._seconds = timeout.total_seconds()
+        with self._reaching_store():
+            turn = store.add(f"rueda/{size}/arrivals/{rank}", 1)
+        self._prefix = f"rueda/{size}/{turn}"
+        self._round = 0
+
+    def exchange(self, mine: Any) -> list[Any]:
+        """What every member says, by rank.
+
+        Raises:
+            RuntimeError: somebody has not come in time; it names who. Or the store cannot be reached.
+            Aborted: the job that this process is in has ended.
+        """
+        self._round += 1
+        keys = [f"{self._prefix}/{self._round}/{rank}" for rank in range(self._size)]
+        with self._reaching_store():
+            self._store.set(keys[self._rank], json.dumps(mine))
+            self._store.add(_here(keys[self._rank]), 1)
+        self._wait_for_all(keys)
+        with self._reaching_store():
+            return [json.loads(self._store.get(key)) for key in keys]
+
+    def _wait_for_all(self, keys: list[str]) -> None:
+        """Asks again and again: a wait() of the store is deaf to the job, and breaks the connection of a TCPStore when it ends
+        too early (PyTorch 1.13).
+        """
+        now = time.monotonic()
+        end, look = now + self._seconds, now + _LOOK_SECONDS
+        missing = list(range(self._size))
+        pause = _SHORTEST_PAUSE
+        while missing:
+            with self._reaching_store():
+                while missing and self._store.add(_here(keys[missing[0]]), 0) > 0:
+                    missing.pop(0)
+            now = time.monotonic()
+            if not missing:
+                return
+            if now > end:
+                raise RuntimeError(self._who_is_missing(missing, keys))
+            if now > look:
+                _joining.check_job()
+                look = now + _LOOK_SECONDS
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    @contextlib.contextmanager
+    def _reaching_store(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            _joining.check_job()  # then that is why
+            raise RuntimeError(
+                f"backend rueda: the store of a group of {self._size} ranks cannot be used any more: {str(error).splitlines()[0]}; "
+                "has the process ended that holds it (the first rank, as a rule)?"
+            ) from error
+
+    def _who_is_missing(self, missing: list[int], keys: list[str]) -> str:
+        with self._reaching_store():
+            missing = [rank for rank in missing if self._store.add(_here(keys[rank]), 0) == 0] or missing
+        ranks = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
+        return (
+            f"backend rueda: {ranks} of the group did not come within {self._seconds:g} s to make a group "
+            f"of {self._size} ranks; is init_process_group or new_group called there, with the same ranks and the same "
+            "backend?"
+        )
+
+
+def _here(key: str) -> str:
+    """A count beside what is said: unlike its presence it can be asked for in all stores and versions."""
+    return f"{key}/here"
+
+
+class Membership:
+    """This rank's part in a group: a process set of its members alone.
+
+    Threads: any.
+    """
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+        meeting = Meeting(store, rank, size, timeout)
+        _joining.join_job(meeting, rank, size)
+        # Of the job, in the group's order.
+        self.ranks: list[int] = meeting.exchange(rueda.rank())
+        if len(set(self.ranks)) < size:
+            raise RuntimeError(
+                f"backend rueda: the ranks of the group are {self.ranks} of the jobs they are in, so these are several: was "
+                f"hvd.init() or rueda.init() called before, without a launcher (a job of {rueda.size()})? Call init_process_group first"
+            )
+        self._set = add_process_set_among(sorted(self.ranks))
+        self.process_set = self._set.process_set_id
+        self.name = str(self.process_set)  # the same on all members
+        self.monitored = itertools.count()  # calls of monitored_barrier
+        self._leaving = threading.Lock()
+        self._left = False
+        self._pid = os.getpid()
+
+    def leave(self) -> None:
+        """This rank takes no part any more. Waits for nobody. A second call does nothing."""
+        with self._leaving:
+            if self._left or self._pid != os.getpid():
+                return
+            self._left = True
+        if rueda.is_initialized():
+            with contextlib.suppress(RuedaError):  # the job is over, or another one
+                leave_process_set(self._set)
+
+
+def backends_of_group() -> set[str] | None:
+    """Those of the group that PyTorch is making, of its devices. It does not tell a backend; its function that calls it knows.
+
+    None: it cannot be seen.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        config = frame.f_locals.get("backend_config")
+        if config is not None and hasattr(config, "get_device_backend_map"):
+            return {str(backend).lower() for backend in config.get_device_backend_map().values()}
+        frame = frame.f_back
+    return None

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""How processes that PyTorch knows become ranks of a job of Rueda (docs/design/0013-torch-distributed.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import rueda
+from rueda import _native
+from rueda.errors import Aborted
+
+#: Of messages of check_job() in the world's set: no program takes such a number.
+_CHECK_TAG = -(2**31)
+
+#: By the launcher's number of processes. Slurm says how many tasks a step has, where its PMI is there.
+_LAUNCHERS = {
+    "RUEDA_SIZE": "ruedarun",
+    "OMPI_COMM_WORLD_SIZE": "mpirun",
+    "PMI_SIZE": "an MPI launcher",
+}
+
+
+def launcher() -> tuple[str, int] | None:
+    """Who has started this process as one of a job that Rueda can join by itself, and how many they are."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return None  # torchrun; what else is in the environment is of its own parent
+    if _is_number("SLURM_STEP_NUM_TASKS") and ("PMIX_RANK" in os.environ or "PMI_FD" in os.environ):
+        return "srun", int(os.environ["SLURM_STEP_NUM_TASKS"])
+    for variable, name in _LAUNCHERS.items():
+        if _is_number(variable):
+            return name, int(os.environ[variable])
+    return None
+
+
+def _is_number(variable: str) -> bool:
+    return os.environ.get(variable, "").isdigit()
+
+
+def host() -> str:
+    """Who can meet at an abstract Unix socket: processes of one boot of one machine, in one network namespace."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot = file.read().strip()
+        namespace = os.readlink("/proc/self/ns/net")
+    except OSError:
+        boot = namespace = ""
+    return f"{os.environ.get('RUEDA_HOSTNAME') or socket.gethostname()} {boot} {namespace}"
+
+
+def join_job(meeting: Any, rank: int, size: int) -> None:
+    """Initialises Rueda where nobody has. Collective over the members of the group that is being made."""
+    started_by = launcher()
+    if rueda.is_initialized():
+        way = f"a job of {rueda.size()} ranks"
+    elif started_by is not None and started_by[1] == size:
+        way = started_by[0]
+    else:
+        way = "store"
+    offer = f"@rueda-{uuid.uuid4().hex}" if rank == 0 else ""
+    said = meeting.exchange([way, host(), offer])
+    ways = sorted({one[0] for one in said})
+    if len(ways) > 1:
+        raise RuntimeError(
+            f"backend rueda: the ranks of the group do not join the same job: {'; '.join(_who(said, 0))} (store: by the "
+            "store of the group). Make rueda the backend of the default group, or call hvd.init() on all ranks before"
+        )
+    if way == "store":
+        if len({one[1] for one in said}) > 1:
+            raise RuntimeError(
+                f"backend rueda: the ranks are on several hosts, and without MPI: {'; '.join(_who(said, 1))}. Between "
+                "hosts Rueda speaks MPI: start the program by mpirun, srun, or ruedarun -H, which need no torchrun"
+            )
+        with _environment(RUEDA_RANK=str(rank), RUEDA_SIZE=str(size), RUEDA_RENDEZVOUS=said[0][2]):
+            rueda.init()
+    elif not rueda.is_initialized():
+        rueda.init()
+
+
+def check_job() -> None:
+    """Raises what has ended the job that this process is in, if something has. A message to itself asks nobody else."""
+    if not rueda.is_initialized():
+        return
+    me = rueda.rank()
+    try:
+        arrival = _native.receive_async(bytearray(1), me, _CHECK_TAG, 0)
+        _native.send_async(b"\0", me, _CHECK_TAG, 0).wait()
+        arrival.wait()
+    except Aborted as error:
+        cause = re.sub(rf"^(send|receive) [^:]*tag {_CHECK_TAG}: ", "", str(error))
+        raise Aborted(f"the job has ended while a group was made: {cause}") from None
+
+
+def _who(said: list[list[str]], index: int) -> list[str]:
+    """Of each thing that was said: by which ranks."""
+    ranks: dict[str, list[str]] = {}
+    for rank, one in enumerate(said):
+        ranks.setdefault(one[index].split(" ")[0] if index == 1 else one[index], []).append(str(rank))
+    if index == 1 and len(ranks) == 1:
+        return [f"{next(iter(ranks))} (in several network namespaces, or containers): all ranks"]
+    return [f"{what}: rank {', '.join(who)}" for what, who in ranks.items()]
+
+
+@contextlib.contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """For the time of init(), which reads it: children that are started later are no ranks."""
+    forced = {**variables, "RUEDA_CONTROL_PLANE": "socket"}
+    taken = {"RUEDA_LOCAL_RANK", "RUEDA_LOCAL_SIZE", "HOROVOD_RANK", "HOROVOD_SIZE"}
+    before = {name: os.environ.get(name) for name in {*forced, *taken}}
+    for name in taken:
+        os.environ.pop(name, None)
+    os.environ.update(forced)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

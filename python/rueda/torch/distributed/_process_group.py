@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The process group, which Python can subclass in every version of PyTorch.
+
+PyTorch's Python functions call its methods directly; its C++ code does so too, and gets by with waiting and futures. Before 2.14
+it is all there is: what PyTorch asks of a group's backends is not offered there (the table in docs/pytorch.md).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from rueda.torch.distributed._groups import Membership, backends_of_group
+from rueda.torch.distributed._operations import Operations
+from rueda.torch.distributed._tensors import Tensor
+from rueda.torch.distributed._work import Operation, RuedaWork
+
+if TYPE_CHECKING:
+    Base: Any = object
+else:
+    Base = c10d.ProcessGroup
+
+
+class RuedaProcessGroup(Operations, Base):
+    """What stands in PyTorch's place."""
+
+    def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
+        try:
+            Base.__init__(self, store, rank, size)
+        except TypeError:  # before 2.1
+            Base.__init__(self, rank, size)
+        self._use(membership, rank, timeout)
+
+    def getBackendName(self) -> str:  # noqa: N802  (c10d's)
+        """Its name."""
+        return "rueda"
+
+    _get_backend_name = getBackendName
+
+    def name(self) -> str:
+        """Its name."""
+        return "rueda"
+
+    def _allgather_base(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
+        return self.all_gather_single(output, input, opts)
+
+    def allgather_into_tensor_coalesced(
+        self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
+    ) -> RuedaWork:
+        """all_gather_single of each."""
+        return self.all_gather_single_coalesced(outputs, inputs, opts)
+
+    def _reduce_scatter_base(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
+        return self.reduce_scatter_single(output, input, opts)
+
+    def reduce_scatter_tensor_coalesced(
+        self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
+    ) -> RuedaWork:
+        """reduce_scatter_single of each."""
+        return self.reduce_scatter_single_coalesced(outputs, inputs, opts)
+
+    def alltoall_base(
+        self,
+        output: Tensor,
+        input: Tensor,
+        output_split_sizes: Sequence[int],
+        input_split_sizes: Sequence[int],
+        opts: Any = None,
+    ) -> RuedaWork:
+        """all_to_all_single."""
+        return self.all_to_all_single(output, input, output_split_sizes, input_split_sizes, opts)
+
+    def _start_coalescing(self, *_: Any) -> None:
+        """Of batch_isend_irecv: its operations are asynchronous, and are started one by one."""
+
+    def _end_coalescing(self, *_: Any) -> None:
+        """See _start_coalescing."""
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Of PyTorch's checks in debug mode; Rueda compares calls by itself."""
+
+    def _get_sequence_number_for_group(self) -> int:
+        return 0
+
+    def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
+        return make(operation, self._callbacks if _is_called_by_python() else None)
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():  # the modules' names may be gone then, and the job is over
+            self.shutdown()  # destroy_process_group of older versions only forgets the group
+
+
+class OlderProcessGroup(RuedaProcessGroup):
+    """Where C++ code of PyTorch does not keep the Python object of a Work alive.
+
+    Its wait() would be lost with the object, and PyTorch's own, which comes in its place, waits for ever. So C++ code, DDP's for one,
+    gets a Work that PyTorch makes of the future.
+    """
+
+    def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
+        super().__init__(store, rank, size, membership, timeout)
+        self._names = {"name": "", "desc": "undefined"}
+
+    # PyTorch asks a group's backends for these, and there is none that Python could write.
+
+    def getGroupName(self) -> str:  # noqa: N802  (c10d's)
+        """The name by which PyTorch registers the group."""
+        return self._names["name"]
+
+    def setGroupName(self, name: str) -> None:  # noqa: N802
+        """See getGroupName."""
+        self._names["name"] = name
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        """What the program called the group."""
+        return self._names["desc"]
+
+    def setGroupDesc(self, desc: str) -> None:  # noqa: N802
+        """See getGroupDesc."""
+        self._names["desc"] = desc
+
+    _set_group_name = setGroupName
+    _set_group_desc = setGroupDesc
+    group_name = property(getGroupName)
+    group_desc = property(getGroupDesc)
+
+    def _get_backend(self, device: Any) -> Any:
+        """Itself: what it cannot do it says."""
+        return self
+
+    @property
+    def supports_coalescing(self) -> bool:
+        """batch_isend_irecv starts its operations one by one: they are asynchronous."""
+        return False
+
+    @property
+    def supports_splitting(self) -> bool:
+        """Groups are made by new_group."""
+        return False
+
+    @property
+    def _device_types(self) -> list[Any]:
+        return [torch.device("cpu")]
+
+    def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
+        if _is_called_by_python():
+            return make(operation, self._callbacks)
+        return c10d._create_work_from_future(make(operation, None).get_future())
+
+
+def _is_called_by_python() -> bool:
+    """Whether the first caller outside this package is a function of torch.distributed that returns what it gets."""
+    try:
+        frame: Any = sys._getframe(2)
+        while frame.f_globals.get("__package__") == __package__:
+            frame = frame.f_back
+    except (ValueError, AttributeError):  # called by C++ on a thread without Python's frames
+        return False
+    return bool(frame.f_globals.get("__name__") == "torch.distributed.distributed_c10d")
+
+
+def create(store: Any, rank: int, size: int, timeout: timedelta) -> OlderProcessGroup:
+    """For register_backend.
+
+    Raises:
+        RuntimeError: the group has another backend beside this one.
+    """
+    others = (backends_of_group() or {"rueda"}) - {"rueda"}
+    if others:
+        raise RuntimeError(
+            f"backend rueda: with PyTorch {torch.__version__} it cannot share a group with {', '.join(sorted(others))}; 2.14 and newer can. "
+            'Make a group of its own: new_group(backend="rueda")'
+        )
+    return OlderProcessGroup(store, rank, size, Membership(store, rank, size, timeout), timeout)
+
+
+def register() -> None:
+    """Makes the name known to torch.distributed."""
+    try:
+        dist.Backend.register_backend("rueda", create, devices=["cpu"])
+    except TypeError:  # before 2.0
+        dist.Backend.register_backend("rueda", create)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""``init_process_group("rueda")`` under launchers that set neither RANK nor MASTER_ADDR: ruedarun, mpirun, srun.
+
+The job is joined first, and says who is who; the store that PyTorch wants is made by rank 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import socket
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import torch.distributed as dist
+
+import rueda
+from rueda.torch.distributed import _joining
+
+# torch.distributed has a function of the same name.
+_torch_rendezvous = importlib.import_module("torch.distributed.rendezvous")
+
+_Handler = Callable[..., Iterator[tuple[Any, int, int]]]
+
+
+def from_job(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) -> Iterator[tuple[Any, int, int]]:
+    """Of ``init_method="rueda://"``."""
+    rueda.init()
+    rank, size = rueda.rank(), rueda.size()
+    asked = _asked(url)
+    if asked.get("world_size", size) != size or asked.get("rank", rank) != rank:
+        raise ValueError(
+            f"init_process_group: rank {asked.get('rank', rank)} of {asked.get('world_size', size)} was asked for; this "
+            f"process is rank {rank} of {size} of Rueda's job"
+        )
+    yield _store(rank, size, timeout), rank, size
+    raise RuntimeError("rueda://: a job cannot meet a second time")
+
+
+def _asked(url: str) -> dict[str, int]:
+    """rank and world_size that were given to init_process_group; it says -1 for none."""
+    given = {
+        name: int(values[0]) for name, values in parse_qs(urlparse(url).query).items() if name in ("rank", "world_size")
+    }
+    return {name: value for name, value in given.items() if value >= 0}
+
+
+def _store(rank: int, size: int, timeout: timedelta) -> Any:
+    """Of rank 0, which listens on the loopback only where all are on this host."""
+    is_one_host = rueda.local_size() == size
+    made = _listening(size, timeout, "127.0.0.1" if is_one_host else _address()) if rank == 0 else None
+    place: Any = rueda.broadcast_object((made.host, made.port) if made is not None else None)
+    return made if made is not None else dist.TCPStore(place[0], place[1], size, False, timeout)
+
+
+def _listening(size: int, timeout: timedelta, address: str) -> Any:
+    if address == "127.0.0.1":
+        with socket.create_server((address, 0)) as listener:
+            port = listener.getsockname()[1]
+            # The server that knows how to take a socket is the one without libuv, where there are two.
+            for more in ({"use_libuv": False}, {}):
+                options: dict[str, Any] = {"master_listen_fd": listener.fileno(), **more}
+                with contextlib.suppress(TypeError):  # an older version: without this option
+                    store = dist.TCPStore(address, port, size, True, timeout, wait_for_workers=False, **options)
+                    listener.detach()  # the store's
+                    return store
+    return dist.TCPStore(address, 0, size, True, timeout, wait_for_workers=False)
+
+
+def _address() -> str:
+    """A name of this host that others know."""
+    return os.environ.get("MASTER_ADDR") or socket.getfqdn()
+
+
+def _is_ours(url: str) -> bool:
+    """Whether PyTorch's own way could only fail: what it needs is neither asked for nor in the environment."""
+    asked = _asked(url)
+    needed = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} - {name.upper() for name in asked}
+    return not needed <= os.environ.keys() and _joining.launcher() is not None
+
+
+def install() -> None:
+    """Makes ``rueda://`` known, and lets ``env://`` come here where it could only fail."""
+    handlers: dict[str, _Handler] | None = getattr(_torch_rendezvous, "_rendezvous_handlers", None)
+    if handlers is None:
+        _torch_rendezvous.register_rendezvous_handler("rueda", from_job)
+        return
+    if "rueda" in handlers:
+        return
+    handlers["rueda"] = from_job
+    from_environment = handlers.get("env")
+    if from_environment is None:
+        return
+
+    def from_environment_or_job(url: str, **options: Any) -> Iterator[tuple[Any, int, int]]:
+        return from_job(url, **options) if _is_ours(url) else from_environment(url, **options)
+
+    handlers["env"] = from_environment_or_job

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""What PyTorch's tensors become for the native module, and which reduction its operators are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch.distributed import ReduceOp as TorchReduceOp
+
+from rueda._native import TensorView
+from rueda.types import DType, ReduceOp
+
+Tensor: TypeAlias = torch.Tensor
+
+#: Newer versions of PyTorch have more of them.
+NUMBERS: dict[torch.dtype, int] = {
+    getattr(torch, dtype.name): int(dtype) for dtype in DType if hasattr(torch, dtype.name)
+}
+_BITWISE = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
+_BY_NAME = {
+    "SUM": ReduceOp.Sum,
+    "AVG": ReduceOp.Average,
+    "PRODUCT": ReduceOp.Product,
+    "MIN": ReduceOp.Min,
+    "MAX": ReduceOp.Max,
+}
+# Of bool, as PyTorch's other backends have it: a sum is "or", a product is "and".
+_OF_BOOL = {
+    "SUM": ReduceOp.Max,
+    "PRODUCT": ReduceOp.Min,
+    "MIN": ReduceOp.Min,
+    "MAX": ReduceOp.Max,
+    "BAND": ReduceOp.Min,
+    "BOR": ReduceOp.Max,
+}
+_NAMES = (*_BY_NAME, *_BITWISE)
+_OPERATORS = [(getattr(TorchReduceOp, name), name) for name in _NAMES if hasattr(TorchReduceOp, name)]
+
+
+def view(tensor: Tensor) -> TensorView:
+    """Of a contiguous CPU tensor of a dtype that Rueda has; it keeps the tensor alive."""
+    return TensorView(tensor.data_ptr(), tuple(tensor.shape), NUMBERS[tensor.dtype], tensor)
+
+
+def flat_view(tensor: Tensor) -> TensorView:
+    """The same as one dimension: for operations by rows, whose rows are elements then."""
+    return TensorView(tensor.data_ptr(), (tensor.numel(),), NUMBERS[tensor.dtype], tensor)
+
+
+def check(tensor: Any, operation: str) -> Tensor:
+    """A dense tensor in the CPU's memory; or the error that says what it is instead."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{operation}: {type(tensor).__name__} is no torch.Tensor")
+    if not tensor.is_cpu:
+        raise ValueError(
+            f"{operation}: the tensor is on {tensor.device}; this version of the backend rueda works on CPU tensors: "
+            "copy it with .cpu(), or give that device another backend: init_process_group('cpu:rueda,cuda:nccl')"
+        )
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"{operation}: the tensor's layout is {tensor.layout}; expected a dense one (.to_dense())")
+    return tensor
+
+
+def only(tensors: Sequence[Any], operation: str) -> Any:
+    """The one tensor of a list: c10d's lists are of one for each device of a process."""
+    if len(tensors) != 1:
+        raise ValueError(f"{operation}: {len(tensors)} tensors; expected one")
+    return tensors[0]
+
+
+def movable(tensor: Tensor) -> Tensor:
+    """The same memory with a dtype that Rueda moves: bytes, where it has none such. Contiguous only."""
+    return tensor if tensor.dtype in NUMBERS else tensor.detach().view(-1).view(torch.uint8)
+
+
+def name_of(operator: Any) -> str:
+    """The name of a torch.distributed.ReduceOp."""
+    for known, name in _OPERATORS:
+        if operator == known:
+            return name
+    plain = getattr(operator, "op", operator)
+    return getattr(plain, "name", None) or str(plain)
+
+
+class Reduction:
+    """A reduction of tensors of some dtype: a number of Rueda's, or a function of two tensors where it has none. Inputs are
+    multiplied by the factor first.
+    """
+
+    __slots__ = ("factor", "function", "number")
+
+    def __init__(self, number: int, function: Any = None, factor: float = 1.0) -> None:
+        self.number = number
+        self.function = function
+        self.factor = factor
+
+
+_known: dict[tuple[int, torch.dtype], Reduction] = {}
+# The hash of an operator is its number, in all versions so far; a dict would compare operators as well, which takes long.
+_HASHES = {hash(operator): name for operator, name in _OPERATORS}
+_hashes_tell = len(_HASHES) == len(_OPERATORS) and max(_HASHES) < 100
+
+
+def reduction(operator: Any, dtype: torch.dtype, operation: str) -> Reduction:
+    """How an operator is done on a dtype.
+
+    Raises:
+        ValueError: an operator that is not offered, or not for this dtype.
+        TypeError: a dtype that Rueda does not reduce.
+    """
+    key = (hash(operator), dtype)
+    found = _known.get(key) if _hashes_tell else None
+    if found is None:
+        found = _make_reduction(operator, dtype, operation)
+        if _hashes_tell and key[0] in _HASHES:  # not of an operator with a factor of its own
+            _known[key] = found
+    return found
+
+
+def _make_reduction(operator: Any, dtype: torch.dtype, operation: str) -> Reduction:
+    name = name_of(operator)
+    if name == "PREMUL_SUM":
+        return _scaled_sum(operator, dtype, operation)
+    if dtype not in NUMBERS:
+        known = ", ".join(one.name for one in DType)
+        raise TypeError(f"{operation}: tensors of {dtype} are not reduced; the backend rueda reduces {known}")
+    numbers = _OF_BOOL if dtype == torch.bool else _BY_NAME
+    if name in numbers:
+        return Reduction(int(numbers[name]))
+    if name in _BITWISE and not dtype.is_floating_point:
+        return Reduction(-1, _BITWISE[name])
+    raise ValueError(f"{operation}: {name} of {dtype} is not offered by the backend rueda")
+
+
+def _scaled_sum(operator: Any, dtype: torch.dtype, operation: str) -> Reduction:
+    """PREMUL_SUM: PyTorch shows the factor to nobody, but it goes into a pickle."""
+    state = operator.__getstate__() if hasattr(operator, "__getstate__") else None
+    factor = state[1] if isinstance(state, tuple) and len(state) == 2 else None
+    if isinstance(factor, torch.Tensor) and factor.numel() == 1:
+        factor = factor.item()
+    if not isinstance(factor, float):
+        raise ValueError(
+            f"{operation}: PREMUL_SUM has the factor {factor}; the backend rueda needs one number, and a PyTorch that tells it "
+            f"(this is {torch.__version__}): multiply the tensor first, and use SUM"
+        )
+    if not dtype.is_floating_point or dtype not in NUMBERS:
+        raise TypeError(f"{operation}: PREMUL_SUM of {dtype}; expected a floating-point dtype that Rueda reduces")
+    return Reduction(int(ReduceOp.Sum), factor=factor)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The last commit as a file, for a job that is started again: written by rank 0, replaced as a whole."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+import torch
+
+from rueda.errors import InvalidArgument
+
+_SETTING = "RUEDA_ELASTIC_DIR"
+_FILE = "rueda-commit.pt"
+_FORMAT = 1
+
+
+def folder() -> pathlib.Path | None:
+    """Where commits are kept; None: nowhere but in memory."""
+    given = os.environ.get(_SETTING)
+    return pathlib.Path(given) if given else None
+
+
+def write(where: pathlib.Path, number: int, content: dict[str, Any]) -> None:
+    """Whoever reads sees this commit or the one before, also when this process or the machine dies meanwhile."""
+    where.mkdir(parents=True, exist_ok=True)
+    new = where / f"{_FILE}.{os.getpid()}"
+    try:
+        with open(new, "wb") as file:
+            torch.save({"format": _FORMAT, "number": number, "content": content}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, where / _FILE)
+    finally:
+        new.unlink(missing_ok=True)
+    directory = os.open(where, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def read(where: pathlib.Path) -> tuple[int, dict[str, Any]] | None:
+    """(number, content) of the commit that is there; None without one.
+
+    Raises:
+        InvalidArgument: the file is not this user's, or is none of ours.
+    """
+    path = where / _FILE
+    if not path.exists():
+        return None
+    with open(path, "rb") as file:
+        # Reading it executes what its writer wanted.
+        owner = os.fstat(file.fileno()).st_uid
+        if owner not in (os.geteuid(), 0):
+            raise InvalidArgument(
+                f"{path} belongs to user {owner}; expected {os.geteuid()}: give {_SETTING} a folder of your own"
+            )
+        saved = torch.load(file, map_location="cpu", weights_only=False)
+    if not isinstance(saved, dict) or saved.get("format") != _FORMAT:
+        raise InvalidArgument(
+            f"{path} is no commit of this version of Rueda; remove it, or give {_SETTING} another folder"
+        )
+    return saved["number"], saved["content"]
+
+
+def remove(where: pathlib.Path) -> None:
+    """The job has ended well: the next one begins anew."""
+    (where / _FILE).unlink(missing_ok=True)

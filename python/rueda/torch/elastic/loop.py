@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""The loop around an elastic training: try, and after a failure go back to the last commit and try again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from rueda.errors import Aborted, HorovodInternalError
+from rueda.torch import mpi_ops
+from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt
+from rueda.torch.elastic.state import State
+
+__all__ = ["run", "run_fn"]
+
+T = TypeVar("T")
+
+
+def run(func: Callable[..., T]) -> Callable[..., T]:
+    """Makes a function of a training one that goes on after failures. Its first argument is the State.
+
+    When a rank dies, the others end with the error, and the launcher starts the job again (``ruedarun --max-restarts``): the state
+    is that of the last commit, from ``RUEDA_ELASTIC_DIR``. After errors that leave all ranks alive they meet again
+    by themselves, and go on from the last commit; an error that comes twice without a commit between is raised.
+
+    Example::
+
+        @hvd.elastic.run
+        def train(state):
+            for state.epoch in range(state.epoch, 10):
+                train_one_epoch(state)
+                state.commit()
+
+
+        train(state)
+    """
+    return run_fn(func, _meet_again)
+
+
+def _meet_again() -> None:
+    mpi_ops.shutdown()
+    mpi_ops.init()
+
+
+def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T]:
+    """run() with another way to have the ranks meet again."""
+
+    @functools.wraps(func)
+    def attempts(state: State, *args: Any, **kwargs: Any) -> T:
+        skip_sync = False
+        failed_at = -1
+        while True:
+            try:
+                if not skip_sync:
+                    state.sync()
+                result = func(state, *args, **kwargs)
+                if mpi_ops.is_initialized():
+                    mpi_ops.barrier()  # a rank may fail in its last steps: the commit is kept until all are through
+                state._forget()
+                return result
+            except HorovodInternalError as failure:
+                # Aborted: nobody can meet again in this job. ValueError: what was asked for cannot be, and cannot be next time.
+                if isinstance(failure, Aborted | ValueError) or failed_at == state._commits:
+                    raise
+                failed_at = state._commits
+                state.restore()
+                skip_sync = False
+            except HostsUpdatedInterrupt as interrupt:
+                skip_sync = interrupt.skip_sync
+            reset()
+            state.on_reset()
+
+    return attempts

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""A sampler that knows which samples of the epoch have been seen, by whatever number of ranks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Sized
+from typing import Any
+
+from torch.utils.data import Sampler
+
+from rueda.torch import mpi_ops
+
+__all__ = ["ElasticSampler"]
+
+
+class ElasticSampler(Sampler):  # type: ignore[type-arg]
+    """Deals the samples that are left of an epoch to the ranks; after a restart, or with another number of ranks, it goes on.
+
+    Every rank gets as many samples: some are given twice where they do not divide evenly.
+
+    Args:
+        dataset: has a length.
+        shuffle: another order in every epoch, the same on all ranks.
+        seed: of that order.
+
+    Example::
+
+        sampler = hvd.elastic.ElasticSampler(dataset)
+        loader = torch.utils.data.DataLoader(dataset, batch_size=32, sampler=sampler)
+        state = hvd.elastic.TorchState(model, optimizer, sampler=sampler)
+        for batch_idx, batch in enumerate(loader):
+            train(batch)
+            sampler.record_batch(batch_idx, 32)
+            state.commit()
+        sampler.set_epoch(sampler.epoch + 1)  # at the end of the epoch
+    """
+
+    def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
+        self.dataset = dataset
+        self.shuffle = shuffle
+        self.seed = seed
+        self.epoch = 0
+        self.processed_num = 0
+        self.reset()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begins an epoch, with all samples. To be called at the end of the one before, so that a restart does not skip it."""
+        self.epoch = epoch
+        self.processed_num = 0
+        self.reset()
+
+    def record_batch(self, batch_idx: int, batch_size: int) -> None:
+        """Says that every rank has seen a batch of that many samples."""
+        self.processed_num = min(self.processed_num + batch_size * self.num_replicas, len(self.dataset))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What to keep: the epoch, and how many of its samples were seen."""
+        return {"epoch": self.epoch, "processed_num": self.processed_num}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from what state_dict() gave."""
+        self.epoch = state_dict["epoch"]
+        self.processed_num = state_dict["processed_num"]
+        self.reset()
+
+    def reset(self) -> None:
+        """Deals out what is left, to the ranks that there are now."""
+        self.num_replicas = mpi_ops.size()
+        self.rank = mpi_ops.rank()
+        indices = list(range(len(self.dataset)))
+        if self.shuffle:
+            random.Random(self.seed + self.epoch).shuffle(indices)
+        self.remaining_indices = indices[self.processed_num :]
+        self.num_samples = math.ceil(len(self.remaining_indices) / self.num_replicas)
+        self.total_size = self.num_samples * self.num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        again = itertools.islice(itertools.cycle(self.remaining_indices), self.total_size)
+        self.indices = list(itertools.islice(again, self.rank, None, self.num_replicas))
+        return iter(self.indices)
+
+    def __len__(self) -> int:
+        return self.num_samples

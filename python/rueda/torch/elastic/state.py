@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""What an elastic job keeps: model, optimizer, sampler and other values, as of the last commit."""
+
+from __future__ import annotations
+
+import copy
+import queue
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from rueda.errors import InvalidArgument
+from rueda.torch import mpi_ops
+from rueda.torch.elastic import commits
+from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt
+from rueda.torch.elastic.sampler import ElasticSampler
+from rueda.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+
+__all__ = [
+    "ModelStateHandler",
+    "ObjectState",
+    "OptimizerStateHandler",
+    "SamplerStateHandler",
+    "State",
+    "StateHandler",
+    "TorchState",
+    "get_handler_registry",
+    "set_handler_registry",
+]
+
+#: What on_hosts_updated() is told: bits.
+_HOSTS_ADDED, _HOSTS_REMOVED = 1, 2
+
+
+class State:
+    """Base of states. A subclass says how to save(), restore() and sync().
+
+    Args:
+        bcast_object: gives every rank what rank 0 gives it.
+        get_rank: this process' rank.
+    """
+
+    def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int]) -> None:
+        self._bcast_object = bcast_object
+        self._rank = get_rank
+        self._host_messages: queue.Queue[tuple[float, int]] = queue.Queue()
+        self._last_updated_timestamp: float = 0
+        self._reset_callbacks: list[Callable[[], Any]] = []
+        #: How many commits there were, through restarts.
+        self._commits = 0
+
+    def register_reset_callbacks(self, callbacks: list[Callable[[], Any]]) -> None:
+        """Functions to be called when the ranks have met again: to adapt the learning rate to their number, for one."""
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self) -> None:
+        """The ranks have met again."""
+        self._host_messages = queue.Queue()
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
+        """Says, on rank 0, that hosts came (1) or went (2) at a time; the next commit interrupts all ranks. Threads: any."""
+        self._host_messages.put((timestamp, update_res))
+
+    def commit(self) -> None:
+        """Keeps the state as it is now, and looks whether hosts are to change. Every rank calls it.
+
+        Example::
+
+            state.batch = batch
+            state.commit()
+        """
+        self.save()
+        self._commits += 1
+        self._keep()
+        self.check_host_updates()
+
+    def check_host_updates(self) -> None:
+        """Raises HostsUpdatedInterrupt, on all ranks, where rank 0 was told that hosts have changed."""
+        before = latest = self._last_updated_timestamp
+        changes = 0
+        while not self._host_messages.empty():
+            timestamp, change = self._host_messages.get()
+            if timestamp > latest:
+                latest = timestamp
+                changes |= change
+        before, self._last_updated_timestamp, changes = self._bcast_object((before, latest, changes))
+        if self._last_updated_timestamp > before:
+            raise HostsUpdatedInterrupt(changes == _HOSTS_REMOVED)
+
+    def save(self) -> None:
+        """Keeps the values as they are now, in memory."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Goes back to what was kept."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Gives every rank what rank 0 has."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """For subclasses: called when the ranks have met again, before the callbacks."""
+
+    def _keep(self) -> None:
+        """For subclasses: what was saved, for another process."""
+
+    def _forget(self) -> None:
+        """For subclasses: the job has ended well."""
+
+
+class ObjectState(State):
+    """A state of Python objects, which are its attributes.
+
+    Example::
+
+        state = ObjectState(hvd.broadcast_object, hvd.rank, epoch=0, best=None)
+        state.epoch += 1
+        state.commit()
+    """
+
+    def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int], **kwargs: Any) -> None:
+        super().__init__(bcast_object, get_rank)
+        self._saved_state: dict[str, Any] = kwargs
+        self._folder = commits.folder()
+        self._looked_for_commit = False
+        self._set_attrs()
+
+    def save(self) -> None:
+        self._saved_state = {name: copy.deepcopy(getattr(self, name)) for name in self._saved_state}
+
+    def restore(self) -> None:
+        self._set_attrs()
+
+    def sync(self) -> None:
+        self._take_commit()
+        if self._saved_state:
+            self._saved_state = self._bcast_object(self._saved_state)
+            self._set_attrs()
+
+    def _set_attrs(self) -> None:
+        for name, value in self._saved_state.items():
+            setattr(self, name, copy.deepcopy(value))
+
+    # --- commits that outlive the process -----------------------------------------------------------------------------
+
+    def _content(self) -> dict[str, Any]:
+        return {"objects": self._saved_state}
+
+    def _load(self, content: dict[str, Any]) -> None:
+        if content["objects"].keys() != self._saved_state.keys():
+            raise InvalidArgument(
+                f"the commit in {self._folder} has {sorted(content['objects'])}, and this state {sorted(self._saved_state)}: it "
+                "is of another program; remove it, or give RUEDA_ELASTIC_DIR another folder"
+            )
+        self._saved_state = content["objects"]
+
+    def _keep(self) -> None:
+        if self._folder is not None and self._rank() == 0:
+            commits.write(self._folder, self._commits, self._content())
+
+    def _forget(self) -> None:
+        if self._folder is not None and self._rank() == 0:
+            commits.remove(self._folder)
+
+    def _take_commit(self) -> None:
+        """Once a process: rank 0 takes what an earlier one has left; the others get it from rank 0."""
+        if self._looked_for_commit:
+            return
+        self._looked_for_commit = True
+        found = commits.read(self._folder) if self._folder is not None and self._rank() == 0 else None
+        if found is not None:
+            self._commits, content = found
+            self._load(content)
+            self.restore()
+            print(f"rueda: going on from commit {self._commits} in {self._folder}", file=sys.stderr, flush=True)
+        self._commits = self._bcast_object(self._commits)
+
+
+class TorchState(ObjectState):
+    """The state of a training: model, optimizer, samplers (whose own state_dict is kept), and other values.
+
+    Its attributes are what it was given. With ``RUEDA_ELASTIC_DIR`` rank 0 writes every commit to a file there as well, and a job
+    that is started again goes on from it.
+
+    Example::
+
+        state = hvd.elastic.TorchState(model=model, optimizer=optimizer, epoch=0, batch=0)
+    """
+
+    def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any) -> None:
+        kwargs.update(model=model, optimizer=optimizer)
+        # Before anything else: attributes that have one go to it.
+        self.__dict__["_handlers"] = {}
+        handlers = {name: _handler_of(value) for name, value in kwargs.items()}
+        self._handlers: dict[str, StateHandler] = {
+            name: handler for name, handler in handlers.items() if handler is not None
+        }
+        for name in self._handlers:
+            self.__dict__[name] = kwargs[name]
+        objects = {name: value for name, value in kwargs.items() if name not in self._handlers}
+        super().__init__(bcast_object=broadcast_object, get_rank=mpi_ops.rank, **objects)
+
+    def save(self) -> None:
+        for handler in self._handlers.values():
+            handler.save()
+        super().save()
+
+    def restore(self) -> None:
+        for handler in self._handlers.values():
+            handler.restore()
+        super().restore()
+
+    def sync(self) -> None:
+        self._take_commit()
+        for handler in self._handlers.values():
+            handler.sync()
+        super().sync()
+
+    def reset(self) -> None:
+        for handler in self._handlers.values():
+            if isinstance(handler, SamplerStateHandler):
+                handler.value.reset()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._handlers:
+            self._handlers[name].set_value(value)
+        super().__setattr__(name, value)
+
+    def _content(self) -> dict[str, Any]:
+        # All that a handler keeps, but for the living object.
+        kept = {
+            name: {key: value for key, value in vars(handler).items() if key != "value"}
+            for name, handler in self._handlers.items()
+        }
+        return {**super()._content(), "handlers": kept}
+
+    def _load(self, content: dict[str, Any]) -> None:
+        if content["handlers"].keys() != self._handlers.keys():
+            raise InvalidArgument(
+                f"the commit in {self._folder} has {sorted(content['handlers'])}, and this state {sorted(self._handlers)}: it is "
+                "of another program; remove it, or give RUEDA_ELASTIC_DIR another folder"
+            )
+        super()._load(content)
+        for name, kept in content["handlers"].items():
+            vars(self._handlers[name]).update(kept)
+
+
+class StateHandler:
+    """Keeps the state of one attribute of a TorchState. A subclass says how, and is made known by set_handler_registry().
+
+    Args:
+        value: the attribute.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def save(self) -> None:
+        """Keeps the state as it is now."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Goes back to what was kept."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Gives every rank what rank 0 has."""
+        raise NotImplementedError
+
+    def set_value(self, value: Any) -> None:
+        """The attribute has become another object."""
+        self.value = value
+        self.save()
+
+
+class ModelStateHandler(StateHandler):
+    """Of a torch.nn.Module."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__(model)
+        self.save()
+
+    def save(self) -> None:
+        self._saved_model_state = copy.deepcopy(self.value.state_dict())
+
+    def restore(self) -> None:
+        self.value.load_state_dict(self._saved_model_state)
+
+    def sync(self) -> None:
+        broadcast_parameters(self.value.state_dict(), root_rank=0)
+        self.save()
+
+
+class OptimizerStateHandler(StateHandler):
+    """Of a torch.optim.Optimizer, a DistributedOptimizer or a plain one."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        super().__init__(optimizer)
+        self.save()
+
+    def save(self) -> None:
+        self._saved_optimizer_state = copy.deepcopy(self.value.state_dict())
+
+    def restore(self) -> None:
+        self.value.load_state_dict(self._saved_optimizer_state)
+
+    def sync(self) -> None:
+        broadcast_optimizer_state(self.value, root_rank=0)
+        self.save()
+
+
+class SamplerStateHandler(StateHandler):
+    """Of an ElasticSampler."""
+
+    def __init__(self, sampler: ElasticSampler) -> None:
+        super().__init__(sampler)
+        self.save()
+
+    def save(self) -> None:
+        self._saved_sampler_state = copy.deepcopy(self.value.state_dict())
+
+    def restore(self) -> None:
+        self.value.load_state_dict(self._saved_sampler_state)
+
+    def sync(self) -> None:
+        self.value.load_state_dict(broadcast_object(self.value.state_dict(), 0))
+        self.save()
+
+
+_registry: list[tuple[type, Callable[[Any], StateHandler]]] = [
+    (torch.nn.Module, ModelStateHandler),
+    (torch.optim.Optimizer, OptimizerStateHandler),
+    (ElasticSampler, SamplerStateHandler),
+]
+
+
+def get_handler_registry() -> list[tuple[type, Callable[[Any], StateHandler]]]:
+    """Which class's instances are kept by which handler; the first that fits."""
+    return _registry
+
+
+def set_handler_registry(registry: list[tuple[type, Callable[[Any], StateHandler]]]) -> None:
+    """For classes of your own, before a TorchState is made."""
+    global _registry
+    _registry = registry
+
+
+def _handler_of(value: Any) -> StateHandler | None:
+    for kind, handler in _registry:
+        if isinstance(value, kind):
+            return handler(value)
+    return None

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Where gradients lie while they are reduced: in memory of PyTorch's own, or in memory that the ranks of a host share."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Iterable
+from typing import Literal, TypeAlias, get_args
+
+import torch
+
+from rueda import _native
+from rueda.errors import InvalidArgument, NotInitialized, ResourceExhausted
+
+Kind: TypeAlias = Literal["auto", "private", "copied", "view"]
+
+#: Places begin on cache lines.
+_ALIGNMENT = 64
+
+
+def check(kind: str) -> None:
+    """Raises InvalidArgument for what is no kind."""
+    if kind not in get_args(Kind):
+        raise InvalidArgument(f"gradient_storage is {kind!r}; expected 'auto', 'private', 'copied' or 'view'")
+
+
+class ResidentStorage:
+    """Places for gradients in resident memory, made when they are first needed, and kept as long as anything refers to them.
+
+    A place is handed out as a new tensor each time, and only while nothing refers to the one before: what a program has kept of
+    an earlier gradient, by whatever name, stays as it is. Each tensor over a place holds a reference to it, in every version of PyTorch,
+    for as long as anything uses its memory.
+
+    Threads: one at a time.
+    """
+
+    def __init__(self, *, expected: bool = True) -> None:
+        """`expected`: somebody has asked for it, and is told where there is no memory."""
+        self._places: dict[torch.Tensor, _Place] = {}
+        self._expected = expected
+        self._exhausted = False
+
+    def holds(self, parameter: torch.Tensor, gradient: torch.Tensor) -> bool:
+        """Whether the parameter's gradient lies in its place."""
+        place = self._places.get(parameter)
+        return place is not None and gradient.data_ptr() == place.address
+
+    def tensor_for(self, parameter: torch.Tensor, all_parameters: Iterable[torch.Tensor]) -> torch.Tensor | None:
+        """In the parameter's place, of its shape and dtype; not initialised. Places of all parameters are made at once.
+
+        None where there is no memory left, or nothing to lie there, and while something refers to what lay there last.
+        """
+        if parameter.numel() == 0:
+            return None
+        place = self._places.get(parameter)
+        if place is not None and not place.fits(parameter):
+            del self._places[parameter]
+            place = None
+        if place is None and not self._exhausted:
+            self._make(list(all_parameters))
+            place = self._places.get(parameter)
+        return place.tensor() if place is not None and place.references() <= _references_of_unused() else None
+
+    def _make(self, parameters: list[torch.Tensor]) -> None:
+        new = [parameter for parameter in parameters if parameter not in self._places and parameter.numel() > 0]
+        begins, total = [], 0
+        for parameter in new:
+            begins.append(total)
+            size = parameter.numel() * parameter.element_size()
+            total += -(-size // _ALIGNMENT) * _ALIGNMENT
+        try:
+            memory = memoryview(_native.allocate(total))
+        except ResourceExhausted as error:
+            self._exhausted = True
+            if self._expected:
+                warnings.warn(f"rueda: gradients stay in private memory: {error}", stacklevel=2)
+            return
+        except NotInitialized:
+            # Nobody is left to share memory with; zeroing a gradient needs nobody.
+            if self._expected:
+                raise
+            return
+        for parameter, begin in zip(new, begins, strict=True):
+            end = begin + parameter.numel() * parameter.element_size()
+            self._places[parameter] = _Place(memory[begin:end], parameter)
+
+
+class _Place:
+    """For one gradient."""
+
+    __slots__ = ("address", "dtype", "memory", "shape")
+
+    def __init__(self, memory: memoryview, like: torch.Tensor) -> None:
+        self.memory, self.shape, self.dtype = memory, like.shape, like.dtype
+        self.address = self.tensor().data_ptr()
+
+    def fits(self, parameter: torch.Tensor) -> bool:
+        return parameter.shape == self.shape and parameter.dtype == self.dtype
+
+    def tensor(self) -> torch.Tensor:
+        return torch.frombuffer(self.memory, dtype=self.dtype).view(self.shape)
+
+    def references(self) -> int:
+        """More, by one for each, where tensors that anything refers to lie there."""
+        return sys.getrefcount(self.memory)
+
+
+@functools.cache
+def _references_of_unused() -> int:
+    return _Place(memoryview(bytearray(4)), torch.zeros(1)).references()
+
+
+def _uses_of_gradient(parameter: torch.Tensor) -> tuple[int, ...]:
+    """References to a gradient: to its Python object, to the tensor, to its memory, and to the Python object of that. The caller has none,
+    so that they are counted in one place."""
+    gradient = parameter.grad
+    assert gradient is not None
+    memory = gradient.untyped_storage()
+    counted: int = torch._C._storage_Use_Count(memory._cdata)
+    return sys.getrefcount(gradient), gradient._use_count(), counted, sys.getrefcount(memory)
+
+
+def knows_who_refers() -> bool:
+    """Whether this version of PyTorch counts the references to tensors and to their memory; 2.3 and later do."""
+    return hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
+
+
+@functools.cache
+def _uses_of_unshared() -> tuple[int, ...]:
+    """Of a gradient that nothing but its parameter refers to: versions of PyTorch and Python differ."""
+    with torch.inference_mode(False):
+        parameter = torch.zeros(1, requires_grad=True)
+        parameter.grad = torch.zeros(1)
+    return _uses_of_gradient(parameter)
+
+
+def is_unshared(parameter: torch.Tensor) -> bool:
+    """Whether nothing but the parameter refers to its gradient, or to the memory of that: no other tensor, be it a view, a part or
+    ``.data``, no array over it, and no other process. Where knows_who_refers()."""
+    if any(uses > alone for uses, alone in zip(_uses_of_gradient(parameter), _uses_of_unshared(), strict=True)):
+        return False
+    gradient = parameter.grad
+    assert gradient is not None
+    # What PyTorch has not allocated itself is somebody else's, as NumPy's is.
+    return gradient.untyped_storage().resizable() and not gradient.is_shared()

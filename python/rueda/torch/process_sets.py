@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Process sets as Horovod has them: objects that know before, during and after a job what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import rueda
+from rueda import _native
+from rueda.errors import InvalidArgument
+
+
+class ProcessSet(rueda.ProcessSet):
+    """A subset of the ranks; usable once ``init(process_sets=...)`` or ``add_process_set()`` has made it known.
+
+    Args:
+        ranks_or_comm: ranks of the job, or an mpi4py communicator that is part of the one given to ``init(comm=...)``.
+
+    Attributes:
+        process_set_id: its number, 0 for the global one; None while no job knows it.
+        ranks: the members' ranks in the job, ascending; None for a communicator's set that no job knows yet.
+        mpi_comm: the communicator it was made of, or None.
+
+    Example::
+
+        first_two = hvd.ProcessSet([0, 1])
+        hvd.init(process_sets=[first_two])
+        if first_two.included():
+            hvd.allreduce(loss, process_set=first_two)
+    """
+
+    # Horovod's attributes are plain ones, and None where there is nothing; Rueda's own class raises then.
+    process_set_id: int | None  # type: ignore[assignment]
+    ranks: list[int] | None  # type: ignore[assignment]
+    if not TYPE_CHECKING:
+        process_set_id = None
+        ranks = None
+
+    def __init__(self, ranks_or_comm: Iterable[int] | Any) -> None:
+        self.mpi_comm = ranks_or_comm if hasattr(ranks_or_comm, "Get_group") else None
+        super().__init__(() if self.mpi_comm is not None else ranks_or_comm)
+        self._asked = sorted(self._asked)
+        self.process_set_id = None
+        self.ranks = None if self.mpi_comm is not None else list(self._asked)
+
+    def __repr__(self) -> str:
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
+
+    def _is_known(self) -> bool:
+        return self.process_set_id is not None and _native.is_initialized()
+
+    def size(self) -> int | None:  # type: ignore[override]
+        """How many members it has; None while no job knows it."""
+        return len(_native.process_set_ranks(self.process_set_id)) if self._is_known() else None  # type: ignore[arg-type]
+
+    def rank(self) -> int | None:  # type: ignore[override]
+        """The position of this rank among the members; None while no job knows it.
+
+        Raises:
+            InvalidArgument: this rank is no member.
+        """
+        if not self._is_known():
+            return None
+        ranks, mine = _native.process_set_ranks(self.process_set_id), _native.rank()  # type: ignore[arg-type]
+        if mine not in ranks:
+            raise InvalidArgument(
+                f"Rank {mine} is not a member of the provided process set {self.process_set_id} (ranks {ranks})"
+            )
+        return ranks.index(mine)
+
+    def included(self) -> bool | None:  # type: ignore[override]
+        """Whether this rank is a member; None while no job knows it."""
+        if not self._is_known():
+            return None
+        return _native.rank() in _native.process_set_ranks(self.process_set_id)  # type: ignore[arg-type]
+
+    def _begin(self, number: int) -> None:
+        self.process_set_id = number
+        self.ranks = _native.process_set_ranks(number)
+
+    def _end(self) -> None:
+        self.process_set_id = None
+
+
+def _global_set() -> ProcessSet:
+    made = ProcessSet(())
+    made.process_set_id = 0
+    made.ranks = None
+    return made
+
+
+#: All ranks.
+global_process_set = _global_set()
+
+# Those that the present job knows, the global one aside.
+_known: list[ProcessSet] = []
+# What init(comm=...) was given, where that was a communicator.
+_job_comm: Any = None
+
+
+def begin_job(comm: Any) -> None:
+    """After init()."""
+    global _job_comm
+    _job_comm = comm if hasattr(comm, "Get_group") else None
+    global_process_set._begin(0)
+
+
+def end_job() -> None:
+    """After shutdown(): no set is known any more."""
+    for process_set in _known:
+        process_set._end()
+    _known.clear()
+    global_process_set.ranks = None
+
+
+def _translate(process_set: ProcessSet) -> None:
+    """A communicator's members as ranks of the job."""
+    if process_set.mpi_comm is None:
+        return
+    if _job_comm is None:
+        raise NotImplementedError(
+            "a process set was given as an mpi4py communicator, and the job was not: call init(comm=MPI.COMM_WORLD), or "
+            "give the set as a list of ranks"
+        )
+    group = process_set.mpi_comm.Get_group()
+    everybody = _job_comm.Get_group()
+    process_set._asked = sorted(group.Translate_ranks(list(range(group.Get_size())), everybody))
+
+
+def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
+    """Make a process set known to the job. Every rank calls it, members or not, with the same ranks; it blocks until all have.
+
+    Args:
+        process_set: a ProcessSet that no job knows yet, or the ranks of one.
+
+    Returns:
+        The set, usable from then on.
+
+    Raises:
+        InvalidArgument: there is a set of these ranks already, or they are no ranks of the job.
+        Mismatch: the ranks ask for different sets; on all of them.
+
+    Example::
+
+        evens = hvd.add_process_set(range(0, hvd.size(), 2))
+    """
+    made = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
+    if made.process_set_id is not None:
+        raise InvalidArgument(f"{made!r} has been added already")
+    _translate(made)
+    made._begin(_native.process_set_add(made._asked))
+    _known.append(made)
+    return made
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Make the job forget a set. Every rank calls it; what is pending in it fails.
+
+    Returns:
+        False for the global set and for one that no job knows: nothing was done then.
+
+    Example::
+
+        hvd.remove_process_set(evens)
+    """
+    if process_set.process_set_id in (None, 0):
+        return False
+    rueda.remove_process_set(process_set)
+    process_set._end()
+    if process_set in _known:
+        _known.remove(process_set)
+    return True

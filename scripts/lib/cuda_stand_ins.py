@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Lets PyTorch's wheel for CUDA be imported without the CUDA packages, for tests on CPUs: cuda_stand_ins.py SITE_PACKAGES
+
+The wheel needs a dozen libraries of NVIDIA's, 2.5 GB, only to be loaded. For each of them that is not there, this makes a
+library of the same name in which every function that PyTorch asks for returns "no device" (cudaErrorNoDevice), so that
+torch.cuda.is_available() is False. Needs binutils and a C compiler.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+NVIDIA = ("libcu", "libnv", "libnccl")
+FUNCTIONS = ("cu", "__cu", "nv", "nccl")
+NO_DEVICE = 100
+
+
+def output_of(*command: str | pathlib.Path) -> list[str]:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def needed_by(libraries: list[pathlib.Path]) -> set[str]:
+    """The libraries of NVIDIA's that they are linked with."""
+    lines = [line for library in libraries for line in output_of("readelf", "--dynamic", "--wide", library)]
+    names = {line.split("[")[1].rstrip("]") for line in lines if "(NEEDED)" in line}
+    return {name for name in names if name.startswith(NVIDIA)}
+
+
+def versions_of(libraries: list[pathlib.Path]) -> dict[str, tuple[str, str]]:
+    """Versions of functions, as NAME: (library that has it, NAME)."""
+    versions = {}
+    for library in libraries:
+        origin = ""
+        for line in output_of("objdump", "--private-headers", library):
+            if "required from " in line:
+                origin = line.split()[-1].rstrip(":")
+            elif origin.startswith(NVIDIA) and line.startswith("    0x"):
+                versions[line.split()[-1]] = (origin, line.split()[-1])
+    return versions
+
+
+def functions_of(libraries: list[pathlib.Path]) -> dict[str, set[str]]:
+    """What they ask for, by version; "" where the library has none."""
+    asked: dict[str, set[str]] = {}
+    for library in libraries:
+        for line in output_of("nm", "--dynamic", "--undefined-only", library):
+            function, _, version = line.split()[-1].partition("@")
+            if function.startswith(FUNCTIONS):
+                asked.setdefault(version, set()).add(function)
+    return asked
+
+
+def make(library: pathlib.Path, version: str, functions: set[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        script = pathlib.Path(folder, "versions.map")
+        script.write_text(f"{version} {{ global: *; }};\n")
+        source = "".join(f"int {function}(void) {{ return {NO_DEVICE}; }}\n" for function in sorted(functions))
+        versions = [f"-Wl,--version-script={script}"] if version else []
+        command = ["cc", "-shared", "-fPIC", "-w", "-fno-builtin", "-x", "c", "-", "-o", str(library)]
+        subprocess.run([*command, f"-Wl,-soname,{library.name}", *versions], input=source, text=True, check=True)
+
+
+def main(site_packages: str) -> None:
+    folder = pathlib.Path(site_packages, "torch", "lib")
+    own = sorted(folder.glob("*.so*"))
+    functions = functions_of(own)
+    versions = {library: version for library, version in versions_of(own).values()}
+    for name in sorted(needed_by(own) - {library.name for library in own}):
+        version = versions.get(name, "")
+        # A function without a version may be in any library.
+        make(folder / name, version, functions.get(version, set()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A rank of the host that appends what no working rank does: the others read it, say so, and what they have pending
+// ends once. Two ranks in one thread, each turned by hand.
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/config.hpp"
+#include "core/operations/requests.hpp"
+#include "core/runtime/process_set.hpp"
+
+namespace rueda::tests {
+namespace {
+
+using core::EntryKind;
+using core::ProcessSet;
+using Atomics = ProcessSet::Atomics;
+using Log = core::Log<Atomics>;
+using Memory = core::NegotiationMemory<Atomics>;
+
+constexpr std::uint32_t kMembers = 2;
+constexpr std::uint32_t kSlot = 2;  // of the first name
+
+core::NegotiationExtent extent_of_host() {
+    core::NegotiationExtent extent;
+    extent.members = kMembers;
+    extent.unnamed_slots = kSlot;
+    extent.initial_slots = 8;
+    extent.slots = 8;
+    return extent;
+}
+
+/// An allreduce of four floats, or an allgather of as many.
+struct Operation {
+    explicit Operation(bool gathers = false) {
+        const std::array<std::int64_t, 1> shape = {4};
+        const rueda_tensor tensor{values.data(), shape.data(), 1, RUEDA_FLOAT32};
+        rueda_options storage{};
+        const rueda_options* options = nullptr;
+        REQUIRE(core::effective_options(nullptr, storage, options).is_ok());
+        REQUIRE((gathers ? core::make_allgather(tensor, nullptr, *options, request)
+                         : core::make_allreduce(tensor, tensor, *options, request))
+                    .is_ok());
+    }
+    std::array<float, 4> values{1, 2, 3, 4};
+    core::Request request;
+    core::Completion completion;
+};
+
+class Host {
+public:
+    Host() {
+        collectives::ArenaPlan plan;
+        plan.members = kMembers;
+        plan.negotiation_bytes = Memory::bytes(extent_of_host());
+        plan.cell_bytes = 1024;
+        const base::UniqueFd memory = collectives::Arena::create_memory(plan).value();
+        base::Config config;
+        config.log_level = base::LogLevel::off;
+        for (std::uint32_t rank = 0; rank < kMembers; ++rank) {
+            auto arena = collectives::Arena::map(base::UniqueFd(::dup(memory.value())), plan, rank).value();
+            if (rank == 0) {
+                arena->initialise();
+                Memory::initialise(arena->negotiation(), extent_of_host());
+            }
+            arena->control().ranks[rank].global_rank.store(static_cast<std::int32_t>(rank));
+            arenas_.push_back(arena);
+            sets_.push_back(std::make_unique<ProcessSet>(config, core::SetIdentity{0, {0, 1}}, arena, extent_of_host(),
+                                                         collectives::NumaNodes(), std::nullopt, pending_[rank]));
+        }
+    }
+
+    void submit(std::uint32_t rank, Operation& operation, const char* name = "lie") {
+        REQUIRE(sets_[rank]->submit(name, operation.request, operation.completion, core::Urgency::background).is_ok());
+    }
+    /// Both ranks do it, and so the name has a slot.
+    void do_it(bool gathers) {
+        Operation first(gathers);
+        Operation second(gathers);
+        submit(0, first);
+        submit(1, second);
+        for (int turn = 0; turn < 8; ++turn) {
+            sets_[0]->step(true);
+            sets_[1]->step(true);
+        }
+        REQUIRE(first.completion.done());
+        REQUIRE(second.completion.done());
+        REQUIRE(first.completion.status().is_ok());
+    }
+    /// Rank 0 reads it, and ends all that it has pending.
+    std::string ended_by_reading() {
+        for (int turn = 0; turn < 4 && !arenas_[0]->blocks().abort().raised(); ++turn) {
+            sets_[0]->step(true);
+        }
+        const Status reason = arenas_[0]->blocks().abort().reason();
+        sets_[0]->fail_all(reason);
+        CHECK(pending_[0].load() == 0);
+        CHECK(reason.code() == ErrorCode::internal);
+        return reason.message();
+    }
+    [[nodiscard]] Memory memory() const { return sets_[1]->memory(); }
+    /// Of rank 1.
+    [[nodiscard]] Log log() const { return Log(memory(), 1); }
+    [[nodiscard]] std::uint64_t next() const { return memory().cursor(1).position.load(); }
+
+private:
+    std::array<std::atomic<std::uint32_t>, kMembers> pending_{};
+    std::vector<std::shared_ptr<collectives::Arena>> arenas_;
+    std::vector<std::unique_ptr<ProcessSet>> sets_;
+};
+
+Log::Entry call_of(std::uint32_t slot) { return {EntryKind::call, slot}; }
+
+TEST_CASE("a batch that calls a tensor twice ends the job, and the tensor once", "[threads]") {
+    Host host;
+    host.do_it(false);
+    host.do_it(false);
+    Operation pending;
+    host.submit(0, pending);
+    const std::uint64_t begin = host.next();
+    REQUIRE(host.log().append_batch(std::array{call_of(kSlot), call_of(kSlot)}) == begin);
+    CHECK(host.ended_by_reading() ==
+          fmt::format("entry {} of the log calls slot {} in a batch in which it cannot be", begin + 1, kSlot));
+    CHECK(pending.completion.done());
+    CHECK(pending.completion.status().code() == ErrorCode::internal);
+}
+
+TEST_CASE("a batch of operations that go alone ends the job", "[threads]") {
+    Host host;
+    host.do_it(true);
+    host.do_it(true);
+    Operation pending(true);
+    Operation other(true);
+    host.submit(0, pending);
+    const std::uint64_t begin = host.next();
+    REQUIRE(host.log().append_batch(std::array{call_of(kSlot), call_of(kSlot + 1)}) == begin);
+    CHECK(host.ended_by_reading() ==
+          fmt::format("entry {} of the log calls slot {} in a batch in which it cannot be", begin, kSlot));
+    CHECK(pending.completion.done());
+}
+
+TEST_CASE("a mismatch in which all ranks have joined ends the job", "[threads]") {
+    Host host;
+    host.do_it(false);
+    host.do_it(false);
+    Operation pending;
+    host.submit(0, pending);
+    for (std::uint32_t member = 0; member < kMembers; ++member) {
+        host.memory().place(kSlot, member, 2).flags |= core::Place<Atomics>::kJoined;
+        host.memory().place(kSlot, member, 3).flags |= core::Place<Atomics>::kJoined;
+    }
+    host.log().append({EntryKind::mismatch, kSlot});
+    CHECK(host.ended_by_reading() ==
+          fmt::format("the log reports a mismatch in slot {}, in which all ranks have joined", kSlot));
+    CHECK(pending.completion.done());
+}
+
+TEST_CASE("a rank that finds no room in the log ends the job", "[threads]") {
+    Host host;
+    host.do_it(false);
+    Operation pending;
+    Operation last;
+    host.submit(1, last);
+    for (std::uint64_t position = 0; position < extent_of_host().log_entries(); ++position) {
+        host.memory().entry(position).sequence.store(std::uint64_t{1} << 62U);
+    }
+    host.submit(0, pending);  // the last to announce it
+    CHECK(host.ended_by_reading() ==
+          "tensor 'lie': there is no room in the log to call it, which no working rank brings about");
+    CHECK(pending.completion.done());
+}
+
+}  // namespace
+}  // namespace rueda::tests

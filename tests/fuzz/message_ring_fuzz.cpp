@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A ring between two ranks of which the other side has written anything at all, also while it is read: every record
+// that is given out lies in the ring, and every place to write to.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "base/atomics.hpp"
+#include "collectives/host/message_ring.hpp"
+#include "tests/fuzz/input.hpp"
+
+namespace {
+
+using namespace rueda;
+using fuzz::expect;
+using fuzz::Input;
+using State = collectives::MessageRingState<base::StdAtomics>;
+
+constexpr std::size_t kRingBytes = 1024;
+
+bool lies_in(const std::byte* memory, const std::byte* begin, std::size_t bytes) {
+    return begin >= memory && bytes <= kRingBytes && begin + bytes <= memory + kRingBytes;
+}
+
+void read(Input input) {
+    const auto memory = std::make_unique<std::byte[]>(kRingBytes);
+    State state;
+    collectives::MessageRingReader<base::StdAtomics> reader(state, memory.get(), kRingBytes);
+    while (!input.empty()) {
+        const auto choice = input.take<std::uint8_t>();
+        switch (choice % 4) {
+            case 0:
+                state.written.store(input.take<std::uint64_t>());
+                break;
+            case 1:
+                state.written.store(state.written.load() + input.take<std::uint8_t>() * 8U);
+                break;
+            case 2: {
+                const auto value = input.take<std::uint64_t>();
+                std::memcpy(memory.get() + std::size_t{choice} / 4 * 16, &value, sizeof(value));
+                break;
+            }
+            default: {
+                const auto front = reader.front();
+                if (!front.is_ok()) {
+                    expect(front.status().code() == ErrorCode::internal);
+                    return;
+                }
+                if (front.value()) {
+                    expect(lies_in(memory.get(), front.value()->data(), front.value()->size()));
+                    static_cast<void>(reader.pop());
+                }
+            }
+        }
+    }
+}
+
+void write(Input input) {
+    const auto memory = std::make_unique<std::byte[]>(kRingBytes);
+    State state;
+    collectives::MessageRingWriter<base::StdAtomics> writer(state, memory.get(), kRingBytes);
+    while (!input.empty()) {
+        const auto choice = input.take<std::uint8_t>();
+        switch (choice % 3) {
+            case 0:
+                state.read.store(input.take<std::uint64_t>());
+                break;
+            case 1:
+                state.read.store(state.written.load());
+                break;
+            default: {
+                const std::size_t bytes = input.take<std::uint8_t>() * writer.largest() / 255;
+                const auto room = writer.reserve(bytes);
+                if (!room.is_ok()) {
+                    expect(room.status().code() == ErrorCode::internal);
+                    return;
+                }
+                if (room.value() != nullptr) {
+                    expect(lies_in(memory.get(), room.value(), bytes));
+                    std::memset(room.value(), choice, bytes);
+                    writer.publish();
+                }
+            }
+        }
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    read(Input(std::span(data, size)));
+    write(Input(std::span(data, size)));
+    return 0;
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// The MPI plugin under an MPI that brings what other ranks have sent, as long as they have made it: at the meeting, in
+// the exchanges of the control plane, and as messages that somebody or nobody waits for. This rank is 1 of 3.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/mpi/meeting_letters.hpp"
+#include "collectives/mpi/mpi_api.hpp"
+#include "collectives/mpi/mpi_control_plane.hpp"
+#include "collectives/mpi/mpi_meeting.hpp"
+#include "collectives/transport.hpp"
+#include "collectives/wire.hpp"
+#include "tests/collectives/mpi/numbered_request.hpp"
+#include "tests/fuzz/input.hpp"
+
+namespace {
+
+using namespace rueda;
+using namespace rueda::collectives;
+using fuzz::expect;
+using fuzz::Input;
+using tests::number_of;
+using tests::request_of;
+
+constexpr int kRank = 1;
+constexpr int kSize = 3;
+constexpr std::byte kFill{0x5A};
+
+/// A length as it is said. What would be accepted is kept short, for speed.
+std::uint64_t said_length(Input& input, std::uint64_t accepted, std::uint64_t shortened) {
+    const auto length = input.take<std::uint64_t>();
+    return length > accepted ? length : length % shortened;
+}
+
+/// It keeps MPI's own promises: writes into no room more than it was given, and tells of a message that was cut off.
+class SomebodysMpi final : public MpiApi {
+public:
+    explicit SomebodysMpi(Input& input) : input_(input) {}
+
+    std::array<std::uint64_t, kSize> told{};       ///< in the last exchange of lengths
+    bool tells_length = false;                     ///< the next broadcast is of a length
+    std::optional<std::uint64_t> message;          ///< bytes of one that comes for whoever waits for it
+    std::optional<MpiEnvelope> waiting;            ///< a message that nobody waits for
+    bool has_strays = false;                       ///< the rest of the input are such messages
+    std::uint32_t expected = 0;                    ///< messages that the others say they have sent to this rank
+    std::deque<std::vector<std::byte>> letters{};  ///< of the meeting, before what lets it end well
+
+    bool initialized() override { return true; }
+    bool finalized() override { return false; }
+    std::string library_version() override { return fmt::format("{} v1.2.3", name_of(own_mpi_abi())); }
+    Result<int> init_thread(int /*required*/) override { return MPI_THREAD_MULTIPLE; }
+    Result<int> query_thread() override { return MPI_THREAD_MULTIPLE; }
+    Status finalize() override { return {}; }
+    Result<MPI_Comm> duplicate(MPI_Comm communicator) override { return communicator; }
+    Result<MPI_Comm> communicator_of(std::span<const int> /*ranks*/, int /*tag*/) override { return MPI_COMM_SELF; }
+    Result<bool> is_intercommunicator(MPI_Comm /*comm*/) override { return false; }
+    Result<bool> are_congruent(MPI_Comm /*a*/, MPI_Comm /*b*/) override { return true; }
+    Result<std::vector<int>> world_ranks(MPI_Comm /*comm*/) override { return std::vector<int>{0, 1, 2}; }
+    Status free_communicator(MPI_Comm /*comm*/) override { return {}; }
+    Result<int> rank(MPI_Comm /*comm*/) override { return kRank; }
+    Result<int> size(MPI_Comm /*comm*/) override { return kSize; }
+    Result<int> call_at_finalize(std::function<void()> /*called*/) override { return 1; }
+    Status release_finalize_key(int /*key*/) override { return {}; }
+
+    Result<MPI_Request> iallgather(std::span<const std::byte> mine, std::byte* all, MPI_Comm /*comm*/) override {
+        expect(mine.size() == sizeof(told[0]));
+        for (int other = 0; other < kSize; ++other) {
+            std::uint64_t& length = told[static_cast<std::size_t>(other)];
+            if (other == kRank) {
+                std::memcpy(&length, mine.data(), sizeof length);
+                length += input_.take<std::uint8_t>() == 255 ? 1 : 0;
+            } else {
+                length = said_length(input_, kMaxControlMessage, 300);
+            }
+        }
+        std::memcpy(all, told.data(), sizeof told);
+        return MPI_REQUEST_NULL;
+    }
+    Result<MPI_Request> iallgatherv(std::span<const std::byte> mine, std::byte* all, const int* counts,
+                                    const int* offsets, MPI_Comm /*comm*/) override {
+        expect(counts[kRank] >= 0 && static_cast<std::size_t>(counts[kRank]) == mine.size());
+        for (int other = 0; other < kSize; ++other) {
+            expect(counts[other] >= 0 && offsets[other] >= 0);
+            std::fill_n(all + offsets[other], counts[other], kFill);
+        }
+        std::copy(mine.begin(), mine.end(), all + offsets[kRank]);
+        return MPI_REQUEST_NULL;
+    }
+    Result<MPI_Request> ibroadcast(std::span<std::byte> bytes, int root, MPI_Comm /*comm*/) override {
+        if (root != kRank && std::exchange(tells_length, false)) {
+            told[0] = said_length(input_, kMaxControlMessage, 300);
+            expect(bytes.size() == sizeof told[0]);
+            std::memcpy(bytes.data(), told.data(), sizeof told[0]);
+        } else if (root != kRank) {
+            std::fill(bytes.begin(), bytes.end(), kFill);
+        }
+        return MPI_REQUEST_NULL;
+    }
+    Result<MPI_Request> ibarrier(MPI_Comm /*comm*/) override { return MPI_REQUEST_NULL; }
+    Result<MPI_Request> isum_scatter(const std::uint32_t* /*all*/, std::uint32_t* mine, MPI_Comm /*comm*/) override {
+        *mine = expected;
+        return MPI_REQUEST_NULL;
+    }
+    Result<bool> test(MPI_Request& /*request*/) override { return true; }
+
+    Result<MPI_Request> isend(std::span<const std::byte> bytes, int /*rank*/, int tag, MPI_Comm /*comm*/) override {
+        if (tag == kMeetingTag) {
+            answer(bytes);
+        }
+        return keep({tag, {}, true});
+    }
+    Result<MPI_Request> irecv(std::span<std::byte> room, int /*rank*/, int tag, MPI_Comm /*comm*/) override {
+        return keep({tag, room, false});
+    }
+    Result<MpiMessage> test_message(MPI_Request& request) override {
+        const auto found = under_way_.find(number_of(request));
+        expect(found != under_way_.end());
+        const UnderWay& one = found->second;
+        MpiMessage result;
+        if (one.is_send || one.is_cancelled) {
+            result.complete = true;
+            result.cancelled = one.is_cancelled;
+        } else if (one.tag == kMeetingTag && !letters.empty()) {
+            receive(result, one.room, letters.front().size());
+            std::copy_n(letters.front().begin(), std::min(letters.front().size(), one.room.size()), one.room.begin());
+            letters.pop_front();
+        } else if (one.tag != kMeetingTag && (message || has_strays)) {
+            receive(result, one.room, message.value_or(one.room.size()));
+            message.reset();
+        }
+        if (result.complete) {
+            under_way_.erase(found);
+        }
+        return result;
+    }
+    Result<std::optional<MpiEnvelope>> probe(int /*tag*/, MPI_Comm /*comm*/) override {
+        if (has_strays && !input_.empty()) {
+            const int from = input_.take<std::int8_t>();
+            return std::optional(MpiEnvelope{from, 7, said_length(input_, Transport::kMostBytes, 1000)});
+        }
+        return std::exchange(waiting, std::nullopt);
+    }
+    Status cancel(MPI_Request& request) override {
+        expect(under_way_.count(number_of(request)) == 1);
+        under_way_.at(number_of(request)).is_cancelled = true;
+        return {};
+    }
+
+private:
+    struct UnderWay {
+        int tag;
+        std::span<std::byte> room;
+        bool is_send;
+        bool is_cancelled = false;
+    };
+
+    static void receive(MpiMessage& result, std::span<std::byte> room, std::uint64_t bytes) {
+        result.complete = true;
+        result.truncated = bytes > room.size();
+        result.bytes = bytes;
+        std::fill_n(room.begin(), std::min<std::uint64_t>(bytes, room.size()), kFill);
+    }
+    /// The lowest rank hears a guest. A letter whose second number is 1 is one to this attempt.
+    void answer(std::span<const std::byte> letter) {
+        std::array<std::int32_t, 2> numbers{};
+        expect(letter.size() >= sizeof numbers);
+        std::memcpy(numbers.data(), letter.data(), sizeof numbers);
+        for (auto& prepared : letters) {
+            std::array<std::int32_t, 2> head{};
+            if (prepared.size() < sizeof head) {
+                continue;
+            }
+            std::memcpy(head.data(), prepared.data(), sizeof head);
+            if (head[1] == 1) {
+                std::memcpy(prepared.data() + sizeof head[0], &numbers[1], sizeof head[1]);
+            }
+        }
+        numbers[0] = static_cast<std::int32_t>(LowestSays::go);
+        const auto bytes = std::as_bytes(std::span(numbers));
+        letters.emplace_back(bytes.begin(), bytes.end());
+    }
+
+    Result<MPI_Request> keep(const UnderWay& started) {
+        under_way_.emplace(++last_, started);
+        return request_of(last_);
+    }
+
+    Input& input_;
+    std::map<int, UnderWay> under_way_;
+    int last_ = 0;
+};
+
+void check(const Status& status) {
+    const std::string& text = status.message();
+    expect(status.is_ok() == text.empty());
+    expect(std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < ' '; }));
+}
+
+/// A plane under way: what the input asks of it.
+class Driver {
+public:
+    Driver(Input& input, SomebodysMpi& mpi, ControlPlane& plane) : input_(input), mpi_(mpi), plane_(plane) {}
+
+    void run() {
+        while (!input_.empty() && !has_closed_) {
+            switch (input_.take<std::uint8_t>() % 6) {
+                case 0:
+                    gather();
+                    break;
+                case 1:
+                    broadcast();
+                    break;
+                case 2:
+                    check(plane_.barrier());
+                    break;
+                case 3:
+                    probe();
+                    break;
+                case 4:
+                    receive();
+                    break;
+                default:
+                    close();
+            }
+        }
+        plane_.close(has_closed_);
+    }
+
+private:
+    void gather() {
+        const Bytes mine(input_.take<std::uint8_t>(), std::byte{1});
+        const Result<std::vector<Bytes>> all = plane_.allgather(mine);
+        check(all.status());
+        if (!all.is_ok()) {
+            return;
+        }
+        expect(all.value().size() == kSize && all.value()[kRank] == mine);
+        for (std::size_t rank = 0; rank < kSize; ++rank) {
+            expect(rank == kRank || all.value()[rank] == Bytes(mpi_.told[rank], kFill));
+        }
+    }
+    void broadcast() {
+        const int root = input_.take<std::uint8_t>() % kSize;
+        const Bytes mine(root == kRank ? input_.take<std::uint8_t>() : 0, std::byte{1});
+        mpi_.tells_length = true;
+        const Result<Bytes> said = plane_.broadcast(mine, root);
+        check(said.status());
+        expect(!said.is_ok() || said.value() == (root == kRank ? mine : Bytes(mpi_.told[0], kFill)));
+    }
+    void probe() {
+        const int from = input_.take<std::int8_t>();
+        const int tag = input_.take<std::uint8_t>();
+        mpi_.waiting = MpiEnvelope{from, tag, said_length(input_, Transport::kMostBytes, 1000)};
+        const auto arrival = plane_.transport()->probe();
+        check(arrival.status());
+        if (arrival.is_ok() && arrival.value()) {
+            expect(arrival.value()->rank >= 0 && arrival.value()->rank < kSize && arrival.value()->rank != kRank);
+            wait_for(arrival.value()->rank, arrival.value()->bytes, arrival.value()->bytes);
+        }
+    }
+    void receive() {
+        const auto room = input_.take<std::uint8_t>();
+        const auto bytes = input_.take<std::uint8_t>();
+        wait_for(input_.take<std::uint8_t>() % 2 * 2, room, bytes);
+    }
+    void wait_for(int from, std::size_t bytes_of_room, std::uint64_t bytes) {
+        rooms_.emplace_back(bytes_of_room);
+        const auto ticket = plane_.transport()->receive(from, Transport::Channel::messages, rooms_.back());
+        check(ticket.status());
+        if (!ticket.is_ok()) {
+            return;
+        }
+        mpi_.message = bytes;
+        const auto done = plane_.transport()->test(ticket.value());
+        check(done.status());
+        expect(done.is_ok() == (bytes <= bytes_of_room));
+        expect(!done.is_ok() || done.value() == std::optional<std::size_t>(bytes));
+    }
+    void close() {
+        mpi_.expected = input_.take<std::uint8_t>();
+        mpi_.has_strays = true;
+        plane_.close(false);
+        has_closed_ = true;
+    }
+
+    Input& input_;
+    SomebodysMpi& mpi_;
+    ControlPlane& plane_;
+    std::deque<Bytes> rooms_;
+    bool has_closed_ = false;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    Input input({data, size});
+    const auto mpi = std::make_shared<SomebodysMpi>(input);
+    if (input.take<std::uint8_t>() % 2 == 1) {
+        std::vector<std::byte> letter(input.take<std::uint8_t>() % 48);
+        std::generate(letter.begin(), letter.end(), [&] { return input.take<std::byte>(); });
+        mpi->letters.push_back(std::move(letter));
+    }
+    const std::size_t chunk = input.take<std::uint8_t>() % 2 == 0 ? 16 : std::size_t{1} << 20;
+    auto opened = open_mpi_control_plane(mpi, {.operation_timeout = std::chrono::milliseconds(1)}, chunk);
+    check(opened.status());
+    if (opened.is_ok()) {
+        Driver(input, *mpi, *opened.value().control_plane).run();
+    }
+    return 0;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// /proc/<pid>/stat of a process that may call itself anything. What is found is what a plain look at the words behind
+// the last parenthesis finds.
+#include <cstddef>
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/diagnostics/process_status.hpp"
+#include "tests/fuzz/input.hpp"
+
+namespace {
+
+using rueda::fuzz::expect;
+
+std::vector<std::string> words_of(std::string_view text) {
+    std::vector<std::string> words;
+    std::string word;
+    for (const char c : text) {
+        if (c != ' ' && c != '\n') {
+            word += c;
+        } else if (!word.empty()) {
+            words.push_back(std::move(word));
+            word.clear();
+        }
+    }
+    return words;  // without one that the text ends in
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    const auto status = rueda::core::parse_process_status(text);
+    if (!status) {
+        return 0;
+    }
+    // The numbers of proc(5), less the two fields up to the command.
+    const std::vector<std::string> words = words_of(text.substr(text.rfind(')') + 1));
+    expect(words.size() >= 20);
+    expect(words[0] == std::string(1, status->state));
+    expect(status->threads >= 0 && std::stoll(words[17]) == status->threads);
+    expect(std::stoull(words[19]) == status->start_time);
+    expect(!rueda::core::describe_process_state(status->state).empty());
+    expect(!status->has_ended() || status->state == 'X' || status->state == 'x' || status->threads <= 1);
+    return 0;
+}

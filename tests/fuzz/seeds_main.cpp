@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// fuzz_seeds DIRECTORY: writes inputs for the fuzz targets to DIRECTORY/<target>/, made of what working ranks and
+// supervisors say. So they are of today's formats, and a target gets behind the first checks at once.
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/topology.hpp"
+#include "base/unique_fd.hpp"
+#include "collectives/host/descriptor_exchange.hpp"
+#include "collectives/host/socket_messages.hpp"
+#include "collectives/local_group.hpp"
+#include "collectives/membership.hpp"
+#include "collectives/mpi/meeting_letters.hpp"
+#include "collectives/thread_control_plane.hpp"
+#include "core/diagnostics/stall_inquiry.hpp"
+#include "core/messages/frame.hpp"
+#include "core/operations/sparse.hpp"
+#include "core/operations/verdicts.hpp"
+#include "core/runtime/agreement.hpp"
+#include "core/runtime/first_sets.hpp"
+#include "core/runtime/host_cores.hpp"
+#include "core/runtime/host_nodes.hpp"
+#include "core/runtime/shared_settings.hpp"
+#include "launcher/frame_link.hpp"
+#include "launcher/supervisor_protocol.hpp"
+#include "training/outcome.hpp"
+
+namespace {
+
+using namespace rueda;
+using collectives::Bytes;
+
+/// An input in the making.
+class Seed {
+public:
+    template <class T>
+    Seed& add(const T& value) {
+        static_assert(std::is_trivially_copyable_v<T>);
+        return append(std::as_bytes(std::span(&value, 1)));
+    }
+    Seed& append(std::span<const std::byte> bytes) {
+        bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+        return *this;
+    }
+    Seed& append(const Seed& other) { return append(std::span(other.bytes_)); }
+    template <class... Numbers>
+    Seed& bytes(Numbers... numbers) {
+        (bytes_.push_back(static_cast<std::byte>(numbers)), ...);
+        return *this;
+    }
+    [[nodiscard]] const std::vector<std::byte>& all() const { return bytes_; }
+
+private:
+    std::vector<std::byte> bytes_;
+};
+
+class Folder {
+public:
+    Folder(const std::filesystem::path& seeds, const char* target) : folder_(seeds / target) {
+        std::filesystem::create_directories(folder_);
+    }
+    void write(const std::string& name, const Seed& seed) const {
+        std::ofstream file(folder_ / name, std::ios::binary);
+        file.write(reinterpret_cast<const char*>(seed.all().data()), static_cast<std::streamsize>(seed.all().size()));
+        if (!file.flush()) {
+            throw std::runtime_error("cannot write " + (folder_ / name).string());
+        }
+    }
+
+private:
+    std::filesystem::path folder_;
+};
+
+template <class T>
+T value_of(Result<T> result) {
+    if (!result.is_ok()) {
+        throw std::runtime_error(result.status().message());
+    }
+    return std::move(result).value();
+}
+
+// ---- what ranks say while they start --------------------------------------------------------------------------------
+
+constexpr int kRanks = 3;
+constexpr int kListener = 1;  // whose view the target takes
+
+/// Writes down what the others say, as the target reads it: a byte for the length, and those bytes. What is too long
+/// for that stands as 255: "as this rank does".
+class Recorder final : public collectives::ControlPlane {
+public:
+    explicit Recorder(std::unique_ptr<collectives::ControlPlane> plane) : plane_(std::move(plane)) {}
+
+    [[nodiscard]] int rank() const override { return plane_->rank(); }
+    [[nodiscard]] int size() const override { return plane_->size(); }
+    [[nodiscard]] std::string description() const override { return plane_->description(); }
+    Result<std::vector<Bytes>> allgather(std::span<const std::byte> mine) override {
+        Result<std::vector<Bytes>> all = plane_->allgather(mine);
+        for (int rank = 0; all.is_ok() && rank < size(); ++rank) {
+            if (rank != this->rank()) {
+                note(all.value()[static_cast<std::size_t>(rank)]);
+            }
+        }
+        return all;
+    }
+    Result<Bytes> broadcast(std::span<const std::byte> mine, int root) override {
+        Result<Bytes> said = plane_->broadcast(mine, root);
+        if (said.is_ok() && root != rank()) {
+            note(said.value());
+        }
+        return said;
+    }
+    Status barrier() override { return plane_->barrier(); }
+    void close(bool after_failure) override { plane_->close(after_failure); }
+    [[nodiscard]] const Seed& heard() const { return heard_; }
+
+private:
+    void note(const Bytes& said) {
+        constexpr std::size_t kMost = 254;
+        if (said.size() > kMost) {
+            heard_.bytes(255);
+        } else {
+            heard_.bytes(said.size()).append(std::span(said));
+        }
+    }
+
+    std::unique_ptr<collectives::ControlPlane> plane_;
+    Seed heard_;
+};
+
+/// What rank kListener hears while all ranks do the exchange.
+template <class Exchange>
+Seed heard_in(std::uint8_t choice, Exchange&& exchange) {
+    std::vector<std::unique_ptr<Recorder>> recorders;
+    for (auto& plane : collectives::make_thread_control_planes(kRanks)) {
+        recorders.push_back(std::make_unique<Recorder>(std::move(plane)));
+    }
+    std::vector<std::jthread> ranks;
+    for (const auto& recorder : recorders) {
+        ranks.emplace_back([&exchange, &plane = *recorder] { exchange(plane); });
+    }
+    ranks.clear();  // joins
+    return Seed().bytes(choice).append(recorders[kListener]->heard());
+}
+
+void write_start_messages(const Folder& folder) {
+    const auto group_of = [](int rank) {
+        return collectives::group_by_host(rank, std::vector(kRanks, collectives::own_facts("one")));
+    };
+    folder.write("agreed", heard_in(0, [](Recorder& plane) { static_cast<void>(core::agree_on(plane, {}).is_ok()); }));
+    folder.write("one_failed", heard_in(0, [](Recorder& plane) {
+                     const Status mine = plane.rank() == 2 ? failure(ErrorCode::unsupported, "no memory") : Status();
+                     static_cast<void>(core::agree_on(plane, mine).is_ok());
+                 }));
+    folder.write("settings", heard_in(1, [](Recorder& plane) {
+                     base::Config config;
+                     static_cast<void>(core::share_settings(plane, config).is_ok());
+                 }));
+    folder.write("cores", heard_in(2, [&](Recorder& plane) {
+                     static_cast<void>(core::cores_of_host(plane, group_of(plane.rank())).is_ok());
+                 }));
+    folder.write("nodes", heard_in(3, [&](Recorder& plane) {
+                     base::Config config;
+                     config.numa_first = true;
+                     config.topology = "numa:2 core:2 pu:1";
+                     const base::Topology topology = value_of(base::read_topology(config.topology));
+                     static_cast<void>(core::nodes_of_host(config, topology, plane, group_of(plane.rank())).is_ok());
+                 }));
+    folder.write("first_sets", heard_in(4, [](Recorder& plane) {
+                     static_cast<void>(core::agree_on_first_sets(plane, {7, {{0, 2}, {1}}}).is_ok());
+                 }));
+    folder.write("other_sets", heard_in(4, [](Recorder& plane) {
+                     static_cast<void>(core::agree_on_first_sets(plane, {1 + plane.rank(), {{plane.rank()}}}).is_ok());
+                 }));
+    folder.write("memory", heard_in(5, [&](Recorder& plane) {
+                     const collectives::LocalGroup group = group_of(plane.rank());
+                     const base::UniqueFd memory(group.is_leader() ? ::memfd_create("seed", MFD_CLOEXEC) : -1);
+                     static_cast<void>(collectives::share_descriptor(plane, group, memory.value(),
+                                                                     std::chrono::seconds(5), {.same_process = false})
+                                           .is_ok());
+                 }));
+    folder.write("hosts",
+                 heard_in(8, [](Recorder& plane) { static_cast<void>(collectives::find_local_group(plane).is_ok()); }));
+    const auto meet = [](Recorder& plane, const std::vector<int>& members) {
+        static_cast<void>(collectives::agree_on_members(plane, members).is_ok());
+    };
+    folder.write("list", heard_in(7, [&](Recorder& plane) { meet(plane, {0, 2, 5}); }));
+    folder.write("other_list", heard_in(7, [&](Recorder& plane) { meet(plane, {0, 2, plane.rank() + 5}); }));
+}
+
+// ---- sockets --------------------------------------------------------------------------------------------------------
+
+constexpr int kCut = 5;  // how the target cuts the stream; of messages, how many files come along
+
+/// What the link writes to its socket.
+template <class Say>
+Seed written_by_link(Say&& say) {
+    std::array<int, 2> fds{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data()) != 0) {
+        throw std::runtime_error("socketpair");
+    }
+    const base::UniqueFd reader(fds[0]);
+    launcher::FrameLink link{base::UniqueFd(fds[1])};
+    say(link);
+    std::array<std::byte, 8192> bytes{};
+    const ssize_t got = ::recv(reader.value(), bytes.data(), bytes.size(), 0);
+    return Seed().append(std::span(bytes).first(static_cast<std::size_t>(got)));
+}
+
+void write_socket_frames(const Folder& folder) {
+    using launcher::SupervisorWord;
+    const std::string body = "what a rank says";
+    const Bytes header =
+        collectives::encode_header({collectives::FrameKind::allgather, 0, 3, static_cast<std::uint64_t>(body.size())});
+    Seed meeting;
+    meeting.bytes(0, kCut);
+    for (int i = 0; i < 2; ++i) {
+        meeting.append(std::span(header)).append(std::as_bytes(std::span(body)));
+    }
+    folder.write("meeting", meeting);
+    folder.write("supervisor", Seed().bytes(1, kCut).append(written_by_link([](launcher::FrameLink& link) {
+        link.send(SupervisorWord::hello, 2, "secret");
+        link.send(SupervisorWord::output, launcher::kStandardOutput, "a line\n");
+        link.send(SupervisorWord::ended, 256);
+    })));
+    const launcher::SupervisorMessage message{launcher::SupervisorMessage::kMagic, SupervisorWord::steps, 0};
+    folder.write("message", Seed().bytes(2, kCut).add(message).append(std::as_bytes(std::span("3 17", 4))));
+    folder.write("files", Seed().bytes(3, 1).append(std::as_bytes(std::span("d", 1))));
+}
+
+// ---- several hosts --------------------------------------------------------------------------------------------------
+
+Seed letter(int from, std::span<const std::int32_t> numbers) {
+    Seed seed;
+    seed.bytes(1, from, numbers.size()).append(std::as_bytes(numbers));
+    return seed;
+}
+
+void write_meeting_letters(const Folder& folder) {
+    collectives::MeetingPlan plan{{1, 2, 4}, 6, false, std::chrono::milliseconds(1500)};
+    const collectives::MeetingTime now{};
+    collectives::LowestOfMeeting lowest(plan, now);
+    Seed to_lowest;
+    Seed to_guest;
+    for (const int rank : {2, 4}) {
+        collectives::GuestOfMeeting guest(plan, 7, now);
+        for (const collectives::MeetingLetter& one : guest.take_letters()) {
+            to_lowest.append(letter(rank, one.numbers));
+            lowest.hear(rank, one.numbers, now);
+            lowest.look(now);
+        }
+    }
+    for (const collectives::MeetingLetter& one : lowest.take_letters()) {
+        to_guest.append(letter(plan.lowest(), one.numbers));
+    }
+    folder.write("to_lowest", to_lowest);
+    folder.write("to_guest", to_guest);
+    plan.members = {1, 2, 3};
+    collectives::GuestOfMeeting other(plan, 7, now);
+    folder.write("other_list", letter(2, other.take_letters().front().numbers));
+}
+
+void write_stall_messages(const Folder& folder) {
+    const auto write = [&](const char* name, const core::StallMessage& message) {
+        const std::vector<std::byte> bytes = core::encode(message);
+        folder.write(name, Seed().append(std::span(bytes)));
+    };
+    core::StallMessage message;
+    write("notice", message);
+    message.kind = core::StallMessageKind::question;
+    message.inquiry = 3;
+    write("question", message);
+    message.kind = core::StallMessageKind::account;
+    message.account.host = 1;
+    core::StallReport::Tensor tensor{"layer1.weight", 0, 61.5, {2}, {}};
+    tensor.sites = {{"train.py:7", {2}}};
+    message.account.tensors = {tensor, {"", 9, 60.5, {2}, {}}};
+    message.account.ranks = {{2, 4711, "sleeping", "saving", {tensor}, "", 1.5, 9}};
+    write("account", message);
+}
+
+// ---- one host -------------------------------------------------------------------------------------------------------
+
+void write_message_frames(const Folder& folder) {
+    const auto frame = [](core::FrameKind kind, std::uint64_t id, std::uint64_t bytes) {
+        core::Frame made;
+        made.kind = static_cast<std::uint32_t>(kind);
+        made.id = id;
+        made.bytes = bytes;
+        return made;
+    };
+    const auto say = [&](const core::Frame& said, int payload) {
+        Seed seed;
+        return seed.bytes(5, payload).add(said);
+    };
+    const Seed step = Seed().bytes(4);
+    const Seed receive = Seed().bytes(0, 1, 8);
+    const Seed send = Seed().bytes(0, 2, 8);
+    folder.write("whole",
+                 Seed().append(receive).append(step).append(say(frame(core::FrameKind::whole, 1, 8), 8)).append(step));
+    folder.write("offer", Seed()
+                              .append(receive)
+                              .append(say(frame(core::FrameKind::offer, 1, 8), 0))
+                              .append(step)
+                              .append(say(frame(core::FrameKind::part, 1, 8), 8))
+                              .append(step));
+    folder.write("asked",
+                 Seed().append(send).append(step).append(say(frame(core::FrameKind::asked, 1, 8), 0)).append(step));
+    folder.write("gone", Seed().append(send).append(say(frame(core::FrameKind::gone, 0, 0), 0)).append(step));
+}
+
+void write_network_frames(const Folder& folder) {
+    const Seed step = Seed().bytes(4);
+    const Seed receive = Seed().bytes(0, 1, 8);
+    const Seed send = Seed().bytes(0, 2, 8);
+    const auto come = [](core::FrameKind kind, int payload) {
+        core::Frame frame;
+        frame.kind = static_cast<std::uint32_t>(kind);
+        frame.id = 1;
+        Seed seed;
+        return seed.bytes(5, 4, payload).add(frame);
+    };
+    folder.write("whole", Seed().append(receive).append(come(core::FrameKind::whole, 8)).append(step));
+    folder.write("offer", Seed()
+                              .append(receive)
+                              .append(come(core::FrameKind::offer, 8))
+                              .append(step)
+                              .append(come(core::FrameKind::part, 8))
+                              .append(step));
+    folder.write("asked", Seed().append(send).append(step).append(come(core::FrameKind::asked, 0)).append(step));
+    folder.write("taken", Seed().append(send).append(step).append(come(core::FrameKind::taken, 0)).append(step));
+    folder.write("gone", Seed().append(receive).append(come(core::FrameKind::gone, 0)).append(step));
+}
+
+/// Both ranks begin the same, and turn until it has ended; then once more, bound to a slot.
+Seed operations(std::span<const std::uint8_t> choices, std::uint8_t shape) {
+    Seed seed;
+    for (const std::uint8_t choice : choices) {
+        for (int round = 0; round < 2; ++round) {
+            seed.bytes(0, choice, shape).bytes(1, choice, shape);
+            for (int turn = 0; turn < 3; ++turn) {
+                seed.bytes(128 | 3 * 2, 128 | 3 * 2 | 1);
+            }
+        }
+    }
+    return seed;
+}
+
+void write_host_tables(const Folder& folder) {
+    for (std::uint8_t kind = 0; kind < 16; ++kind) {
+        for (const std::uint8_t shape : std::array<std::uint8_t, 4>{0, 16, 24, 128}) {
+            folder.write("operation" + std::to_string(kind) + "_" + std::to_string(shape),
+                         operations(std::array{kind}, shape));
+        }
+        folder.write("driven" + std::to_string(kind), operations(std::array{static_cast<std::uint8_t>(kind + 32)}, 0));
+        folder.write("unnamed" + std::to_string(kind),
+                     operations(std::array{static_cast<std::uint8_t>(kind + 192)}, 8));
+    }
+    folder.write("join", operations(std::array{std::uint8_t{11}}, 0).bytes(10, 0, 11, 0, 7, 7, 11, 7, 6, 7, 6));
+    folder.write("shut_down", operations(std::array{std::uint8_t{11}}, 0).bytes(26, 27, 0, 11, 0, 7, 6, 7, 6));
+}
+
+// ---- how operations end ---------------------------------------------------------------------------------------------
+
+void write_outcomes(const Folder& folder) {
+    using core::Verdict;
+    const auto verdicts = [](std::initializer_list<Verdict> said) {
+        Seed seed;
+        seed.bytes(0);
+        for (const Verdict& one : said) {
+            seed.add(core::encode(one));
+        }
+        return seed;
+    };
+    const Verdict sum{Verdict::Kind::checksum, 0x0123'4567'89ab'cde};
+    folder.write("alike", verdicts({sum, sum, sum}));
+    folder.write("differ", verdicts({sum, {Verdict::Kind::checksum, 5}, sum}));
+    folder.write("changed", verdicts({sum, {Verdict::Kind::changed, 0}}));
+    folder.write("not_finite", verdicts({{Verdict::Kind::not_a_number, 17}, {Verdict::Kind::infinite, 3}}));
+    const auto outcome = [&](const char* name, const Status& status) {
+        const training::OutcomeBytes bytes = training::encode_outcome(status);
+        folder.write(name, Seed().bytes(1).append(std::as_bytes(std::span(bytes))));
+    };
+    outcome("ended_well", {});
+    outcome("failed", failure(ErrorCode::resource_exhausted, "the disk is full\nand so is the other"));
+    outcome("cut", Status(ErrorCode::internal, std::string(5000, 'x')));
+}
+
+/// What three ranks gather of places in a tensor of shape (5, 4, 2).
+void write_sparse_places(const Folder& folder) {
+    const std::vector<std::int64_t> shape{5, 4, 2};
+    for (const std::int64_t along : std::array<std::int64_t, 2>{1, 2}) {
+        std::vector<std::int64_t> gathered;
+        for (std::int32_t rank = 0; rank < kRanks; ++rank) {
+            const std::vector<std::int32_t> indices{4, rank, 1, 3};
+            const std::vector<std::int64_t> extents{4 / along, along};
+            const std::vector<std::int64_t> value_extents =
+                along == 1 ? std::vector<std::int64_t>{4, 4, 2} : std::vector<std::int64_t>{2, 2};
+            std::vector<float> numbers(32, 1);
+            const rueda_tensor places{const_cast<std::int32_t*>(indices.data()), extents.data(), 2, RUEDA_INT32};
+            const rueda_tensor values{numbers.data(), value_extents.data(),
+                                      static_cast<std::int32_t>(value_extents.size()), RUEDA_FLOAT32};
+            rueda_options options = RUEDA_OPTIONS_INIT;
+            const auto made = value_of(core::SparseAllreduce::make(places, values, shape, options));
+            const rueda_tensor said = made->members()[0];
+            const auto* const first = static_cast<const std::int64_t*>(said.data);
+            gathered.insert(gathered.end(), first, first + said.shape[0]);
+        }
+        Seed seed;
+        seed.bytes(along - 1, gathered.size(), gathered.size());
+        folder.write("along" + std::to_string(along), seed.append(std::as_bytes(std::span(gathered))));
+    }
+}
+
+void write_process_status(const Folder& folder) {
+    std::ifstream file("/proc/self/stat", std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    folder.write("own", Seed().append(std::as_bytes(std::span(text))));
+    const std::string odd = "17 (a) R 1\n) (b) S 1" + text.substr(text.rfind(')') + 4);
+    folder.write("odd_command", Seed().append(std::as_bytes(std::span(odd))));
+}
+
+/// What the target's MPI says is what one says that brings what ranks have sent: lengths and letters of an exchange.
+void write_mpi_lengths(const Folder& folder) {
+    const auto gather = [](std::uint64_t a, std::uint64_t b) { return Seed().bytes(0, 3).add(a).bytes(1).add(b); };
+    const Seed met = Seed().bytes(0, 0);
+    folder.write("gathered", Seed().append(met).append(gather(5, 40)).append(gather(0, 0)));
+    folder.write("broadcast", Seed().append(met).bytes(1, 0).add(std::uint64_t{100}).bytes(1, 2).add(std::uint64_t{7}));
+    folder.write("messages",
+                 Seed().append(met).bytes(3, 0, 1).add(std::uint64_t{12}).bytes(4, 8, 8, 0).bytes(4, 8, 9, 0));
+    folder.write("strays", Seed().append(met).bytes(5, 2, 2).add(std::uint64_t{12}).bytes(0).add(std::uint64_t{3}));
+    const std::array<std::int32_t, 3> question{static_cast<std::int32_t>(collectives::LowestSays::still_there), 1, 1};
+    folder.write("asked", Seed().bytes(1, sizeof question).append(std::as_bytes(std::span(question))).bytes(2));
+}
+
+/// One rank of two hosts hears how many rows it gets, and then gets them.
+void write_splits(const Folder& folder) {
+    for (const std::uint8_t choice : std::array<std::uint8_t, 2>{0, 1}) {
+        Seed seed;
+        seed.bytes(choice, 0x1b);
+        for (const std::int64_t rows : std::array<std::int64_t, 3>{2, 1, 3}) {
+            seed.bytes(0).add(rows);
+        }
+        for (const std::uint64_t bytes : std::array<std::uint64_t, 4>{0, 16, 8, 8}) {
+            seed.add(bytes);
+        }
+        folder.write("rows" + std::to_string(choice), seed);
+    }
+}
+
+int write_all(const std::filesystem::path& seeds) {
+    write_start_messages({seeds, "start_messages_fuzz"});
+    write_socket_frames({seeds, "socket_frames_fuzz"});
+    write_meeting_letters({seeds, "meeting_letters_fuzz"});
+    write_stall_messages({seeds, "stall_messages_fuzz"});
+    write_message_frames({seeds, "message_frames_fuzz"});
+    write_network_frames({seeds, "network_frames_fuzz"});
+    write_host_tables({seeds, "host_tables_fuzz"});
+    write_outcomes({seeds, "outcomes_fuzz"});
+    write_sparse_places({seeds, "sparse_places_fuzz"});
+    write_process_status({seeds, "process_status_fuzz"});
+    write_mpi_lengths({seeds, "mpi_lengths_fuzz"});
+    write_splits({seeds, "splits_fuzz"});
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        if (argc != 2) {
+            throw std::invalid_argument("expected one argument, the folder to write to");
+        }
+        return write_all(argv[1]);
+    } catch (const std::exception& error) {
+        std::cerr << "fuzz_seeds: " << error.what() << '\n';
+        return 1;
+    }
+}

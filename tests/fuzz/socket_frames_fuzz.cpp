@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// What comes through sockets, in pieces of any length: frames of the meeting of ranks and of ruedarun's supervisors on
+// other hosts, and messages with open files, those of supervisors on this host among them. What is taken from a stream
+// is the same however it was cut; no descriptor is lost.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/descriptor_message.hpp"
+#include "collectives/host/frame_stream.hpp"
+#include "launcher/frame_link.hpp"
+#include "launcher/supervisor_protocol.hpp"
+#include "tests/fuzz/input.hpp"
+
+namespace {
+
+using namespace rueda;
+using fuzz::expect;
+
+struct Sockets {
+    explicit Sockets(int type) {
+        std::array<int, 2> fds{};
+        expect(::socketpair(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.data()) == 0);
+        theirs.reset(fds[0]);
+        mine.reset(fds[1]);
+    }
+    void write(std::span<const std::byte> bytes) const {
+        expect(::send(theirs.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+    }
+    base::UniqueFd theirs;
+    base::UniqueFd mine;
+};
+
+/// The stream in pieces of `cut` bytes; 0: at once.
+template <class Take>
+void in_pieces(const Sockets& sockets, std::span<const std::byte> bytes, std::size_t cut, Take&& take) {
+    const std::size_t piece = cut == 0 ? std::max<std::size_t>(bytes.size(), 1) : cut;
+    for (std::size_t begin = 0; begin < bytes.size(); begin += piece) {
+        sockets.write(bytes.subspan(begin, std::min(piece, bytes.size() - begin)));
+        if (!take()) {
+            return;
+        }
+    }
+}
+
+/// All frames as one text, and how it ended.
+std::string frames_of_meeting(std::span<const std::byte> bytes, std::size_t cut) {
+    const Sockets sockets(SOCK_STREAM);
+    collectives::FrameReceiver receiver;
+    std::string all;
+    in_pieces(sockets, bytes, cut, [&] {
+        for (;;) {
+            const Result<bool> complete = receiver.advance(sockets.mine.value());
+            if (!complete.is_ok()) {
+                all += complete.status().message();
+                return false;
+            }
+            if (!complete.value()) {
+                return true;
+            }
+            const collectives::Frame frame = receiver.take();
+            expect(frame.body.size() == frame.header.length);
+            all += std::to_string(frame.body.size()) + ";";
+            all.append(reinterpret_cast<const char*>(frame.body.data()), frame.body.size());
+        }
+    });
+    return all;
+}
+
+std::string frames_of_supervisor(std::span<const std::byte> bytes, std::size_t cut) {
+    Sockets sockets(SOCK_STREAM);
+    launcher::FrameLink link(std::move(sockets.mine));
+    std::string all;
+    in_pieces(sockets, bytes, cut, [&] {
+        for (const launcher::Frame& frame : link.receive(1000)) {
+            expect(frame.payload.size() <= 1000);
+            all +=
+                std::to_string(static_cast<int>(frame.word)) + "," + std::to_string(frame.value) + ":" + frame.payload;
+        }
+        return link.is_open();
+    });
+    all += link.is_open() ? "open" : "closed";
+    return all;
+}
+
+std::size_t lowest_free_fd() {
+    const base::UniqueFd probe(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    return static_cast<std::size_t>(probe.value());
+}
+
+constexpr std::size_t kMostFiles = 8;
+
+/// One message, with so many open files.
+void send_files(const Sockets& sockets, std::span<const std::byte> bytes, std::size_t files) {
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFiles * sizeof(int))> control{};
+    std::array<int, kMostFiles> fds{};
+    fds.fill(sockets.theirs.value());
+    iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (files > 0) {
+        message.msg_control = control.data();
+        message.msg_controllen = CMSG_SPACE(files * sizeof(int));
+        cmsghdr* const header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(files * sizeof(int));
+        std::copy_n(reinterpret_cast<const char*>(fds.data()), files * sizeof(int),
+                    reinterpret_cast<char*>(CMSG_DATA(header)));
+    }
+    expect(::sendmsg(sockets.theirs.value(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+}
+
+/// More files than are taken as well, and bytes that do not fit.
+void take_files(std::span<const std::byte> bytes, std::size_t files) {
+    const std::size_t before = lowest_free_fd();
+    {
+        const Sockets sockets(SOCK_SEQPACKET);
+        send_files(sockets, bytes, files);
+        std::array<std::byte, 32> room{};
+        iovec into{room.data(), room.size()};
+        base::Attachments attachments;
+        const ssize_t received = base::receive_with_descriptors(sockets.mine.value(), std::span(&into, 1), attachments);
+        expect(received == static_cast<ssize_t>(std::min(bytes.size(), room.size())));
+        expect(((attachments.flags & MSG_TRUNC) != 0) == (bytes.size() > room.size()));
+        expect(((attachments.flags & MSG_CTRUNC) != 0) == (files > base::kMostDescriptors));
+        expect(attachments.fds.size() == std::min(files, base::kMostDescriptors));
+    }
+    expect(lowest_free_fd() == before);
+}
+
+/// A message of a supervisor on this host is taken whole, or the connection counts as closed.
+void take_message(std::span<const std::byte> bytes, std::size_t files) {
+    const std::size_t before = lowest_free_fd();
+    {
+        const Sockets sockets(SOCK_SEQPACKET);
+        send_files(sockets, bytes, files);
+        launcher::ReceivedMessage received;
+        constexpr std::size_t kHead = sizeof(launcher::SupervisorMessage);
+        switch (launcher::receive_message(sockets.mine.value(), received)) {
+            case launcher::Reception::message:
+                expect(bytes.size() >= kHead && std::memcmp(bytes.data(), &received.message, kHead) == 0);
+                expect(received.text.size() == bytes.size() - kHead &&
+                       std::memcmp(received.text.data(), bytes.data() + kHead, received.text.size()) == 0);
+                expect(received.fds.size() == std::min(files, base::kMostDescriptors));
+                break;
+            case launcher::Reception::nothing_yet:
+                expect(false);
+                break;
+            case launcher::Reception::closed:
+                expect(bytes.size() < kHead || bytes.size() > kHead + launcher::kMostMessageText ||
+                       received.message.magic != launcher::SupervisorMessage::kMagic);
+        }
+    }
+    expect(lowest_free_fd() == before);
+}
+
+}  // namespace
+
+/// The first byte says how, the second how the stream is cut.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size < 3 || size > 16'384) {
+        return 0;
+    }
+    const auto bytes = std::as_bytes(std::span(data + 2, size - 2));
+    const std::size_t cut = data[1] % 24 + 1U;
+    switch (data[0] % 4) {
+        case 0:
+            expect(frames_of_meeting(bytes, 0) == frames_of_meeting(bytes, cut));
+            break;
+        case 1:
+            expect(frames_of_supervisor(bytes, 0) == frames_of_supervisor(bytes, cut));
+            break;
+        case 2:
+            take_message(bytes, cut % kMostFiles);
+            break;
+        default:
+            take_files(bytes, cut % kMostFiles);
+    }
+    return 0;
+}

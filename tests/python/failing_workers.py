@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Workers of multiprocessing, of which rank 1 fails in the way that is asked for: what the others hear, and how each ends."""
+
+import multiprocessing
+import os
+import sys
+
+import numpy as np
+import rueda
+
+
+def work(rank: int, way: str, name: str) -> None:
+    os.environ.update(RUEDA_RANK=str(rank), RUEDA_SIZE="3", RUEDA_LOCAL_RANK=str(rank), RUEDA_LOCAL_SIZE="3")
+    os.environ["RUEDA_RENDEZVOUS"] = name
+    rueda.init()
+    if rank == 1 and way != "orderly":
+        rueda.allreduce(np.ones(2), "together")
+        if way == "exit":
+            sys.exit(5)
+        raise ValueError("my data is missing")
+    try:
+        rueda.allreduce(np.ones(2), "together")
+        if way == "orderly":
+            sys.exit(0)
+        rueda.allreduce(np.ones(2), "alone")
+    except rueda.Aborted as error:  # of the first one perhaps: it had come to its end on rank 1 only
+        tensor, reason = str(error).split(": ", 1)
+        assert tensor in ("tensor 'together'", "tensor 'alone'"), tensor
+        os.write(1, f"<{rank}: {reason}>\n".encode())
+
+
+if __name__ == "__main__":
+    start, way = sys.argv[1:]
+    if way == "raise":  # in a program that was in a job itself before
+        rueda.init()
+        rueda.shutdown()
+    context = multiprocessing.get_context(start)
+    workers = [context.Process(target=work, args=(rank, way, f"@workers-{os.getpid()}")) for rank in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    print([worker.exitcode for worker in workers])

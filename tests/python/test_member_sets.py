@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Process sets that their members make alone: which other ranks know nothing of, and of which there may be twins."""
+
+import sys
+
+import numpy as np
+import rueda
+
+
+def raised(kind, call, *parts):
+    """The call fails with exactly this class and these words."""
+    try:
+        call()
+    except rueda.RuedaError as error:
+        assert type(error) is kind, error
+        for part in parts:
+            assert part in str(error), (part, str(error))
+        return
+    raise AssertionError(f"no {kind.__name__}")
+
+
+rueda.init()
+rank, size = rueda.rank(), rueda.size()
+everybody = list(range(size))
+
+# Only the members call. Disjoint ones do so at the same time, and get the numbers that they like.
+mine = [r for r in everybody if r // 2 == rank // 2]
+pair = rueda.add_process_set_among(reversed(mine))
+assert pair.ranks == mine and pair.included() and pair.rank() == mine.index(rank)
+assert rueda.allreduce(np.array([1.0 + rank]), op=rueda.Sum, process_set=pair)[0] == sum(1 + r for r in mine)
+gathered = rueda.allgather(np.full(rank + 1, rank), process_set=pair)
+assert gathered.tolist() == [r for r in mine for _ in range(r + 1)]
+
+# A rank in several of them, one after the other, of which the others know nothing: chains 0-1, 1-2, 2-3.
+chain = {}
+for first in range(size - 1):
+    if rank in (first, first + 1):
+        chain[first] = rueda.add_process_set_among([first, first + 1])
+for first, link in chain.items():
+    assert rueda.broadcast_object(rank * 10, root_rank=first + 1, process_set=link) == (first + 1) * 10
+assert len({link.process_set_id for link in (pair, *chain.values())}) == 1 + len(chain)
+
+# Twins, of all ranks: each has its own order, so that ranks may go from one to the other as they like.
+twins = [rueda.add_process_set_among(everybody) for _ in range(2)]
+order = (0, 1) if rank % 2 == 0 else (1, 0)
+started = {}
+for index in order:
+    value = np.array([100.0 * index + rank])
+    started[index] = rueda.allreduce_async(value, op=rueda.Sum, process_set=twins[index])
+for index in reversed(order):
+    assert started[index].result()[0] == 100.0 * index * size + sum(everybody)
+
+# Sets of the whole job go on beside them, with a number that is new on every rank.
+if size > 2:
+    known = rueda.add_process_set(everybody[:2])
+    assert known.process_set_id not in {one.process_set_id for one in (pair, *chain.values(), *twins)}
+    if known.included():
+        assert rueda.allreduce(np.array([1.0]), op=rueda.Sum, process_set=known)[0] == 2
+    rueda.remove_process_set(known)
+
+# What one rank alone can see.
+raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([]), "add_process_set_among needs at least one rank")
+raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([rank, size]), f"there is no rank {size}")
+raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([rank, rank]), f"names rank {rank} twice")
+raised(
+    rueda.InvalidArgument, lambda: rueda.add_process_set_among([(rank + 1) % size]), f"and rank {rank} is not one of"
+)
+raised(rueda.InvalidArgument, lambda: rueda.remove_process_set(pair), "each leaves it with leave_process_set")
+raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(rueda.global_process_set), "process set 0 is none")
+
+# Members who disagree, and meet.
+if size > 2 and rank < 3:
+    asked = [0, 1, 2] if rank else [0, 1]
+    if rank < 2:
+        raised(
+            rueda.Mismatch,
+            lambda: rueda.add_process_set_among(asked),
+            "rank 0: add_process_set_among([0, 1]); rank 1: add_process_set_among([0, 1, 2])",
+        )
+
+# A set of one.
+alone = rueda.add_process_set_among([rank])
+assert rueda.allreduce(np.array([7.0]), process_set=alone)[0] == 7
+rueda.leave_process_set(alone)
+
+# Who leaves waits for nobody; who stays hears of it, also with an operation that is under way; the twin goes on.
+if rank == 0:
+    rueda.leave_process_set(twins[0])
+    raised(rueda.InvalidArgument, lambda: rueda.allreduce(np.ones(1), process_set=twins[0]), "there is no process set")
+else:
+    raised(rueda.Aborted, lambda: rueda.allreduce(np.ones(1), process_set=twins[0]), "rank 0 has")
+    rueda.leave_process_set(twins[0])
+raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(twins[0]), "none that add_process_set_among made")
+assert rueda.allreduce(np.array([1.0]), op=rueda.Sum, process_set=twins[1])[0] == size
+
+# A message that was sent before its sender left still arrives; a collective of his ends.
+parting = rueda.add_process_set_among(everybody)
+if rank == 0:
+    sent = rueda.send_async(np.full(100_000, 7.0), 1, process_set=parting)
+    pending = rueda.allreduce_async(np.ones(3), process_set=parting)
+    rueda.barrier("parting")
+    rueda.leave_process_set(parting)
+    raised(rueda.Aborted, pending.wait, "rank 0 has")
+    sent.wait()
+else:
+    rueda.barrier("parting")
+    if rank == 1:
+        got = np.empty(100_000)
+        rueda.receive(got, 0, process_set=parting)
+        assert (got == 7).all()
+    rueda.leave_process_set(parting)
+
+# Sets that were left are given back: hundreds, one after the other, need no more memory than a few.
+for turn in range(100 if "--many" in sys.argv else 20):
+    one = rueda.add_process_set_among(everybody)
+    assert rueda.allreduce(np.array([turn]), op=rueda.Sum, process_set=one)[0] == turn * size
+    rueda.leave_process_set(one)
+
+# In the end some are still open, and pending operations in them end.
+rueda.barrier()
+rueda.shutdown()

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Jobs that follow each other in one process: what each leaves behind, and what outlives it."""
+
+import os
+import unittest
+
+import numpy as np
+import rueda
+
+ROUNDS = 100
+# Of the first rounds: what Python and the libraries keep for good.
+WARM = 20
+
+
+def kib_of(file, *keys):
+    with open(f"/proc/self/{file}", encoding="ascii") as lines:
+        return sum(int(line.split()[1]) for line in lines if line.split(":")[0] in keys)
+
+
+def footprint():
+    """In KiB: addresses, private and shared memory."""
+    return (
+        kib_of("status", "VmSize"),
+        kib_of("smaps_rollup", "Private_Dirty", "Private_Clean"),
+        kib_of("status", "RssShmem"),
+    )
+
+
+class Rounds(unittest.TestCase):
+    def test_a_hundred_jobs(self):
+        # With a job's resident room of 2 TiB a rank, a process has addresses for few of them at a time.
+        os.environ["RUEDA_RESIDENT_LIMIT"] = "2048G"
+        before = (0, 0, 0)
+        kept = []
+        for job in range(ROUNDS):
+            rueda.init()
+            tensor = rueda.empty(100_000)
+            tensor[:] = rueda.rank() + job
+            rueda.allreduce_(tensor, "tensor", rueda.Sum)
+            total = sum(rank + job for rank in range(rueda.size()))
+            small = np.ones(10)
+            for i in range(10):
+                rueda.allreduce_(small, f"small.{i}", rueda.Max)
+            rueda.shutdown()
+            self.assertEqual(tensor[-1], total)
+            del tensor
+            kept.append(np.ones(50_000))  # mapped by itself, and it may lie where the arena was
+            if job == WARM:
+                before = footprint()
+        addresses, private, shared = (
+            (now - then) / (ROUNDS - 1 - WARM) for now, then in zip(footprint(), before, strict=True)
+        )
+        held = kept[0].nbytes / 1024
+        self.assertLess(addresses, 2 * held + 64)
+        self.assertLess(private, held + 64)
+        self.assertLess(shared, 4)
+
+    def test_what_is_held_outlives_its_job(self):
+        rueda.init()
+        held = rueda.empty((1000, 100))
+        held[:] = 1
+        handle = rueda.allreduce_async_(held, "held", rueda.Sum)
+        handle.wait()
+        size = rueda.size()
+        rueda.shutdown()
+        for _ in range(3):
+            self.assertRaises(rueda.NotInitialized, rueda.empty, 10)
+            self.assertTrue(handle.poll())
+            np.testing.assert_array_equal(held, np.full((1000, 100), size, np.float32))
+            rueda.init()
+            other = rueda.empty((1000, 100))
+            other[:] = 7
+            held[:] = 1
+            rueda.allreduce_(held, "held", rueda.Sum)
+            np.testing.assert_array_equal(other, np.full((1000, 100), 7, np.float32))
+            rueda.shutdown()
+            other += held
+            np.testing.assert_array_equal(other, np.full((1000, 100), 7 + size, np.float32))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# The backend "rueda" of torch.distributed; included by CMakeLists.txt, which has rueda_torch_test().
+foreach(module IN ITEMS collectives messages orders training)
+  rueda_torch_test(distributed_${module} MODULES distributed_${module} NP 2 4)
+endforeach()
+rueda_torch_test(distributed_start MODULES distributed_start distributed_faults TIMEOUT 480)
+
+# Over MPI, also between hosts, which are names here; with the first PyTorch there is.
+list(GET rueda_pytorch_interpreters 0 entry)
+string(REGEX MATCH "^([^=]*)=(.*)$" _ "${entry}")
+rueda_test(python.torch.distributed_hosts COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/distributed_hosts.sh" ${CMAKE_MATCH_2}
+           LABELS mpi TIMEOUT 600)
+set_tests_properties(python.torch.distributed_hosts PROPERTIES PROCESSORS 4 SKIP_RETURN_CODE 77 ENVIRONMENT
+                                                               "${environment}")
+
+# examples/pytorch, short.
+if(EXISTS "${PROJECT_SOURCE_DIR}/build/cache/digits.csv.gz")
+  rueda_torch_example(digits_ddp digits_ddp.py --data "${PROJECT_SOURCE_DIR}/build/cache/digits.csv.gz" --epochs 1)
+endif()
+foreach(entry IN LISTS rueda_pytorch_interpreters)
+  string(REGEX MATCH "^([^=]*)=(.*)$" _ "${entry}")
+  if(CMAKE_MATCH_1 VERSION_GREATER_EQUAL 2.6) # FSDP2 on CPUs
+    set(test example.torch.${CMAKE_MATCH_1}.language_model)
+    rueda_test(${test} COMMAND ruedarun --no-mpi -np 2 ${CMAKE_MATCH_2} -B
+                               "${PROJECT_SOURCE_DIR}/examples/pytorch/language_model.py" --steps 5
+               LABELS processes examples TIMEOUT 240)
+    set_tests_properties(${test} PROPERTIES PROCESSORS 2 ENVIRONMENT "PYTHONPATH=${PROJECT_BINARY_DIR}/python")
+  endif()
+endforeach()

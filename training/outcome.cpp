@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "training/outcome.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace rueda::training {
+namespace {
+
+struct Outcome {
+    std::int32_t code = 0;
+    std::int32_t length = 0;
+    std::array<char, 4000> text{};  ///< zeros behind its length
+};
+static_assert(sizeof(Outcome) == kOutcomeBytes);
+
+/// Cuts at the start of a UTF-8 character.
+std::size_t cut_length(const std::string& text, std::size_t limit) {
+    if (text.size() <= limit) {
+        return text.size();
+    }
+    std::size_t length = limit;
+    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) {
+        --length;
+    }
+    return length;
+}
+
+/// What a terminal would take for a command is none of an error's text.
+char shown(char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f ? '?' : c;
+}
+
+}  // namespace
+
+OutcomeBytes encode_outcome(const Status& status) {
+    Outcome outcome;
+    const std::string& text = status.message();
+    const std::size_t length = cut_length(text, outcome.text.size());
+    outcome.code = static_cast<std::int32_t>(status.code());
+    outcome.length = static_cast<std::int32_t>(length);
+    std::copy_n(text.begin(), length, outcome.text.begin());
+    OutcomeBytes bytes{};
+    std::memcpy(bytes.data(), &outcome, sizeof outcome);
+    return bytes;
+}
+
+Status decode_outcome(std::span<const std::uint8_t> bytes, int rank) {
+    Outcome outcome;
+    if (bytes.size() != sizeof outcome) {
+        return failure(ErrorCode::internal, "rank {} sent {} bytes about how it ended; {} were expected", rank,
+                       bytes.size(), sizeof outcome);
+    }
+    std::memcpy(&outcome, bytes.data(), sizeof outcome);
+    const auto code = outcome.code;
+    const auto length = outcome.length;
+    const auto most = static_cast<std::int32_t>(outcome.text.size());
+    if (code < 0 || code > static_cast<std::int32_t>(ErrorCode::internal) || length < 0 || length > most ||
+        (code == 0 && length > 0)) {
+        return failure(ErrorCode::internal,
+                       "rank {} sent error code {} with {} bytes of text; expected a code from 0 to {} and up to {} "
+                       "bytes, none with 0",
+                       rank, code, length, static_cast<std::int32_t>(ErrorCode::internal), most);
+    }
+    const auto behind = outcome.text.begin() + length;
+    if (std::any_of(behind, outcome.text.end(), [](char c) { return c != 0; })) {
+        return failure(ErrorCode::internal, "rank {} sent bytes behind the {} of its error's text; expected zeros",
+                       rank, length);
+    }
+    std::string text(outcome.text.begin(), behind);
+    std::transform(text.begin(), text.end(), text.begin(), shown);
+    return {static_cast<ErrorCode>(code), std::move(text)};
+}
+
+}  // namespace rueda::training
