@@ -35,15 +35,19 @@ def tearDownModule():
     dist.destroy_process_group()
 
 
-def model():
+def model(dtype=torch.float64):
+    """In float64: many optimizers divide by the size of a gradient, so where that is next to nothing they make a step of how it was
+    rounded, and sums of float32 are rounded differently with other ranks and on other processors.
+    """
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 4))
+    layers = nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 4)
+    return nn.Sequential(*layers).to(dtype)
 
 
-def batch(step):
+def batch(step, dtype=torch.float64):
     """The same on all ranks: 4 rows for each."""
     generator = torch.Generator().manual_seed(step)
-    return torch.randn(4 * SIZE, 8, generator=generator), torch.randn(4 * SIZE, 4, generator=generator)
+    return tuple(torch.randn(4 * SIZE, width, generator=generator).to(dtype) for width in (8, 4))
 
 
 def mine(rows):
@@ -52,7 +56,7 @@ def mine(rows):
 
 def train(network, optimizer, shard, steps=STEPS):
     for step in range(steps):
-        inputs, targets = (rows.to(next(network.parameters()).dtype) for rows in batch(step))
+        inputs, targets = batch(step, next(network.parameters()).dtype)
         if shard:
             inputs, targets = mine(inputs), mine(targets)
         optimizer.zero_grad()
@@ -60,9 +64,9 @@ def train(network, optimizer, shard, steps=STEPS):
         optimizer.step()
 
 
-def alike(parameters, expected):
+def alike(parameters, expected, rtol=1e-5, atol=1e-6):
     for one, other in zip(parameters, expected, strict=True):
-        torch.testing.assert_close(one.detach(), other.detach(), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(one.detach(), other.detach(), rtol=rtol, atol=atol)
 
 
 def optimizers():
@@ -76,7 +80,7 @@ def of_matrices():
     """A model for Muon. It computes in bfloat16, and inputs that differ by float32's rounding may be rounded apart there. Under FSDP2 it
     adds such products up in parts, and makes much of what is rounded away: there is nothing to compare.
     """
-    network = model().double()
+    network = model()
     for parameter in network.parameters():
         parameter.requires_grad_(parameter.ndim == 2)
     return network
@@ -88,12 +92,16 @@ def muon(network):
 
 class Ddp(unittest.TestCase):
     def check(
-        self, optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9), hook=None, **options
+        self,
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+        hook=None,
+        dtype=torch.float64,
+        **options,
     ):
-        single = model()
+        single = model(dtype)
         train(single, optimizer(single.parameters()), shard=False)
         # Each rank begins elsewhere: DDP gives all of them rank 0's.
-        mine = model()
+        mine = model(dtype)
         if RANK > 0:
             for parameter in mine.parameters():
                 nn.init.zeros_(parameter)
@@ -104,7 +112,9 @@ class Ddp(unittest.TestCase):
         alike(network.parameters(), single.parameters())
 
     def test_plain(self):
-        self.check()
+        for dtype in (torch.float32, torch.float64):
+            with self.subTest(dtype=dtype):
+                self.check(dtype=dtype)
 
     def test_many_buckets(self):
         self.check(bucket_cap_mb=0.001)
@@ -150,22 +160,20 @@ class Ddp(unittest.TestCase):
                 return mean / SIZE
 
             optimizer.step(closure)
-        for one, other in zip(network.parameters(), single.parameters(), strict=True):
-            torch.testing.assert_close(one.detach(), other.detach(), rtol=1e-3, atol=1e-4)
+        alike(network.parameters(), single.parameters())
 
     def test_compressed(self):
         from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
-        network = DistributedDataParallel(model())
+        network = DistributedDataParallel(model(torch.float32))
         network.register_comm_hook(None, default_hooks.fp16_compress_hook)
-        single = model()
+        single = model(torch.float32)
         optimizers = [torch.optim.SGD(one.parameters(), lr=0.1) for one in (network, single)]
         train(network, optimizers[0], shard=True)
         train(single, optimizers[1], shard=False)
-        for one, other in zip(network.parameters(), single.parameters(), strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-3)
+        alike(network.parameters(), single.parameters(), rtol=1e-2, atol=1e-3)
 
-    def hooked(self, hook, state_of):
+    def hooked(self, hook, state_of, dtype=torch.float64):
         """Trained with a hook of PyTorch's whose callbacks start collectives, on Rueda and on Gloo; there each bucket waits for the
         one before, as callbacks run in no order.
         """
@@ -175,16 +183,16 @@ class Ddp(unittest.TestCase):
             future.wait()
             return future
 
-        inputs, targets = batch(0)
+        inputs, targets = batch(0, dtype)
         losses, networks = [], []
         for group, used in ((dist.group.WORLD, hook), (dist.new_group(backend="gloo"), one_by_one)):
-            network = DistributedDataParallel(model(), process_group=group, bucket_cap_mb=0.001)
+            network = DistributedDataParallel(model(dtype), process_group=group, bucket_cap_mb=0.001)
             network.register_comm_hook(state_of(group), used)
             train(network, torch.optim.SGD(network.parameters(), lr=0.1), shard=True, steps=12)
             networks.append(network)
             losses.append(nn.functional.mse_loss(network.module(inputs), targets).item())
         alike(networks[0].parameters(), networks[1].parameters())
-        self.assertLess(losses[0], 0.95 * nn.functional.mse_loss(model()(inputs), targets).item())
+        self.assertLess(losses[0], 0.95 * nn.functional.mse_loss(model(dtype)(inputs), targets).item())
 
     def test_power_sgd(self):
         from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
@@ -199,7 +207,7 @@ class Ddp(unittest.TestCase):
 
         if hasattr(quantization_hooks, "_quantize_per_tensor_cuda"):
             self.skipTest("this PyTorch's hook is for CUDA alone")
-        self.hooked(quantization_hooks.quantization_pertensor_hook, lambda group: group)
+        self.hooked(quantization_hooks.quantization_pertensor_hook, lambda group: group, torch.float32)
 
     def test_accumulation(self):
         single, network = model(), DistributedDataParallel(model())
@@ -218,7 +226,7 @@ class Ddp(unittest.TestCase):
             def __init__(self):
                 super().__init__()
                 torch.manual_seed(1)
-                self.first, self.second = nn.Linear(8, 4), nn.Linear(8, 4)
+                self.first, self.second = nn.Linear(8, 4).double(), nn.Linear(8, 4).double()
 
             def forward(self, inputs, which):
                 return (self.first if which else self.second)(inputs)
@@ -234,7 +242,7 @@ class Ddp(unittest.TestCase):
 
     def test_sparse_gradients(self):
         torch.manual_seed(2)
-        embedding = nn.Embedding(20, 3, sparse=True)
+        embedding = nn.Embedding(20, 3, sparse=True, dtype=torch.float64)
         single = copy.deepcopy(embedding)
         network = DistributedDataParallel(embedding)
         words = torch.randint(0, 20, (2 * SIZE,), generator=torch.Generator().manual_seed(3))
@@ -266,7 +274,7 @@ class Ddp(unittest.TestCase):
         network = DistributedDataParallel(model())
         with network.join():
             for _ in range(RANK + 1):  # uneven inputs
-                network(torch.randn(4, 8)).sum().backward()
+                network(torch.randn(4, 8, dtype=torch.float64)).sum().backward()
         dist.barrier()
 
     def test_a_failure_in_backward_is_an_error(self):
@@ -331,17 +339,15 @@ class Sharded(unittest.TestCase):
                 return mean / SIZE
 
             optimizer.step(closure)
-        for one, other in zip(network.parameters(), single.parameters(), strict=True):
-            torch.testing.assert_close(one.full_tensor(), other.detach(), rtol=1e-3, atol=1e-4)
+        alike([one.full_tensor() for one in network.parameters()], single.parameters())
 
     def test_fsdp2_mixed_precision(self):
         self.need("functional collectives")
-        network = fully_shard(model(), mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
-        single = model()
+        network = fully_shard(model(torch.float32), mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
+        single = model(torch.float32)
         train(network, torch.optim.SGD(network.parameters(), lr=0.1), shard=True)
         train(single, torch.optim.SGD(single.parameters(), lr=0.1), shard=False)
-        for one, other in zip(network.parameters(), single.parameters(), strict=True):
-            torch.testing.assert_close(one.full_tensor(), other.detach(), rtol=3e-2, atol=1e-2)
+        alike([one.full_tensor() for one in network.parameters()], single.parameters(), rtol=3e-2, atol=1e-2)
 
     def test_hybrid(self):
         self.need("functional collectives")
