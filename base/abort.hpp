@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/atomics.hpp"
 #include "base/status.hpp"
+#include "base/text.hpp"
 
 namespace rueda::base {
 
@@ -30,9 +31,7 @@ public:
             return false;
         }
         code_ = static_cast<std::int32_t>(code);
-        const std::size_t length = std::min(text.size(), kTextBytes - 1);
-        std::memcpy(text_, text.data(), length);
-        text_[length] = '\0';
+        text_[copy_shortened(text, std::span(text_, kTextBytes - 1))] = '\0';
         // Partner: reason(). seq_cst because sleepers look at raised() after they wrote their attention.
         state_.store(kPublished, std::memory_order_seq_cst);
         return true;

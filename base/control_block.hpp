@@ -15,6 +15,7 @@
 #include "base/abort.hpp"
 #include "base/atomics.hpp"
 #include "base/attention.hpp"
+#include "base/text.hpp"
 
 namespace rueda::base {
 
@@ -39,7 +40,7 @@ class SharedText {
 public:
     void write(std::string_view text) {
         std::array<std::uint64_t, kWords> words{};
-        text.copy(reinterpret_cast<char*>(words.data()), kBytes - 1);  // also of an empty one without an address
+        copy_shortened(text, {reinterpret_cast<char*>(words.data()), kBytes - 1});
         const std::uint32_t version = version_.load(std::memory_order_relaxed);
         // acq_rel RMWs instead of fences: ThreadSanitizer does not model standalone fences. Partner: read().
         version_.exchange(version + 1, std::memory_order_acq_rel);

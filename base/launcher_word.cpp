@@ -27,8 +27,6 @@ struct Header {
 };
 static_assert(sizeof(Header) == kLauncherHeaderBytes && std::is_trivially_copyable_v<Header>);
 
-bool is_control(unsigned char c) { return c < ' ' || c == 0x7F; }
-
 bool is_known(std::uint32_t kind) {
     return kind >= static_cast<std::uint32_t>(LauncherWord::Kind::ended_well) &&
            kind <= static_cast<std::uint32_t>(LauncherWord::Kind::steps);
@@ -37,9 +35,7 @@ bool is_known(std::uint32_t kind) {
 }  // namespace
 
 std::string encode(const LauncherWord& word) {
-    std::string text = word.text.substr(0, kMostLauncherText);
-    std::replace_if(
-        text.begin(), text.end(), [](char c) { return is_control(static_cast<unsigned char>(c)); }, '?');
+    const std::string text = printable(word.text, kMostLauncherText);
     Header header;
     header.kind = static_cast<std::uint32_t>(word.kind);
     header.rank = word.rank;
@@ -56,7 +52,7 @@ Result<LauncherWord> parse_launcher_word(std::string_view bytes) {
     std::memcpy(&header, bytes.data(), sizeof header);
     const std::string_view text = bytes.substr(sizeof header);
     if (header.magic != kMagic || !is_known(header.kind) || header.rank < 0 || header.bytes != text.size() ||
-        std::any_of(text.begin(), text.end(), [](char c) { return is_control(static_cast<unsigned char>(c)); })) {
+        std::any_of(text.begin(), text.end(), is_control)) {
         return failure(ErrorCode::internal,
                        "a word of the launcher is damaged: magic {:#x}, kind {}, rank {}, {} bytes of text that are "
                        "said to be {}",

@@ -94,14 +94,36 @@ std::string format_ranks(std::vector<std::int32_t> ranks) {
     return text;
 }
 
-std::string quote(std::string_view text, std::size_t limit) {
-    std::string quoted = "'";
-    for (const char c : text.substr(0, limit)) {
-        const auto byte = static_cast<unsigned char>(c);
-        quoted += byte < 0x20 || byte == 0x7f ? '?' : c;
+std::size_t copy_shortened(std::string_view text, std::span<char> room) noexcept {
+    constexpr std::string_view kCut = "…";
+    if (text.size() <= room.size()) {
+        text.copy(room.data(), text.size());
+        return text.size();
     }
-    quoted += text.size() > limit ? "…'" : "'";
-    return quoted;
+    const std::string_view mark = kCut.substr(0, room.size() < kCut.size() ? 0 : kCut.size());
+    std::size_t length = room.size() - mark.size();
+    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xc0U) == 0x80U) {
+        --length;
+    }
+    text.copy(room.data(), length);
+    mark.copy(room.data() + length, mark.size());
+    return length + mark.size();
+}
+
+std::string shortened(std::string_view text, std::size_t limit) {
+    std::string result(std::min(text.size(), limit), '\0');
+    result.resize(copy_shortened(text, result));
+    return result;
+}
+
+std::string printable(std::string_view text, std::size_t limit) {
+    std::string result = shortened(text, limit);
+    std::transform(result.begin(), result.end(), result.begin(), [](char c) { return printable(c); });
+    return result;
+}
+
+std::string quote(std::string_view text, std::size_t limit) {
+    return fmt::format("'{}{}'", printable(text.substr(0, limit), limit), text.size() > limit ? "…" : "");
 }
 
 }  // namespace rueda::base

@@ -28,6 +28,25 @@ namespace rueda::base {
 /// For people: {4} → "rank 4", {0,1,2,3,5} → "ranks 0-3, 5", {0,1} → "ranks 0, 1", {} → "no rank". Any order goes in.
 [[nodiscard]] std::string format_ranks(std::vector<std::int32_t> ranks);
 
+/// As much of the text as there is room for: what is cut ends with "…", and in the middle of no UTF-8 character.
+/// Returns how many bytes that are. For a signal handler, too.
+std::size_t copy_shortened(std::string_view text, std::span<char> room) noexcept;
+
+/// The same as a string of `limit` bytes at most.
+[[nodiscard]] std::string shortened(std::string_view text, std::size_t limit);
+
+/// What a terminal obeys instead of showing it.
+[[nodiscard]] constexpr bool is_control(char c) noexcept {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20 || byte == 0x7f;
+}
+
+/// What stands for the character in a message. For a signal handler, too.
+[[nodiscard]] constexpr char printable(char c) noexcept { return is_control(c) ? '?' : c; }
+
+/// Text of another process as it may stand in an error message: one line, no control characters, not endless.
+[[nodiscard]] std::string printable(std::string_view text, std::size_t limit = 512);
+
 /// Text from outside for use inside a one-line message: in single quotes, control characters as '?', and cut after
 /// `limit` bytes.
 [[nodiscard]] std::string quote(std::string_view text, std::size_t limit = 80);

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text.hpp"
 #include "collectives/wire.hpp"
 
 namespace rueda::collectives {
@@ -95,8 +96,8 @@ Bytes encode_facts(const RankFacts& facts) {
 Result<RankFacts> parse_facts(std::span<const std::byte> bytes) {
     WireReader reader(bytes);
     RankFacts facts;
-    facts.hostname = printable(reader.text(kMaxName));
-    facts.boot_id = printable(reader.text(kMaxName));
+    facts.hostname = base::printable(reader.text(kMaxName));
+    facts.boot_id = base::printable(reader.text(kMaxName));
     facts.uid = reader.number<std::uint32_t>();
     facts.pid_namespace = reader.number<std::uint64_t>();
     facts.ipc_namespace = reader.number<std::uint64_t>();

@@ -82,15 +82,4 @@ private:
     bool damaged_ = false;
 };
 
-/// Text of another process as it may stand in an error message: one line, no control characters, not endless.
-[[nodiscard]] inline std::string printable(std::string_view text, std::size_t limit = 512) {
-    std::string result(text.substr(0, limit));
-    for (char& c : result) {
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-            c = '?';
-        }
-    }
-    return result;
-}
-
 }  // namespace rueda::collectives

@@ -8,6 +8,9 @@
 #include <array>
 #include <csignal>
 
+#include "base/launcher_word.hpp"
+#include "base/text.hpp"
+
 namespace rueda::launcher {
 
 MpiRanks::MpiRanks(const LaunchPlan& plan, StartContext context)
@@ -113,7 +116,7 @@ void MpiRanks::take_report(int rank) {
         end_rank({rank, peer.pid, SIGKILL,
                   ""});  // the wait status of a killed process: so its supervisor was, and with it the program
     } else if (received.message.word == SupervisorWord::aborted) {
-        peer.abort_reason = printable(received.text);
+        peer.abort_reason = base::printable(received.text, base::kMostLauncherText);
     } else if (received.message.word == SupervisorWord::steps) {
         peer.steps = told_steps(received.text);
     } else if (received.message.word == SupervisorWord::oom_kills) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "base/launcher_word.hpp"
 #include "base/text.hpp"
 #include "launcher/network.hpp"
 #include "launcher/surroundings.hpp"
@@ -165,7 +166,8 @@ void NetworkRanks::take_report(int rank, const Frame& frame) {
             ranks_[static_cast<std::size_t>(rank)].unacknowledged += frame.payload.size();
             break;
         case SupervisorWord::aborted:
-            ranks_[static_cast<std::size_t>(rank)].abort_reason = printable(frame.payload);
+            ranks_[static_cast<std::size_t>(rank)].abort_reason =
+                base::printable(frame.payload, base::kMostLauncherText);
             break;
         case SupervisorWord::steps:
             ranks_[static_cast<std::size_t>(rank)].steps = told_steps(frame.payload);

@@ -37,18 +37,10 @@ RankEnd not_started(int rank, const std::string& program, int error_number) {
                                          std::generic_category().message(error_number), error_number, hint));
 }
 
-std::string printable(std::string_view text) {
-    std::string copy(text.substr(0, base::kMostLauncherText));
-    std::replace_if(
-        copy.begin(), copy.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
-    return copy;
-}
-
 OomKills told_oom_kills(int processes, std::string_view counted_in) {
     constexpr std::size_t kLongestPath = 256;  // what to do about it comes behind the path, and is not to be cut
-    return processes < 1
-               ? OomKills()
-               : OomKills{static_cast<std::uint64_t>(processes), printable(counted_in.substr(0, kLongestPath))};
+    return processes < 1 ? OomKills()
+                         : OomKills{static_cast<std::uint64_t>(processes), base::printable(counted_in, kLongestPath)};
 }
 
 base::StepSpan told_steps(std::string_view text) {

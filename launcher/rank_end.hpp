@@ -44,9 +44,6 @@ struct RankEnd {
 /// The same where the system refused to run `program`.
 [[nodiscard]] RankEnd not_started(int rank, const std::string& program, int error_number);
 
-/// A text of a rank, for a terminal: control characters become '?', and what an error cannot have is cut.
-[[nodiscard]] std::string printable(std::string_view text);
-
 /// As a supervisor has told it: a number below 1 says nothing.
 [[nodiscard]] OomKills told_oom_kills(int processes, std::string_view counted_in);
 

@@ -87,7 +87,7 @@ Status send_message(int socket, SupervisorWord word, std::int32_t value, std::sp
     SupervisorMessage message;
     message.word = word;
     message.value = value;
-    std::string copy(text.substr(0, kMostMessageText));
+    std::string copy = base::shortened(text, kMostMessageText);
     std::array<iovec, 2> body = {{{&message, sizeof message}, {copy.data(), copy.size()}}};
     const std::span<iovec> parts(body.data(), copy.empty() ? 1 : 2);
     if (base::send_with_descriptors(socket, parts, fds) != static_cast<ssize_t>(sizeof message + copy.size())) {

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/text.hpp"
+
 namespace rueda::training {
 namespace {
 
@@ -18,33 +20,15 @@ struct Outcome {
 };
 static_assert(sizeof(Outcome) == kOutcomeBytes);
 
-/// Cuts at the start of a UTF-8 character.
-std::size_t cut_length(const std::string& text, std::size_t limit) {
-    if (text.size() <= limit) {
-        return text.size();
-    }
-    std::size_t length = limit;
-    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) {
-        --length;
-    }
-    return length;
-}
-
 /// What a terminal would take for a command is none of an error's text.
-char shown(char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f ? '?' : c;
-}
+char shown(char c) { return c == '\n' || c == '\t' ? c : base::printable(c); }
 
 }  // namespace
 
 OutcomeBytes encode_outcome(const Status& status) {
     Outcome outcome;
-    const std::string& text = status.message();
-    const std::size_t length = cut_length(text, outcome.text.size());
     outcome.code = static_cast<std::int32_t>(status.code());
-    outcome.length = static_cast<std::int32_t>(length);
-    std::copy_n(text.begin(), length, outcome.text.begin());
+    outcome.length = static_cast<std::int32_t>(base::copy_shortened(status.message(), outcome.text));
     OutcomeBytes bytes{};
     std::memcpy(bytes.data(), &outcome, sizeof outcome);
     return bytes;

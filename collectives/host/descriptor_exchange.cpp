@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/text.hpp"
 #include "collectives/host/descriptor_server.hpp"
 #include "collectives/wire.hpp"
 
@@ -53,7 +54,7 @@ Bytes encode(const Offer& offer) {
     writer.number(offer.object.inode);
     writer.number(offer.object.bytes);
     writer.text(offer.name);
-    writer.text(std::string_view(offer.problem).substr(0, kMaxText));
+    writer.text(base::shortened(offer.problem, kMaxText));
     return std::move(writer).take();
 }
 
@@ -64,8 +65,8 @@ Result<Offer> parse_offer(std::span<const std::byte> bytes) {
     offer.object.device = reader.number<std::uint64_t>();
     offer.object.inode = reader.number<std::uint64_t>();
     offer.object.bytes = reader.number<std::uint64_t>();
-    offer.name = printable(reader.text(kMaxText), kMaxText);
-    offer.problem = printable(reader.text(kMaxText), kMaxText);
+    offer.name = base::printable(reader.text(kMaxText), kMaxText);
+    offer.problem = base::printable(reader.text(kMaxText), kMaxText);
     if (!reader.complete()) {
         return failure(ErrorCode::internal, "the offer of the shared memory is damaged ({} bytes)", bytes.size());
     }
@@ -313,7 +314,7 @@ private:
         WireWriter writer;
         writer.number(static_cast<std::uint8_t>(mine.fd.is_open()));
         writer.number(static_cast<std::uint8_t>(given_ >= 0));
-        writer.text(std::string_view(mine.problems).substr(0, kMaxText));
+        writer.text(base::shortened(mine.problems, kMaxText));
         auto gathered = control_plane_.allgather(std::move(writer).take());
         if (!gathered.is_ok()) {
             return gathered.status();
@@ -324,7 +325,7 @@ private:
             WireReader reader(gathered.value()[r]);
             const bool has_it = reader.number<std::uint8_t>() == 1;
             any_memory_ = reader.number<std::uint8_t>() == 1 || any_memory_;
-            const std::string problems = printable(reader.text(kMaxText), kMaxText);
+            const std::string problems = base::printable(reader.text(kMaxText), kMaxText);
             if (has_it && reader.complete()) {
                 continue;
             }

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace rueda::collectives {
 namespace {
 
@@ -130,7 +132,7 @@ Result<std::vector<Bytes>> parse_parts(std::span<const std::byte> bytes, int exp
 Bytes encode_failure(const Status& status) {
     WireWriter writer;
     writer.number(static_cast<std::int32_t>(status.code()));
-    writer.text(std::string_view(status.message()).substr(0, kMaxFailureText));
+    writer.text(base::shortened(status.message(), kMaxFailureText));
     return std::move(writer).take();
 }
 
@@ -142,7 +144,7 @@ Status parse_failure(std::span<const std::byte> bytes) {
         code > static_cast<std::int32_t>(ErrorCode::internal)) {
         return failure(ErrorCode::internal, "a failure of another rank arrived damaged ({} bytes)", bytes.size());
     }
-    return {static_cast<ErrorCode>(code), printable(text, kMaxFailureText)};
+    return {static_cast<ErrorCode>(code), base::printable(text, kMaxFailureText)};
 }
 
 }  // namespace rueda::collectives

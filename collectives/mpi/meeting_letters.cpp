@@ -41,6 +41,22 @@ Status MeetingPlan::damaged(int rank) const {
                    name_of(rank));
 }
 
+namespace {
+
+/// Nothing, where the numbers have not the form that it has: the attempt, and behind it a list of any length, nothing,
+/// or the round that is answered.
+GuestSays said_by_guest(std::span<const std::int32_t> numbers) {
+    if (numbers.size() < 2) {
+        return {};
+    }
+    const auto what = static_cast<GuestSays>(numbers[0]);
+    const std::size_t behind = numbers.size() - 2;
+    const bool is_form = what == GuestSays::come || behind == (what == GuestSays::ready ? 1U : 0U);
+    return is_form ? what : GuestSays{};
+}
+
+}  // namespace
+
 // ---- the lowest -----------------------------------------------------------------------------------------------------
 
 LowestOfMeeting::LowestOfMeeting(const MeetingPlan& plan, MeetingTime now)
@@ -56,9 +72,7 @@ void LowestOfMeeting::hear(int rank, std::span<const std::int32_t> numbers, Meet
     if (guest == guests_.end()) {
         return;
     }
-    const auto what = static_cast<GuestSays>(numbers.size() < 2 ? 0 : numbers[0]);
-    const bool has_more = numbers.size() > 2;
-    switch (what == GuestSays::withdrawn && has_more ? GuestSays{} : what) {
+    switch (said_by_guest(numbers)) {
         case GuestSays::come: {
             const auto list = numbers.subspan(2);
             *guest = {rank, true, numbers[1], LetterNumbers(list.begin(), list.end()), 0};
@@ -75,7 +89,7 @@ void LowestOfMeeting::hear(int rank, std::span<const std::int32_t> numbers, Meet
             }
             break;
         case GuestSays::ready:
-            if (guest->attempt == numbers[1] && numbers.size() == 3) {
+            if (guest->attempt == numbers[1]) {
                 guest->ready_in = numbers[2];
             }
             break;

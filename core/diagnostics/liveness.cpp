@@ -21,13 +21,6 @@ base::UniqueFd open_pidfd(std::int32_t pid) {
     return base::UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
 }
 
-/// Text of another process for a one-line message.
-std::string in_one_line(std::string text) {
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
-    return text;
-}
-
 }  // namespace
 
 std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t pid) {
@@ -99,7 +92,7 @@ std::optional<Liveness::Death> Liveness::check() {
     }
     dead->watch = Watch::none;
     const auto index = static_cast<std::uint32_t>(dead - watched_.begin());
-    const std::string last_words = in_one_line(control_.ranks[index].last_words.read());
+    const std::string last_words = base::printable(control_.ranks[index].last_words.read());
     return Death{
         index, control_.ranks[index].global_rank.load(std::memory_order_relaxed),
         fmt::format("{} died: {}", describe(index), last_words.empty() ? kNoExitRecord : std::string_view(last_words)),

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "base/text.hpp"
 #include "collectives/wire.hpp"
 #include "core/diagnostics/seconds.hpp"
 #include "rueda/rueda.h"
@@ -72,7 +73,7 @@ StallReport::Tensor read_tensor(WireReader& reader, std::uint32_t ranks, bool& p
     const auto sites = reader.number<std::uint32_t>();
     plausible = plausible && reader.intact() && sites <= kMostSites;
     for (std::uint32_t i = 0; plausible && i < sites; ++i) {
-        const std::string site = collectives::printable(reader.text(kSiteBytes));
+        const std::string site = base::printable(reader.text(kSiteBytes));
         tensor.sites.push_back({site, read_ranks(reader, ranks, plausible)});
         plausible = plausible && !site.empty() && !tensor.sites.back().ranks.empty();
     }
@@ -82,8 +83,8 @@ StallReport::Tensor read_tensor(WireReader& reader, std::uint32_t ranks, bool& p
 void write_rank(WireWriter& writer, const StallReport::Rank& rank) {
     writer.number(rank.rank);
     writer.number(rank.pid);
-    writer.text(std::string_view(rank.process_state).substr(0, kLongestWords));
-    writer.text(std::string_view(rank.busy).substr(0, kLongestWords));
+    writer.text(base::shortened(rank.process_state, kLongestWords));
+    writer.text(base::shortened(rank.busy, kLongestWords));
     writer.number(rank.unnamed);
     writer.number(milliseconds(rank.silent_seconds));
     writer.number(static_cast<std::uint32_t>(std::min(rank.waits_in.size(), kMostWaits)));
@@ -100,8 +101,8 @@ StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plaus
     StallReport::Rank rank;
     rank.rank = reader.number<std::int32_t>();
     rank.pid = reader.number<std::int32_t>();
-    rank.process_state = collectives::printable(reader.text(kLongestWords));
-    rank.busy = collectives::printable(reader.text(kLongestWords));
+    rank.process_state = base::printable(reader.text(kLongestWords));
+    rank.busy = base::printable(reader.text(kLongestWords));
     rank.unnamed = reader.number<std::uint64_t>();
     rank.silent_seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
     const auto waits = reader.number<std::uint32_t>();
@@ -112,7 +113,7 @@ StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plaus
         tensor.name = reader.text(RUEDA_MAX_NAME);
         tensor.call = reader.number<std::uint64_t>();
         tensor.seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
-        add_site(tensor.sites, collectives::printable(reader.text(kSiteBytes)), rank.rank);
+        add_site(tensor.sites, base::printable(reader.text(kSiteBytes)), rank.rank);
         plausible = reader.intact();
     }
     return rank;

@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "base/text.hpp"
-#include "collectives/wire.hpp"
 
 namespace rueda::core {
 
@@ -21,13 +20,13 @@ std::string describe_site(const char* file, std::int32_t line) {
     std::string_view path = file;
     const std::size_t room = kSiteBytes - number.size();
     if (path.size() <= room) {
-        return collectives::printable(path) + number;
+        return base::printable(path) + number;
     }
     path.remove_prefix(path.size() - (room - kCut.size()));
     while (!path.empty() && (static_cast<unsigned char>(path.front()) & 0xc0) == 0x80) {
         path.remove_prefix(1);  // no part of a character
     }
-    return std::string(kCut) + collectives::printable(path) + number;
+    return std::string(kCut) + base::printable(path) + number;
 }
 
 SiteText site_text(const char* file, std::int32_t line) {
@@ -38,7 +37,7 @@ SiteText site_text(const char* file, std::int32_t line) {
 }
 
 std::string read_site(const SiteText& text) {
-    return collectives::printable({text.data(), strnlen(text.data(), text.size())});
+    return base::printable({text.data(), strnlen(text.data(), text.size())});
 }
 
 void add_site(std::vector<SiteOfRanks>& sites, const std::string& site, std::int32_t rank) {

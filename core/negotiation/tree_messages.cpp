@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.hpp"
 #include "collectives/wire.hpp"
 #include "core/negotiation/impossible.hpp"
 
@@ -201,7 +202,7 @@ void put(WireWriter& out, const DownMessage& message) {
 void put(WireWriter& out, const AbortMessage& message) {
     out.number(static_cast<std::uint8_t>(MessageKind::abort));
     out.number(message.code);
-    out.text(collectives::printable(message.text, kMostTextBytes));
+    out.text(base::printable(message.text, kMostTextBytes));
 }
 
 void put(WireWriter& out, const HeartbeatMessage& /*message*/) {
@@ -273,7 +274,7 @@ private:
         expect(message.code > 0 && message.code <= static_cast<std::int32_t>(ErrorCode::internal),
                "its error code is {}", message.code);
         message.text = in_.text(kMostTextBytes);
-        expect(collectives::printable(message.text, kMostTextBytes) == message.text,
+        expect(base::printable(message.text, kMostTextBytes) == message.text,
                "the reason it gives is more than a line");
         return message;
     }

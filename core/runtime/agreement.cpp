@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/numbers.hpp"
-#include "collectives/wire.hpp"
+#include "base/text.hpp"
 
 namespace rueda::core {
 namespace {
@@ -47,7 +47,7 @@ Status agree_on(collectives::ControlPlane& control_plane, const Status& mine) {
             }
             return failure(error_code_of(words.substr(0, colon)), "rank {}: {}",
                            control_plane.job_rank(static_cast<int>(rank)),
-                           collectives::printable(std::string_view(words).substr(colon + 1), kMostText));
+                           base::printable(std::string_view(words).substr(colon + 1), kMostText));
         }
     }
     return {};

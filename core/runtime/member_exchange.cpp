@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/text.hpp"
 #include "collectives/wire.hpp"
 #include "core/runtime/set_changes.hpp"
 
@@ -19,9 +20,6 @@ struct Header {
     std::uint32_t bytes = 0;
     std::int32_t code = 0;  ///< of an error whose text the bytes are; 0: there was none
 };
-
-/// Far above what a set-up says: some kilobytes for each member.
-constexpr std::uint32_t kMostBytes = 64U << 20U;
 
 }  // namespace
 
@@ -87,7 +85,8 @@ Result<Bytes> MemberExchange::receive(int peer) const {
     RUEDA_RETURN_IF_FAILED(run(/*sends=*/false, peer, first.data(), first.size()));
     Header header;
     std::memcpy(&header, first.data(), sizeof header);
-    if (header.bytes > kMostBytes || header.code < 0 || header.code > static_cast<std::int32_t>(ErrorCode::internal)) {
+    if (header.bytes > collectives::kMaxControlMessage || header.code < 0 ||
+        header.code > static_cast<std::int32_t>(ErrorCode::internal)) {
         return failure(ErrorCode::internal, "rank {} says {} bytes and the error {}, which no Rueda does", peer,
                        header.bytes, header.code);
     }
@@ -97,7 +96,7 @@ Result<Bytes> MemberExchange::receive(int peer) const {
     }
     if (header.code != 0) {
         const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        return Status(static_cast<ErrorCode>(header.code), collectives::printable(text, 4096));
+        return Status(static_cast<ErrorCode>(header.code), base::printable(text, 4096));
     }
     return bytes;
 }

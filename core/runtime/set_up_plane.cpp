@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "collectives/wire.hpp"
+#include "base/text.hpp"
 
 namespace rueda::core {
 
@@ -38,7 +38,7 @@ Status reason_of(int rank, std::span<const std::byte> bytes) {
     }
     const auto text = bytes.subspan(1);
     const std::string words =
-        collectives::printable({reinterpret_cast<const char*>(text.data()), text.size()}, kMostReasonBytes);
+        base::printable({reinterpret_cast<const char*>(text.data()), text.size()}, kMostReasonBytes);
     // What the members have agreed on says already whose failure it is.
     return words.starts_with("rank ") ? Status(static_cast<ErrorCode>(code), words)
                                       : failure(static_cast<ErrorCode>(code), "rank {}: {}", rank, words);

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.hpp"
 #include "core/diagnostics/liveness.hpp"
 
 namespace rueda::core {
@@ -58,8 +59,7 @@ public:
     /// Of another process: in one line.
     void add_foreign(std::string_view part) {
         for (const char c : part) {
-            const auto byte = static_cast<unsigned char>(c);
-            const char shown = byte < ' ' || byte == 0x7F ? '?' : c;
+            const char shown = base::printable(c);
             add({&shown, 1});
         }
     }

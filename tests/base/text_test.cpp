@@ -50,6 +50,28 @@ TEST_CASE("ranks are written as runs", "[text]") {
     CHECK(format_ranks({0, 2, 3, 5, 6, 7}) == "ranks 0, 2, 3, 5-7");
 }
 
+TEST_CASE("text that is cut says so, and is cut between characters", "[text]") {
+    CHECK(shortened("0123456789", 10) == "0123456789");
+    CHECK(shortened("0123456789", 9) == "012345…");
+    CHECK(shortened("0123456789", 3) == "…");
+    CHECK(shortened("0123456789", 2) == "01");
+    CHECK(shortened("0123456789", 0).empty());
+    CHECK(shortened("", 5).empty());
+    CHECK(shortened("aüüüü", 8) == "aüü…");  // 9 bytes; a cut after the fifth, at the end of a character
+    CHECK(shortened("üüüü", 7) == "üü…");
+    CHECK(shortened("üüüü", 6) == "ü…");
+    CHECK(shortened("\x80\x80\x80\x80\x80", 4) == "…");  // continues nothing
+    std::string room = "........";
+    CHECK(copy_shortened("abc", std::span(room).first(5)) == 3);
+    CHECK(room == "abc.....");
+}
+
+TEST_CASE("printable text is one line, harms no terminal and ends", "[text]") {
+    CHECK(printable("a\x1b[0m\nb\x7f\tü") == "a?[0m?b??ü");
+    CHECK(printable("012345\n789", 9) == "012345…");
+    CHECK(printable(std::string(5000, 'x')).size() == 512);
+}
+
 TEST_CASE("quoted text stays on its line", "[text]") {
     CHECK(quote("12x") == "'12x'");
     CHECK(quote("a\nb\033[31mc\x7f") == "'a?b?[31mc?'");

@@ -136,11 +136,6 @@ TEST_CASE("where all were told that the job is aborted, why it was is the cause"
     CHECK(outcome.is_worth_another_try());
 }
 
-TEST_CASE("a text of a rank harms no terminal", "[unit]") {
-    CHECK(printable("a\x1b[0m\nb") == "a?[0m?b");
-    CHECK(printable(std::string(5000, 'x')).size() == 704);
-}
-
 TEST_CASE("after a failure: grace, SIGTERM, SIGKILL, giving up", "[unit]") {
     const JobEnding::TimePoint start{};
     JobEnding ending(milliseconds(300));

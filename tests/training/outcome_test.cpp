@@ -31,7 +31,7 @@ TEST_CASE("an outcome arrives as it was") {
     CHECK(failed.code() == ErrorCode::resource_exhausted);
     CHECK(failed.message() == "the disk\n\tis full: ä");
     CHECK(told(Status(ErrorCode::internal, "")).code() == ErrorCode::internal);
-    CHECK(told(Status(ErrorCode::internal, std::string(5000, 'x'))).message() == std::string(4000, 'x'));
+    CHECK(told(Status(ErrorCode::internal, std::string(5000, 'x'))).message() == std::string(3997, 'x') + "…");
 }
 
 TEST_CASE("an outcome moves nobody's terminal") {

@@ -92,6 +92,18 @@ TEST_CASE("late answers are asked for again, and after the time their ranks are 
     CHECK(letters_of(lowest) == std::vector<std::pair<int, Numbers>>{{2, {2, 10, 2}}});
 }
 
+TEST_CASE("a letter that has not the form of what it says ends the meeting", "[unit]") {
+    const MeetingPlan plan = plan_of({0, 1});
+    for (const Numbers& damaged : {Numbers{}, Numbers{1}, Numbers{0, 5}, Numbers{4, 5}, Numbers{-1, 5},
+                                   Numbers{2, 5, 1}, Numbers{3, 5}, Numbers{3, 5, 1, 1}}) {
+        LowestOfMeeting lowest(plan, kStart);
+        lowest.hear(1, Numbers{1, 5, 0, 1}, kStart);
+        CHECK(end_of(lowest) == "none");
+        lowest.hear(1, damaged, kStart);
+        CHECK(end_of(lowest).starts_with("Internal: start: rank 1 of those that were launched has answered what"));
+    }
+}
+
 TEST_CASE("a guest that has said that it is there waits for more", "[unit]") {
     const MeetingPlan plan = plan_of({0, 1}, 2s);
     GuestOfMeeting guest(plan, 5, kStart);
