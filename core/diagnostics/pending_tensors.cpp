@@ -174,7 +174,8 @@ std::string describe_started(const StartedByRank& ranks) {
                                            more->first)
                              : fmt::format(", {}: {}", base::format_ranks(more->second), more->first);
     }
-    return "; " + text + "; they match by the order of the calls, so all ranks make as many: name them";
+    return "; " + text +
+           "; they match by the order of the calls, so all ranks make as many: names or RUEDA_CALL_SITES=1 show which";
 }
 
 std::vector<PendingTensor> pending_tensors(const Memory& memory) {

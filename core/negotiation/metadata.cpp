@@ -178,11 +178,11 @@ Status mismatch_of_unnamed(std::uint64_t call, std::vector<MetadataOfRanks> grou
                            std::span<const std::int32_t> job_ranks) {
     rename_ranks(groups, job_ranks);
     const Field* const field = differing_field(groups);
-    return failure(ErrorCode::mismatch,
-                   "{}: the ranks disagree about {}: {}; operations without a name match by the order of the calls: "
-                   "where a rank has made one more, or one less, than the others before, name them",
-                   describe_unnamed(call), field != nullptr ? field->name : "it",
-                   differing_values({"", &description_of}, groups));
+    return failure(
+        ErrorCode::mismatch,
+        "{}: the ranks disagree about {}: {}; operations without a name match by the order of the calls: "
+        "where a rank has made one more, or one less, than the others before, names or RUEDA_CALL_SITES=1 show which",
+        describe_unnamed(call), field != nullptr ? field->name : "it", differing_values({"", &description_of}, groups));
 }
 
 bool has_root(collectives::Operation operation) {

@@ -2,9 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "python/native/call_site.hpp"
 
+#include <algorithm>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "python/native/python_api.hpp"
 #include "rueda/rueda.h"
@@ -26,11 +29,30 @@ std::string_view text_of(PyObject* object) {
     return text != nullptr ? std::string_view(text, static_cast<std::size_t>(length)) : std::string_view();
 }
 
-bool is_of_package(const Ref& frame) {
+bool is_frame(const Ref& frame) { return frame && frame.borrow() != Py_None; }
+
+bool is_of(const Ref& frame, std::string_view package) {
     const Ref globals = attribute(frame, "f_globals");
     PyObject* const name = globals ? PyDict_GetItemString(globals.borrow(), "__name__") : nullptr;
     const std::string_view module = text_of(name);
-    return module == "rueda" || module.starts_with("rueda.");
+    return module.starts_with(package) && (module.size() == package.size() || module[package.size()] == '.');
+}
+
+/// The innermost from there outwards that is in none of the packages.
+Ref outside_of(const Ref& from, std::initializer_list<std::string_view> packages) {
+    Ref frame = Ref::to(from.borrow());
+    while (is_frame(frame) && std::any_of(packages.begin(), packages.end(),
+                                          [&frame](std::string_view package) { return is_of(frame, package); })) {
+        frame = attribute(frame, "f_back");
+    }
+    return frame;
+}
+
+/// Of the program. What PyTorch itself begins, on threads of its own, has no frame of the program.
+Ref calling_frame() {
+    Ref caller = outside_of(Ref::to(reinterpret_cast<PyObject*>(PyEval_GetFrame())), {"rueda"});
+    Ref of_program = outside_of(caller, {"rueda", "torch"});
+    return is_frame(of_program) ? std::move(of_program) : std::move(caller);
 }
 
 /// As many as a program has files that call; never freed, since operations under way keep pointers.
@@ -47,12 +69,9 @@ void note_if_call_sites_are_wanted() { wanted = rueda_wants_call_sites() != 0; }
 bool call_sites_are_wanted() { return wanted; }
 
 CallSite calling_site() {
-    Ref frame = Ref::to(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
-    while (frame && frame.borrow() != Py_None && is_of_package(frame)) {
-        frame = attribute(frame, "f_back");
-    }
+    const Ref frame = calling_frame();
     CallSite site;
-    if (frame && frame.borrow() != Py_None) {
+    if (is_frame(frame)) {
         const Ref file = attribute(attribute(frame, "f_code"), "co_filename");
         const Ref line = attribute(frame, "f_lineno");
         if (const std::string_view name = text_of(file.borrow()); !name.empty()) {

@@ -15,7 +15,8 @@ struct CallSite {
 /// After init: whether the job wants to know. Looking for it costs microseconds for each call.
 void note_if_call_sites_are_wanted();
 [[nodiscard]] bool call_sites_are_wanted();
-/// The innermost frame that is not of the package rueda; no file where there is none.
+/// The innermost frame that is neither of the package rueda nor of PyTorch, whose torch.distributed calls the backend;
+/// of PyTorch's where it has no other. No file where there is none.
 [[nodiscard]] CallSite calling_site();
 
 }  // namespace rueda::python

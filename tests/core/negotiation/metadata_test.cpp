@@ -100,7 +100,7 @@ TEST_CASE("of an operation without a name a mismatch says which call it was, and
     scaled.compression = static_cast<std::uint16_t>(Compression::bf16);
     const std::string advice =
         "; operations without a name match by the order of the calls: where a rank has made one more, or one less, "
-        "than the others before, name them";
+        "than the others before, names or RUEDA_CALL_SITES=1 show which";
     CHECK(mismatch_of_unnamed(17, {{allreduce_of({3, 4}), {2, 0}}, {broadcast, {1}}}).message() ==
           "the 17th unnamed operation of this process set: the ranks disagree about the operation: ranks 0, 2: "
           "allreduce float32 [3, 4], average; rank 1: broadcast float32 [7], root rank 1" +

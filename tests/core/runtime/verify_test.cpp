@@ -339,7 +339,8 @@ TEST_CASE("an unnamed operation too many is told as that at a shutdown", "[threa
             const std::string text = expect_failure(pending->wait(), ErrorCode::aborted, "one more");
             RUEDA_RANK_CHECK(text.starts_with(
                 "the 71st unnamed operation of this process set; rank 1 has started 71 unnamed operations, ranks 0, 2: "
-                "70; they match by the order of the calls, so all ranks make as many: name them: rank "));
+                "70; they match by the order of the calls, so all ranks make as many: names or RUEDA_CALL_SITES=1 show "
+                "which: rank "));
             const std::string next = expect_failure(client.barrier(), ErrorCode::aborted, "another one");
             RUEDA_RANK_CHECK(next.starts_with("the 72nd unnamed operation of this process set: rank "));
         }

@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank is killed: every other one gets an error that names it, from every kind of call; nothing hangs or crashes."""
+"""What the ranks are told of one that is killed, and of one that means something else; nothing hangs or crashes."""
 
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
+
+MISMATCH = """
+import os, torch, torch.distributed as dist
+import rueda.torch
+dist.init_process_group("rueda")
+try:
+    dist.all_reduce(torch.ones(3 + dist.get_rank()))
+except RuntimeError as error:
+    os.write(1, f"<{dist.get_rank()}: {error}>\\n".encode())
+dist.destroy_process_group()
+"""
 
 
 class KilledRank(unittest.TestCase):
@@ -19,6 +31,27 @@ class KilledRank(unittest.TestCase):
         said = dict(re.findall(r"<(\d): ([^>]*)>", job.stdout))
         right = "; ".join(["named"] * 5 + ["in time"])
         self.assertEqual(said, {"0": right, "1": right}, job.stdout + job.stderr)
+
+
+class Disagreement(unittest.TestCase):
+    def test_call_sites_are_lines_of_the_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "program.py")
+            program.write_text(MISMATCH)
+            job = subprocess.run(
+                [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", sys.executable, "-B", str(program)],
+                capture_output=True,
+                text=True,
+                timeout=90,
+                check=False,
+                env={**os.environ, "RUEDA_CALL_SITES": "1"},
+            )
+        line = MISMATCH.splitlines().index("    dist.all_reduce(torch.ones(3 + dist.get_rank()))") + 1
+        said = re.findall(r"<(\d): ([^>]*)>", job.stdout)
+        self.assertEqual(sorted(rank for rank, _ in said), ["0", "1"], job.stdout + job.stderr)
+        for rank, text in said:
+            with self.subTest(rank=rank):
+                self.assertRegex(text, rf"the ranks disagree about the shape: .*; called from: \S*program.py:{line}$")
 
 
 if __name__ == "__main__":
