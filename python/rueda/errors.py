@@ -12,7 +12,11 @@ class RuedaError(Exception):
 
 
 class InvalidArgument(RuedaError, ValueError):
-    """An argument that no rank could work with. Refused at once: nothing was sent to other ranks."""
+    """An argument that cannot be used.
+
+    What this rank alone can see is refused at once, and nothing was sent to other ranks. What no rank can do, as an
+    allgather of a scalar, is refused on all of them when all have come.
+    """
 
     code = 1
 
