@@ -23,9 +23,12 @@ ROOMS = {
 UPPER_PARTS = {
     "collectives/host": {"collectives/hierarchical", "collectives/mpi"},
     "collectives/mpi": {"collectives/hierarchical", "collectives/host"},
-    "core/negotiation": {"core/runtime", "core/operations", "core/fusion", "core/diagnostics"},
-    "core/fusion": {"core/runtime", "core/operations", "core/diagnostics"},
-    "core/diagnostics": {"core/runtime"},
+    "core/negotiation": {"core/c_interface", "core/runtime", "core/operations", "core/fusion", "core/diagnostics"},
+    "core/fusion": {"core/c_interface", "core/runtime", "core/operations", "core/diagnostics"},
+    "core/diagnostics": {"core/c_interface", "core/runtime"},
+    "core/runtime": {"core/c_interface"},
+    "core/operations": {"core/c_interface"},
+    "core/messages": {"core/c_interface"},
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/c_interface/call.hpp"
+
+#include <utility>
+
+#include "core/c_interface/process.hpp"
+
+namespace rueda::core::c_interface {
+
+Status Call::begin(const char* name, const rueda_options* given) {
+    runtime = process().current.load(std::memory_order_acquire);
+    if (runtime == nullptr) [[unlikely]] {
+        return not_initialized();
+    }
+    RUEDA_RETURN_IF_FAILED(effective_options(given, completed, options));
+    set = &runtime->world();
+    if (options->process_set != 0) [[unlikely]] {
+        Result<std::shared_ptr<ProcessSet>> found = runtime->process_sets().find(options->process_set);
+        RUEDA_RETURN_IF_FAILED(found.status());
+        kept = std::move(found).value();
+        set = kept.get();
+    }
+    return options->slot != nullptr ? check_slot() : check_name(name);
+}
+
+std::unique_ptr<rueda_handle> Call::make_handle(std::uint32_t members) const {
+    RUEDA_ASSERT(options != nullptr);
+    auto handle = std::make_unique<rueda_handle>(runtime, members);
+    handle->note_site(options->source_file, options->source_line);
+    return handle;
+}
+
+Status Call::run(const char* name, const Request& request, Completion& completion) const {
+    TensorEntry* const known = entry();
+    return known != nullptr ? runtime->run(*set, *known, request, completion)
+                            : runtime->run(*set, name == nullptr ? "" : name, request, completion);
+}
+
+std::string_view Call::tensor_name(const char* name) const {
+    return options->slot != nullptr ? std::string_view(options->slot->name) : name != nullptr ? name : "";
+}
+
+}  // namespace rueda::core::c_interface

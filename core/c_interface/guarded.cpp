@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/c_interface/guarded.hpp"
+
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include "core/c_interface/process.hpp"
+#include "core/diagnostics/launcher_line.hpp"
+#include "core/negotiation/call_sites.hpp"
+#include "core/runtime/runtime.hpp"
+
+namespace {
+
+// Where the next call without options stands; the function that such a call is takes it.
+thread_local const char* next_file = nullptr;
+thread_local std::int32_t next_line = 0;
+
+thread_local std::string last_error;  // NOLINT(runtime/string): per thread, and destroyed with it
+
+}  // namespace
+
+namespace rueda::core::c_interface {
+
+constinit thread_local bool in_callback = false;
+
+int report(const Status& status) {
+    if (!status.is_ok()) [[unlikely]] {
+        last_error = status.message();
+        auto* const launcher = process().launcher.load(std::memory_order_acquire);
+        if (status.code() == ErrorCode::aborted && launcher != nullptr &&
+            !process().forked.load(std::memory_order_relaxed)) {
+            launcher->report_abort(status.message());
+        }
+    }
+    return static_cast<int>(status.code());
+}
+
+Status refused_in_callback() {
+    return {ErrorCode::invalid_argument,
+            "a completion callback called something that waits; it may start operations and look at results: wait "
+            "elsewhere, or give what it starts a callback of its own"};
+}
+
+Status with_site(const Status& status, const char* file, std::int32_t line) {
+    const std::string site = describe_site(file, line);
+    return site.empty() || status.message().find(kCalledFrom) != std::string::npos
+               ? status
+               : Status(status.code(), fmt::format("{}{} {}", status.message(), kCalledFrom, site));
+}
+
+bool wants_call_sites() {
+    const Runtime* runtime = process().current.load(std::memory_order_acquire);
+    return runtime != nullptr && runtime->wants_call_sites();
+}
+
+rueda_options options_of_next() {
+    rueda_options options = RUEDA_OPTIONS_INIT;
+    options.source_file = std::exchange(next_file, nullptr);
+    options.source_line = next_line;
+    return options;
+}
+
+}  // namespace rueda::core::c_interface
+
+extern "C" {
+
+const char* rueda_last_error(void) { return last_error.c_str(); }
+const char* rueda_version(void) { return RUEDA_VERSION; }
+
+int rueda_wants_call_sites(void) { return rueda::core::c_interface::wants_call_sites() ? 1 : 0; }
+void rueda_set_call_site(const char* source_file, int32_t source_line) {
+    next_file = source_file;
+    next_line = source_line;
+}
+
+}  // extern "C"

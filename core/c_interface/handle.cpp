@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/c_interface/handle.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "core/c_interface/guarded.hpp"
+#include "core/c_interface/process.hpp"
+
+using rueda::ErrorCode;
+using rueda::Status;
+using rueda::core::Completion;
+using rueda::core::SparseAllreduce;
+using rueda::core::c_interface::check_place;
+using rueda::core::c_interface::guarded;
+using rueda::core::c_interface::in_callback;
+using rueda::core::c_interface::not_initialized;
+using rueda::core::c_interface::process;
+using rueda::core::c_interface::refused_in_callback;
+using rueda::core::c_interface::with_site;
+
+void rueda_handle::call() noexcept {
+    call_back();
+    drop();
+}
+
+void rueda_handle::call_back() noexcept {
+    const bool nested = std::exchange(in_callback, true);
+    try {
+        Status placed;
+        const Status& told = with_own_site(placed);
+        callback(static_cast<int>(told.code()), told.message().c_str(), data);
+    } catch (const std::exception& error) {
+        runtime->logger().error("a completion callback has thrown, and was left: {}", error.what());
+    } catch (...) {
+        runtime->logger().error("a completion callback has thrown, and was left");
+    }
+    in_callback = nested;
+}
+
+const Status& rueda_handle::with_own_site(Status& placed) noexcept try {
+    const Status& ended = outcome();
+    if (ended.is_ok() || source_file == nullptr) {
+        return ended;
+    }
+    placed = with_site(ended, source_file, source_line);
+    return placed;
+} catch (const std::bad_alloc&) {
+    return outcome();
+}
+
+namespace {
+
+Status no_handle() {
+    return {ErrorCode::invalid_argument,
+            "the handle is NULL; expected one that an _async form gave: was that operation refused?"};
+}
+
+/// Now, if it has ended.
+Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
+    if (callback == nullptr) {
+        return {ErrorCode::invalid_argument, "the callback is NULL; expected a function"};
+    }
+    if (!handle.claim()) {
+        return {ErrorCode::invalid_argument,
+                "this handle has a completion callback already; expected one for each handle: call several from it"};
+    }
+    const bool ended = handle.done();
+    Status started = ended ? Status() : handle.runtime->callbacks().start();
+    // A job that was left meanwhile has ended all its operations, and has no thread any more.
+    if (!started.is_ok() && !handle.done()) {
+        handle.give_up_claim();
+        return started;
+    }
+    handle.callback = callback;
+    handle.data = data;
+    const bool is_now = ended || !started.is_ok() || !handle.arm(handle);
+    if (is_now) {
+        handle.keep();  // the callback may release the handle, and goes on using what it was told
+        handle.call();
+    }
+    return {};
+}
+
+/// For who asks for a result.
+Status check_completed(rueda_handle* handle) {
+    if (handle == nullptr || !handle->done()) {
+        return {ErrorCode::invalid_argument,
+                "the operation has not completed: wait for it before asking for its output"};
+    }
+    return handle->outcome();
+}
+
+}  // namespace
+
+extern "C" {
+
+int rueda_wait(rueda_handle* handle, double timeout_seconds) {
+    return guarded([&]() -> Status {
+        if (process().forked.load(std::memory_order_relaxed)) {
+            return not_initialized();
+        }
+        if (handle == nullptr) {
+            return no_handle();
+        }
+        Status status =
+            in_callback && !handle->done() ? refused_in_callback() : handle->runtime->wait(*handle, timeout_seconds);
+        if (status.is_ok() && handle->sparse != nullptr) {
+            status = handle->outcome();
+        }
+        return status.is_ok() ? status : with_site(status, handle->source_file, handle->source_line);
+    });
+}
+
+int rueda_poll(rueda_handle* handle, int* completed) {
+    return guarded([&]() -> Status {
+        if (process().forked.load(std::memory_order_relaxed)) {
+            return not_initialized();
+        }
+        if (handle == nullptr) {
+            return no_handle();
+        }
+        RUEDA_RETURN_IF_FAILED(check_place(completed, "answer"));
+        *completed = handle->runtime->poll(*handle) ? 1 : 0;
+        return {};
+    });
+}
+
+int rueda_handle_output(rueda_handle* handle, rueda_tensor* output) {
+    return rueda_handle_output_of(handle, 0, output);
+}
+
+int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_completed(handle));
+        RUEDA_RETURN_IF_FAILED(check_place(output, "output"));
+        const std::size_t outputs = handle->sparse != nullptr ? SparseAllreduce::kResults : handle->outputs();
+        if (index >= outputs) {
+            return rueda::failure(ErrorCode::invalid_argument, "this handle has no output {}; expected 0 to {}", index,
+                                  outputs - 1);
+        }
+        const Completion::Output* ready = nullptr;
+        if (handle->sparse != nullptr) {
+            const auto combined = handle->sparse->result(*handle, index);
+            RUEDA_RETURN_IF_FAILED(combined.status());
+            ready = combined.value();
+        } else {
+            ready = &handle->output(static_cast<std::uint32_t>(index));
+        }
+        const Completion::Output& found = *ready;
+        if (found.memory == nullptr) {
+            return {ErrorCode::invalid_argument,
+                    "this operation has no output of its own; an allgather, an alltoall, a reducescatter, a scatter, "
+                    "and a gather on its root have one where no output was given"};
+        }
+        *output = {found.memory.get(), found.shape.data(), static_cast<std::int32_t>(found.shape.size()),
+                   static_cast<std::int32_t>(found.dtype)};
+        return {};
+    });
+}
+
+int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_completed(handle));
+        RUEDA_RETURN_IF_FAILED(check_place(splits, "splits"));
+        RUEDA_RETURN_IF_FAILED(check_place(count, "number"));
+        if (handle->received_splits.empty()) {
+            return {ErrorCode::invalid_argument,
+                    "this operation received no splits; only an alltoall does, and a gather on its root"};
+        }
+        *splits = handle->received_splits.data();
+        *count = handle->received_splits.size();
+        return {};
+    });
+}
+
+int rueda_handle_sender(rueda_handle* handle, int32_t* sender) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_completed(handle));
+        RUEDA_RETURN_IF_FAILED(check_place(sender, "rank"));
+        if (!handle->is_receive) {
+            return {ErrorCode::invalid_argument, "this operation is no receive"};
+        }
+        *sender = handle->sender;
+        return {};
+    });
+}
+
+int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_completed(handle));
+        RUEDA_RETURN_IF_FAILED(check_place(last_rank, "rank"));
+        if (handle->joined_last < 0) {
+            return {ErrorCode::invalid_argument, "this operation is no join"};
+        }
+        *last_rank = handle->joined_last;
+        return {};
+    });
+}
+
+int rueda_handle_on_completion(rueda_handle* handle, rueda_callback callback, void* data) {
+    return guarded([&]() -> Status {
+        if (process().forked.load(std::memory_order_relaxed)) {
+            return not_initialized();
+        }
+        if (handle == nullptr) {
+            return no_handle();
+        }
+        return call_at_end(*handle, callback, data);
+    });
+}
+
+void rueda_handle_release(rueda_handle* handle) {
+    if (handle != nullptr) {
+        handle->drop();
+    }
+}
+
+}  // extern "C"

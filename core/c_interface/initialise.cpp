@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/c_interface/initialise.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/environment.hpp"
+#include "core/c_interface/guarded.hpp"
+#include "core/diagnostics/launcher_line.hpp"
+#include "core/runtime/runtime.hpp"
+#include "core/runtime/termination.hpp"
+#include "rueda/rueda.h"
+
+namespace rueda::core::c_interface {
+namespace {
+
+/// ruedarun knows of each failure what it comes of; others take the first end for the cause.
+void let_the_cause_end_first() {
+    LauncherLine* const launcher = process().launcher.load(std::memory_order_acquire);
+    const Runtime* last = nullptr;
+    {
+        const std::lock_guard lock(process().runtimes_mutex);
+        last = process().runtimes.empty() ? nullptr : process().runtimes.back().get();
+    }
+    if (last != nullptr && !launcher->is_open()) {
+        last->let_the_cause_end_first();
+    }
+}
+
+/// A process that ends in good order serves the others until they do; one that failed holds up nobody.
+void shut_down_at_exit(int exit_status, void* /*unused*/) {
+    if (process().pid.load(std::memory_order_relaxed) != getpid()) {
+        return;  // a forked child has no job, and may never get a lock that a thread of its parent held
+    }
+    if (Runtime* runtime = process().current.load(std::memory_order_acquire)) {
+        runtime->set_last_words("the process ended without calling rueda::shutdown()");
+        if (exit_status != 0) {
+            static_cast<void>(guarded([&]() -> Status {
+                end_job(*runtime,
+                        fmt::format("it ended with exit status {}, without calling rueda::shutdown()", exit_status));
+                return {};
+            }));
+        }
+    }
+    rueda_shutdown();
+    if (exit_status != 0) {
+        let_the_cause_end_first();
+    }
+}
+
+/// A forked child has neither the arena nor the background thread.
+void forget_in_child() {
+    if (process().current.exchange(nullptr, std::memory_order_relaxed) != nullptr) {
+        process().forked.store(true, std::memory_order_relaxed);
+    }
+}
+
+/// Opened by the first init: what was heard before a shutdown holds after it.
+LauncherLine& launcher_of(Process& state, const base::EnvironmentLookup& environment) {
+    if (state.launcher.load(std::memory_order_relaxed) == nullptr) {
+        state.launcher.store(LauncherLine::open(environment).release(), std::memory_order_release);
+    }
+    return *state.launcher.load(std::memory_order_relaxed);
+}
+
+/// What the control plane asks while ranks meet: a rank that has ended will not come.
+Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
+    if (!launcher.is_about(rank, size)) {
+        return {};
+    }
+    const auto cause = launcher.cause([] { return Standing::joining; }, base::monotonic_ns());
+    return cause ? Status(ErrorCode::aborted, *cause) : Status();
+}
+
+/// A start that failed since a connection had ended: the launcher knows of the first rank that has.
+Status explain_start(LauncherLine& launcher, const base::Config& config, const Status& failure) {
+    const bool is_another_job = config.rank && config.size && !launcher.is_about(*config.rank, *config.size);
+    if (failure.code() != ErrorCode::aborted || is_another_job) {
+        return failure;
+    }
+    std::optional<std::string> cause = launcher.word_of_failure();
+    if (!cause) {
+        cause = launcher.cause([] { return Standing::running; }, base::monotonic_ns());
+    }
+    return cause ? Status(ErrorCode::aborted, *cause) : failure;
+}
+
+/// The ranks of the job are those of the launch.
+bool is_everybody_in_order(const std::vector<int>& launch_ranks, int launch_size) {
+    std::vector<int> all(static_cast<std::size_t>(launch_size));
+    std::iota(all.begin(), all.end(), 0);
+    return launch_ranks == all;
+}
+
+/// A second init of the same job does nothing.
+Status check_same_job(const Process& state, const collectives::Membership& membership) {
+    if (membership.is_everybody()) {
+        return {};
+    }
+    if (!membership.communicator.empty()) {
+        Runtime& joined = *state.current.load(std::memory_order_relaxed);
+        if (joined.aborted()) {  // and from then on nothing is asked of MPI, which may not come back
+            return {ErrorCode::aborted,
+                    "init: the job that this process is in was aborted; start it again (a process cannot join it "
+                    "twice)"};
+        }
+        const Result<bool> same = joined.is_of_same_ranks(membership.communicator);
+        if (same.status().code() == ErrorCode::unsupported) {
+            return same.status();
+        }
+        if (same.is_ok() && same.value()) {
+            return {};
+        }
+    }
+    std::vector<int> asked = membership.ranks;
+    std::sort(asked.begin(), asked.end());
+    if (membership.has_list && asked == state.launch_ranks) {
+        return {};
+    }
+    return failure(ErrorCode::invalid_argument,
+                   "init: this process is in a job already, of the ranks {} of those that were launched: call "
+                   "rueda::shutdown() before it joins another one",
+                   collectives::describe_ranks(state.launch_ranks));
+}
+
+/// Of a job that is up: makes its process sets, and lets this process' threads see it. Where that fails, here or on all
+/// ranks, this rank shuts down, so that nobody waits for it.
+Status begin_in(Process& state, Runtime& started, const SetsToMake& sets) {
+    const auto leave = [&] {
+        started.shutdown();
+        state.next_set_id = started.process_sets().next_id();
+    };
+    try {
+        if (Status made = sets.make(started); !made.is_ok()) {
+            leave();
+            return made;
+        }
+        watch_termination(started.control(), static_cast<std::uint32_t>(started.group().local_size),
+                          static_cast<std::uint32_t>(started.group().local_rank), started.logger());
+    } catch (...) {
+        leave();
+        throw;
+    }
+    state.current.store(&started, std::memory_order_release);
+    return {};
+}
+
+}  // namespace
+
+template <class Number>
+Status SetsToMake::for_each(Number&& number) const {
+    std::vector<std::int32_t> found;
+    found.reserve(first.ranks.size());
+    for (const std::vector<int>& ranks : first.ranks) {
+        const Result<std::int32_t> id = number(ranks);
+        RUEDA_RETURN_IF_FAILED(id.status());
+        found.push_back(id.value());
+    }
+    if (ids != nullptr) {
+        std::copy(found.begin(), found.end(), ids);
+    }
+    return {};
+}
+
+Status SetsToMake::make(Runtime& runtime) const {
+    return for_each([&](const std::vector<int>& ranks) { return runtime.process_sets().add(ranks); });
+}
+
+Status SetsToMake::find(Runtime& runtime) const {
+    return for_each([&](const std::vector<int>& ranks) { return runtime.process_sets().id_of(ranks); });
+}
+
+Status initialise(Process& state, const collectives::Membership& membership, SetsToMake sets) {
+    if (Runtime* const joined = state.current.load(std::memory_order_relaxed)) {
+        RUEDA_RETURN_IF_FAILED(check_same_job(state, membership));
+        return sets.find(*joined);
+    }
+    if (state.forked.load(std::memory_order_relaxed)) {
+        return not_initialized();
+    }
+    if (!state.runtimes.empty() && state.runtimes.back()->aborted()) {
+        return {ErrorCode::aborted, "the job was aborted; start it again (a process cannot join it twice)"};
+    }
+    const base::EnvironmentLookup environment = base::process_environment();
+    const bool first_time = state.launcher.load(std::memory_order_relaxed) == nullptr;
+    Result<base::Config> config = base::read_config(environment);
+    RUEDA_RETURN_IF_FAILED(config.status());
+    LauncherLine& launcher = launcher_of(state, environment);
+    launcher.set_members(membership.ranks);
+    // The plane keeps the question, but from the start on the engine looks after the others; and before the members of
+    // a communicator are known, whoever ends may be none of them. Relaxed: asked by this thread, and by who calls
+    // shutdown later, after another lock of the process' mutex.
+    const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
+    const auto question = [&launcher, starting](int rank, int size) {
+        return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
+    };
+    Result<collectives::SelectedControlPlane> selected =
+        collectives::select_control_plane(config.value(), environment, question, membership);
+    if (!selected.is_ok()) {
+        return explain_start(launcher, config.value(), selected.status());
+    }
+    const std::vector<int>& launch_ranks = selected.value().launch_ranks;
+    const int launch_size = selected.value().launch_size;
+    const int launch_rank = launch_ranks[static_cast<std::size_t>(selected.value().control_plane->rank())];
+    const bool is_of_all = is_everybody_in_order(launch_ranks, launch_size);
+    launcher.set_members(is_of_all ? std::vector<int>() : launch_ranks);
+    starting->store(true, std::memory_order_relaxed);
+    sets.first.next_id = state.next_set_id;
+    std::vector<int> ranks_of_job = launch_ranks;
+    {
+        // The job, once it is up, is kept without memory. Others may be looking for the owner of theirs.
+        const std::lock_guard lock(state.runtimes_mutex);
+        state.runtimes.reserve(state.runtimes.size() + 1);
+    }
+    const bool first_rank = selected.value().control_plane->rank() == 0;
+    Result<std::unique_ptr<Runtime>> runtime = Runtime::create(
+        config.value(), std::move(selected.value().control_plane),
+        launcher.is_about(launch_rank, launch_size) ? &launcher : nullptr, sets.first, &state.addresses);
+    if (!runtime.is_ok()) {
+        return explain_start(launcher, config.value(), runtime.status());
+    }
+    starting->store(false, std::memory_order_relaxed);
+    if (first_rank) {  // the settings are the same everywhere: say it once
+        for (const std::string& note : config.value().notes) {
+            runtime.value()->logger().warning("{}", note);
+        }
+        if (!selected.value().notice.empty()) {
+            runtime.value()->logger().warning("{}", selected.value().notice);
+        }
+        if (first_time && !launcher.notice().empty()) {
+            runtime.value()->logger().warning("{}", launcher.notice());
+        }
+    }
+    if (state.runtimes.empty()) {
+        ::on_exit(shut_down_at_exit, nullptr);
+        pthread_atfork(nullptr, nullptr, forget_in_child);
+    }
+    state.pid.store(getpid(), std::memory_order_relaxed);
+    {
+        const std::lock_guard lock(state.runtimes_mutex);
+        state.runtimes.push_back(std::move(runtime).value());
+    }
+    state.launch_ranks = std::move(ranks_of_job);
+    return begin_in(state, *state.runtimes.back(), sets);
+}
+
+}  // namespace rueda::core::c_interface

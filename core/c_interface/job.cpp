@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// The job that this process is in: how it begins and ends, and which rank this is.
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/status.hpp"
+#include "collectives/select_control_plane.hpp"
+#include "core/c_interface/guarded.hpp"
+#include "core/c_interface/initialise.hpp"
+#include "core/c_interface/process.hpp"
+#include "core/operations/requests.hpp"
+#include "core/runtime/runtime.hpp"
+#include "core/runtime/termination.hpp"
+#include "rueda/rueda.h"
+
+using rueda::ErrorCode;
+using rueda::Result;
+using rueda::Status;
+using rueda::collectives::Membership;
+using rueda::core::Runtime;
+using rueda::core::c_interface::check_place;
+using rueda::core::c_interface::current_runtime;
+using rueda::core::c_interface::end_job;
+using rueda::core::c_interface::guarded;
+using rueda::core::c_interface::guarded_wait;
+using rueda::core::c_interface::initialise;
+using rueda::core::c_interface::process;
+using rueda::core::c_interface::SetsToMake;
+
+namespace {
+
+Status read_members(const rueda_init_options& options, Membership& members) {
+    if (options.ranks != nullptr && options.communicator != nullptr) {
+        return {ErrorCode::invalid_argument,
+                "init: a list of ranks and a communicator are given; expected one of them"};
+    }
+    if ((options.ranks == nullptr && options.rank_count != 0) ||
+        (options.communicator == nullptr) != (options.communicator_size == 0)) {
+        return {ErrorCode::invalid_argument,
+                "init: of a list of ranks, or of a communicator, its address or its size is missing; expected both, or "
+                "NULL and 0"};
+    }
+    if (options.ranks != nullptr) {
+        members.has_list = true;
+        members.ranks.assign(options.ranks, options.ranks + options.rank_count);
+    }
+    const auto* const bytes = static_cast<const std::byte*>(options.communicator);
+    members.communicator.assign(bytes, bytes + options.communicator_size);
+    return {};
+}
+
+Status read_sets(const rueda_init_options& options, SetsToMake& sets) {
+    if (options.process_sets == nullptr && options.process_set_count != 0) {
+        return rueda::failure(ErrorCode::invalid_argument,
+                              "init: the list of {} process sets is NULL; expected their ranks",
+                              options.process_set_count);
+    }
+    for (std::size_t i = 0; i < options.process_set_count; ++i) {
+        const auto& [ranks, count] = options.process_sets[i];
+        if (ranks == nullptr && count != 0) {
+            return rueda::failure(ErrorCode::invalid_argument,
+                                  "init: the list of {} ranks of a process set is NULL; expected their numbers", count);
+        }
+        sets.first.ranks.emplace_back(ranks, ranks + count);
+    }
+    sets.ids = options.process_set_ids;
+    return {};
+}
+
+int number(int* value, int (*read)(const rueda::collectives::LocalGroup&)) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        RUEDA_RETURN_IF_FAILED(check_place(value, "number"));
+        *value = read(runtime.value()->group());
+        return {};
+    });
+}
+
+}  // namespace
+
+extern "C" {
+
+int rueda_init(void) {
+    return guarded_wait([]() -> Status {
+        const std::lock_guard lock(process().mutex);
+        return initialise(process(), {});
+    });
+}
+
+int rueda_init_ranks(const int32_t* ranks, size_t count) {
+    return guarded_wait([&]() -> Status {
+        if (ranks == nullptr && count != 0) {
+            return rueda::failure(ErrorCode::invalid_argument, "init: the list of {} ranks is NULL", count);
+        }
+        Membership members;
+        members.has_list = true;
+        members.ranks.assign(ranks, ranks + count);
+        const std::lock_guard lock(process().mutex);
+        return initialise(process(), members);
+    });
+}
+
+int rueda_init_communicator(const void* communicator, size_t communicator_size) {
+    return guarded_wait([&]() -> Status {
+        if (communicator == nullptr || communicator_size == 0) {
+            return {ErrorCode::invalid_argument,
+                    "init: the communicator is NULL; expected a pointer to an MPI_Comm, and its size"};
+        }
+        Membership members;
+        const auto* const bytes = static_cast<const std::byte*>(communicator);
+        members.communicator.assign(bytes, bytes + communicator_size);
+        const std::lock_guard lock(process().mutex);
+        return initialise(process(), members);
+    });
+}
+
+int rueda_init_with(const rueda_init_options* given) {
+    return guarded_wait([&]() -> Status {
+        rueda_init_options options = RUEDA_INIT_OPTIONS_INIT;
+        Membership members;
+        SetsToMake sets;
+        RUEDA_RETURN_IF_FAILED(rueda::core::effective_init_options(given, options));
+        RUEDA_RETURN_IF_FAILED(read_members(options, members));
+        RUEDA_RETURN_IF_FAILED(read_sets(options, sets));
+        const std::lock_guard lock(process().mutex);
+        return initialise(process(), members, std::move(sets));
+    });
+}
+
+int rueda_shutdown(void) {
+    return guarded_wait([]() -> Status {
+        const std::lock_guard lock(process().mutex);
+        Runtime* runtime = process().current.load(std::memory_order_relaxed);
+        if (runtime != nullptr) {
+            runtime->shutdown();
+            process().next_set_id = runtime->process_sets().next_id();
+            rueda::core::unwatch_termination();
+            process().current.store(nullptr, std::memory_order_release);
+        }
+        return {};
+    });
+}
+
+int rueda_initialized(void) { return process().current.load(std::memory_order_acquire) != nullptr ? 1 : 0; }
+
+int rueda_rank(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.rank; });
+}
+int rueda_size(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.size; });
+}
+int rueda_local_rank(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.local_rank; });
+}
+int rueda_local_size(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.local_size; });
+}
+int rueda_cross_rank(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.cross_rank; });
+}
+int rueda_cross_size(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.cross_size; });
+}
+
+int rueda_is_homogeneous(int* value) {
+    return number(value, [](const rueda::collectives::LocalGroup& g) { return g.is_homogeneous() ? 1 : 0; });
+}
+
+int rueda_abort(const char* reason) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        end_job(*runtime.value(), reason == nullptr || *reason == '\0' ? "it gave no reason" : reason);
+        return {};
+    });
+}
+
+int rueda_begin_step(int64_t step) {
+    return guarded([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(current_runtime().status());
+        if (step < 0) {
+            return failure(ErrorCode::invalid_argument, "the step is {}; expected 0 or more", step);
+        }
+        process().launcher.load(std::memory_order_acquire)->begin_step(step);
+        return {};
+    });
+}
+
+int rueda_busy_begin(const char* what) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        runtime.value()->begin_busy(what == nullptr ? "" : what);
+        return {};
+    });
+}
+
+int rueda_busy_end(void) {
+    return guarded([]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        return runtime.value()->end_busy();
+    });
+}
+
+}  // extern "C"

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Resident memory, which outlives the job that it is of.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <mutex>
+
+#include "base/status.hpp"
+#include "core/c_interface/guarded.hpp"
+#include "core/c_interface/process.hpp"
+#include "core/runtime/runtime.hpp"
+#include "rueda/rueda.h"
+
+using rueda::ErrorCode;
+using rueda::Result;
+using rueda::Status;
+using rueda::core::Runtime;
+using rueda::core::c_interface::check_place;
+using rueda::core::c_interface::current_runtime;
+using rueda::core::c_interface::guarded;
+using rueda::core::c_interface::process;
+
+namespace {
+
+/// Null: memory of no job of this process.
+Runtime* owner_of(const void* memory) {
+    const std::lock_guard lock(process().runtimes_mutex);
+    const auto& runtimes = process().runtimes;
+    const auto owner =
+        std::find_if(runtimes.rbegin(), runtimes.rend(), [memory](const auto& one) { return one->owns(memory); });
+    return owner != runtimes.rend() ? owner->get() : nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+int rueda_allocate(size_t bytes, void** memory) {
+    return guarded([&]() -> Status {
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
+        RUEDA_RETURN_IF_FAILED(check_place(memory, "memory's address"));
+        Result<void*> allocated = runtime.value()->allocate(bytes);
+        RUEDA_RETURN_IF_FAILED(allocated.status());
+        *memory = allocated.value();
+        return {};
+    });
+}
+
+int rueda_deallocate(void* memory) {
+    return guarded([&]() -> Status {
+        if (memory == nullptr || process().forked.load(std::memory_order_relaxed)) {
+            return {};
+        }
+        if (Runtime* owner = owner_of(memory)) {
+            // A child that was forked after the job's end does not have the memory, but something of its own there.
+            return owner->pid() == getpid() ? owner->deallocate(memory) : Status();
+        }
+        return rueda::failure(ErrorCode::invalid_argument, "{} is not memory that rueda::allocate gave out", memory);
+    });
+}
+
+}  // extern "C"

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/runtime/process_set.hpp"
+#include "core/runtime/runtime.hpp"
+#include "core/runtime/tensor_table.hpp"
+#include "rueda/rueda.h"
+
+/// A TensorSlot: a name that is looked up once for each job.
+struct rueda_slot {
+    std::string name;
+    std::int32_t process_set = 0;
+    std::mutex mutex;
+    std::atomic<rueda::core::Runtime*> runtime{nullptr};  // release after the rest; acquire by who uses the slot
+    std::shared_ptr<rueda::core::ProcessSet> set;
+    rueda::core::TensorEntry* entry = nullptr;
+};
+
+namespace rueda::core::c_interface {
+
+/// What the set keeps of the name; of a slot that this job sees first it is looked up.
+[[nodiscard]] TensorEntry& entry_of(rueda_slot& slot, Runtime& runtime, const std::shared_ptr<ProcessSet>& set);
+
+}  // namespace rueda::core::c_interface
