@@ -41,7 +41,7 @@ if(RUEDA_WARNINGS_AS_ERRORS)
   target_compile_options(rueda_flags INTERFACE -Werror)
 endif()
 if(RUEDA_SANITIZE)
-  add_compile_options(-fsanitize=${RUEDA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  add_compile_options(-fsanitize=${RUEDA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${RUEDA_SANITIZE})
 endif()
 
