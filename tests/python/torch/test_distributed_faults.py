@@ -51,7 +51,9 @@ class Disagreement(unittest.TestCase):
         self.assertEqual(sorted(rank for rank, _ in said), ["0", "1"], job.stdout + job.stderr)
         for rank, text in said:
             with self.subTest(rank=rank):
-                self.assertRegex(text, rf"the ranks disagree about the shape: .*; called from: \S*program.py:{line}$")
+                self.assertRegex(
+                    text, rf"the ranks disagree about the shape: .*; called from: ranks 0, 1: \S*program.py:{line}$"
+                )
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ namespace rueda::tests::detail {
 namespace {
 
 /// An orphan may be about to end, and an object in /dev/shm may be another test's, which goes soon.
-constexpr auto kPatience = std::chrono::milliseconds(500);
+constexpr auto kPatience = std::chrono::seconds(2);
 constexpr auto kLookEvery = std::chrono::milliseconds(10);
 
 /// Descriptors and what they are open on.
