@@ -10,6 +10,8 @@ import sys
 import tempfile
 import unittest
 
+import rueda.torch.distributed
+
 MISMATCH = """
 import os, torch, torch.distributed as dist
 import rueda.torch
@@ -20,6 +22,35 @@ except RuntimeError as error:
     os.write(1, f"<{dist.get_rank()}: {error}>\\n".encode())
 dist.destroy_process_group()
 """
+
+TOO_LATE = """
+import datetime, os, time, torch, torch.distributed as dist
+import rueda.torch
+dist.init_process_group("rueda")
+first = torch.tensor(os.getpid())
+dist.broadcast(first, 0)
+while dist.get_rank() == 1 and os.path.exists(f"/proc/{first.item()}"):
+    time.sleep(0.05)
+try:
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=0.3))
+except RuntimeError as error:
+    os.write(1, f"<{dist.get_rank()}: {error}>\\n".encode())
+os._exit(0)  # without a word, and without waiting for the other
+"""
+
+
+def run_program(text, **settings):
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder, "program.py")
+        program.write_text(text)
+        return subprocess.run(
+            [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", sys.executable, "-B", str(program)],
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+            env={**os.environ, **settings},
+        )
 
 
 class KilledRank(unittest.TestCase):
@@ -35,17 +66,7 @@ class KilledRank(unittest.TestCase):
 
 class Disagreement(unittest.TestCase):
     def test_call_sites_are_lines_of_the_program(self):
-        with tempfile.TemporaryDirectory() as folder:
-            program = pathlib.Path(folder, "program.py")
-            program.write_text(MISMATCH)
-            job = subprocess.run(
-                [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", sys.executable, "-B", str(program)],
-                capture_output=True,
-                text=True,
-                timeout=90,
-                check=False,
-                env={**os.environ, "RUEDA_CALL_SITES": "1"},
-            )
+        job = run_program(MISMATCH, RUEDA_CALL_SITES="1")
         line = MISMATCH.splitlines().index("    dist.all_reduce(torch.ones(3 + dist.get_rank()))") + 1
         said = re.findall(r"<(\d): ([^>]*)>", job.stdout)
         self.assertEqual(sorted(rank for rank, _ in said), ["0", "1"], job.stdout + job.stderr)
@@ -54,6 +75,20 @@ class Disagreement(unittest.TestCase):
                 self.assertRegex(
                     text, rf"the ranks disagree about the shape: .*; called from: ranks 0, 1: \S*program.py:{line}$"
                 )
+
+
+class LateRank(unittest.TestCase):
+    @unittest.skipUnless(rueda.torch.distributed.offers("monitored_barrier"), "not with this PyTorch")
+    def test_monitored_barrier_says_that_the_first_rank_has_left(self):
+        job = run_program(TOO_LATE)
+        said = dict(re.findall(r"<(\d): ([^>]*)>", job.stdout))
+        self.assertEqual(sorted(said), ["0", "1"], job.stdout + job.stderr)
+        self.assertEqual(said["0"], "monitored_barrier: rank 1 of the group has not come within 0.3 s")
+        self.assertRegex(
+            said["1"],
+            "^monitored_barrier: rank 1 of the group has come, and rank 0 cannot answer any more; it waits for 0.3 s, and may "
+            r"have given up before \(.*rank 0 \(pid \d+\) ended with exit status 0\)$",
+        )
 
 
 if __name__ == "__main__":

@@ -20,15 +20,13 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
 from rueda._native import Handle
 from rueda.torch.distributed import _futures
-
-if TYPE_CHECKING:
-    from rueda.torch.distributed._work import Operation
+from rueda.torch.distributed._pending_operation import Operation
 
 # So many collectives of callbacks may be under way at a time; each is an operation of a name of its own.
 _NAMES = 64

@@ -24,11 +24,12 @@ from torch._C import _distributed_c10d as c10d
 
 from rueda import _native
 from rueda._native import Handle, TensorView
-from rueda.errors import Timeout
+from rueda.errors import HorovodInternalError, Timeout
 from rueda.torch.distributed import _callbacks, _futures
 from rueda.torch.distributed._groups import Membership
+from rueda.torch.distributed._pending_operation import Operation, seconds_of
 from rueda.torch.distributed._tensors import Tensor, check, flat_view, movable, name_of, only, reduction, view
-from rueda.torch.distributed._work import ENDED, Operation, ReceiveWork, RuedaWork, seconds_of
+from rueda.torch.distributed._work import ENDED, ReceiveWork, RuedaWork
 from rueda.types import DType, ReduceOp
 
 #: Tags of monitored_barrier count down from here, so that a late message meets none of a later call. 2^20 of them.
@@ -580,7 +581,8 @@ class Operations:
             wait_all_ranks: name all that have not come, and not the first one alone.
 
         Raises:
-            RuntimeError: somebody has not come in time.
+            RuntimeError: somebody has not come in time; on who came too late for that (``rueda.Aborted``), the first rank has
+                left.
         """
         given = opts if isinstance(opts, timedelta) or opts is None else opts.timeout
         limit = (seconds_of(given) if given is not None else None) or self._timeout or 1800.0
@@ -622,6 +624,11 @@ class Operations:
             raise RuntimeError(
                 f"monitored_barrier: rank {self._rank} has come, and rank 0 has not answered within {2 * limit:g} s"
             ) from None
+        except HorovodInternalError as error:
+            raise type(error)(
+                f"monitored_barrier: rank {self._rank} of the group has come, and rank 0 cannot answer any more; it waits for {limit:g} s, "
+                f"and may have given up before ({error})"
+            ) from error
         if any(missing):
             raise RuntimeError(_who_is_missing(missing, limit))
 

@@ -19,8 +19,9 @@ from torch._C import _distributed_c10d as c10d
 
 from rueda.torch.distributed._groups import Membership, backends_of_group
 from rueda.torch.distributed._operations import Operations
+from rueda.torch.distributed._pending_operation import Operation
 from rueda.torch.distributed._tensors import Tensor
-from rueda.torch.distributed._work import Operation, RuedaWork
+from rueda.torch.distributed._work import RuedaWork
 
 if TYPE_CHECKING:
     Base: Any = object
