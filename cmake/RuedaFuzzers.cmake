@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# rueda_fuzzer(name SOURCES … USES …): a libFuzzer program <build>/fuzzers/<name>, built with RUEDA_BUILD_FUZZERS only.
-# Its seeds are the files of tests/fuzz/seeds/<name>/, where there are any, and what fuzz_seeds writes.
-# `scripts/test --long --stage fuzz` runs all.
+# rueda_fuzzer(name SOURCES … USES …): a libFuzzer program <build>/fuzzers/<name>, built with RUEDA_BUILD_FUZZERS only, and
+# the test fuzz.<name>, which gives it its seeds: the files of tests/fuzz/seeds/<name>/, where there are any, and what
+# fuzz_seeds writes. `scripts/test --long --stage fuzz` looks for more with all of them.
 if(RUEDA_BUILD_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "RUEDA_BUILD_FUZZERS needs clang's libFuzzer; the compiler is ${CMAKE_CXX_COMPILER_ID}. "
                         "Use the preset `fuzz`, or -DCMAKE_CXX_COMPILER=clang++.")
   endif()
+  add_custom_target(fuzzers)
+endif()
+if(RUEDA_FUZZ_COUNTERS)
   # The rooms get the coverage counters too; only the fuzz programs get libFuzzer's main().
   add_compile_options(-fsanitize=fuzzer-no-link)
-  add_custom_target(fuzzers)
 endif()
 
 function(rueda_fuzzer name)
@@ -23,4 +25,8 @@ function(rueda_fuzzer name)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzzers")
   add_dependencies(fuzzers ${name})
+  rueda_test(fuzz.${name} COMMAND bash "${PROJECT_SOURCE_DIR}/tests/fuzz/take_seeds.sh" $<TARGET_FILE:${name}>
+                                  "${PROJECT_SOURCE_DIR}/tests/fuzz/seeds/${name}" "${PROJECT_BINARY_DIR}/fuzz-seeds/${name}"
+                          LABELS unit)
+  set_tests_properties(fuzz.${name} PROPERTIES FIXTURES_REQUIRED fuzz_seeds)
 endfunction()

@@ -144,8 +144,10 @@ Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_
 
 Status take_reduction(const rueda_options& options, Metadata& metadata) {
     if (options.reduce_op < RUEDA_AVERAGE || options.reduce_op > RUEDA_PRODUCT) {
-        return failure(ErrorCode::invalid_argument, "the reduce operation is {}; expected 0 to 5 (rueda_reduce_op)",
-                       options.reduce_op);
+        return failure(
+            ErrorCode::invalid_argument,
+            "the reduce operation is {}; expected 0 (average), 1 (sum), 2 (Adasum), 3 (min), 4 (max) or 5 (product)",
+            options.reduce_op);
     }
     metadata.reduce_op = static_cast<std::uint8_t>(options.reduce_op);
     metadata.prescale = options.prescale;

@@ -4,7 +4,7 @@
 # The parts of scripts/test. Needs lib/steps.sh and lib/results.sh.
 
 readonly kPython=build/python
-readonly kRooms='^(base|ops|collectives|core|conformance)$'
+readonly kRooms='^(base|ops|collectives|core|conformance|fuzz)$'
 
 # Files of the tree by pattern, in which a * stands for folders as well: those of git where this is a clone and git is there
 # (new ones too), else all that are not built.

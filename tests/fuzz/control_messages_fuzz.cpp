@@ -63,7 +63,7 @@ void take_facts(std::span<const std::byte> bytes) {
     const auto facts = parse_facts(bytes);
     if (facts.is_ok()) {
         expect(facts.value().pid > 0 && !facts.value().hostname.empty());
-        expect(facts.value().hostname == base::printable(facts.value().hostname));
+        expect(facts.value().hostname == rueda::base::printable(facts.value().hostname));
         const LocalGroup group = group_by_host(1, {own_facts(), facts.value()});
         expect(group.size == 2 && group.host_count >= 1 && group.host_count <= 2);
     }

@@ -23,7 +23,7 @@ from rueda.torch.functions import broadcast_object
 from rueda.torch.gradient_storage import Kind, ResidentStorage, is_unshared, knows_who_refers
 from rueda.torch.gradient_storage import check as check_storage
 from rueda.torch.process_sets import ProcessSet, global_process_set
-from rueda.types import Adasum, Average
+from rueda.types import Adasum, Average, ReduceOp
 
 __all__ = ["DistributedOptimizer"]
 
@@ -1012,6 +1012,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     """
     if isinstance(optimizer, _DistributedOptimizer | _DistributedAdasumOptimizer):
         raise InvalidArgument("the optimizer is a DistributedOptimizer already; give the one that it was made of")
+    if op not in list(ReduceOp):
+        raise InvalidArgument(f"op is {op!r}; expected Average, Sum, Adasum, Min, Max or Product")
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgument("gradient_predivide_factor not supported with op != Average")
     if not gradient_predivide_factor > 0:

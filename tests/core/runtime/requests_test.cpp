@@ -72,7 +72,7 @@ TEST_CASE("what is no reduction, compression or dtype at all is refused at once"
     options.reduce_op = 6;
     Request request;
     CHECK(make_allreduce(tensor, tensor, options, request).message() ==
-          "the reduce operation is 6; expected 0 to 5 (rueda_reduce_op)");
+          "the reduce operation is 6; expected 0 (average), 1 (sum), 2 (Adasum), 3 (min), 4 (max) or 5 (product)");
     rueda_tensor untyped = tensor;
     untyped.dtype = 13;
     CHECK(make_allgather(untyped, nullptr, RUEDA_OPTIONS_INIT, request).message() ==

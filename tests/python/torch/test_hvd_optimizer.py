@@ -1264,6 +1264,8 @@ class Refused(unittest.TestCase):
         model = model_of()
         names = list(model.named_parameters())
         self.refused(ValueError, "predivide", gradient_predivide_factor=2.0, op=hvd.Sum)
+        self.refused(ValueError, "op is 99; expected Average", op=99)
+        self.refused(ValueError, "op is 'sum'; expected Average", op="sum")
         self.refused(ValueError, "backward_passes_per_step", backward_passes_per_step=0)
         self.refused(ValueError, "gradient_storage", gradient_storage="shared")
         self.refused(ValueError, "groups", groups=0)
