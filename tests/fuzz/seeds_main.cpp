@@ -25,6 +25,7 @@
 #include "base/topology.hpp"
 #include "base/unique_fd.hpp"
 #include "collectives/host/descriptor_exchange.hpp"
+#include "collectives/host/message_ring.hpp"
 #include "collectives/host/socket_messages.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/membership.hpp"
@@ -450,6 +451,31 @@ void write_mpi_lengths(const Folder& folder) {
     folder.write("asked", Seed().bytes(1, sizeof question).append(std::as_bytes(std::span(question))).bytes(2));
 }
 
+/// What the writer of a ring does, for its reader; and what its reader does, for the writer.
+void write_message_ring(const Folder& folder) {
+    using collectives::MessageRingRecord;
+    constexpr std::uint8_t written = 1;
+    constexpr std::uint8_t look = 3;
+    const auto record = [](int line, std::uint32_t bytes, std::uint32_t mark) {
+        const std::uint8_t at_line = static_cast<std::uint8_t>(line * 16 + 2);
+        const std::uint8_t lines = static_cast<std::uint8_t>(MessageRingRecord::lines_of(bytes) / 8);
+        return Seed().bytes(at_line).add(bytes).add(mark).bytes(written, lines);
+    };
+    const Seed first = record(0, 24, MessageRingRecord::kMessage);
+    folder.write("records",
+                 Seed().append(first).bytes(look).append(record(1, 0, MessageRingRecord::kMessage)).bytes(look, look));
+    folder.write("filler", Seed()
+                               .append(record(0, 64, MessageRingRecord::kFiller))
+                               .append(record(2, 56, MessageRingRecord::kMessage))
+                               .bytes(look, look));
+
+    constexpr std::uint8_t all_read = 1;
+    constexpr std::uint8_t write = 2;
+    folder.write("full", Seed().bytes(write, 255, write, 255, write, 255, write, 255, write, 0, all_read, write, 255));
+    folder.write("around",
+                 Seed().bytes(write, 255, write, 200, write, 200, all_read, write, 255, write, 255, all_read));
+}
+
 /// One rank of two hosts hears how many rows it gets, and then gets them.
 void write_splits(const Folder& folder) {
     for (const std::uint8_t choice : std::array<std::uint8_t, 2>{0, 1}) {
@@ -478,6 +504,7 @@ int write_all(const std::filesystem::path& seeds) {
     write_process_status({seeds, "process_status_fuzz"});
     write_mpi_lengths({seeds, "mpi_lengths_fuzz"});
     write_splits({seeds, "splits_fuzz"});
+    write_message_ring({seeds, "message_ring_fuzz"});
     return 0;
 }
 
