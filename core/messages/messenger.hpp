@@ -79,6 +79,10 @@ public:
     void for_each_pending(const std::function<void(const MessageOperation&)>& look) const;
 
 private:
+    /// Of one step and peer: some tens of µs.
+    static constexpr int kFramesPerStep = 64;
+    static constexpr std::uint64_t kBytesPerStep = 256 * 1024;
+
     [[nodiscard]] bool probe_is_due() const;
     [[nodiscard]] bool is_local(int rank) const {
         return group_.host_of[static_cast<std::size_t>(rank)] == group_.host_index;
@@ -97,6 +101,7 @@ private:
     void give(MessageOperation& receive, int sender, const MessageArrival& arrival, const std::byte* payload);
     void ask_for(MessageOperation& receive, MessagePeer& sender, const MessageArrival& arrival);
 
+    // receiving.cpp
     Status hear_network(bool& moved);
     Status hear_knocks();
     Status hear_departures();
@@ -110,11 +115,13 @@ private:
     Status handle_withdrawal(MessagePeer& peer, const Frame& frame);
     void handle_refusal(MessagePeer& peer, const SendingMessage& message, const Frame& frame);
     void finish_receiving(MessagePeer& peer, std::uint64_t id);
+    [[nodiscard]] bool job_has_ended() const;
     bool read_resident(MessagePeer& peer);
     Status handle_gone(MessagePeer& peer);
     [[nodiscard]] bool all_others_are_gone(const MessageRequest& request) const;
     [[nodiscard]] Status gone_status(const MessageRequest& request) const;
 
+    // sending.cpp
     Status send_to(MessagePeer& peer, bool& moved);
     Result<bool> send_replies(MessagePeer& peer, bool& moved);
     Result<bool> send_messages(MessagePeer& peer, bool& moved);
@@ -122,13 +129,12 @@ private:
     Result<bool> send_first(MessagePeer& peer, std::uint64_t id, SendingMessage& message);
     void hold_job(MessagePeer& peer, bool holds);
     void tell_senders_to_go_on();
-    void say_gone_when_all_is_said();
 
+    void say_gone_when_all_is_said();
     void complete(MessageOperation& operation, const Status& status, int sender = -1);
     void fail_operations(std::optional<std::int32_t> set, const Status& reason);
     void withdraw(MessagePeer& peer, std::uint64_t id, const Status& reason);
     void drop_readings_and_offers_of(std::int32_t set);
-    [[nodiscard]] bool job_has_ended() const;
     [[nodiscard]] static Status about(const MessageRequest& request, const Status& reason);
     [[nodiscard]] MessageOperation* oldest();
 

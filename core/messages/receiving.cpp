@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// What comes from other ranks: frames of messages, answers, and that somebody has gone.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+#include "core/messages/messenger.hpp"
+
+#if defined(__SANITIZE_THREAD__)
+#define RUEDA_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RUEDA_THREAD_SANITIZER 1
+#endif
+#endif
+
+namespace rueda::core {
+namespace {
+
+/// Between two looks for messages of other hosts while this rank waits for none: a sender there may wait to be let go.
+constexpr std::int64_t kProbeNs = 5'000'000;
+/// A rank of another host that has not sent for so long is asked to tell when it shuts down.
+constexpr std::int64_t kQuestionNs = 500'000'000;
+
+MessageArrival arrival_of(int sender, const Frame& frame) {
+    MessageArrival arrival;
+    arrival.sender = sender;
+    arrival.tag = frame.tag;
+    arrival.set = frame.set;
+    arrival.dtype = static_cast<DType>(frame.dtype);
+    arrival.id = frame.id;
+    arrival.bytes = frame.bytes;
+    arrival.is_whole = static_cast<FrameKind>(frame.kind) == FrameKind::whole;
+    arrival.is_resident = (frame.flags & Frame::kResident) != 0;
+    arrival.place = frame.place;
+    return arrival;
+}
+
+}  // namespace
+
+Status Messenger::hear_network(bool& moved) {
+    if (remote_waits_ == 0 && !polls_.load(std::memory_order_relaxed) && !probe_is_due()) {
+        return {};
+    }
+    next_probe_ns_.store(base::coarse_monotonic_ns() + kProbeNs, std::memory_order_relaxed);
+    if (remote_waits_ > 0) {
+        ask_for_departures();
+    }
+    for (int i = 0; i < kFramesPerStep; ++i) {
+        const auto arrival = transport_->probe();
+        RUEDA_RETURN_IF_FAILED(arrival.status());
+        if (!arrival.value()) {
+            break;
+        }
+        const auto [rank, bytes] = *arrival.value();
+        if (rank < 0 || rank >= group_.size || is_local(rank)) {
+            return failure(ErrorCode::internal, "a message of another host is said to come from rank {}", rank);
+        }
+        const Result<MessagePeer*> peer = peer_of(rank);
+        RUEDA_RETURN_IF_FAILED(peer.status());
+        RUEDA_RETURN_IF_FAILED(peer.value()->network->take(bytes));
+        moved = true;
+    }
+    for (MessagePeer* peer : remote_) {
+        if (peer->has_output() || peer->link->has_to_poll()) {
+            make_busy(*peer);
+        }
+    }
+    return {};
+}
+
+Status Messenger::hear_knocks() {
+    if (!door_.step.anybody()) {
+        return {};
+    }
+    const std::uint64_t knocks = door_.step.take();
+    for (std::size_t member = 0; member < group_.members.size(); ++member) {
+        if ((knocks >> member & 1) != 0) {
+            const Result<MessagePeer*> peer = peer_of(group_.members[member]);
+            RUEDA_RETURN_IF_FAILED(peer.status());
+            make_busy(*peer.value());
+        }
+    }
+    return {};
+}
+
+/// Ranks of this host that have shut down since the last look.
+Status Messenger::hear_departures() {
+    // Partner: say_gone_when_all_is_said(). seq_cst: who sleeps looks after he said so.
+    const std::uint32_t departures = region_.departures().load(std::memory_order_seq_cst);
+    if (departures == departures_) {
+        return {};
+    }
+    departures_ = departures;
+    for (std::size_t member = 0; member < group_.members.size(); ++member) {
+        // A rank that has shut down itself waits for nobody, but for room for what it has to say.
+        if (region_.door(static_cast<std::uint32_t>(member)).gone.load(std::memory_order_seq_cst) != 0 &&
+            (!has_shut_down_ || peers_.contains(group_.members[member]))) {
+            const Result<MessagePeer*> peer = peer_of(group_.members[member]);
+            RUEDA_RETURN_IF_FAILED(peer.status());
+            peer.value()->is_leaving = true;
+            make_busy(*peer.value());
+        }
+    }
+    return {};
+}
+
+/// Ranks of other hosts tell when they shut down those who have asked.
+void Messenger::ask_for_departures() {
+    const std::int64_t now_ns = base::monotonic_ns();
+    if (now_ns < next_question_ns_) {
+        return;
+    }
+    next_question_ns_ = now_ns + kQuestionNs;
+    std::vector<int> ranks;
+    for_each_pending([&](const MessageOperation& operation) {
+        const MessageRequest& request = operation.request;
+        if (request.sends || now_ns - operation.submitted_ns < kQuestionNs) {
+            return;
+        }
+        if (request.is_from_anybody()) {
+            ranks.insert(ranks.end(), request.set->ranks.begin(), request.set->ranks.end());
+        } else {
+            ranks.push_back(request.peer);
+        }
+    });
+    for (const int rank : ranks) {
+        if (!is_local(rank)) {
+            ask_for_departure_of(rank);
+        }
+    }
+}
+
+void Messenger::ask_for_departure_of(int rank) {
+    const Result<MessagePeer*> peer = peer_of(rank);
+    RUEDA_ASSERT(peer.is_ok());  // a link to another host needs nothing that there may not be
+    if (!std::exchange(peer.value()->was_asked, true)) {
+        reply(*peer.value(), FrameKind::waiting, 0);
+    }
+}
+
+Status Messenger::receive_from(MessagePeer& peer, bool& moved) {
+    peer.has_unread = false;
+    std::uint64_t bytes = 0;
+    for (int i = 0; i < kFramesPerStep && bytes < kBytesPerStep; ++i) {
+        const auto received = peer.link->front();
+        RUEDA_RETURN_IF_FAILED(received.status());
+        if (!received.value()) {
+            // What it has lent is read to the end first: its send has not ended before it hears of that.
+            return peer.is_leaving && !peer.is_gone && peer.readings.empty() ? handle_gone(peer) : Status();
+        }
+        moved = true;
+        const auto& [frame, payload] = *received.value();
+        bytes += payload.size();
+        if (!is_plausible(frame, payload.size())) {
+            return failure(ErrorCode::internal,
+                           "rank {} sent a frame of kind {} with {} bytes behind it, about message "
+                           "{} of {} bytes, which no working rank does",
+                           peer.rank, frame.kind, payload.size(), frame.id, frame.bytes);
+        }
+        RUEDA_RETURN_IF_FAILED(handle(peer, frame, payload));
+        peer.link->pop();
+    }
+    peer.has_unread = true;
+    return {};
+}
+
+Status Messenger::handle(MessagePeer& peer, const Frame& frame, std::span<const std::byte> payload) {
+    switch (static_cast<FrameKind>(frame.kind)) {
+        case FrameKind::whole:
+        case FrameKind::offer:
+            return handle_message(peer, frame, payload);
+        case FrameKind::part:
+            return handle_part(peer, frame, payload);
+        case FrameKind::waiting:
+            peer.asks = true;
+            if (has_shut_down_) {
+                reply(peer, FrameKind::gone, 0);
+            }
+            return {};
+        case FrameKind::gone:
+            peer.is_leaving = true;
+            return {};
+        case FrameKind::withdrawn:
+            return handle_withdrawal(peer, frame);
+        default:
+            return handle_answer(peer, frame);
+    }
+}
+
+Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::span<const std::byte> payload) {
+    if (frame.id <= peer.last_heard_id) {
+        return failure(ErrorCode::internal, "rank {} sent message {} after message {}", peer.rank, frame.id,
+                       peer.last_heard_id);
+    }
+    peer.last_heard_id = frame.id;
+    if (has_shut_down_) {
+        if (peer.network != nullptr) {
+            reply(peer, FrameKind::gone, 0);  // on one host the door says it
+        }
+        return {};
+    }
+    MessageArrival arrival = arrival_of(peer.rank, frame);
+    if (forgotten_.contains(frame.set)) {  // its sender forgets it too
+        if (arrival.is_resident) {
+            reply(peer, FrameKind::dropped, frame.id);
+        }
+        return {};
+    }
+    if (MessageOperation* receive = matching_.receive_for(peer.rank, frame.tag, frame.set)) {
+        give(*receive, peer.rank, arrival, payload.data());
+        return {};
+    }
+    if (!payload.empty()) {
+        arrival.payload = std::make_unique_for_overwrite<std::byte[]>(payload.size());
+        std::memcpy(arrival.payload.get(), payload.data(), payload.size());
+    }
+    matching_.keep(std::move(arrival));
+    return {};
+}
+
+Status Messenger::handle_part(MessagePeer& peer, const Frame& frame, std::span<const std::byte> payload) {
+    const auto found = peer.receiving.find(frame.id);
+    if (found == peer.receiving.end()) {
+        return {};  // of a process set that was removed
+    }
+    ReceivingMessage& message = found->second;
+    if (message.source != nullptr || payload.size() > message.bytes - message.received_bytes) {
+        return failure(ErrorCode::internal, "rank {} sent {} bytes of message {} where {} of {} have come", peer.rank,
+                       payload.size(), frame.id, message.received_bytes, message.bytes);
+    }
+    std::memcpy(message.operation->request.memory + message.received_bytes, payload.data(), payload.size());
+    message.received_bytes += payload.size();
+    if (message.received_bytes == message.bytes) {
+        finish_receiving(peer, frame.id);
+    }
+    return {};
+}
+
+void Messenger::finish_receiving(MessagePeer& peer, std::uint64_t id) {
+    MessageOperation& operation = *peer.receiving.at(id).operation;
+    peer.receiving.erase(id);
+    reply(peer, FrameKind::taken, id);
+    complete(operation, {}, peer.rank);
+}
+
+/// The memory that a resident message is read from may have been its caller's again since the job's end. What was read
+/// before this was read before the look: acquire fence, then load. Partner: AbortBlock::raise(), before any rank gives
+/// memory back. ThreadSanitizer knows no fences.
+bool Messenger::job_has_ended() const {
+#if !defined(RUEDA_THREAD_SANITIZER)
+    std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+    return arena_->control().abort.raised();
+}
+
+/// Of messages that lie in the peer's resident memory. True: some bytes were.
+bool Messenger::read_resident(MessagePeer& peer) {
+    if (peer.readings.empty()) {
+        return false;
+    }
+    const std::uint64_t id = peer.readings.front();
+    ReceivingMessage& message = peer.receiving.at(id);
+    const std::uint64_t bytes = std::min(4 * kBytesPerStep, message.bytes - message.received_bytes);
+    // A message to oneself may overlap with its receive.
+    std::memmove(message.operation->request.memory + message.received_bytes, message.source + message.received_bytes,
+                 bytes);
+    message.received_bytes += bytes;
+    // A rank that was stopped for longer than the others wait for it has read what nobody promises any more: fail_all()
+    // ends its receive.
+    if (message.received_bytes == message.bytes && !job_has_ended()) {
+        peer.readings.pop_front();
+        finish_receiving(peer, id);
+    }
+    return true;
+}
+
+/// What the receiver of a message says about it.
+Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
+    const auto found = peer.sending.find(frame.id);
+    if (found == peer.sending.end()) {
+        return frame.id <= peer.last_id ? Status()  // of a process set that was removed
+                                        : failure(ErrorCode::internal, "rank {} answers to message {}; it was sent {}",
+                                                  peer.rank, frame.id, peer.last_id);
+    }
+    SendingMessage& message = found->second;
+    const auto kind = static_cast<FrameKind>(frame.kind);
+    const bool is_lent = message.state == SendingMessage::State::lent;
+    const bool is_due = kind == FrameKind::asked     ? is_lent || message.state == SendingMessage::State::offered
+                        : kind == FrameKind::kept    ? message.state == SendingMessage::State::whole
+                        : kind == FrameKind::dropped ? is_lent
+                                                     : message.state != SendingMessage::State::unsent &&
+                                                           message.state != SendingMessage::State::dropped;
+    if (!is_due) {
+        return failure(ErrorCode::internal, "rank {} answers with frame {} to message {}, where it cannot come",
+                       peer.rank, frame.kind, frame.id);
+    }
+    const bool is_withdrawn = message.operation != nullptr && !message.operation->ends_with.is_ok();
+    if (is_withdrawn && (kind == FrameKind::asked || kind == FrameKind::dropped)) {
+        MessageOperation& operation = *message.operation;
+        const Status reason = operation.ends_with;
+        peer.sending.erase(found);
+        complete(operation, reason);
+        return {};
+    }
+    switch (kind) {
+        case FrameKind::dropped:
+            message.state = SendingMessage::State::dropped;  // until this rank hears why
+            return {};
+        case FrameKind::asked:
+            message.state = SendingMessage::State::asked;
+            peer.streams.push_back(frame.id);
+            make_busy(peer);
+            return {};
+        case FrameKind::kept:
+            if (MessageOperation* operation = std::exchange(message.operation, nullptr)) {
+                complete(*operation, {});
+            }
+            return {};
+        default:
+            break;
+    }
+    const SendingMessage ended = std::move(message);
+    peer.sending.erase(found);
+    std::erase(peer.streams, frame.id);
+    peer.unanswered -= std::min(ended.charge, peer.unanswered);
+    if (kind == FrameKind::refused) {
+        handle_refusal(peer, ended, frame);
+    } else if (ended.operation != nullptr) {
+        complete(*ended.operation, {});
+    }
+    return {};
+}
+
+void Messenger::handle_refusal(MessagePeer& peer, const SendingMessage& message, const Frame& frame) {
+    const MessageMismatch mismatch{group_.rank,   peer.rank,     message.tag,
+                                   message.dtype, message.bytes, static_cast<DType>(frame.dtype),
+                                   frame.bytes};
+    const Status status = mismatch.status(*message.set);
+    if (message.operation != nullptr) {
+        complete(*message.operation, status);
+    } else {
+        logger_.error("{} (its send had ended before: the receiver waited for something else)", status.message());
+    }
+}
+
+/// The send of a resident message is to end, on a rank that shuts down or has removed its process set. One that is
+/// being read is answered when that is done.
+Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
+    if (frame.id > peer.last_heard_id) {
+        return failure(ErrorCode::internal, "rank {} withdraws message {}; it has sent {}", peer.rank, frame.id,
+                       peer.last_heard_id);
+    }
+    const auto receiving = peer.receiving.find(frame.id);
+    bool is_lent = receiving == peer.receiving.end() || receiving->second.is_lent;
+    matching_.drop_arrivals([&](const MessageArrival& kept) {
+        const bool is_meant = kept.sender == peer.rank && kept.id == frame.id;
+        is_lent = is_lent && (!is_meant || (kept.is_resident && !kept.is_whole));
+        return is_meant;
+    });
+    if (!is_lent) {
+        return failure(ErrorCode::internal, "rank {} withdraws message {}, which does not lie in its resident memory",
+                       peer.rank, frame.id);
+    }
+    if (receiving == peer.receiving.end()) {
+        reply(peer, FrameKind::dropped, frame.id);
+    }
+    return {};
+}
+
+/// All that it has written is read.
+Status Messenger::handle_gone(MessagePeer& peer) {
+    if (peer.network == nullptr) {
+        // It waits for what is said of its resident messages; where there is no room for that, until all have shut
+        // down.
+        bool moved = false;
+        RUEDA_RETURN_IF_FAILED(send_replies(peer, moved).status());
+        peer.link->tell();
+    }
+    peer.is_gone = true;
+    const int rank = peer.rank;
+    // Whole messages stay: their bytes are here.
+    matching_.drop_arrivals([rank](const MessageArrival& kept) { return kept.sender == rank && !kept.is_whole; });
+    std::vector<MessageOperation*> ended;
+    peer.take_out([](std::int32_t) { return true; }, ended);
+    peer.clear();
+    const std::vector<MessageOperation*> receives = matching_.take_receives([&](const MessageRequest& request) {
+        return request.is_from_anybody() ? all_others_are_gone(request) : request.peer == rank;
+    });
+    ended.insert(ended.end(), receives.begin(), receives.end());
+    for (MessageOperation* operation : ended) {
+        const Status reason = operation->ends_with;
+        complete(*operation, reason.is_ok() ? gone_status(operation->request) : reason);
+    }
+    return {};
+}
+
+bool Messenger::all_others_are_gone(const MessageRequest& request) const {
+    return request.set->ranks.size() > 1 &&
+           std::all_of(request.set->ranks.begin(), request.set->ranks.end(), [this](int rank) {
+               const auto peer = peers_.find(rank);
+               return rank == group_.rank || (peer != peers_.end() && peer->second->is_gone);
+           });
+}
+
+Status Messenger::gone_status(const MessageRequest& request) const {
+    return request.is_from_anybody()
+               ? failure(ErrorCode::aborted, "{}: all other ranks have shut down", request.describe())
+               : failure(ErrorCode::aborted, "{}: rank {} has shut down", request.describe(), request.peer);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// What goes to other ranks: replies, whole messages and offers, and what a receiver has asked for.
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+#include "core/messages/messenger.hpp"
+
+namespace rueda::core {
+namespace {
+
+/// Messages up to this size go whole, before anybody has asked for them: a copy more on the receiver where no receive
+/// waits, and two crossings less. As large as what travels with an announcement in sets of more than two ranks.
+constexpr std::uint64_t kWholeBytes = 8 * 1024;
+/// Of whole messages that one rank may have to keep for another. What comes after is offered.
+constexpr std::uint64_t kMostUnanswered = 256 * 1024;
+/// What a kept message takes beside its bytes, about.
+constexpr std::uint64_t kLeastCharge = 128;
+
+/// As ProcessSet: what has left for us may still lie in MPI.
+constexpr std::int64_t kSendingNs = 1'000'000'000;
+
+std::span<const std::byte> bytes_of(const std::byte* memory, std::uint64_t offset, std::uint64_t bytes) {
+    return bytes == 0 ? std::span<const std::byte>() : std::span<const std::byte>(memory + offset, bytes);
+}
+
+}  // namespace
+
+Status Messenger::send_to(MessagePeer& peer, bool& moved) {
+    const std::uint64_t sent_before = peer.network != nullptr ? peer.network->sent() : 0;
+    if (peer.is_gone) {
+        peer.replies.clear();
+    }
+    Result<bool> has_room = send_replies(peer, moved);
+    if (has_room.is_ok() && has_room.value()) {
+        has_room = send_messages(peer, moved);
+    }
+    if (has_room.is_ok() && has_room.value()) {
+        has_room = send_parts(peer, moved);
+    }
+    RUEDA_RETURN_IF_FAILED(has_room.status());
+    peer.link->tell();
+    if (peer.network != nullptr && peer.network->sent() != sent_before) {
+        polls_until_ns_.store(base::coarse_monotonic_ns() + kSendingNs, std::memory_order_relaxed);
+    }
+    if (has_room.value() && peer.has_output()) {
+        make_busy(peer);
+    }
+    hold_job(peer, !peer.replies.empty());
+    return {};
+}
+
+/// True: nothing is left, and there may be room for more.
+Result<bool> Messenger::send_replies(MessagePeer& peer, bool& moved) {
+    while (!peer.replies.empty()) {
+        Result<bool> sent = peer.link->send(peer.replies.front(), {});
+        if (!sent.is_ok() || !sent.value()) {
+            return sent;
+        }
+        peer.replies.pop_front();
+        moved = true;
+    }
+    return true;
+}
+
+Result<bool> Messenger::send_messages(MessagePeer& peer, bool& moved) {
+    for (int i = 0; i < kFramesPerStep && !peer.unsent.empty(); ++i) {
+        const std::uint64_t id = peer.unsent.front();
+        Result<bool> sent = send_first(peer, id, peer.sending.at(id));
+        if (!sent.is_ok() || !sent.value()) {
+            return sent;
+        }
+        peer.unsent.pop_front();
+        moved = true;
+    }
+    return true;
+}
+
+/// All of a message, or the offer of one.
+Result<bool> Messenger::send_first(MessagePeer& peer, std::uint64_t id, SendingMessage& message) {
+    RUEDA_ASSERT(message.operation != nullptr);
+    Frame frame;
+    frame.kind = static_cast<std::uint32_t>(FrameKind::offer);
+    frame.tag = message.tag;
+    frame.set = message.set->id;
+    frame.dtype = static_cast<std::uint32_t>(message.dtype);
+    frame.id = id;
+    frame.bytes = message.bytes;
+    const std::byte* const memory = message.operation->request.memory;
+    const std::uint64_t charge = std::max(message.bytes, kLeastCharge);
+    const bool is_small = message.bytes <= std::min<std::uint64_t>(kWholeBytes, peer.link->largest_payload());
+    if (message.bytes == 0 || (is_small && peer.unanswered + charge <= kMostUnanswered)) {
+        frame.kind = static_cast<std::uint32_t>(FrameKind::whole);
+        Result<bool> sent = peer.link->send(frame, bytes_of(memory, 0, message.bytes));
+        if (sent.is_ok() && sent.value()) {
+            message.state = SendingMessage::State::whole;
+            message.charge = charge;
+            peer.unanswered += charge;
+        }
+        return sent;
+    }
+    if (const auto place = peer.network == nullptr ? arena_->resident_offset(memory, message.bytes) : std::nullopt) {
+        frame.flags = Frame::kResident;
+        frame.place = *place;
+    }
+    Result<bool> sent = peer.link->send(frame, {});
+    if (sent.is_ok() && sent.value()) {
+        message.state = frame.flags == Frame::kResident ? SendingMessage::State::lent : SendingMessage::State::offered;
+    }
+    return sent;
+}
+
+Result<bool> Messenger::send_parts(MessagePeer& peer, bool& moved) {
+    std::uint64_t bytes = 0;
+    while (!peer.streams.empty() && bytes < kBytesPerStep) {
+        SendingMessage& message = peer.sending.at(peer.streams.front());
+        Frame frame;
+        frame.kind = static_cast<std::uint32_t>(FrameKind::part);
+        frame.id = peer.streams.front();
+        const std::uint64_t part =
+            std::min<std::uint64_t>(peer.link->largest_payload(), message.bytes - message.sent_bytes);
+        Result<bool> sent =
+            peer.link->send(frame, bytes_of(message.operation->request.memory, message.sent_bytes, part));
+        if (!sent.is_ok() || !sent.value()) {
+            return sent;
+        }
+        peer.link->tell();  // it copies this part while the next one is written
+        message.sent_bytes += part;
+        bytes += part;
+        moved = true;
+        if (message.sent_bytes == message.bytes) {
+            peer.streams.pop_front();
+        }
+    }
+    return true;
+}
+
+/// Replies that wait for room keep the rank awake for them, also where it has nothing else pending.
+void Messenger::hold_job(MessagePeer& peer, bool holds) {
+    if (std::exchange(peer.holds_job, holds) != holds) {
+        if (holds) {
+            pending_.fetch_add(1, std::memory_order_seq_cst);
+        } else {
+            pending_.fetch_sub(1, std::memory_order_seq_cst);
+        }
+    }
+}
+
+void Messenger::tell_senders_to_go_on() {
+    for (const Matching::Untold& untold : matching_.take_untold()) {
+        reply(known(untold.sender), FrameKind::kept, untold.id);
+    }
+}
+
+}  // namespace rueda::core
