@@ -96,7 +96,7 @@ sanitizer_runs() {
 long_stages() {
     local seconds=$1 stage
     shift
-    export RUEDA_STAGE_SECONDS=$seconds
+    export STAGE_SECONDS=$seconds
     for stage; do
         step "long-$stage" "$stage ($(clock "$seconds"))" "scripts/long.d/$stage" || count_failure "$stage"
     done

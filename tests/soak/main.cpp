@@ -226,7 +226,7 @@ public:
         const Footprint early = least(rounds / 3, rounds - rounds / 3);
         const Footprint late = least(rounds - rounds / 3, rounds);
         const bool grown = late.private_bytes > early.private_bytes + kSlack ||
-                           late.shared_bytes > early.shared_bytes + kSlack || late.threads > early.threads ||
+                           late.shared_bytes > early.shared_bytes + kSharedSlack || late.threads > early.threads ||
                            late.files > early.files;
         return grown ? fmt::format("it has grown from {} to {}", early.text(), late.text()) : std::string();
     }
@@ -235,6 +235,9 @@ private:
     /// Until then what is drawn for the first time outweighs what leaks: names, larger tensors, parts of the arena.
     static constexpr std::uint32_t kFewest = 2000;
     static constexpr std::uint64_t kSlack = 2 << 20;
+    /// Pages of the arena are met for the first time for long, though it does not grow: of four ranks 13, 16 and 18 MiB
+    /// after 1,000, 2,000 and 14,000 rounds. A cache line that leaks with each operation is more.
+    static constexpr std::uint64_t kSharedSlack = 4 << 20;
 
     struct Measured {
         std::uint32_t round = 0;
