@@ -3,7 +3,9 @@
 #include "core/c_interface/guarded.hpp"
 
 #include <atomic>
+#include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/c_interface/process.hpp"
@@ -17,7 +19,33 @@ namespace {
 thread_local const char* next_file = nullptr;
 thread_local std::int32_t next_line = 0;
 
-thread_local std::string last_error;  // NOLINT(runtime/string): per thread, and destroyed with it
+// The text of the last failure. Pointers, which have no destructor: handlers of exit() and destructors of other objects
+// may call Rueda when this thread's have run.
+constinit thread_local std::string* last_error = nullptr;
+constinit thread_local bool has_lost_error = false;  // there was no memory for it
+
+struct LastErrorEnds {
+    LastErrorEnds() = default;
+    ~LastErrorEnds() { delete std::exchange(last_error, nullptr); }
+    LastErrorEnds(const LastErrorEnds&) = delete;
+    LastErrorEnds& operator=(const LastErrorEnds&) = delete;
+    /// What a thread fails in after this was destroyed is kept for good.
+    void is_wanted() const {}
+};
+thread_local const LastErrorEnds last_error_ends;
+
+void keep_error(std::string_view text) noexcept {
+    try {
+        if (last_error == nullptr) {
+            last_error_ends.is_wanted();
+            last_error = new std::string;
+        }
+        *last_error = text;
+        has_lost_error = false;
+    } catch (const std::bad_alloc&) {
+        has_lost_error = true;
+    }
+}
 
 }  // namespace
 
@@ -25,16 +53,17 @@ namespace rueda::core::c_interface {
 
 constinit thread_local bool in_callback = false;
 
-int report(const Status& status) {
-    if (!status.is_ok()) [[unlikely]] {
-        last_error = status.message();
-        auto* const launcher = process().launcher.load(std::memory_order_acquire);
-        if (status.code() == ErrorCode::aborted && launcher != nullptr &&
-            !process().forked.load(std::memory_order_relaxed)) {
-            launcher->report_abort(status.message());
+int report_failure(ErrorCode code, std::string_view text) noexcept {
+    keep_error(text);
+    auto* const launcher = process().launcher.load(std::memory_order_acquire);
+    if (code == ErrorCode::aborted && launcher != nullptr && !process().forked.load(std::memory_order_relaxed)) {
+        try {
+            launcher->report_abort(text);
+        } catch (const std::bad_alloc&) {  // then it hears of this rank's end alone
+            static_cast<void>(code);
         }
     }
-    return static_cast<int>(status.code());
+    return static_cast<int>(code);
 }
 
 Status refused_in_callback() {
@@ -66,7 +95,9 @@ rueda_options options_of_next() {
 
 extern "C" {
 
-const char* rueda_last_error(void) { return last_error.c_str(); }
+const char* rueda_last_error(void) {
+    return has_lost_error ? "out of memory" : last_error != nullptr ? last_error->c_str() : "";
+}
 const char* rueda_version(void) { return RUEDA_VERSION; }
 
 int rueda_wants_call_sites(void) { return rueda::core::c_interface::wants_call_sites() ? 1 : 0; }

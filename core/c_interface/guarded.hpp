@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <new>
+#include <string_view>
 
 #include "base/status.hpp"
 #include "core/operations/requests.hpp"
@@ -18,7 +19,10 @@ namespace rueda::core::c_interface {
 extern constinit thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
 /// The number of the status; the text of a failure is kept for rueda_last_error(), and of an abort ruedarun hears.
-int report(const Status& status);
+int report_failure(ErrorCode code, std::string_view text) noexcept;
+inline int report(const Status& status) noexcept {
+    return status.is_ok() ? RUEDA_OK : report_failure(status.code(), status.message());
+}
 
 /// Where a call writes what it finds, or what it starts.
 inline Status check_place(const void* place, const char* what) {
@@ -33,11 +37,11 @@ int guarded(Body&& body) noexcept {
     try {
         return report(body());
     } catch (const std::bad_alloc&) {
-        return report({ErrorCode::resource_exhausted, "out of memory"});
+        return report_failure(ErrorCode::resource_exhausted, "out of memory");
     } catch (const Error& error) {
-        return report({error.code(), error.what()});
+        return report_failure(error.code(), error.what());
     } catch (const std::exception& error) {
-        return report({ErrorCode::internal, error.what()});
+        return report_failure(ErrorCode::internal, error.what());
     }
 }
 

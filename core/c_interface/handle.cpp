@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/c_interface/handle.hpp"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -106,6 +107,10 @@ int rueda_wait(rueda_handle* handle, double timeout_seconds) {
         }
         if (handle == nullptr) {
             return no_handle();
+        }
+        if (std::isnan(timeout_seconds)) {
+            return {ErrorCode::invalid_argument,
+                    "the timeout is not a number; expected seconds, or a negative number for none"};
         }
         Status status =
             in_callback && !handle->done() ? refused_in_callback() : handle->runtime->wait(*handle, timeout_seconds);

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@
 
 #include "base/clock.hpp"
 #include "base/environment.hpp"
+#include "base/unique_fd.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/runtime/runtime.hpp"
@@ -58,10 +61,33 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
     }
 }
 
-/// A forked child has neither the arena nor the background thread.
+/// Hears nothing. Made before there are children, which have better things to do.
+LauncherLine& deaf_line() {
+    static auto* const line = new LauncherLine(base::UniqueFd(), -1, 0);
+    return *line;
+}
+
+/// A forked child has neither the arena nor the background thread, nor a launcher that means it.
 void forget_in_child() {
-    if (process().current.exchange(nullptr, std::memory_order_relaxed) != nullptr) {
-        process().forked.store(true, std::memory_order_relaxed);
+    Process& state = process();
+    const bool was_held = !state.mutex.try_lock();  // by a thread of the parent, in init or shutdown, which is not here
+    if (state.current.exchange(nullptr, std::memory_order_relaxed) != nullptr || was_held) {
+        state.forked.store(true, std::memory_order_relaxed);
+    }
+    new (&state.mutex) std::mutex;
+    new (&state.runtimes_mutex) std::mutex;
+    if (state.launcher.load(std::memory_order_relaxed) != nullptr) {
+        state.launcher.store(&deaf_line(), std::memory_order_relaxed);
+    }
+}
+
+void watch_forks() {
+    static const int registered = [] {
+        deaf_line();
+        return pthread_atfork(nullptr, nullptr, forget_in_child);
+    }();
+    if (registered != 0) {
+        throw std::bad_alloc();
     }
 }
 
@@ -191,6 +217,7 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     if (!state.runtimes.empty() && state.runtimes.back()->aborted()) {
         return {ErrorCode::aborted, "the job was aborted; start it again (a process cannot join it twice)"};
     }
+    watch_forks();
     const base::EnvironmentLookup environment = base::process_environment();
     const bool first_time = state.launcher.load(std::memory_order_relaxed) == nullptr;
     Result<base::Config> config = base::read_config(environment);
@@ -243,7 +270,6 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     }
     if (state.runtimes.empty()) {
         ::on_exit(shut_down_at_exit, nullptr);
-        pthread_atfork(nullptr, nullptr, forget_in_child);
     }
     state.pid.store(getpid(), std::memory_order_relaxed);
     {

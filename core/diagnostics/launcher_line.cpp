@@ -197,9 +197,9 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
 }
 
 std::optional<std::string> LauncherLine::word_about(int rank) {
-    return wait_for([this, rank](const base::LauncherWord& word) {
-        const bool is_renumbered = !members_.empty();
-        return word.rank == (is_renumbered ? members_[static_cast<std::size_t>(rank)] : rank);
+    const auto index = static_cast<std::size_t>(rank);  // it stood in memory that the other one could write
+    return wait_for([this, rank, index](const base::LauncherWord& word) {
+        return members_.empty() ? word.rank == rank : index < members_.size() && word.rank == members_[index];
     });
 }
 

@@ -461,6 +461,23 @@ Status make_barrier(const rueda_options& options, Request& request) {
 /// No later version will have more options than that, in bytes.
 constexpr std::size_t kLargestOptions = 4096;
 
+/// What a caller has of its options; those that are newer than this library have to be 0, as they cannot be heeded.
+template <class Options>
+Status take_options(const Options& given, Options& known, const char* type) {
+    std::memcpy(&known, &given, std::min(given.struct_size, sizeof(known)));
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(&given);
+    for (std::size_t i = sizeof(known); i < given.struct_size; ++i) {
+        if (bytes[i] != 0) {
+            return failure(
+                ErrorCode::invalid_argument,
+                "{} has an option behind its first {} bytes, which this version of Rueda ({}) does not know: "
+                "leave it 0, or use the version that the program was compiled with",
+                type, sizeof(known), RUEDA_VERSION);
+        }
+    }
+    return {};
+}
+
 Status effective_options(const rueda_options* given, rueda_options& completed, const rueda_options*& effective) {
     if (given != nullptr && given->struct_size == sizeof(rueda_options)) [[likely]] {
         effective = given;
@@ -477,8 +494,7 @@ Status effective_options(const rueda_options* given, rueda_options& completed, c
                        "rueda_options::struct_size is {}; expected {}: begin with RUEDA_OPTIONS_INIT",
                        given->struct_size, sizeof(rueda_options));
     }
-    std::memcpy(&completed, given, std::min(given->struct_size, sizeof(completed)));
-    return {};
+    return take_options(*given, completed, "rueda_options");
 }
 
 Status effective_init_options(const rueda_init_options* given, rueda_init_options& effective) {
@@ -491,8 +507,7 @@ Status effective_init_options(const rueda_init_options* given, rueda_init_option
                        "rueda_init_options::struct_size is {}; expected {}: begin with RUEDA_INIT_OPTIONS_INIT",
                        given->struct_size, sizeof(rueda_init_options));
     }
-    std::memcpy(&effective, given, std::min(given->struct_size, sizeof(effective)));
-    return {};
+    return take_options(*given, effective, "rueda_init_options");
 }
 
 Status naming_tensor(std::string_view name, const Status& made) {

@@ -59,6 +59,8 @@ Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, c
                 return naming_tensor(known != nullptr ? std::string_view(known->name) : name, made);
             }
             ask_for(entry, request);
+        } else {
+            entry.of_group = false;  // as it may have been asked for before
         }
         if (extent_.call_sites != 0) [[unlikely]] {
             entry.request.source_file = options.source_file;

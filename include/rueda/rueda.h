@@ -107,10 +107,11 @@ typedef struct rueda_options {
     const char* source_file; /**< where the caller stands, for errors and stall reports with RUEDA_CALL_SITES=1; NULL:
                                   not known. Kept, not copied: a literal, or memory that is never freed */
     int32_t source_line;     /**< likewise; 0 where not known */
+    int32_t reserved;        /**< 0 */
 } rueda_options;
 
 #define RUEDA_OPTIONS_INIT \
-    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE, NULL, 0 }
+    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE, NULL, 0, 0 }
 
 /**
  * Whether this job asked for call sites (RUEDA_CALL_SITES=1): 1, or 0, also where Rueda is not initialised. For callers

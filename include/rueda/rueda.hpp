@@ -368,7 +368,8 @@ inline rueda_options c_options(const TensorName& name, const AllreduceOptions& o
             options.process_set.id,
             static_cast<std::int32_t>(options.compression),
             name.site().file,
-            name.site().line};
+            name.site().line,
+            0};
 }
 inline rueda_options c_options(const TensorName& name, const Options& options) {
     return {sizeof(rueda_options),
@@ -379,7 +380,8 @@ inline rueda_options c_options(const TensorName& name, const Options& options) {
             options.process_set.id,
             RUEDA_COMPRESSION_NONE,
             name.site().file,
-            name.site().line};
+            name.site().line,
+            0};
 }
 /// They point to the shapes in `tensors`.
 template <class View>

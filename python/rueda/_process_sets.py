@@ -56,6 +56,13 @@ class ProcessSet:
         known = self.__dict__.get("process_set_id")
         return f"ProcessSet({self._asked})" if known is None else f"<rueda.ProcessSet {known}>"
 
+    def _is_known(self) -> bool:
+        """To the job that there is: a number may be that of a set that was removed."""
+        try:
+            return bool(self.ranks)
+        except InvalidArgument:
+            return False
+
     @property
     def ranks(self) -> list[int]:
         """Its ranks in the job, ascending.
@@ -163,6 +170,10 @@ def add_process_set_among(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
         neighbours = rueda.add_process_set_among([0, 1] if rueda.rank() < 2 else [2, 3])
     """
     process_set = ranks if isinstance(ranks, ProcessSet) else ProcessSet(ranks)
+    if process_set._is_known():
+        raise InvalidArgument(
+            f"{process_set!r} is known to the job: give its ranks, or ProcessSet(ranks), for another one of them"
+        )
     process_set.process_set_id = _native.process_set_add_among(process_set._asked)
     _of_this_job.add(process_set)
     return process_set

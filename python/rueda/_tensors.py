@@ -95,16 +95,18 @@ def _view_of_array(array: Any, writable: bool) -> TensorView:
                 "output: its elements have to lie one after the other; use the form without _ or out="
             )
         array = numpy().ascontiguousarray(array)
+    if not array.shape:
+        array = numpy().asarray(array)  # a scalar gives the address of an array that is gone by then
     address = array.__array_interface__["data"][0]
     return TensorView(address, array.shape, DType[name], array, writable)
 
 
 def _view_of_dlpack(tensor: Any, writable: bool) -> TensorView:
     try:
-        capsule = tensor.__dlpack__(max_version=(1, 0))
-    except TypeError:  # a producer from before version 1
-        capsule = tensor.__dlpack__()
-    try:
+        try:
+            capsule = tensor.__dlpack__(max_version=(1, 0))
+        except TypeError:  # a producer from before version 1
+            capsule = tensor.__dlpack__()
         view = _native.view_of_dlpack(capsule)
     except BufferError as error:
         raise InvalidArgument(str(error)) from error

@@ -36,6 +36,7 @@ MEMBER(rueda_options, process_set, 36, 4);
 MEMBER(rueda_options, compression, 40, 4);
 MEMBER(rueda_options, source_file, 48, 8);
 MEMBER(rueda_options, source_line, 56, 4);
+MEMBER(rueda_options, reserved, 60, 4);
 
 /* Closed, as an array of them is passed. */
 static_assert(sizeof(rueda_rank_list) == 16, "rueda_rank_list has another size");

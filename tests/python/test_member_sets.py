@@ -66,6 +66,7 @@ raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among([rank, rank]),
 raised(
     rueda.InvalidArgument, lambda: rueda.add_process_set_among([(rank + 1) % size]), f"and rank {rank} is not one of"
 )
+raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among(pair), "is known to the job")
 raised(rueda.InvalidArgument, lambda: rueda.remove_process_set(pair), "each leaves it with leave_process_set")
 raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(rueda.global_process_set), "process set 0 is none")
 

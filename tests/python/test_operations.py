@@ -140,6 +140,13 @@ class Allreduce(unittest.TestCase):
         self.assertEqual(rueda.allreduce(np.array(3), "0-d", rueda.Sum).shape, ())
         self.assertEqual(rueda.allreduce(np.zeros((0, 3)), "nothing").shape, (0, 3))
 
+    def test_scalars_of_a_group(self):
+        """Each from where it lies, also of a dtype that gives no plain buffer."""
+        for dtype in [np.float16, np.float64, np.int8, *([ml_dtypes.bfloat16] if ml_dtypes else [])]:
+            numbers = [1.5, 2.5, 3.5] if np.dtype(dtype).kind != "i" else [1, 2, 3]
+            results = rueda.grouped_allreduce([dtype(number) for number in numbers], np.dtype(dtype).name, rueda.Sum)
+            self.assertEqual([float(result) for result in results], [number * rueda.size() for number in numbers])
+
     def test_buffers_without_numpy(self):
         numbers = array.array("d", [rueda.rank(), 1.0])
         self.assertIs(rueda.allreduce_(numbers, "array", rueda.Sum), numbers)

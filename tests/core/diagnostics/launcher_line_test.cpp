@@ -137,7 +137,9 @@ TEST_CASE("in a job of some ranks the words about others are not heard, and numb
     CHECK(line.word_of_failure() == text);
     CHECK(line.word_about(2) == text);  // the job's number
     CHECK_FALSE(line.word_about(1));    // this rank's own
-    line.set_members({});               // the next job is of all
+    CHECK_FALSE(line.word_about(7));    // there is no such rank: another one has written over it
+    CHECK_FALSE(line.word_about(-1));
+    line.set_members({});  // the next job is of all
     CHECK(cause_of(line) == "rank 1 ended, while the others had not shut down");
 }
 

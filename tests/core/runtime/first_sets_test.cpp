@@ -255,6 +255,9 @@ TEST_CASE("what rueda_init_with is given is checked", "[processes]") {
         later.known.struct_size = sizeof later;
         later.known.process_sets = &list;
         later.known.process_set_count = 1;
+        later.more[5] = 1;  // an option that this version does not know
+        RUEDA_RANK_CHECK(told(later.known).find("has an option behind its first 64 bytes") != std::string::npos);
+        later.more[5] = 0;
         RUEDA_RANK_EQUAL(rueda_init_with(&later.known), static_cast<int>(RUEDA_OK));
         std::int32_t ids[4] = {};
         std::size_t count = 0;

@@ -4,10 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <string>
+#include <thread>
 
 #include "rueda/rueda.hpp"
 #include "tests/conformance/public_ranks.hpp"
@@ -90,6 +93,66 @@ TEST_CASE("a forked child", "[processes]") {
             context.wait_for_phase(0, "child has ended");
             reduce_ones(resident, kCount, 2);
         }
+        rueda::shutdown();
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// 'S' while it sleeps (proc(5)); of this process.
+char state_of_thread(pid_t thread) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name_end = text.rfind(')');
+    return name_end == std::string::npos || name_end + 2 >= text.size() ? '?' : text[name_end + 2];
+}
+
+TEST_CASE("a child that is forked while its parent shuts down", "[processes]") {
+    const RanksResult result = run_public_ranks(2, [](RankContext& context) {
+        rueda::init();
+        if (context.rank() == 1) {
+            context.wait_for_phase(0, "its child has ended");
+            rueda::shutdown();
+            return;
+        }
+        std::atomic<pid_t> leaving{0};  // seq_cst: once
+        std::jthread thread([&] {
+            leaving = ::gettid();
+            rueda::shutdown();  // waits for rank 1
+        });
+        while (leaving == 0 || state_of_thread(leaving) != 'S') {
+            std::this_thread::yield();
+        }
+        RUEDA_RANK_EQUAL(end_of_child([] {
+                             ::signal(SIGALRM, SIG_DFL);
+                             ::alarm(20);
+                             return rueda_shutdown() == RUEDA_OK && rueda_init() == RUEDA_NOT_INITIALIZED ? 7 : 1;
+                         }),
+                         7);
+        context.phase("its child has ended");
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// In a child: the destructors of its thread have run when this is called, and so has nothing of ours.
+void fail_at_exit() {
+    int rank = 0;
+    const bool failed = rueda_rank(&rank) == RUEDA_NOT_INITIALIZED;
+    ::_exit(failed && std::string(rueda_last_error()).find("forked") != std::string::npos ? 7 : 1);
+}
+
+TEST_CASE("a call that fails in a handler of exit()", "[processes]") {
+    const RanksResult result = run_public_ranks(1, [](RankContext&) {
+        rueda::init();
+        RUEDA_RANK_EQUAL(end_of_child([]() -> int {
+                             int rank = 0;
+                             static_cast<void>(rueda_rank(&rank));  // a text that is there before
+                             std::atexit(fail_at_exit);
+                             std::exit(1);
+                         }),
+                         7);
         rueda::shutdown();
     });
     INFO(result.text());

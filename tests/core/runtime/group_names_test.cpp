@@ -77,17 +77,18 @@ TEST_CASE("the name of a group is taken until its last member has ended", "[thre
 
 /// Somebody's own operation may be called like a member: it is not the group's.
 TEST_CASE("an operation that is called like a member takes only its own name", "[threads]") {
-    const RanksResult result = run_clients(2, test_config(), [](RankContext& context, RuntimeClient& client) {
+    const bool is_of_its_tensor = GENERATE(false, true);
+    const RanksResult result = run_clients(2, test_config(), [&](RankContext& context, RuntimeClient& client) {
         std::vector<float> three(3);
         std::vector<float> two(2);
         float one = 1;
-        const Tensor single{&one, DType::float32, {1}};
+        const Tensor single{is_of_its_tensor ? &three[1] : &one, DType::float32, {1}};
         expect_ok(expect_value(start_group(client, "g", three), "a group")->wait(), "a group");
         PendingPointer like_a_member;
         if (client.rank() == 1) {
             context.wait_for_phase(0, "has started");
         }
-        like_a_member = expect_value(client.start_allreduce("g_2of3", single, single, {}), "an operation");
+        like_a_member = expect_value(client.start_allreduce("g_2of3", single, single, {ReduceOp::sum}), "an operation");
         const PendingPointer group = expect_value(start_group(client, "g", two), "another group");
         context.phase("has started");
         expect_ok(group->wait(), "another group");

@@ -3,6 +3,7 @@
 // NULL where the C interface needs a pointer: an error that says so, and nothing is started.
 #include <catch2/catch.hpp>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -139,6 +140,8 @@ TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing
             check_refused(calls_without_handles(&tensor));
             check_refused(calls_without_places(ended));
             RUEDA_RANK_CHECK(untouched == nullptr);
+            RUEDA_RANK_EQUAL(rueda_wait(ended, std::numeric_limits<double>::quiet_NaN()), RUEDA_INVALID_ARGUMENT);
+            RUEDA_RANK_CHECK(std::string(rueda_last_error()).find("the timeout is not a number") != std::string::npos);
         }
         rueda_handle_release(ended);
         std::size_t count = 0;
