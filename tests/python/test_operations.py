@@ -331,6 +331,14 @@ class OtherTensors(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "DLPack dtype"):
             rueda.allreduce_(DlpackOnly(np.zeros(4, np.complex64), True))
 
+    def test_dlpack_that_is_refused_by_who_has_it(self):
+        class Refusing(DlpackOnly):
+            def __dlpack__(self, **keywords):
+                raise BufferError("it lies on another device")
+
+        with self.assertRaisesRegex(rueda.InvalidArgument, "^it lies on another device$"):
+            rueda.allreduce_(Refusing(np.zeros(4), True))
+
     @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
     def test_bfloat16(self):
         mine = np.full((2, 3), rueda.rank() + 1, ml_dtypes.bfloat16)
