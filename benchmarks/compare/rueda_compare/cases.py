@@ -91,7 +91,7 @@ _SETS = {
 
 
 def targets(case: Case, ranks: int, cores: int, memory: str) -> tuple[Target, ...]:
-    """What is wanted of Rueda in this case (docs/performance.md); empty where nothing is."""
+    """The ratios to the peers that the report checks in this case; empty if there are none."""
     if case.operation == BACKWARD:
         return ()
     if ranks > cores:
