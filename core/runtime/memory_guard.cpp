@@ -87,10 +87,11 @@ const struct sigaction& before_of(int number) { return faults_before[number == S
 
 const char* what_happened(int number, int code) {
     if (number == SIGBUS) {
-        return " has no pages any more: it was mapped from a file that has become shorter";
+        return " has no pages any more while its operation is pending, because the file that it maps has become "
+               "shorter";
     }
-    return code == SEGV_ACCERR ? " cannot be accessed: somebody has protected it"
-                               : " was given back: it is not mapped any more";
+    return code == SEGV_ACCERR ? " cannot be accessed while its operation is pending, because somebody has protected it"
+                               : " was given back while its operation was pending, and is not mapped any more";
 }
 
 /// Raises the abort, and says it, if nobody has before. Nothing here allocates, formats or locks.
@@ -112,7 +113,7 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
     line.add(note->facts);
     line.add(")");
     line.add(what_happened(number, info.si_code));
-    line.add(" while its operation was pending; keep it until the operation has completed (wait for its handle)");
+    line.add("; keep it until the operation has completed (wait for its handle)");
     // Lock-free, so it may be done here.
     const bool first = watch.control->abort.raise(ErrorCode::aborted, line.view().substr(watch.prefix.size()));
     if (first && watch.prints) {
