@@ -229,8 +229,8 @@ void note_pending(const TensorEntry& entry, std::uint64_t rows_read, std::uint64
         note = notes().unused.back();
         notes().unused.pop_back();
     } else if (note == nullptr) {
+        notes().unused.reserve(notes().of.size());  // for all notes there are, so that note_ended() needs no memory
         note = new MemoryNote;
-        notes().unused.reserve(notes().of.size());  // so that note_ended() needs no memory
         note->next = first_note.load(std::memory_order_relaxed);
         first_note.store(note, std::memory_order_release);
     }

@@ -274,7 +274,9 @@ TEST_CASE("a rank's wrong arguments are its own error, also after another rank h
                  [&] { allreduce_async("async", nowhere).wait(); }},
                 {"tensor 'group_1of1': the input tensor has 4 elements and no data",
                  [&] { grouped_allreduce("group", std::vector<TensorView>{nowhere}); }},
-                {"tensor 'root': the output tensor has 4 elements and no data", [&] { broadcast("root", nowhere, 1); }},
+                {"tensor 'root': the " + std::string(context.rank() == 1 ? "input" : "output") +
+                     " tensor has 4 elements and no data",
+                 [&] { broadcast("root", nowhere, 1); }},
                 {"tensor 'splits': there are 1 splits",
                  [&] { static_cast<void>(alltoall("splits", values, std::vector<std::int64_t>{4})); }},
                 {"tensor 'rows': the output's shape is [7]",
