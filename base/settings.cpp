@@ -161,7 +161,8 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"RUEDA_VERIFY", "", SettingGroup::failures, SettingScope::rank_zero,
      CountSetting{&Config::verify, {0, kMostVerified}},
      "Compares checksums between the ranks: of the result of every broadcast, and of every n-th allreduce, so 1 is all "
-     "of them. Operations whose result differs fail, on all ranks. 0: nothing is compared."},
+     "of them. Operations whose result differs fail, on all ranks. It also names the tensor whose memory was given "
+     "back while its operation was pending. 0: nothing is compared."},
     {"RUEDA_CHECK_NAN", "", SettingGroup::failures, SettingScope::rank_zero, SwitchSetting{&Config::check_nan},
      "Whether sums, averages and other reductions of floats fail, on all ranks, where the input of some rank has a NaN "
      "or an infinity."},

@@ -104,6 +104,20 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
     return {};
 }
 
+Status AtomicFile::rewrite(std::uint64_t place, std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t written =
+            ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kMaxWrite), static_cast<off_t>(place));
+        if (written < 0 && errno != EINTR) {
+            return file_failure(partial_, "write", errno);
+        }
+        const auto done = static_cast<std::size_t>(std::max<ssize_t>(written, 0));
+        place += done;
+        bytes = bytes.subspan(done);
+    }
+    return {};
+}
+
 Status AtomicFile::commit() {
     if (::fsync(descriptor_) != 0) {
         return file_failure(partial_, "fsync", errno);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -25,6 +26,8 @@ public:
     ~AtomicFile();
 
     Status write(std::span<const std::byte> bytes);
+    /// Replaces bytes that were written before, from `place` on.
+    Status rewrite(std::uint64_t place, std::span<const std::byte> bytes);
     /// Nothing may be written afterwards.
     Status commit();
 

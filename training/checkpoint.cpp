@@ -19,6 +19,7 @@
 #include "base/status.hpp"
 #include "rueda/training/agreement.hpp"
 #include "training/atomic_file.hpp"
+#include "training/checksum.hpp"
 #include "training/safetensors.hpp"
 
 namespace rueda::training {
@@ -34,26 +35,43 @@ struct LengthBytes {
     explicit LengthBytes(std::uint64_t length) { std::memcpy(bytes.data(), &length, sizeof length); }
 };
 
-Status write_tensors(AtomicFile& file, const Header& header, std::span<const NamedTensor> tensors) {
-    for (const StoredTensor& stored : header.tensors) {
+/// Data are read and written in pieces that are still in a core's cache when their checksum is taken.
+constexpr std::size_t kPiece = std::size_t{256} << 10;
+
+/// Writes the data, and notes their checksums.
+Status write_tensors(AtomicFile& file, Header& header, std::span<const NamedTensor> tensors) {
+    for (StoredTensor& stored : header.tensors) {
         const auto tensor = std::find_if(tensors.begin(), tensors.end(),
                                          [&](const NamedTensor& each) { return each.name == stored.info.name; });
-        RUEDA_RETURN_IF_FAILED(
-            file.write({static_cast<const std::byte*>(tensor->tensor.data()), stored.end - stored.begin}));
+        std::span left(static_cast<const std::byte*>(tensor->tensor.data()), stored.end - stored.begin);
+        Checksum checksum;
+        while (!left.empty()) {
+            const auto piece = left.first(std::min(left.size(), kPiece));
+            checksum.add(piece);
+            RUEDA_RETURN_IF_FAILED(file.write(piece));
+            left = left.subspan(piece.size());
+        }
+        stored.checksum = checksum.value();
     }
-    return file.commit();
+    return {};
 }
 
 Status write_file(const std::filesystem::path& path, std::span<const NamedTensor> tensors, const Metadata& metadata) {
-    const Result<Header> header = lay_out(tensors, metadata);
+    Result<Header> header = lay_out(tensors, metadata);
     RUEDA_RETURN_IF_FAILED(header.status());
+    header.value().has_checksums = true;
     const Result<std::string> text = format_header(header.value());
     RUEDA_RETURN_IF_FAILED(text.status());
     Result<AtomicFile> file = AtomicFile::create(path);
     RUEDA_RETURN_IF_FAILED(file.status());
     RUEDA_RETURN_IF_FAILED(file.value().write(LengthBytes(text.value().size()).bytes));
     RUEDA_RETURN_IF_FAILED(file.value().write(std::as_bytes(std::span(text.value()))));
-    return write_tensors(file.value(), header.value(), tensors);
+    RUEDA_RETURN_IF_FAILED(write_tensors(file.value(), header.value(), tensors));
+    // Now that the data are written, their checksums are known, which stand before them.
+    const Result<std::string> complete = format_header(header.value());
+    RUEDA_RETURN_IF_FAILED(complete.status());
+    RUEDA_RETURN_IF_FAILED(file.value().rewrite(kLengthBytes, std::as_bytes(std::span(complete.value()))));
+    return file.value().commit();
 }
 
 /// Reads exactly `bytes`, or says that the file has become shorter.
@@ -194,11 +212,28 @@ struct Checkpoint::File {
         Result<Header> header = parse_header(text, file_bytes.value() - data_begin);
         RUEDA_RETURN_IF_FAILED(header.status());
         metadata = std::move(header.value().metadata);
-        for (StoredTensor& tensor : header.value().tensors) {
-            places.push_back(data_begin + tensor.begin);
-            tensors.push_back(std::move(tensor.info));
+        has_checksums = header.value().has_checksums;
+        stored = std::move(header.value().tensors);
+        for (const StoredTensor& tensor : stored) {
+            tensors.push_back(tensor.info);
         }
         return {};
+    }
+
+    /// Reads the data of a tensor, and compares their checksum.
+    Status read(const StoredTensor& tensor, std::byte* target) const {
+        std::uint64_t place = data_begin + tensor.begin;
+        std::span left(target, tensor.end - tensor.begin);
+        Checksum checksum;
+        while (!left.empty()) {
+            const auto piece = left.first(std::min(left.size(), kPiece));
+            RUEDA_RETURN_IF_FAILED(read_at(descriptor, place, piece));
+            checksum.add(piece);
+            place += piece.size();
+            left = left.subspan(piece.size());
+        }
+        return !has_checksums || checksum.value() == tensor.checksum ? Status()
+                                                                     : checksum_failure(tensor, checksum.value());
     }
 
     void throw_if_failed(const Status& status) const {
@@ -212,7 +247,8 @@ struct Checkpoint::File {
     std::uint64_t data_begin = 0;
     Metadata metadata;
     std::vector<TensorInfo> tensors;
-    std::vector<std::uint64_t> places;  ///< of `tensors`, from the start of the file
+    std::vector<StoredTensor> stored;  ///< the same with their places
+    bool has_checksums = false;
 };
 
 Checkpoint::Checkpoint(const std::filesystem::path& path) {
@@ -243,13 +279,10 @@ void Checkpoint::check_against(std::span<const NamedTensor> model) const {
 
 void Checkpoint::read(std::span<const NamedTensor> model) const {
     check_against(model);
-    for (std::size_t i = 0; i < file_->tensors.size(); ++i) {
-        const TensorInfo& info = file_->tensors[i];
-        const auto target =
-            std::find_if(model.begin(), model.end(), [&](const NamedTensor& each) { return each.name == info.name; });
-        const std::size_t bytes = static_cast<std::size_t>(info.shape.elements()) * size_of(info.dtype);
-        file_->throw_if_failed(
-            read_at(file_->descriptor, file_->places[i], {static_cast<std::byte*>(target->tensor.data()), bytes}));
+    for (const StoredTensor& stored : file_->stored) {
+        const auto target = std::find_if(model.begin(), model.end(),
+                                         [&](const NamedTensor& each) { return each.name == stored.info.name; });
+        file_->throw_if_failed(file_->read(stored, static_cast<std::byte*>(target->tensor.data())));
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -13,6 +14,8 @@
 #include <set>
 #include <utility>
 #include <vector>
+
+#include "training/checksum.hpp"
 
 namespace rueda::training {
 namespace {
@@ -67,17 +70,9 @@ std::string excerpt(const Json& json) {
 
 /// Bytes of a tensor, or nothing where that number does not fit.
 std::optional<std::uint64_t> bytes_of(DType dtype, std::span<const std::int64_t> extents) {
-    // One extent of zero makes the tensor empty, however large the others are.
-    if (std::find(extents.begin(), extents.end(), 0) != extents.end()) {
-        return 0;
-    }
-    std::uint64_t bytes = size_of(dtype);
-    for (const std::int64_t extent : extents) {
-        if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes)) {
-            return std::nullopt;
-        }
-    }
-    return bytes;
+    const std::size_t element = size_of(dtype);
+    const auto count = detail::count_of_elements(extents, std::numeric_limits<std::uint64_t>::max() / element);
+    return count ? std::optional(*count * element) : std::nullopt;
 }
 
 /// Parses, and finds keys that stand twice in one object: JSON libraries keep one of them in silence.
@@ -170,7 +165,108 @@ Result<StoredTensor> parse_tensor(const std::string& key, const Json& json, std:
                       name_of(*dtype), excerpt(json["shape"]), end - begin,
                       bytes ? std::to_string(*bytes) : std::string("more than 2^64"));
     }
-    return StoredTensor{{key, *dtype, shape.value()}, begin, end};
+    return StoredTensor{{key, *dtype, shape.value()}, begin, end, 0};
+}
+
+/// Places in `tensors`, in the order of the names.
+std::vector<std::size_t> by_name(std::span<const StoredTensor> tensors) {
+    std::vector<std::size_t> sorted(tensors.size());
+    std::iota(sorted.begin(), sorted.end(), std::size_t{0});
+    std::sort(sorted.begin(), sorted.end(),
+              [&](std::size_t a, std::size_t b) { return tensors[a].info.name < tensors[b].info.name; });
+    return sorted;
+}
+
+/// Of what the header says; see kChecksumsKey.
+std::uint64_t checksum_of_header(const Header& header) {
+    Checksum checksum;
+    checksum.add_number(header.metadata.size());
+    for (const auto& [key, value] : header.metadata) {
+        checksum.add_text(key);
+        checksum.add_text(value);
+    }
+    for (const std::size_t i : by_name(header.tensors)) {
+        const StoredTensor& tensor = header.tensors[i];
+        const auto extents = tensor.info.shape.extents();
+        checksum.add_text(tensor.info.name);
+        checksum.add_text(stored_name(tensor.info.dtype));
+        checksum.add_number(extents.size());
+        checksum.add(std::as_bytes(extents));
+        checksum.add_number(tensor.checksum);
+    }
+    return checksum.value();
+}
+
+std::string checksums_text(const Header& header) {
+    std::string text = fmt::format("{} {}", kChecksumsMark, checksum_text(checksum_of_header(header)));
+    for (const std::size_t i : by_name(header.tensors)) {
+        text += ' ';
+        text += checksum_text(header.tensors[i].checksum);
+    }
+    return text;
+}
+
+/// " 00112233445566ff" at the front of `text`, which is taken off; nothing where something else stands there.
+std::optional<std::uint64_t> take_checksum(std::string_view& text) {
+    constexpr std::size_t kDigits = 16;
+    if (text.size() < 1 + kDigits || text.front() != ' ') {
+        return std::nullopt;
+    }
+    const std::string_view digits = text.substr(1, kDigits);
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + kDigits, value, 16);
+    if (error != std::errc() || end != digits.data() + kDigits || checksum_text(value) != digits) {
+        return std::nullopt;
+    }
+    text.remove_prefix(1 + kDigits);
+    return value;
+}
+
+constexpr std::string_view kIfDamaged =
+    "the file is damaged: take another copy of it, or an earlier checkpoint. If a program changed it on purpose, that "
+    "program has to remove \"rueda.checksums\" from __metadata__";
+
+/// Takes the checksums out of the metadata, to where they belong, and compares that of the header.
+Status take_checksums(Header& header) {
+    const auto found = header.metadata.find(std::string(kChecksumsKey));
+    const std::string text = found != header.metadata.end() ? found->second : std::string();
+    const bool has_key = found != header.metadata.end();
+    if (has_key) {
+        header.metadata.erase(found);
+    }
+    for (const auto& [key, value] : header.metadata) {
+        if (value.starts_with(kChecksumsMark)) {
+            return refuse("{} has checksums under {}; expected them under \"{}\": {}", kMetadataKey, excerpt(Json(key)),
+                          kChecksumsKey, kIfDamaged);
+        }
+    }
+    if (!has_key) {
+        return {};
+    }
+    std::string_view rest = text;
+    std::optional<std::uint64_t> whole;
+    if (rest.starts_with(kChecksumsMark)) {
+        rest.remove_prefix(kChecksumsMark.size());
+        whole = take_checksum(rest);
+    }
+    bool is_complete = whole.has_value();
+    for (const std::size_t i : by_name(header.tensors)) {
+        const std::optional<std::uint64_t> one = is_complete ? take_checksum(rest) : std::nullopt;
+        is_complete = one.has_value();
+        header.tensors[i].checksum = one.value_or(0);
+    }
+    if (!is_complete || !rest.empty()) {
+        return refuse(
+            "\"{}\" is {}; expected \"{}\" and {} checksums of 16 hexadecimal digits, of the header and of each "
+            "tensor: {}",
+            kChecksumsKey, excerpt(Json(text)), kChecksumsMark, header.tensors.size() + 1, kIfDamaged);
+    }
+    if (const std::uint64_t computed = checksum_of_header(header); computed != *whole) {
+        return refuse("the header has the checksum {}; expected {}, which was recorded when it was saved: {}",
+                      checksum_text(computed), checksum_text(*whole), kIfDamaged);
+    }
+    header.has_checksums = true;
+    return {};
 }
 
 /// Neither gap nor overlap, from the first byte of the data to the last.
@@ -195,8 +291,20 @@ Status check_places(std::span<const StoredTensor> tensors, std::uint64_t data_by
 
 }  // namespace
 
+std::string checksum_text(std::uint64_t checksum) { return fmt::format("{:016x}", checksum); }
+
+Status checksum_failure(const StoredTensor& tensor, std::uint64_t computed) {
+    return refuse("the data of tensor {} have the checksum {}; expected {}, which was recorded when it was saved: {}",
+                  excerpt(Json(tensor.info.name)), checksum_text(computed), checksum_text(tensor.checksum), kIfDamaged);
+}
+
 Result<Header> lay_out(std::span<const NamedTensor> tensors, const Metadata& metadata) {
     Header header{metadata, {}};
+    for (const auto& [key, value] : metadata) {
+        if (key == kChecksumsKey || value.starts_with(kChecksumsMark)) {
+            return refuse("the metadata have '{}', which checkpoints reserve for their checksums; leave it out", key);
+        }
+    }
     std::set<std::string_view> names;
     for (const NamedTensor& tensor : tensors) {
         if (tensor.name.empty() || tensor.name == kMetadataKey) {
@@ -209,7 +317,7 @@ Result<Header> lay_out(std::span<const NamedTensor> tensors, const Metadata& met
         if (std::any_of(extents.begin(), extents.end(), [](std::int64_t extent) { return extent < 0; })) {
             return refuse("tensor '{}' has a negative extent; extents are 0 or more", tensor.name);
         }
-        header.tensors.push_back({{tensor.name, tensor.tensor.dtype(), tensor.tensor.shape()}, 0, 0});
+        header.tensors.push_back({{tensor.name, tensor.tensor.dtype(), tensor.tensor.shape()}, 0, 0, 0});
     }
     std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
         return size_of(a.info.dtype) > size_of(b.info.dtype);
@@ -229,8 +337,12 @@ Result<Header> lay_out(std::span<const NamedTensor> tensors, const Metadata& met
 Result<std::string> format_header(const Header& header) {
     // Ordered, so that the same checkpoint is the same bytes, and the header lists the tensors by place.
     nlohmann::ordered_json json = nlohmann::ordered_json::object();
-    if (!header.metadata.empty()) {
-        json[std::string(kMetadataKey)] = header.metadata;
+    Metadata metadata = header.metadata;
+    if (header.has_checksums) {
+        metadata.emplace(kChecksumsKey, checksums_text(header));
+    }
+    if (!metadata.empty()) {
+        json[std::string(kMetadataKey)] = metadata;
     }
     for (const StoredTensor& tensor : header.tensors) {
         const auto extents = tensor.info.shape.extents();
@@ -275,6 +387,7 @@ Result<Header> parse_header(std::string_view text, std::uint64_t data_bytes) {
         return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
     });
     RUEDA_RETURN_IF_FAILED(check_places(header.tensors, data_bytes));
+    RUEDA_RETURN_IF_FAILED(take_checksums(header));
     return header;
 }
 

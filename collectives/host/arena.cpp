@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/host/arena.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -114,7 +115,7 @@ Arena::Offsets Arena::offsets(const ArenaPlan& plan) {
 }
 
 Result<base::UniqueFd> Arena::create_memory(const ArenaPlan& plan) {
-    base::UniqueFd memory(memfd_create("rueda-arena", MFD_CLOEXEC));
+    base::UniqueFd memory(memfd_create("rueda-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!memory.is_open()) {
         return system_failure(ErrorCode::resource_exhausted, "memfd_create");
     }
@@ -122,6 +123,10 @@ Result<base::UniqueFd> Arena::create_memory(const ArenaPlan& plan) {
         return system_failure(ErrorCode::resource_exhausted, fmt::format("reserving an arena of {}: ftruncate",
                                                                          base::format_bytes(offsets(plan).end)));
     }
+    // Every process of this user can open the file through /proc. If one of them made it shorter, the next access of
+    // each rank would be a SIGBUS, so its size is fixed from here on. F_SEAL_WRITE would forbid the mappings of the
+    // ranks. A kernel that does not seal this file leaves the job as it would be without the seals.
+    static_cast<void>(fcntl(memory.value(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
     return memory;
 }
 

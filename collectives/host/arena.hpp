@@ -48,7 +48,8 @@ static_assert(sizeof(Progress) == base::kCacheLine);
 /// Threads: the accessors are const and may be called from any thread; what they point to has its own rules.
 class Arena {
 public:
-    /// An unwritten memory object of the size that `plan` needs. Nothing of it is used yet.
+    /// An unwritten memory object of the size that `plan` needs, which no process can change any more where the kernel
+    /// has seals (memfd_create(2)). Nothing of it is used yet.
     [[nodiscard]] static Result<base::UniqueFd> create_memory(const ArenaPlan& plan);
     /// Maps it. All ranks do, the leader too. `addresses`, which may be null and outlives it: where it may lie, and
     /// what it leaves when it goes.

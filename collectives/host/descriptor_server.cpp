@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/descriptor_message.hpp"
+#include "base/thread_signals.hpp"
 
 namespace rueda::collectives {
 namespace {
@@ -66,10 +67,9 @@ Result<std::unique_ptr<DescriptorServer>> DescriptorServer::start(const std::str
         return system_failure(ErrorCode::resource_exhausted, "eventfd");
     }
     std::unique_ptr<DescriptorServer> server(new DescriptorServer(std::move(listener).value(), std::move(stop), fd));
-    sigset_t all{};
+    const sigset_t blocked = base::signals_of_the_program();
     sigset_t before{};
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     Status status;
     try {
         server->thread_ = std::thread([self = server.get()] { self->serve(); });

@@ -89,7 +89,10 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
 
 /// For who asks for a result.
 Status check_completed(rueda_handle* handle) {
-    if (handle == nullptr || !handle->done()) {
+    if (handle == nullptr) {
+        return no_handle();
+    }
+    if (!handle->done()) {
         return {ErrorCode::invalid_argument,
                 "the operation has not completed: wait for it before asking for its output"};
     }

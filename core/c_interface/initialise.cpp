@@ -20,6 +20,7 @@
 #include "base/unique_fd.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/diagnostics/launcher_line.hpp"
+#include "core/runtime/memory_guard.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/termination.hpp"
 #include "rueda/rueda.h"
@@ -159,9 +160,15 @@ Status check_same_job(const Process& state, const collectives::Membership& membe
                    collectives::describe_ranks(state.launch_ranks));
 }
 
+#if defined(NDEBUG)
+constexpr bool kIsDebugBuild = false;
+#else
+constexpr bool kIsDebugBuild = true;
+#endif
+
 /// Of a job that is up: makes its process sets, and lets this process' threads see it. Where that fails, here or on all
 /// ranks, this rank shuts down, so that nobody waits for it.
-Status begin_in(Process& state, Runtime& started, const SetsToMake& sets) {
+Status begin_in(Process& state, Runtime& started, const SetsToMake& sets, bool guards_memory) {
     const auto leave = [&] {
         started.shutdown();
         state.next_set_id = started.process_sets().next_id();
@@ -171,8 +178,12 @@ Status begin_in(Process& state, Runtime& started, const SetsToMake& sets) {
             leave();
             return made;
         }
-        watch_termination(started.control(), static_cast<std::uint32_t>(started.group().local_size),
-                          static_cast<std::uint32_t>(started.group().local_rank), started.logger());
+        const auto members = static_cast<std::uint32_t>(started.group().local_size);
+        const auto own = static_cast<std::uint32_t>(started.group().local_rank);
+        watch_termination(started.control(), members, own, started.logger());
+        if (guards_memory) {
+            watch_memory(started.control(), members, own, started.logger());
+        }
     } catch (...) {
         leave();
         throw;
@@ -277,7 +288,7 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
         state.runtimes.push_back(std::move(runtime).value());
     }
     state.launch_ranks = std::move(ranks_of_job);
-    return begin_in(state, *state.runtimes.back(), sets);
+    return begin_in(state, *state.runtimes.back(), sets, config.value().verify != 0 || kIsDebugBuild);
 }
 
 }  // namespace rueda::core::c_interface

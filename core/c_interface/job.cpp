@@ -13,6 +13,7 @@
 #include "core/c_interface/initialise.hpp"
 #include "core/c_interface/process.hpp"
 #include "core/operations/requests.hpp"
+#include "core/runtime/memory_guard.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/termination.hpp"
 #include "rueda/rueda.h"
@@ -139,6 +140,7 @@ int rueda_shutdown(void) {
         if (runtime != nullptr) {
             runtime->shutdown();
             process().next_set_id = runtime->process_sets().next_id();
+            rueda::core::unwatch_memory();
             rueda::core::unwatch_termination();
             process().current.store(nullptr, std::memory_order_release);
         }

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <mutex>
+#include <string>
 
 #include "base/status.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/c_interface/process.hpp"
+#include "core/runtime/memory_guard.hpp"
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 
@@ -55,6 +57,18 @@ int rueda_deallocate(void* memory) {
             return {};
         }
         if (Runtime* owner = owner_of(memory)) {
+            if (rueda::core::notes_memory()) [[unlikely]] {
+                if (const std::string tensor = rueda::core::pending_tensor_at(memory); !tensor.empty()) {
+                    owner->logger().error(
+                        "deallocate: {} is the memory of {}, whose operation is pending; it is kept for good: wait for "
+                        "the operation before its memory is given back",
+                        memory, tensor);
+                    return rueda::failure(ErrorCode::invalid_argument,
+                                          "deallocate: {} is the memory of {}, whose operation is pending; expected "
+                                          "memory that no operation uses: wait for the operation first",
+                                          memory, tensor);
+                }
+            }
             // A child that was forked after the job's end does not have the memory, but something of its own there.
             return owner->pid() == getpid() ? owner->deallocate(memory) : Status();
         }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,10 +22,9 @@ struct Extent {
 };
 
 void add(std::vector<Extent>& extents, const rueda_tensor& tensor, std::size_t member, bool written) {
-    std::uint64_t bytes = size_of(static_cast<DType>(tensor.dtype));
-    for (std::int32_t i = 0; i < tensor.ndim; ++i) {
-        bytes *= static_cast<std::uint64_t>(tensor.shape[i]);
-    }
+    const std::span shape(tensor.shape, static_cast<std::size_t>(tensor.ndim));
+    const std::uint64_t bytes =
+        detail::count_of_elements(shape).value_or(0) * size_of(static_cast<DType>(tensor.dtype));
     if (bytes > 0) {
         const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data);
         extents.push_back({begin, begin + bytes, member, written});

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,29 +16,46 @@
 #include "collectives/operation.hpp"
 #include "collectives/rows.hpp"
 #include "core/negotiation/impossible.hpp"
+#include "rueda/types.hpp"
 
 namespace rueda::core {
 namespace {
 
 using collectives::Operation;
 
-/// Elements of extents [first, ndim); InvalidArgument for a negative one or an overflow of bytes.
-Status count_elements(const rueda_tensor& tensor, std::int32_t first, const char* which, std::uint64_t& count) {
-    count = 1;
-    for (std::int32_t i = first; i < tensor.ndim; ++i) {
-        if (tensor.shape[i] < 0) {
-            return failure(ErrorCode::invalid_argument,
-                           "the {} tensor's dimension {} is {}; extents must not be negative", which, i,
-                           tensor.shape[i]);
-        }
-        if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(tensor.shape[i]), &count)) {
-            return failure(ErrorCode::invalid_argument, "the {} tensor has more elements than fit in 64 bits", which);
-        }
+std::string shape_text(std::span<const std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+/// The elements of the whole tensor.
+Status count_elements(const rueda_tensor& tensor, const char* which, std::uint64_t& count) {
+    const std::span extents(tensor.shape, static_cast<std::size_t>(tensor.ndim));
+    const std::optional<std::uint64_t> counted = detail::count_of_elements(extents);
+    if (counted) [[likely]] {
+        count = *counted;
+        return {};
     }
-    if (count > (std::uint64_t{1} << 60)) {
-        return failure(ErrorCode::invalid_argument, "the {} tensor has {} elements, more than any memory holds", which,
-                       count);
+    const auto negative = std::find_if(extents.begin(), extents.end(), [](std::int64_t extent) { return extent < 0; });
+    return negative != extents.end()
+               ? failure(ErrorCode::invalid_argument,
+                         "the {} tensor's dimension {} is {}; extents must not be negative", which,
+                         negative - extents.begin(), *negative)
+               : failure(ErrorCode::invalid_argument,
+                         "the {} tensor's shape is {}, which is more elements than any memory holds; expected at most "
+                         "2^60",
+                         which, shape_text(extents));
+}
+
+/// The elements of one row of a tensor whose extents were counted. A tensor without rows may have rows of any shape,
+/// but the other ranks' rows are like these, and so have to be possible.
+Status count_row(const rueda_tensor& tensor, std::uint64_t& count) {
+    const std::span extents(tensor.shape, static_cast<std::size_t>(tensor.ndim));
+    const std::optional<std::uint64_t> counted = detail::count_of_elements(extents.subspan(1));
+    if (!counted) {
+        return failure(ErrorCode::invalid_argument,
+                       "the input tensor's shape is {}, and one of its rows would have more elements than any memory "
+                       "holds; expected at most 2^60",
+                       shape_text(extents));
     }
+    count = *counted;
     return {};
 }
 
@@ -129,7 +147,7 @@ Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_
         RUEDA_RETURN_IF_FAILED(check_same(in, out));
     }
     request.metadata.process_set = options.process_set;
-    RUEDA_RETURN_IF_FAILED(count_elements(in, 0, "input", request.count));
+    RUEDA_RETURN_IF_FAILED(count_elements(in, "input", request.count));
     if (reads_input) {
         RUEDA_RETURN_IF_FAILED(check_memory_of(in, request.count, "input"));
         RUEDA_RETURN_IF_FAILED(check_overlap(in, out, request.count * size_of(static_cast<DType>(in.dtype))));
@@ -168,20 +186,18 @@ Status make_of_rows(Operation operation, const rueda_tensor& in, const rueda_opt
     RUEDA_RETURN_IF_FAILED(take_compression(options, request));
     request.metadata.process_set = options.process_set;
     std::uint64_t all = 0;
-    RUEDA_RETURN_IF_FAILED(count_elements(in, 0, "input", all));
+    RUEDA_RETURN_IF_FAILED(count_elements(in, "input", all));
     describe(operation, in, request.metadata);
     request.input = static_cast<const std::byte*>(in.data);
     if (in.ndim > 0) {
         RUEDA_RETURN_IF_FAILED(check_memory_of(in, all, "input"));
-        RUEDA_RETURN_IF_FAILED(count_elements(in, 1, "input", request.count));
+        RUEDA_RETURN_IF_FAILED(count_row(in, request.count));
         request.first_dimension = in.shape[0];
         request.metadata.shape[0] = collectives::may_differ_in_rows(operation) ? Metadata::kAnyExtent : in.shape[0];
     }
     note_refusal(request);
     return {};
 }
-
-std::string shape_text(std::span<const std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 /// The output that a caller gives for a reducescatter: this rank's rows, beside the input or at their place in it.
 Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int rank, int size, Request& request) {
@@ -232,7 +248,7 @@ Status take_output_of_all(const rueda_tensor& in, const rueda_tensor& out, Reque
                        shape_text({in.shape, static_cast<std::size_t>(in.ndim)}));
     }
     std::uint64_t count = 0;
-    RUEDA_RETURN_IF_FAILED(count_elements(out, 0, "output", count));
+    RUEDA_RETURN_IF_FAILED(count_elements(out, "output", count));
     RUEDA_RETURN_IF_FAILED(check_memory_of(out, count, "output"));
     request.output = static_cast<std::byte*>(out.data);
     request.output_rows = out.shape[0];
@@ -435,7 +451,7 @@ Result<MessageShape> check_message(const rueda_tensor* tensor, const char* which
     }
     RUEDA_RETURN_IF_FAILED(check_tensor(*tensor, which));
     std::uint64_t elements = 0;
-    RUEDA_RETURN_IF_FAILED(count_elements(*tensor, 0, which, elements));
+    RUEDA_RETURN_IF_FAILED(count_elements(*tensor, which, elements));
     RUEDA_RETURN_IF_FAILED(check_memory_of(*tensor, elements, which));
     const bool is_anybody = may_be_anybody && peer == RUEDA_ANY_PEER;
     if (!is_anybody && !std::binary_search(ranks.begin(), ranks.end(), peer)) {

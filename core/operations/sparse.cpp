@@ -103,27 +103,16 @@ Status check_part(const rueda_tensor& tensor, const char* what) {
                          text_of(extents));
 }
 
-/// How many places there are along those dimensions; none: more than there are numbers.
-std::optional<std::int64_t> product_of(std::span<const std::int64_t> extents) {
-    std::int64_t product = 1;
-    for (const std::int64_t extent : extents) {
-        if (extent == 0) {
-            return 0;
-        }
-        if (__builtin_mul_overflow(product, extent, &product)) {
-            return std::nullopt;
-        }
-    }
-    return product;
-}
+/// Places are numbered, so there may be as many as there are numbers.
+constexpr auto kMostPlaces = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 Status check_whole(std::span<const std::int64_t> shape, std::size_t along) {
     const bool is_shape = std::all_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent >= 0; });
-    return is_shape && product_of(shape.first(along))
+    return is_shape && detail::count_of_elements(shape.first(along), kMostPlaces)
                ? Status()
                : failure(ErrorCode::invalid_argument,
                          "the shape is {}; expected extents from 0 on, and at most {} places along the first {}",
-                         text_of(shape), std::numeric_limits<std::int64_t>::max(), along);
+                         text_of(shape), kMostPlaces, along);
 }
 
 Result<Completion::Output> made_output(std::vector<std::int64_t> shape, DType dtype, std::size_t bytes) {
@@ -294,7 +283,8 @@ Status SparseAllreduce::check_possible() const {
 
 /// What comes from other processes.
 Status SparseAllreduce::check_gathered(const Completion::Output& places, const Completion::Output& values) const {
-    const std::int64_t most = *product_of(std::span(shape_).first(along_));
+    const auto most =
+        static_cast<std::int64_t>(*detail::count_of_elements(std::span(shape_).first(along_), kMostPlaces));  // checked
     const auto all = numbers_of(places);
     const auto wrong = std::find_if(all.begin(), all.end(), [most](std::int64_t p) { return p < 0 || p >= most; });
     if (wrong != all.end() || values.shape.front() != places.shape.front()) {
@@ -325,10 +315,8 @@ Status SparseAllreduce::combine(Completion& gathered) {
 
     std::vector<std::int64_t> shape = values_shape_;
     shape.front() = static_cast<std::int64_t>(different.size());
-    std::size_t elements = 1;  // of one place: as many as this process was given for each of its own
-    for (std::size_t i = 1; i < shape.size(); ++i) {
-        elements *= static_cast<std::size_t>(shape[i]);
-    }
+    // Of one place: as many as this process was given for each of its own.
+    const std::size_t elements = detail::count_of_elements(std::span(shape).subspan(1)).value_or(0);
     const std::size_t bytes = elements * size_of(values.dtype);
     Result<Completion::Output> sums = made_output(shape, values.dtype, different.size() * bytes);
     RUEDA_RETURN_IF_FAILED(sums.status());

@@ -3,8 +3,11 @@
 // Announcing (docs/design/0001-negotiation.md): what a caller submits, in the slot of its name or without a name.
 #include "base/clock.hpp"
 #include "base/prefetch.hpp"
+#include "collectives/operation.hpp"
+#include "collectives/rows.hpp"
 #include "core/negotiation/claims.hpp"
 #include "core/operations/requests.hpp"
+#include "core/runtime/memory_guard.hpp"
 #include "core/runtime/process_set.hpp"
 
 namespace rueda::core {
@@ -47,7 +50,15 @@ Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, c
                                     Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
-        RUEDA_RETURN_IF_FAILED(check_open(known != nullptr ? std::string_view(known->name) : name));
+        const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
+        if (Status open = check_open(shown); !open.is_ok()) [[unlikely]] {
+            // An argument that cannot be used is the error of every rank that gives it, whatever has become of the job.
+            // Otherwise the first of several ranks with the same mistake would end, and the later ones would only learn
+            // that it has ended. All other operations check their arguments before they come here.
+            Request request;
+            const Status made = make_allreduce(in, out, options, request);
+            return made.is_ok() ? open : naming_tensor(shown, made);
+        }
         TensorEntry& entry = known != nullptr ? *known : table_.entry(name);
         prefetch(entry);
         const bool is_pending = entry.pending.load(std::memory_order_acquire);
@@ -56,7 +67,7 @@ Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, c
             Request request;
             if (Status made = make_allreduce(in, out, options, request); !made.is_ok()) {
                 table_.forget_if_unused(entry);
-                return naming_tensor(known != nullptr ? std::string_view(known->name) : name, made);
+                return naming_tensor(shown, made);
             }
             ask_for(entry, request);
         } else {
@@ -107,6 +118,19 @@ void ProcessSet::begin_pending(TensorEntry& entry, Completion& completion) noexc
     entry.stands_in = false;
     entry.submitted_ns = base::coarse_monotonic_ns();
     entry.pending.store(true, std::memory_order_relaxed);
+    if (notes_memory()) [[unlikely]] {
+        const Request& request = entry.request;
+        const auto operation = static_cast<collectives::Operation>(request.metadata.operation);
+        const bool by_rows = collectives::is_by_rows(operation);
+        std::int64_t written = request.output_rows.value_or(by_rows ? 0 : 1);
+        if (operation == collectives::Operation::reducescatter) {
+            const auto members = static_cast<std::uint32_t>(identity_.ranks.size());
+            const auto own = static_cast<std::uint32_t>(set_rank());
+            written = collectives::rows_of_member(request.first_dimension, own, members).count;
+        }
+        note_pending(entry, by_rows ? static_cast<std::uint64_t>(request.first_dimension) : 1,
+                     static_cast<std::uint64_t>(written));
+    }
     if (checks_) [[unlikely]] {
         inspect_input(entry);
     }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/atomics.hpp"
+#include "base/thread_signals.hpp"
 
 namespace rueda::core {
 namespace {
@@ -24,9 +25,8 @@ ClosedMark closed_mark;  // NOLINT(cppcoreguidelines-avoid-non-const-global-vari
 class WithoutSignals {
 public:
     WithoutSignals() {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &saved_);
+        const sigset_t blocked = base::signals_of_the_program();
+        pthread_sigmask(SIG_SETMASK, &blocked, &saved_);
     }
     ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &saved_, nullptr); }
     WithoutSignals(const WithoutSignals&) = delete;

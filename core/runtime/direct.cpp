@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "collectives/rows.hpp"
+#include "core/runtime/memory_guard.hpp"
 #include "core/runtime/process_set.hpp"
 #include "ops/reduce.hpp"
 
@@ -68,6 +69,9 @@ bool ProcessSet::finish_at_once(int looks) {
         direct_.store(nullptr, std::memory_order_relaxed);
         Completion& completion = *entry->completion;
         const bool has_result = is_by_rows(static_cast<Operation>(entry->request.metadata.operation));
+        if (notes_memory()) [[unlikely]] {
+            note_ended(*entry);
+        }
         entry->pending.store(false, std::memory_order_release);  // partner: the next submit of this name
         if (has_result) {
             completion.complete_one({});

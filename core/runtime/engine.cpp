@@ -12,6 +12,7 @@
 
 #include "base/clock.hpp"
 #include "base/floating_point.hpp"
+#include "base/thread_signals.hpp"
 
 namespace rueda::core {
 namespace {
@@ -106,10 +107,9 @@ Status Engine::start() {
         logger_.warning("{}", note);
     }
     // The background thread takes no signals: they belong to the program's threads.
-    sigset_t all;
+    const sigset_t blocked = base::signals_of_the_program();
     sigset_t saved;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &saved);
+    pthread_sigmask(SIG_SETMASK, &blocked, &saved);
     Status started;
     try {
         background_ = std::thread([this] { run_background(); });

@@ -3,6 +3,7 @@
 // Ranks that have joined (docs/design/0005-join.md): they announce what the others announce, and give nothing to it.
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -11,6 +12,7 @@
 #include "core/negotiation/impossible.hpp"
 #include "core/negotiation/joining.hpp"
 #include "core/runtime/process_set.hpp"
+#include "rueda/types.hpp"
 
 namespace rueda::core {
 
@@ -264,11 +266,13 @@ Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint
     bool usable = is_plausible(metadata) && is_possible(metadata) && collectives::goes_on_without_joined(operation);
     // A group's first dimension is each rank's own: how many members it has.
     const int first = usable && collectives::may_differ_in_rows(operation) ? 1 : 0;
-    for (int i = first; usable && i < metadata.ndim; ++i) {
-        usable = metadata.shape[i] >= 0 &&
-                 !__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.shape[i]), &count);
+    if (usable && count > 0) {
+        const std::span extents(metadata.shape, metadata.ndim);
+        const auto counted = detail::count_of_elements(extents.subspan(static_cast<std::size_t>(first)));
+        usable = counted.has_value();
+        count = counted.value_or(0);
     }
-    if (!usable || count > (std::uint64_t{1} << 60) || (member == extent_.members && !extent_.is_led())) {
+    if (!usable || (member == extent_.members && !extent_.is_led())) {
         return failure(ErrorCode::internal,
                        "tensor '{}': the log calls it, and what the ranks that have not joined announced is nothing "
                        "that could be called",

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/memory_limits.hpp"
+#include "core/runtime/memory_guard.hpp"
 
 namespace rueda::core {
 
@@ -131,6 +132,9 @@ Status ProcessSet::shut_down_status(std::string_view name) const noexcept try {
 
 void ProcessSet::complete(TensorEntry& entry, const Status& status) {
     Completion* completion = entry.completion;
+    if (notes_memory()) [[unlikely]] {
+        note_ended(entry);
+    }
     // From here on the caller may submit the name again.
     entry.pending.store(false, std::memory_order_release);
     pending_.fetch_sub(1, std::memory_order_seq_cst);

@@ -20,6 +20,7 @@
 
 #include "base/text.hpp"
 #include "core/diagnostics/liveness.hpp"
+#include "core/runtime/signal_text.hpp"
 
 namespace rueda::core {
 namespace {
@@ -47,28 +48,6 @@ std::atomic<const Watch*> current{nullptr};
 /// What was there before ours: written before ours is installed, read by ours.
 struct sigaction before {};
 bool installed = false;  // and not put back since
-
-/// A fixed buffer that drops what does not fit.
-class Text {
-public:
-    void add(std::string_view part) {
-        const std::size_t count = std::min(part.size(), bytes_.size() - length_);
-        std::memcpy(bytes_.data() + length_, part.data(), count);
-        length_ += count;
-    }
-    /// Of another process: in one line.
-    void add_foreign(std::string_view part) {
-        for (const char c : part) {
-            const char shown = base::printable(c);
-            add({&shown, 1});
-        }
-    }
-    [[nodiscard]] std::string_view view() const { return {bytes_.data(), length_}; }
-
-private:
-    std::array<char, 1024> bytes_{};
-    std::size_t length_ = 0;
-};
 
 /// A pidfd is readable from the moment on in which the parent can know of the end, so before its SIGTERM.
 bool has_ended(pid_t pid) {
@@ -114,7 +93,7 @@ void say_who_died(const Watch& watch) {
         if (last_words == kEndedBySignal) {
             continue;
         }
-        Text line;
+        SignalText line;
         line.add(watch.prefix);
         line.add(other.died);
         line.add_foreign(last_words.empty() ? kNoExitRecord : last_words);

@@ -21,8 +21,12 @@ namespace digits {
 namespace {
 
 constexpr int kMaxPixel = 16;
-constexpr std::size_t kMaxBytes = std::size_t{256} << 20;  ///< a thousand times the digits; a gzip bomb ends here
-constexpr std::uint64_t kSplitSeed = 1797;                 ///< any number would do, as long as it stays
+// A small gzipped file can inflate to any length, so there is a limit: of so many lines of 64 times "16,", a label and
+// "\r\n". The digits have 1797.
+constexpr std::size_t kMaxLine = 64 * 3 + 1 + 2;
+constexpr std::size_t kMaxImages = 100'000;
+constexpr std::size_t kMaxBytes = kMaxImages * kMaxLine;
+constexpr std::uint64_t kSplitSeed = 1797;  ///< any number would do, as long as it stays
 
 using GzFile = std::unique_ptr<gzFile_s, decltype(&gzclose)>;
 
@@ -44,10 +48,12 @@ std::string read_text(const std::filesystem::path& path) {
     std::array<char, 1 << 16> buffer{};
     int count = 0;
     while ((count = gzread(file.get(), buffer.data(), buffer.size())) > 0) {
-        text.append(buffer.data(), static_cast<std::size_t>(count));
-        if (text.size() > kMaxBytes) {
-            refuse(path, "has more than " + std::to_string(kMaxBytes) + " bytes of text; it is no digits file");
+        if (text.size() + static_cast<std::size_t>(count) > kMaxBytes) {
+            refuse(path, "has more than " + std::to_string(kMaxBytes) + " bytes of text; expected at most " +
+                             std::to_string(kMaxImages) + " lines of at most " + std::to_string(kMaxLine) +
+                             " bytes: name a file of digits");
         }
+        text.append(buffer.data(), static_cast<std::size_t>(count));
     }
     int error = Z_OK;
     const char* reason = gzerror(file.get(), &error);

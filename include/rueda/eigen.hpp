@@ -78,11 +78,9 @@ template <class Scalar>
                               ", and the matrix's would be " + name_of(dtype_of<Scalar>));
     }
     const auto extents = tensor.shape().extents();
-    Eigen::Index columns = 1;
-    for (std::size_t i = 1; i < extents.size(); ++i) {
-        columns *= static_cast<Eigen::Index>(extents[i]);
-    }
-    return {static_cast<Scalar*>(tensor.data()), extents.empty() ? 1 : static_cast<Eigen::Index>(extents[0]), columns};
+    const std::uint64_t columns = detail::count_of_elements(extents.subspan(extents.empty() ? 0 : 1)).value_or(0);
+    return {static_cast<Scalar*>(tensor.data()), extents.empty() ? 1 : static_cast<Eigen::Index>(extents[0]),
+            static_cast<Eigen::Index>(columns)};
 }
 
 /// A matrix in resident memory, which the ranks of a host reduce in place: a map that owns what it maps. Zeroed,

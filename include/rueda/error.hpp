@@ -60,22 +60,54 @@ private:
     ErrorCode code_;
 };
 
-/// One class per error code, so that callers can catch what they can handle.
-template <ErrorCode kCode>
-class ErrorOf : public Error {
+// One class per error code, so that callers can catch what they can handle. Each is a class of its own and no alias of
+// a template: an error that nobody catches is named by its type in the last line of the program, and "rueda::Aborted"
+// is the name that the documentation has.
+/// ErrorCode::invalid_argument.
+class InvalidArgument : public Error {
 public:
-    explicit ErrorOf(const std::string& message) : Error(kCode, message) {}
+    explicit InvalidArgument(const std::string& message) : Error(ErrorCode::invalid_argument, message) {}
 };
-
-using InvalidArgument = ErrorOf<ErrorCode::invalid_argument>;
-using DuplicateName = ErrorOf<ErrorCode::duplicate_name>;
-using NotInitialized = ErrorOf<ErrorCode::not_initialized>;
-using Mismatch = ErrorOf<ErrorCode::mismatch>;
-using Aborted = ErrorOf<ErrorCode::aborted>;
-using Timeout = ErrorOf<ErrorCode::timeout>;
-using ResourceExhausted = ErrorOf<ErrorCode::resource_exhausted>;
-using Unsupported = ErrorOf<ErrorCode::unsupported>;
-using Internal = ErrorOf<ErrorCode::internal>;
+/// ErrorCode::duplicate_name.
+class DuplicateName : public Error {
+public:
+    explicit DuplicateName(const std::string& message) : Error(ErrorCode::duplicate_name, message) {}
+};
+/// ErrorCode::not_initialized.
+class NotInitialized : public Error {
+public:
+    explicit NotInitialized(const std::string& message) : Error(ErrorCode::not_initialized, message) {}
+};
+/// ErrorCode::mismatch.
+class Mismatch : public Error {
+public:
+    explicit Mismatch(const std::string& message) : Error(ErrorCode::mismatch, message) {}
+};
+/// ErrorCode::aborted.
+class Aborted : public Error {
+public:
+    explicit Aborted(const std::string& message) : Error(ErrorCode::aborted, message) {}
+};
+/// ErrorCode::timeout.
+class Timeout : public Error {
+public:
+    explicit Timeout(const std::string& message) : Error(ErrorCode::timeout, message) {}
+};
+/// ErrorCode::resource_exhausted.
+class ResourceExhausted : public Error {
+public:
+    explicit ResourceExhausted(const std::string& message) : Error(ErrorCode::resource_exhausted, message) {}
+};
+/// ErrorCode::unsupported.
+class Unsupported : public Error {
+public:
+    explicit Unsupported(const std::string& message) : Error(ErrorCode::unsupported, message) {}
+};
+/// ErrorCode::internal.
+class Internal : public Error {
+public:
+    explicit Internal(const std::string& message) : Error(ErrorCode::internal, message) {}
+};
 
 /// Throws the class that belongs to `code`.
 [[noreturn]] inline void throw_error(ErrorCode code, const std::string& message) {

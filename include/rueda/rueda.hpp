@@ -110,13 +110,11 @@ public:
     [[nodiscard]] std::span<const std::int64_t> extents() const noexcept {
         return {extents_, static_cast<std::size_t>(ndim_)};
     }
-    /// Product of the extents; 1 for a scalar.
+    /// Product of the extents: 1 for a scalar, and 0 if any extent is 0. −1 for what no tensor can have, a negative
+    /// extent or more elements than any memory holds; operations refuse such a shape.
     [[nodiscard]] std::int64_t elements() const noexcept {
-        std::int64_t product = 1;
-        for (const std::int64_t extent : extents()) {
-            product *= extent;
-        }
-        return product;
+        const std::optional<std::uint64_t> count = detail::count_of_elements(extents());
+        return count ? static_cast<std::int64_t>(*count) : -1;
     }
 
 private:
@@ -396,38 +394,36 @@ std::vector<rueda_tensor> c_tensors(std::span<const View> tensors) {
 }  // namespace detail
 
 /// The caller's end of an operation under way. Letting go of it neither waits nor cancels: the operation still owns its
-/// tensors until it has completed, so wait() before their memory goes away. Movable; an empty handle counts as ready.
+/// tensors until it has completed, so wait() before their memory goes away. Movable. A handle that was made without an
+/// operation, or that was moved from, is empty: it can be assigned to and destroyed, and every other member function
+/// throws InvalidArgument, because nobody would wait for the operation that the program means.
 class Handle {
 public:
     Handle() = default;
     explicit Handle(rueda_handle* handle) : handle_(handle) {}
     Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    /// Lets go of what this handle had; `other` is empty afterwards.
     Handle& operator=(Handle&& other) noexcept {
-        std::swap(handle_, other.handle_);
+        rueda_handle* const taken = std::exchange(other.handle_, nullptr);
+        rueda_handle_release(std::exchange(handle_, taken));
         return *this;
     }
     Handle(const Handle&) = delete;
     Handle& operator=(const Handle&) = delete;
     ~Handle() { rueda_handle_release(handle_); }
 
+    /// Whether it is empty: it has no operation to wait for.
+    [[nodiscard]] bool empty() const noexcept { return handle_ == nullptr; }
     /// Blocks until the operation has completed; throws how it failed.
-    void wait() const {
-        if (handle_ != nullptr) {
-            detail::check(rueda_wait(handle_, -1.0));
-        }
-    }
+    void wait() const { detail::check(rueda_wait(held("wait()"), -1.0)); }
     /// Throws rueda::Timeout when `timeout` has passed; the operation goes on then.
     void wait_for(std::chrono::duration<double> timeout) const {
-        if (handle_ != nullptr) {
-            detail::check(rueda_wait(handle_, timeout.count()));
-        }
+        detail::check(rueda_wait(held("wait_for()"), timeout.count()));
     }
     /// True once the operation has completed, well or not.
     [[nodiscard]] bool ready() const {
-        int completed = 1;
-        if (handle_ != nullptr) {
-            detail::check(rueda_poll(handle_, &completed));
-        }
+        int completed = 0;
+        detail::check(rueda_poll(held("ready()"), &completed));
         return completed != 0;
     }
     /// What on_completion() calls: with null, or with how the operation failed, for std::rethrow_exception.
@@ -436,16 +432,13 @@ public:
     /// whose other callbacks wait for it. It may start operations, and must not wait for any (InvalidArgument). What it
     /// throws is logged. One for each handle; the handle may go before it comes. See rueda_handle_on_completion.
     void on_completion(Callback callback) const {
-        if (handle_ == nullptr) {
-            callback(nullptr);
-            return;
-        }
+        rueda_handle* const handle = held("on_completion()");
         auto kept = std::make_unique<Callback>(std::move(callback));
         const auto call = [](int status, const char* message, void* data) {
             const std::unique_ptr<Callback> called(static_cast<Callback*>(data));
             (*called)(detail::failure_of(status, message));
         };
-        const int status = rueda_handle_on_completion(handle_, call, kept.get());
+        const int status = rueda_handle_on_completion(handle, call, kept.get());
         if (status == RUEDA_OK) {
             static_cast<void>(kept.release());  // the call's, which may have come already
         }
@@ -457,7 +450,7 @@ public:
     /// Of a group: the result of its member `index`, from 0.
     [[nodiscard]] TensorView output(std::size_t index) const {
         rueda_tensor tensor{};
-        detail::check(rueda_handle_output_of(handle_, index, &tensor));
+        detail::check(rueda_handle_output_of(held("output()"), index, &tensor));
         return {tensor.data, static_cast<DType>(tensor.dtype),
                 Shape(std::span(tensor.shape, static_cast<std::size_t>(tensor.ndim)))};
     }
@@ -467,23 +460,32 @@ public:
     [[nodiscard]] std::span<const std::int64_t> received_splits() const {
         const std::int64_t* splits = nullptr;
         std::size_t count = 0;
-        detail::check(rueda_handle_received_splits(handle_, &splits, &count));
+        detail::check(rueda_handle_received_splits(held("received_splits()"), &splits, &count));
         return {splits, count};
     }
     /// Of a completed receive_async(): whose message it was.
     [[nodiscard]] int sender() const {
         std::int32_t rank = -1;
-        detail::check(rueda_handle_sender(handle_, &rank));
+        detail::check(rueda_handle_sender(held("sender()"), &rank));
         return rank;
     }
     /// Of a completed join_async(): which rank joined last.
     [[nodiscard]] int joined_last() const {
         std::int32_t rank = -1;
-        detail::check(rueda_handle_joined_last(handle_, &rank));
+        detail::check(rueda_handle_joined_last(held("joined_last()"), &rank));
         return rank;
     }
 
 private:
+    [[nodiscard]] rueda_handle* held(const char* call) const {
+        if (handle_ == nullptr) [[unlikely]] {
+            throw InvalidArgument(std::string("Handle::") + call +
+                                  ": the handle is empty, because it was moved from or never had an operation; "
+                                  "expected one that an _async function returned: use the handle that it was moved to");
+        }
+        return handle_;
+    }
+
     rueda_handle* handle_ = nullptr;
 };
 

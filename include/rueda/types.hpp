@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -138,6 +139,35 @@ enum class Compression : std::int32_t {
     }
     return "unknown reduce operation";
 }
+
+namespace detail {
+/// No memory holds more elements.
+inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 60;
+
+/// The number of elements of a tensor with these extents: 1 without any extents, and 0 if any extent is 0, whatever the
+/// others are and in whatever order they stand. Returns nothing if an extent is negative, or if the number is larger
+/// than `most`. Everything in Rueda that multiplies extents calls this function, so that all parts agree.
+[[nodiscard]] constexpr std::optional<std::uint64_t> count_of_elements(std::span<const std::int64_t> extents,
+                                                                       std::uint64_t most = kMostElements) noexcept {
+    bool is_empty = false;
+    for (const std::int64_t extent : extents) {
+        if (extent < 0) {
+            return std::nullopt;
+        }
+        is_empty = is_empty || extent == 0;
+    }
+    if (is_empty) {
+        return 0;
+    }
+    std::uint64_t count = 1;
+    for (const std::int64_t extent : extents) {
+        if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(extent), &count) || count > most) {
+            return std::nullopt;
+        }
+    }
+    return count;
+}
+}  // namespace detail
 
 /// The dtype of a C++ arithmetic type: `dtype_of<float>` is DType::float32. Types without one do not compile.
 template <class T>

@@ -154,6 +154,15 @@ PyObject* add_done_callback(PyObject* self, PyObject* callback) {
     Py_RETURN_NONE;
 }
 
+/// Without this, the type would have that of object, and an instance without an operation.
+PyObject* refuse_to_make(PyTypeObject* /*type*/, PyObject* /*arguments*/, PyObject* /*keywords*/) {
+    PyErr_SetString(
+        PyExc_TypeError,
+        "a rueda.Handle cannot be made or copied: it belongs to one operation; call an _async function, such "
+        "as rueda.allreduce_async(), which returns one");
+    return nullptr;
+}
+
 PyObject* await(PyObject* self) { return PyObject_CallFunctionObjArgs(awaiter(), self, static_cast<void*>(nullptr)); }
 
 PyObject* name_of(PyObject* self, void* /*closure*/) { return Ref::to(operation_of(self).name.borrow()).release(); }
@@ -189,6 +198,7 @@ PyObject* make_handle_type() {
         {"name", name_of, nullptr, "The operation's name, a TensorSlot, or None.", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr}};
     static PyType_Slot slots[] = {
+        {Py_tp_new, reinterpret_cast<void*>(&refuse_to_make)},
         {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
         {Py_tp_methods, methods},
         {Py_tp_getset, properties},

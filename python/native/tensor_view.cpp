@@ -128,13 +128,15 @@ int dtype_of(const dlpack::DataType& type) {
     }
 }
 
-/// Rows lie one after the other; null strides mean that as well. A dimension of one element has no stride to speak of.
+/// Rows lie one after the other; null strides mean that as well. A dimension of one element has no stride to speak of,
+/// and neither has any dimension of a tensor without elements.
 bool is_dense(const dlpack::Tensor& tensor) {
+    if (tensor.strides == nullptr ||
+        std::find(tensor.shape, tensor.shape + tensor.ndim, 0) != tensor.shape + tensor.ndim) {
+        return true;
+    }
     std::int64_t expected = 1;
-    for (std::int32_t i = tensor.ndim; tensor.strides != nullptr && i-- > 0;) {
-        if (tensor.shape[i] == 0) {
-            return true;
-        }
+    for (std::int32_t i = tensor.ndim; i-- > 0;) {
         if (tensor.shape[i] != 1 && tensor.strides[i] != expected) {
             return false;
         }

@@ -21,12 +21,15 @@ class PublicPending : public Pending {
 public:
     explicit PublicPending(Handle handle) : handle_(std::move(handle)) {}
     ~PublicPending() override {
-        if (!handle_.ready()) {
+        if (!ready()) {
             rueda_shutdown();
         }
     }
     Status wait(double timeout_seconds) override {
         return status_of([&] {
+            if (handle_.empty()) {
+                return;
+            }
             if (timeout_seconds < 0) {
                 handle_.wait();
             } else {
@@ -34,7 +37,7 @@ public:
             }
         });
     }
-    bool ready() override { return handle_.ready(); }
+    bool ready() override { return handle_.empty() || handle_.ready(); }
     Tensor output(std::size_t index) override {
         const TensorView view = handle_.output(index);
         return {view.data(), view.dtype(), {view.shape().extents().begin(), view.shape().extents().end()}};
@@ -45,7 +48,7 @@ public:
     }
 
 private:
-    Handle handle_;
+    Handle handle_;  // empty: a blocking form that gives none, and so has ended
 };
 
 template <class F>

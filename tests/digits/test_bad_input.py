@@ -5,8 +5,10 @@ as it was. With two processes, so that none may be left waiting for the other.""
 
 import gzip
 import os
+import random
 import shlex
 import shutil
+import sys
 import unittest
 
 from digits_job import DigitsTest, alone, content, direct, make_data, processes_of_digits, safetensors_reader
@@ -62,6 +64,25 @@ class WrongData(DigitsTest):
         damaged[len(whole) // 2] ^= 0xFF
         self.refused_file("damaged.csv.gz", bytes(damaged), "damaged")
         self.refused_file("checksum.csv.gz", whole[:-8] + b"\0\0\0\0" + whole[-4:], "damaged")
+
+    def test_a_small_file_that_inflates_without_end_is_refused_with_little_memory(self):
+        with open(self.path("bomb.csv.gz"), "wb") as file:
+            file.write(gzip.compress(b"0" * (300 << 20), compresslevel=6))  # 0.3 MB
+        # Prints what the program had in memory at most by the system's count, in KiB, with its libraries.
+        script = (
+            "import resource, subprocess, sys\n"
+            "status = subprocess.run(sys.argv[1:]).returncode\n"
+            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
+            "sys.exit(status)\n"
+        )
+        program = self.program("run", data=self.path("bomb.csv.gz"))
+        done = self.refused(
+            alone(1, [sys.executable, "-c", script, *program]),
+            self.path("bomb.csv.gz"),
+            "more than 19500000 bytes of text",
+            "at most 100000 lines",
+        )
+        self.assertLess(int(done.stdout.split()[-1]), 200 << 10)  # it was 535 MB before there was the limit
 
     def test_missing_file_and_folder(self):
         self.refused(direct(2, self.program("run", data=self.path("none.csv"))), "none.csv", "No such file", "--data")
@@ -120,8 +141,26 @@ class WrongCheckpoint(DigitsTest):
     def test_not_a_checkpoint(self):
         self.refused_bytes(b"something else entirely\n" * 10, "no safetensors file")
 
-    def test_of_another_model(self):
+    def test_flipped_bits(self):
+        numbers = random.Random(7)
+        for _ in range(7):
+            place, bit = numbers.randrange(len(self.whole)), numbers.randrange(8)
+            with self.subTest(place=place, bit=bit):
+                damaged = bytearray(self.whole)
+                damaged[place] ^= 1 << bit
+                self.refused_bytes(bytes(damaged))
+        damaged = bytearray(self.whole)
+        damaged[-1] ^= 1
+        self.refused_bytes(bytes(damaged), "the data of tensor ", "have the checksum ", "take another copy of it")
+
+    def changeable(self):
+        """Tensors and metadata without the checksums, which would be wrong after a change."""
         tensors, metadata = safetensors_reader.read(self.checkpoint)
+        del metadata["rueda.checksums"]
+        return tensors, metadata
+
+    def test_of_another_model(self):
+        tensors, metadata = self.changeable()
         dtype, _, data = tensors["dense1.weights"]
         tensors["dense1.weights"] = (dtype, [256, 128], data)
         safetensors_reader.write(self.checkpoint, tensors, metadata)
@@ -134,7 +173,7 @@ class WrongCheckpoint(DigitsTest):
         self.refused(self.resume(), "'dense1.weights' (float32 [512, 64]) is not in it", "'other'")
 
     def test_with_damaged_metadata(self):
-        tensors, metadata = safetensors_reader.read(self.checkpoint)
+        tensors, metadata = self.changeable()
         for text in ("", "many", "-1", "99999999999999999999", "1x"):
             with self.subTest(text=text):
                 safetensors_reader.write(self.checkpoint, tensors, dict(metadata, epochs_done=text))

@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """What goes wrong is an exception of its own class, which names the thing; and the next operation works. Two ranks."""
 
+import copy
 import itertools
 import pickle
 import subprocess
@@ -22,6 +23,22 @@ def tearDownModule():
 
 def works() -> bool:
     return rueda.allreduce(np.ones(1), "it works", rueda.Sum)[0] == rueda.size()
+
+
+class Handles(unittest.TestCase):
+    """One without an operation cannot be had: waiting for it would mean nothing."""
+
+    def test_cannot_be_made_or_copied(self):
+        handle = rueda.allreduce_async(np.ones(3), "handle", rueda.Sum)
+        for make in (
+            lambda: rueda.Handle(),
+            lambda: rueda.Handle.__new__(rueda.Handle),
+            lambda: copy.copy(handle),
+            lambda: pickle.dumps(handle) and pickle.loads(pickle.dumps(handle)),
+        ):
+            with self.assertRaisesRegex(TypeError, "a rueda.Handle cannot be made or copied|cannot pickle"):
+                make()
+        self.assertEqual(list(handle.result()), [rueda.size()] * 3)
 
 
 class WholeNumbers(unittest.TestCase):

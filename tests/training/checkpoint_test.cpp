@@ -68,10 +68,85 @@ TEST_CASE("a checkpoint is the bytes that the format prescribes", "[training]") 
     const Folder folder;
     std::vector<std::uint8_t> values = {7, 8};
     write_checkpoint(folder.file("m"), std::vector<NamedTensor>{{"a", TensorView(values)}}, {{"k", "v"}});
-    const std::string header = R"({"__metadata__":{"k":"v"},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
+    // The checksums were computed by Python's ctypes and libxxhash, from what training/safetensors.hpp says.
+    const std::string header =
+        R"({"__metadata__":{"k":"v","rueda.checksums":"rueda:xxh3-64 491bd9b31fd64574 837b2932ca9cdc1b"},)"
+        R"("a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
     const std::string padding((8 - header.size() % 8) % 8, ' ');
     const std::string length = {static_cast<char>(header.size() + padding.size()), 0, 0, 0, 0, 0, 0, 0};
     CHECK(bytes_of(folder.file("m")) == length + header + padding + "\x07\x08");
+}
+
+/// How reading the file as the model's checkpoint fails; "" where it does not.
+std::string failure_of_reading(const std::filesystem::path& path, Model& model) {
+    try {
+        Checkpoint(path).read(model.tensors());
+    } catch (const InvalidArgument& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST_CASE("every flipped bit of a checkpoint is an error", "[training]") {
+    const Folder folder;
+    Model model;
+    write_checkpoint(folder.file("whole"), model.tensors(), {{"epoch", "3"}, {"näme", "\"\n"}});
+    const std::string whole = bytes_of(folder.file("whole"));
+    std::uint64_t header = 0;
+    std::memcpy(&header, whole.data(), sizeof header);
+    REQUIRE(failure_of_reading(folder.file("whole"), model).empty());
+    for (std::size_t byte = 0; byte < whole.size(); ++byte) {
+        for (int bit = 0; bit < 8; ++bit) {
+            std::string damaged = whole;
+            damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << bit));
+            put(folder.file("damaged"), damaged);
+            const std::string failure = failure_of_reading(folder.file("damaged"), model);
+            INFO("byte " << byte << " bit " << bit << ": " << failure);
+            REQUIRE_THAT(failure, Contains("damaged: "));
+            if (byte >= sizeof header + header) {
+                REQUIRE_THAT(failure, Contains("the data of tensor ") && Contains("have the checksum ") &&
+                                          Contains("; expected ") && Contains("take another copy of it"));
+            }
+        }
+    }
+}
+
+TEST_CASE("large tensors have their checksums, and the error names the tensor and both sums", "[training]") {
+    const Folder folder;
+    std::vector<float> large(300000);  // several pieces, and a part of one
+    std::iota(large.begin(), large.end(), 0.0F);
+    std::vector<double> none;
+    const std::vector<NamedTensor> tensors = {{"large", TensorView(large)}, {"none", TensorView(none)}};
+    write_checkpoint(folder.file("m"), tensors);
+    Checkpoint(folder.file("m")).read(tensors);
+    const std::string whole = bytes_of(folder.file("m"));
+    const std::size_t begin = whole.size() - large.size() * sizeof(float);
+    for (const std::size_t place : {std::size_t{0}, std::size_t{1} << 18, (std::size_t{1} << 18) - 1,
+                                    std::size_t{1} << 20, large.size() * sizeof(float) - 1}) {
+        std::string damaged = whole;
+        damaged[begin + place] = static_cast<char>(damaged[begin + place] ^ 0x10);
+        put(folder.file("damaged"), damaged);
+        const std::string message =
+            message_of<InvalidArgument>([&] { Checkpoint(folder.file("damaged")).read(tensors); });
+        CHECK_THAT(message, Contains("damaged: the data of tensor \"large\" have the checksum ") &&
+                                Contains("; expected ") && Contains("recorded when it was saved"));
+    }
+}
+
+TEST_CASE("a file without checksums is read, and metadata that look like checksums are not written", "[training]") {
+    const Folder folder;
+    std::vector<std::uint8_t> values(2);
+    const std::vector<NamedTensor> tensors = {{"a", TensorView(values)}};
+    const std::string header = R"({"__metadata__":{"k":"v"},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}} )";
+    put(folder.file("old"), std::string{static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0} + header + "\x07\x08");
+    const Checkpoint old(folder.file("old"));
+    old.read(tensors);
+    CHECK(old.metadata() == Metadata{{"k", "v"}});
+    CHECK(values == std::vector<std::uint8_t>{7, 8});
+    for (const Metadata& metadata : {Metadata{{"rueda.checksums", ""}}, Metadata{{"k", "rueda:xxh3-64 0"}}}) {
+        CHECK_THAT(message_of<InvalidArgument>([&] { write_checkpoint(folder.file("m"), tensors, metadata); }),
+                   Contains("reserve for their checksums"));
+    }
 }
 
 TEST_CASE("an open checkpoint stays readable when the file is replaced", "[training]") {

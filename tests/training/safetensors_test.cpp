@@ -115,6 +115,27 @@ TEST_CASE("tensors are laid out by alignment, then in order", "[training]") {
     CHECK(parse_header(text.value(), 23).is_ok());
 }
 
+TEST_CASE("checksums that are no checksums are refused", "[training]") {
+    const auto with = [](const std::string& key, const std::string& value) {
+        return R"({"__metadata__":{")" + key + R"(":")" + value +
+               R"("},"w":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})";
+    };
+    const std::string sum = " 0123456789abcdef";
+    for (const std::string& value :
+         {std::string(), std::string("rueda:xxh3-64"), "rueda:xxh3-64" + sum, "rueda:xxh3-64" + sum + sum + sum,
+          "rueda:xxh3-64" + sum + sum + " ", "rueda:xxh3-65" + sum + sum, "rueda:xxh3-64 0123456789ABCDEF" + sum,
+          "rueda:xxh3-64 0x23456789abcdef" + sum, "rueda:xxh3-64" + sum + "-0123456789abcdef"}) {
+        INFO(value);
+        CHECK_THAT(refusal(with("rueda.checksums", value)),
+                   Contains("2 checksums of 16 hexadecimal digits") && Contains("the file is damaged"));
+    }
+    CHECK_THAT(refusal(with("rueda.checksums", "rueda:xxh3-64" + sum + sum)),
+               Contains("expected 0123456789abcdef, which was recorded"));
+    CHECK_THAT(refusal(with("rueda.checksumr", "rueda:xxh3-64" + sum + sum)),
+               Contains(R"(checksums under "rueda.checksumr")"));
+    CHECK(refusal(with("checksums", "sha256")) == "accepted");
+}
+
 TEST_CASE("names that a checkpoint cannot hold are refused", "[training]") {
     const auto problem = [](std::vector<NamedTensor> tensors) { return lay_out(tensors, {}).status().message(); };
     const TensorView one(nullptr, DType::uint8, {0});

@@ -43,7 +43,33 @@ class Interchange(unittest.TestCase):
         metadata = {"epoch": "3", "ключ": 'quote " and\nline'}
         safetensors_reader.write(self.source, tensors, metadata)
         self.copy()
-        self.assertEqual(safetensors_reader.read(self.target), (tensors, metadata))
+        found, found_metadata = safetensors_reader.read(self.target)
+        self.assertEqual(found, tensors)
+        checksums = found_metadata.pop("rueda.checksums")  # as other readers see them
+        self.assertRegex(checksums, f"^rueda:xxh3-64( [0-9a-f]{{16}}){{{len(tensors) + 1}}}$")
+        self.assertEqual(found_metadata, metadata)
+
+    def test_checksums_survive_a_program_that_writes_the_file_in_another_order(self):
+        written = {"b": ("F32", [2], b"12345678"), "a": ("U8", [3], b"abc"), "c": ("U8", [0], b"")}
+        safetensors_reader.write(self.source, written, {"epoch": "3"})
+        self.copy()
+        tensors, metadata = safetensors_reader.read(self.target)
+        for order in (sorted(tensors), sorted(tensors, reverse=True)):
+            safetensors_reader.write(self.source, {name: tensors[name] for name in order}, metadata)
+            self.copy()
+            self.assertEqual(safetensors_reader.read(self.target), (tensors, metadata))
+        # Other data under the same checksums: that is what they are for.
+        changed = tensors | {"a": ("U8", [3], b"abd")}
+        safetensors_reader.write(self.source, changed, metadata)
+        refused = subprocess.run(
+            [os.environ["CHECKPOINT_COPY"], self.source, self.target], capture_output=True, text=True, timeout=60
+        )
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn('the data of tensor "a" have the checksum', refused.stderr)
+        self.assertIn('remove "rueda.checksums" from __metadata__', refused.stderr)
+        del metadata["rueda.checksums"]
+        safetensors_reader.write(self.source, changed, metadata)
+        self.copy()
 
     def test_the_safetensors_package_reads_it(self):
         try:

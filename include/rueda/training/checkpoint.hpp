@@ -5,6 +5,10 @@
 /// length, little-endian; a JSON header with dtype, shape and place of every tensor and a map of strings under
 /// "__metadata__"; then the data, little-endian and row-major. Python reads them by `safetensors.numpy.load_file`.
 /// Nothing in them depends on the number of processes.
+///
+/// Under "rueda.checksums" in "__metadata__" stand checksums (XXH3 of 64 bits) of the header and of the data of each
+/// tensor. Other readers ignore them. A flipped bit or a lost page of the file is an error when it is read. A file
+/// without them, such as one that another program wrote, is read without this check.
 #pragma once
 
 #include <filesystem>
@@ -44,15 +48,16 @@ RUEDA_API Metadata restore_checkpoint(const std::filesystem::path& path, std::sp
 /// Writes a checkpoint from this process alone: to `path`.partial, which is flushed to the disk and then renamed; then
 /// the folder is flushed. So `path` is at every moment the previous complete checkpoint or the new one, also when the
 /// process is killed or the power fails. The folder must exist. A failure removes the .partial file. (A killed process
-/// leaves it; the next save overwrites it.) Throws InvalidArgument for names that are empty, double, "__metadata__" or
-/// not UTF-8, and for a path that cannot be written; ResourceExhausted for a full disk or quota. The message has the
-/// path, the call that failed, the system's reason, and what to do.
+/// leaves it; the next save overwrites it.) The tensors must not be changed meanwhile: the file could not be read then,
+/// because the checksums would be wrong. Throws InvalidArgument for names that are empty, double, "__metadata__" or
+/// not UTF-8, for the metadata "rueda.checksums", and for a path that cannot be written; ResourceExhausted for a full
+/// disk or quota. The message has the path, the call that failed, the system's reason, and what to do.
 RUEDA_API void write_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                                 const Metadata& metadata = {});
 
 /// An open checkpoint file whose header has been checked completely: lengths against the size of the file, JSON,
-/// dtypes, shapes against bytes, places without gap or overlap, no name twice. Stays readable when the file is replaced
-/// meanwhile. Threads: const members from any.
+/// dtypes, shapes against bytes, places without gap or overlap, no name twice, its checksum. Stays readable when the
+/// file is replaced meanwhile. Threads: const members from any.
 class RUEDA_API Checkpoint {
 public:
     /// Opens and checks. Throws InvalidArgument with the file, what was found and what was expected.
@@ -69,7 +74,7 @@ public:
     /// names, dtypes, shapes.
     void check_against(std::span<const NamedTensor> model) const;
     /// Copies every tensor of the file into that of the same name, after check_against. Throws InvalidArgument where
-    /// the file cannot be read; the contents of `model` are undefined then.
+    /// the file cannot be read, and where data do not have their checksum; the contents of `model` are undefined then.
     void read(std::span<const NamedTensor> model) const;
 
 private:

@@ -2,12 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // NULL where the C interface needs a pointer: an error that says so, and nothing is started.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "rueda/rueda.h"
+#include "rueda/rueda.hpp"
 #include "tests/conformance/public_ranks.hpp"
 #include "tests/conformance/scenarios.hpp"
 
@@ -157,6 +159,145 @@ TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing
         RUEDA_RANK_EQUAL(rueda_grouped_allreduce("g", 1, &tensor, &tensor, &options), RUEDA_OK);
         RUEDA_RANK_EQUAL(values[1], 40.0F);
         RUEDA_RANK_EQUAL(rueda_shutdown(), RUEDA_OK);
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// "InvalidArgument: …", or how the call ended else.
+std::string refusal(const std::function<void()>& call) {
+    try {
+        call();
+    } catch (const Error& error) {
+        return std::string(name_of(error.code())) + ": " + error.what();
+    }
+    return "no error";
+}
+
+void check_empty(const Handle& handle) {
+    using namespace std::chrono_literals;
+    bool called = false;
+    const std::vector<std::pair<std::string, std::function<void()>>> calls = {
+        {"wait()", [&] { handle.wait(); }},
+        {"wait_for()", [&] { handle.wait_for(1s); }},
+        {"ready()", [&] { static_cast<void>(handle.ready()); }},
+        {"on_completion()", [&] { handle.on_completion([&](const std::exception_ptr&) { called = true; }); }},
+        {"output()", [&] { static_cast<void>(handle.output()); }},
+        {"received_splits()", [&] { static_cast<void>(handle.received_splits()); }},
+        {"sender()", [&] { static_cast<void>(handle.sender()); }},
+        {"joined_last()", [&] { static_cast<void>(handle.joined_last()); }}};
+    for (const auto& [name, call] : calls) {
+        RUEDA_RANK_EQUAL(refusal(call),
+                         "InvalidArgument: Handle::" + name +
+                             ": the handle is empty, because it was moved from or never had an operation; expected one "
+                             "that an _async function returned: use the handle that it was moved to");
+    }
+    RUEDA_RANK_CHECK(handle.empty() && !called);
+}
+
+TEST_CASE("an empty handle refuses to be waited for, and can be destroyed and assigned to", "[processes]") {
+    const RanksResult result = run_public_ranks(2, [](RankContext& context) {
+        const Handle before_init;
+        check_empty(before_init);
+        init();
+        std::vector<float> first(3, 1.0F + static_cast<float>(context.rank()));
+        std::vector<float> second = first;
+        Handle one = allreduce_async("one", first, {.op = ReduceOp::sum});
+        Handle other = allreduce_async("other", second, {.op = ReduceOp::sum});
+        Handle taken = std::move(one);
+        check_empty(one);  // NOLINT(bugprone-use-after-move): that is what is tested
+        other.wait();
+        other = std::move(taken);  // what it had before is let go of, and not given to `taken`
+        check_empty(taken);        // NOLINT(bugprone-use-after-move)
+        Handle& self = other;
+        other = std::move(self);
+        RUEDA_RANK_CHECK(!other.empty());
+        other.wait();
+        RUEDA_RANK_EQUAL(first[2], 3.0F);
+        RUEDA_RANK_EQUAL(second[2], 3.0F);
+        one = allreduce_async("one", first, {.op = ReduceOp::sum});
+        one.wait();
+        RUEDA_RANK_EQUAL(first[0], 6.0F);
+        shutdown();
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("NULL as a handle is refused by every function of the C interface", "[processes]") {
+    const RanksResult result = run_public_ranks(1, [](RankContext&) {
+        RUEDA_RANK_EQUAL(rueda_init(), RUEDA_OK);
+        int completed = 0;
+        rueda_tensor tensor{};
+        const std::int64_t* splits = nullptr;
+        std::size_t count = 0;
+        std::int32_t rank = 0;
+        constexpr const char* kNull = "the handle is NULL";
+        check_refused({
+            {"wait", kNull, [] { return rueda_wait(nullptr, -1); }},
+            {"poll", kNull, [&] { return rueda_poll(nullptr, &completed); }},
+            {"output", kNull, [&] { return rueda_handle_output(nullptr, &tensor); }},
+            {"received_splits", kNull, [&] { return rueda_handle_received_splits(nullptr, &splits, &count); }},
+            {"sender", kNull, [&] { return rueda_handle_sender(nullptr, &rank); }},
+            {"joined_last", kNull, [&] { return rueda_handle_joined_last(nullptr, &rank); }},
+            {"on_completion", kNull,
+             [] {
+                 return rueda_handle_on_completion(
+                     nullptr, [](int, const char*, void*) {}, nullptr);
+             }},
+        });
+        rueda_handle_release(nullptr);
+        RUEDA_RANK_EQUAL(rueda_shutdown(), RUEDA_OK);
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// Every rank makes the same mistakes, and the first one has ended before the others come to theirs.
+TEST_CASE("a rank's wrong arguments are its own error, also after another rank has shut down", "[processes]") {
+    const RanksResult result = run_public_ranks(3, [](RankContext& context) {
+        init();
+        std::vector<float> values(4, 1);
+        std::vector<float> out(8);
+        const TensorView nowhere(nullptr, DType::float32, Shape{4});
+        const TensorSlot slot("slot");
+        allreduce("values", values);
+        allreduce(slot, values);
+        const auto mistakes = [&] {
+            const std::vector<std::pair<std::string, std::function<void()>>> calls = {
+                {"tensor 'op': the reduce operation is 9", [&] { allreduce("op", values, {.op = ReduceOp{9}}); }},
+                {"tensor 'values': the reduce operation is 9",
+                 [&] { allreduce("values", values, {.op = ReduceOp{9}}); }},
+                {"tensor 'slot': the reduce operation is 9", [&] { allreduce(slot, values, {.op = ReduceOp{9}}); }},
+                {"an unnamed tensor: the reduce operation is 9", [&] { allreduce("", values, {.op = ReduceOp{9}}); }},
+                {"tensor 'async': the input tensor has 4 elements and no data",
+                 [&] { allreduce_async("async", nowhere).wait(); }},
+                {"tensor 'group_1of1': the input tensor has 4 elements and no data",
+                 [&] { grouped_allreduce("group", std::vector<TensorView>{nowhere}); }},
+                {"tensor 'root': the " + std::string(context.rank() == 1 ? "input" : "output") +
+                     " tensor has 4 elements and no data",
+                 [&] { broadcast("root", nowhere, 1); }},
+                {"tensor 'splits': there are 1 splits",
+                 [&] { static_cast<void>(alltoall("splits", values, std::vector<std::int64_t>{4})); }},
+                {"tensor 'rows': the output's shape is [7]",
+                 [&] { reducescatter("rows", values, TensorView(out.data(), DType::float32, Shape{7})); }},
+                {"the peer is rank 17", [&] { send(values, 17); }},
+            };
+            for (const auto& [text, call] : calls) {
+                const std::string found = refusal(call);
+                const std::string expected = "InvalidArgument: " + text;
+                RUEDA_RANK_EQUAL(found.substr(0, expected.size()), expected);
+            }
+        };
+        if (context.rank() != 0) {
+            const std::string ended = refusal([&] { allreduce("until rank 0 ends", values); });
+            RUEDA_RANK_CHECK(ended.find("rank 0 has shut down") != std::string::npos);
+        }
+        mistakes();
+        if (context.rank() != 0) {  // where the arguments are right, the job's end is the error
+            RUEDA_RANK_CHECK(refusal([&] { allreduce("values", values); }).starts_with("Aborted: "));
+        }
+        shutdown();
     });
     INFO(result.text());
     CHECK(result.passed());

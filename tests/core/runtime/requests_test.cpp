@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "core/negotiation/impossible.hpp"
+#include "rueda/rueda.hpp"
 
 namespace rueda::core {
 namespace {
@@ -210,6 +211,52 @@ TEST_CASE("compression is for allreduces of float32 and float64", "[threads]") {
     CHECK(made_with(3, RUEDA_FLOAT32).status.code() == ErrorCode::invalid_argument);
     CHECK(made_with(-1, RUEDA_FLOAT32).status.message() ==
           "the compression is -1; expected 0 to 2 (rueda_compression)");
+}
+
+TEST_CASE("an extent of 0 makes a tensor empty, wherever it stands and however large the others are", "[threads]") {
+    constexpr std::int64_t kLarge = std::int64_t{1} << 33;  // two of them have more elements than fit in 64 bits
+    const rueda_options options = RUEDA_OPTIONS_INIT;
+    for (const std::array<std::int64_t, 3>& shape :
+         {std::array<std::int64_t, 3>{0, kLarge, kLarge}, {kLarge, 0, kLarge}, {kLarge, kLarge, 0}}) {
+        INFO(shape[0] << ", " << shape[1] << ", " << shape[2]);
+        CHECK(Shape(shape).elements() == 0);
+        CHECK(detail::count_of_elements(shape) == std::uint64_t{0});
+        const rueda_tensor tensor{nullptr, shape.data(), 3, RUEDA_FLOAT32};
+        Request reduced;
+        CHECK(make_allreduce(tensor, tensor, options, reduced).is_ok());
+        CHECK(reduced.count == 0);
+        Request copied;
+        CHECK(make_broadcast(tensor, tensor, 0, std::array{0, 1}, 0, options, copied).is_ok());
+        CHECK(check_message(&tensor, "input", 1, false, std::array{0, 1}, options).value().bytes == 0);
+        // A row has to be possible, as other ranks may have some.
+        Request gathered;
+        const Status made = make_allgather(tensor, nullptr, options, gathered);
+        CHECK(made.is_ok() == (shape[0] != 0));
+        if (!made.is_ok()) {
+            CHECK(made.message() ==
+                  "the input tensor's shape is [0, 8589934592, 8589934592], and one of its rows would "
+                  "have more elements than any memory holds; expected at most 2^60");
+        }
+    }
+}
+
+TEST_CASE("every extent is looked at, also beside one of 0", "[threads]") {
+    const rueda_options options = RUEDA_OPTIONS_INIT;
+    const auto refusal = [&](const std::array<std::int64_t, 3>& shape) {
+        const rueda_tensor tensor{nullptr, shape.data(), 3, RUEDA_FLOAT32};
+        Request request;
+        return make_allreduce(tensor, tensor, options, request).message();
+    };
+    CHECK(refusal({0, -1, 2}) == "the input tensor's dimension 1 is -1; extents must not be negative");
+    CHECK(refusal({-3, 0, 2}) == "the input tensor's dimension 0 is -3; extents must not be negative");
+    constexpr std::int64_t kLarge = std::int64_t{1} << 30;
+    CHECK(refusal({kLarge, kLarge, 2}) ==
+          "the input tensor's shape is [1073741824, 1073741824, 2], which is more elements than any memory holds; "
+          "expected at most 2^60");
+    CHECK(Shape({kLarge, kLarge, 2}).elements() == -1);
+    CHECK(Shape({0, -1}).elements() == -1);
+    CHECK(Shape({kLarge, kLarge}).elements() == kLarge * kLarge);
+    CHECK(Shape().elements() == 1);
 }
 
 TEST_CASE("compression of other operations is announced, to be refused", "[threads]") {

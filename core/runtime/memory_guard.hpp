@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/control_block.hpp"
+#include "base/logging.hpp"
+#include "core/runtime/tensor_table.hpp"
+
+namespace rueda::core {
+
+/// Names the tensor whose memory a program gave back while its operation was pending. The next access to that memory is
+/// a SIGSEGV or a SIGBUS, which says nothing. So the process notes the memory of its pending operations, and its
+/// handlers of the two signals look there: a fault in that memory becomes the reason of the abort, and a line. Then
+/// comes what would have come without Rueda: the program's handler, or the end by the signal with its core file.
+///
+/// This is for who looks for a mistake (RUEDA_VERIFY, or a build without NDEBUG), because it takes a lock for each
+/// operation. What it cannot see: memory that was given back and is still mapped, as small pieces of the heap are.
+///
+/// Like the handler of SIGTERM (core/runtime/termination.hpp) it belongs to the process, and so to the one Runtime of
+/// the C interface. Threads: watch and unwatch by one thread at a time; the other functions, and the handlers, in any
+/// thread.
+
+/// Begins to note, and installs the handlers. `control` stays mapped as long as the process lives.
+void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, const base::Logger& logger);
+/// Stops, and puts back what was there before, unless somebody has installed other handlers meanwhile.
+void unwatch_memory();
+/// Whether the memory of pending operations is noted.
+[[nodiscard]] bool notes_memory() noexcept;
+
+/// The operation of the entry begins: its memory is Rueda's until note_ended(). `rows_read` and `rows_written`: of an
+/// operation by rows, how many of them; else 1. A failure to note it, for want of memory, is no failure of the
+/// operation.
+void note_pending(const TensorEntry& entry, std::uint64_t rows_read, std::uint64_t rows_written) noexcept;
+void note_ended(const TensorEntry& entry) noexcept;
+
+/// The name of a tensor whose pending operation uses the byte; "" if there is none.
+[[nodiscard]] std::string pending_tensor_at(const void* memory);
+
+}  // namespace rueda::core

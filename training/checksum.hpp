@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+struct XXH3_state_s;
+
+namespace rueda::training {
+
+/// XXH3 of 64 bits over bytes that come in pieces (https://github.com/Cyan4973/xxHash). It finds damage, at the speed
+/// of memory; it does not prove who wrote the bytes. Threads: one at a time.
+class Checksum {
+public:
+    Checksum();  ///< throws std::bad_alloc
+    void add(std::span<const std::byte> bytes);
+    /// Little-endian.
+    void add_number(std::uint64_t number);
+    /// Its length and its bytes, so that two texts are not one long text.
+    void add_text(std::string_view text);
+    /// Of all that was added so far.
+    [[nodiscard]] std::uint64_t value() const;
+
+private:
+    struct Free {
+        void operator()(XXH3_state_s* state) const noexcept;
+    };
+    std::unique_ptr<XXH3_state_s, Free> state_;
+};
+
+}  // namespace rueda::training
