@@ -37,8 +37,13 @@ public:
         return true;
     }
 
-    /// The reason. A raiser that died half way leaves none: waited for is a bounded number of looks.
-    [[nodiscard]] Status reason() const {
+    struct Reason {
+        ErrorCode code = ErrorCode::aborted;
+        std::string_view text;  ///< in the block: it does not change once it is published
+    };
+    /// The reason, without memory of its own. A rank that died between raise()'s two stores leaves none: the wait for
+    /// it is a bounded number of looks.
+    [[nodiscard]] Reason reason_in_place() const noexcept {
         for (int look = 0; look < kLooks && state_.load(std::memory_order_acquire) == kClaimed; ++look) {
             Atomics::pause();
         }
@@ -48,7 +53,11 @@ public:
         const auto length = static_cast<std::size_t>(std::find(text_, text_ + kTextBytes, '\0') - text_);
         const bool known =
             code_ > static_cast<std::int32_t>(ErrorCode::ok) && code_ <= static_cast<std::int32_t>(ErrorCode::internal);
-        return {known ? static_cast<ErrorCode>(code_) : ErrorCode::aborted, std::string(text_, length)};
+        return {known ? static_cast<ErrorCode>(code_) : ErrorCode::aborted, std::string_view(text_, length)};
+    }
+    [[nodiscard]] Status reason() const {
+        const Reason reason = reason_in_place();
+        return {reason.code, std::string(reason.text)};
     }
 
 private:

@@ -95,8 +95,8 @@ struct alignas(kCacheLine) RankBlock {
 
 /// The first page of the arena.
 struct alignas(4096) ControlBlock {
-    /// Grows with every change of anything that lies in the arena. 9: who has ended the job.
-    static constexpr std::uint32_t kLayoutVersion = 9;
+    /// Grows with every change of anything that lies in the arena. 10: who waits for the end of a set.
+    static constexpr std::uint32_t kLayoutVersion = 10;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
     std::uint64_t magic = 0;

@@ -5,9 +5,12 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -39,12 +42,40 @@ public:
     }
 
 private:
+    friend class PreparedFailure;
     struct Failure {
         Failure(ErrorCode c, std::string m) : code(c), message(std::move(m)) {}
         ErrorCode code;
         std::string message;
     };
     std::shared_ptr<const Failure> failure_;
+};
+
+/// A failure whose memory is allocated in advance, so that it can be reported when no memory is left.
+/// Threads: one; the Status is a value as any other.
+class PreparedFailure {
+public:
+    /// `most_bytes`: of the longest text. Throws std::bad_alloc.
+    explicit PreparedFailure(std::size_t most_bytes)
+        : failure_(std::make_shared<Status::Failure>(ErrorCode::internal, std::string(most_bytes, '\0'))) {
+        failure_->message.clear();
+    }
+    /// The failure with the parts as its text, which is cut at `most_bytes`. Once: later calls return a success.
+    [[nodiscard]] Status make(ErrorCode code, std::initializer_list<std::string_view> parts) noexcept {
+        Status made;
+        if (failure_ != nullptr) {
+            failure_->code = code;
+            for (const std::string_view part : parts) {
+                const std::size_t room = failure_->message.capacity() - failure_->message.size();
+                failure_->message.append(part.substr(0, room));  // within the capacity: needs no memory
+            }
+            made.failure_ = std::move(failure_);
+        }
+        return made;
+    }
+
+private:
+    std::shared_ptr<Status::Failure> failure_;
 };
 
 /// `failure(ErrorCode::mismatch, "tensor '{}' …", name)`

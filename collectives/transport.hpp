@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "base/status.hpp"
 
@@ -75,7 +77,33 @@ public:
     virtual void abandon() = 0;
 };
 
-/// For memory of messages that may still be read or written: it lives as long as the process. Threads: any.
-void keep_for_good(std::shared_ptr<void> memory);
+/// For memory of messages that may still be read or written: it lives as long as the process. Where there is no memory
+/// left to remember it, it is leaked. Threads: any.
+void keep_for_good(std::shared_ptr<void> memory) noexcept;
+
+namespace detail {
+
+/// Is never destroyed: what it holds lives as long as the process.
+template <class T>
+union Unending {
+    explicit Unending(T&& given) noexcept : value(std::move(given)) {}
+    ~Unending() {}  // NOLINT(modernize-use-equals-default): a defaulted one would be deleted
+    Unending(const Unending&) = delete;
+    Unending& operator=(const Unending&) = delete;
+
+    T value;
+};
+
+}  // namespace detail
+
+/// The same for a value that owns such memory, and whose move needs none.
+template <class T>
+void keep_value_for_good(T value) noexcept {
+    try {
+        keep_for_good(std::make_shared<T>(std::move(value)));
+    } catch (const std::bad_alloc&) {
+        const detail::Unending<T> kept(std::move(value));
+    }
+}
 
 }  // namespace rueda::collectives

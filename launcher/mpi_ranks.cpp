@@ -20,7 +20,11 @@ Status MpiRanks::start(JobOutput& output) {
     output_ = &output;
     Result<base::UniqueFd> listener = listen_for_supervisors(plan_.supervisor_socket);
     RUEDA_RETURN_IF_FAILED(listener.status());
-    listener_ = std::move(listener).value();
+    std::vector<base::UniqueFd> listeners;
+    listeners.push_back(std::move(listener).value());
+    acceptor_ = Acceptor(
+        std::move(listeners), SOCK_CLOEXEC, [this](base::UniqueFd socket) { meet_newcomer(std::move(socket)); },
+        [this](std::string_view line) { output_->say(line); });
     mpirun_.on_error_text = [this](std::string_view text) {
         // Once all ranks have ended, ruedarun has said how; mpirun's pages about the same would only bury it.
         if (!running().empty()) {
@@ -32,7 +36,7 @@ Status MpiRanks::start(JobOutput& output) {
 
 void MpiRanks::add_to(PollSet& set) {
     std::erase_if(newcomers_, [](const base::UniqueFd& socket) { return !socket.is_open(); });
-    set.add(listener_.value(), POLLIN, [this] { accept_connection(); });
+    acceptor_.add_to(set);
     for (std::size_t i = 0; i < newcomers_.size(); ++i) {
         set.add(newcomers_[i].value(), POLLIN, [this, i] { take_hello(i); });
     }
@@ -44,9 +48,8 @@ void MpiRanks::add_to(PollSet& set) {
     mpirun_.add_to(set);
 }
 
-void MpiRanks::accept_connection() {
-    base::UniqueFd socket(::accept4(listener_.value(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (socket.is_open() && peer_is_same_user(socket.value())) {
+void MpiRanks::meet_newcomer(base::UniqueFd socket) {
+    if (peer_is_same_user(socket.value())) {
         newcomers_.push_back(std::move(socket));
     }
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/unique_fd.hpp"
+#include "launcher/acceptor.hpp"
 #include "launcher/mpirun.hpp"
 #include "launcher/plan.hpp"
 #include "launcher/rank_group.hpp"
@@ -39,7 +40,7 @@ private:
         OomKills oom_kills;        ///< as its supervisor has said
     };
 
-    void accept_connection();
+    void meet_newcomer(base::UniqueFd socket);
     void take_hello(std::size_t newcomer);
     void welcome(int rank, base::UniqueFd socket);
     void take_report(int rank);
@@ -50,7 +51,7 @@ private:
     const LaunchPlan& plan_;
     StartContext context_;
     JobOutput* output_ = nullptr;
-    base::UniqueFd listener_;
+    Acceptor acceptor_;
     Mpirun mpirun_;
     std::vector<base::UniqueFd> newcomers_;  ///< connected, but have not said hello
     std::vector<Rank> ranks_;

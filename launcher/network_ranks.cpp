@@ -53,7 +53,10 @@ Status NetworkRanks::start(JobOutput& output) {
     ControlAddress address;
     Result<std::vector<base::UniqueFd>> listeners = listen_on_network(plan_.interfaces, address.endpoints);
     RUEDA_RETURN_IF_FAILED(listeners.status());
-    listeners_ = std::move(listeners).value();
+    acceptor_ = Acceptor(
+        std::move(listeners).value(), SOCK_CLOEXEC | SOCK_NONBLOCK,
+        [this](base::UniqueFd socket) { meet_newcomer(std::move(socket)); },
+        [this](std::string_view line) { output_->say(line); });
     const Result<std::string> secret = random_token();
     RUEDA_RETURN_IF_FAILED(secret.status());
     secret_ = secret.value();
@@ -79,9 +82,7 @@ void NetworkRanks::name_unknown_hosts() {
 
 void NetworkRanks::add_to(PollSet& set) {
     std::erase_if(newcomers_, [](const auto& newcomer) { return !newcomer->link.is_open(); });
-    for (const base::UniqueFd& listener : listeners_) {
-        set.add(listener.value(), POLLIN, [this, fd = listener.value()] { accept_connection(fd); });
-    }
+    acceptor_.add_to(set);
     for (const auto& newcomer : newcomers_) {
         set.add(newcomer->link.fd(), POLLIN, [this, one = newcomer.get()] { take_hello(*one); });
         set.wake_at(newcomer->deadline);
@@ -103,9 +104,8 @@ void NetworkRanks::add_to(PollSet& set) {
     }
 }
 
-void NetworkRanks::accept_connection(int listener) {
-    base::UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket.is_open() && newcomers_.size() < kMostNewcomers) {
+void NetworkRanks::meet_newcomer(base::UniqueFd socket) {
+    if (newcomers_.size() < kMostNewcomers) {
         newcomers_.push_back(std::make_unique<Newcomer>(
             Newcomer{FrameLink(std::move(socket)), std::chrono::steady_clock::now() + kHelloTime}));
     }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/unique_fd.hpp"
+#include "launcher/acceptor.hpp"
 #include "launcher/frame_link.hpp"
 #include "launcher/mpirun.hpp"
 #include "launcher/plan.hpp"
@@ -50,7 +51,7 @@ private:
         TimePoint deadline;
     };
 
-    void accept_connection(int listener);
+    void meet_newcomer(base::UniqueFd socket);
     void take_hello(Newcomer& newcomer);
     void take_reports(int rank);
     void take_report(int rank, const Frame& frame);
@@ -69,7 +70,7 @@ private:
     StartContext context_;
     JobOutput* output_ = nullptr;
     std::string secret_;
-    std::vector<base::UniqueFd> listeners_;
+    Acceptor acceptor_;
     Mpirun mpirun_;
     std::vector<std::unique_ptr<Newcomer>> newcomers_;
     std::vector<Rank> ranks_;

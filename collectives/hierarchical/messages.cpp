@@ -12,12 +12,9 @@ Messages::~Messages() {
     }
 }
 
-void Messages::abandon() {
-    if (failure_.is_ok()) {
-        failure_ = rueda::failure(ErrorCode::aborted, "the messages between hosts were abandoned");
-    }
-    keep_for_good(std::make_shared<decltype(memory_)>(std::move(memory_)));
-    memory_.clear();
+void Messages::abandon() noexcept {
+    fail(abandoned_);
+    keep_value_for_good(std::exchange(memory_, {}));
 }
 
 std::byte* Messages::allocate(std::size_t bytes) {

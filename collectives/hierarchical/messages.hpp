@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/status.hpp"
@@ -28,7 +29,8 @@ struct Message {
 /// Threads: as Transport.
 class Messages {
 public:
-    explicit Messages(Transport& transport) : transport_(transport) {}
+    explicit Messages(Transport& transport)
+        : transport_(transport), abandoned_(ErrorCode::aborted, "the messages between hosts were abandoned") {}
     ~Messages();
     Messages(const Messages&) = delete;
     Messages& operator=(const Messages&) = delete;
@@ -46,13 +48,13 @@ public:
     [[nodiscard]] bool under_way() const { return under_way_ > 0; }
     [[nodiscard]] const Status& failure() const { return failure_; }
     /// A task has found that what other ranks say of their messages cannot be.
-    void fail(const Status& reason) {
+    void fail(const Status& reason) noexcept {
         if (failure_.is_ok()) {
             failure_ = reason;
         }
     }
     /// After an abort: all memory stays for as long as the process lives.
-    void abandon();
+    void abandon() noexcept;
 
 private:
     [[nodiscard]] Message started(std::uint32_t rank, std::size_t bytes, Result<Transport::Ticket> ticket);
@@ -61,6 +63,7 @@ private:
     std::vector<std::unique_ptr<std::byte[]>> memory_;
     std::uint64_t under_way_ = 0;
     Status failure_;
+    Status abandoned_;  // made while there is memory for it
 };
 
 }  // namespace rueda::collectives

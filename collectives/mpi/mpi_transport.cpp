@@ -40,7 +40,8 @@ MpiTransport::MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const Mp
       communicator_(communicator),
       rank_(rank),
       size_(size),
-      sent_to_(static_cast<std::size_t>(size), 0) {}
+      sent_to_(static_cast<std::size_t>(size), 0),
+      abandoned_(failure(ErrorCode::aborted, "the job has ended: rank {} sends and receives no more messages", rank)) {}
 
 MpiTransport::~MpiTransport() {
     const bool has_ended = std::all_of(places_.begin(), places_.end(), [](const UnderWay& one) { return one.is_free; });
@@ -123,9 +124,7 @@ Status MpiTransport::progress() {
     return mpi_->probe(MPI_ANY_TAG, communicator_).status();  // whatever it finds: any call moves what MPI holds
 }
 
-void MpiTransport::abandon() {
-    fail(failure(ErrorCode::aborted, "the job has ended: rank {} sends and receives no more messages", rank_));
-}
+void MpiTransport::abandon() { fail(abandoned_); }
 
 void MpiTransport::fail(const Status& status) {
     if (failed_.is_ok()) {

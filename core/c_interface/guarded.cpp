@@ -42,7 +42,7 @@ void keep_error(std::string_view text) noexcept {
         }
         *last_error = text;
         has_lost_error = false;
-    } catch (const std::bad_alloc&) {
+    } catch (...) {
         has_lost_error = true;
     }
 }
@@ -59,7 +59,7 @@ int report_failure(ErrorCode code, std::string_view text) noexcept {
     if (code == ErrorCode::aborted && launcher != nullptr && !process().forked.load(std::memory_order_relaxed)) {
         try {
             launcher->report_abort(text);
-        } catch (const std::bad_alloc&) {  // then it hears of this rank's end alone
+        } catch (...) {  // then it hears of this rank's end alone
             static_cast<void>(code);
         }
     }

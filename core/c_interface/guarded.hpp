@@ -42,6 +42,8 @@ int guarded(Body&& body) noexcept {
         return report_failure(error.code(), error.what());
     } catch (const std::exception& error) {
         return report_failure(ErrorCode::internal, error.what());
+    } catch (...) {
+        return report_failure(ErrorCode::internal, "an exception of an unknown type was thrown");
     }
 }
 

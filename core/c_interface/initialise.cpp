@@ -75,7 +75,7 @@ void forget_in_child() {
     if (state.current.exchange(nullptr, std::memory_order_relaxed) != nullptr || was_held) {
         state.forked.store(true, std::memory_order_relaxed);
     }
-    new (&state.mutex) std::mutex;
+    new (&state.mutex) std::timed_mutex;
     new (&state.runtimes_mutex) std::mutex;
     if (state.launcher.load(std::memory_order_relaxed) != nullptr) {
         state.launcher.store(&deaf_line(), std::memory_order_relaxed);
@@ -219,6 +219,11 @@ Status SetsToMake::find(Runtime& runtime) const {
 
 Status initialise(Process& state, const collectives::Membership& membership, SetsToMake sets) {
     if (Runtime* const joined = state.current.load(std::memory_order_relaxed)) {
+        if (joined->is_leaving()) {
+            return {ErrorCode::invalid_argument,
+                    "init: this process has begun to leave its job, and a shutdown with a time limit, or one that was "
+                    "interrupted, has not seen the end of that; call shutdown again before init"};
+        }
         RUEDA_RETURN_IF_FAILED(check_same_job(state, membership));
         return sets.find(*joined);
     }

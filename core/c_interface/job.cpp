@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // The job that this process is in: how it begins and ends, and which rank this is.
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -72,6 +74,16 @@ Status read_sets(const rueda_init_options& options, SetsToMake& sets) {
     return {};
 }
 
+/// False where the time was over first; negative: no time.
+bool lock_within(std::unique_lock<std::timed_mutex>& lock, double seconds) {
+    constexpr double kLongest = 1e9;
+    if (seconds < 0) {
+        lock.lock();
+        return true;
+    }
+    return lock.try_lock_for(std::chrono::duration<double>(std::min(seconds, kLongest)));
+}
+
 int number(int* value, int (*read)(const rueda::collectives::LocalGroup&)) {
     return guarded([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
@@ -133,12 +145,22 @@ int rueda_init_with(const rueda_init_options* given) {
     });
 }
 
-int rueda_shutdown(void) {
-    return guarded_wait([]() -> Status {
-        const std::lock_guard lock(process().mutex);
+int rueda_shutdown(void) { return rueda_shutdown_within(-1); }
+
+int rueda_shutdown_within(double timeout_seconds) {
+    return guarded_wait([&]() -> Status {
+        const auto begin = std::chrono::steady_clock::now();
+        std::unique_lock lock(process().mutex, std::defer_lock);
+        if (!lock_within(lock, timeout_seconds)) {
+            return rueda::failure(ErrorCode::timeout,
+                                  "shutdown: another thread of this process was in init or shutdown for {} s",
+                                  timeout_seconds);
+        }
         Runtime* runtime = process().current.load(std::memory_order_relaxed);
         if (runtime != nullptr) {
-            runtime->shutdown();
+            const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+            RUEDA_RETURN_IF_FAILED(runtime->shutdown_within(
+                timeout_seconds < 0 ? timeout_seconds : std::max(timeout_seconds - passed.count(), 0.0)));
             process().next_set_id = runtime->process_sets().next_id();
             rueda::core::unwatch_memory();
             rueda::core::unwatch_termination();

@@ -90,13 +90,14 @@ std::optional<Liveness::Death> Liveness::check() {
     if (dead == watched_.end()) {
         return std::nullopt;
     }
-    dead->watch = Watch::none;
     const auto index = static_cast<std::uint32_t>(dead - watched_.begin());
     const std::string last_words = base::printable(control_.ranks[index].last_words.read());
-    return Death{
+    Death death{
         index, control_.ranks[index].global_rank.load(std::memory_order_relaxed),
         fmt::format("{} died: {}", describe(index), last_words.empty() ? kNoExitRecord : std::string_view(last_words)),
         last_words};
+    dead->watch = Watch::none;  // last: what could not be described for want of memory is found again
+    return death;
 }
 
 void Liveness::stop_watching() {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/text.hpp"
+#include "core/diagnostics/pending_end.hpp"
 #include "core/negotiation/call_sites.hpp"
 
 namespace rueda::core {
@@ -190,6 +191,9 @@ std::vector<PendingTensor> pending_tensors(const Memory& memory) {
     }
     if (auto joins = look_at_joins(memory)) {
         pending.push_back(std::move(*joins));
+    }
+    if (auto end = look_at_end(memory)) {
+        pending.push_back(std::move(*end));
     }
     std::stable_sort(pending.begin(), pending.end(),
                      [](const PendingTensor& a, const PendingTensor& b) { return a.since_ns < b.since_ns; });

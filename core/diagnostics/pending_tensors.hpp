@@ -52,8 +52,8 @@ template <class RankOf>
 [[nodiscard]] std::string describe_started(const StartedByRank& ranks);
 
 /// What is pending in a process set, the longest pending first; ranks that wait in join() with nothing announced since
-/// are one of them, "join()". Reads only what may be read at any time, so a slot that
-/// changes meanwhile is left out: it is not stalled.
+/// are one of them, "join()", and so is the end of the set that ranks wait for (pending_end.hpp). Reads only what may
+/// be read at any time, so a slot that changes meanwhile is left out: it is not stalled.
 ///
 /// Costs a cache line per slot that was ever given out, and more only for pending ones.
 /// Threads: any.

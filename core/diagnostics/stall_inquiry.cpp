@@ -305,7 +305,7 @@ Result<std::optional<StallMonitor::Finding>> StallInquiry::turn(std::int64_t now
     return finding;
 }
 
-void StallInquiry::abandon() { collectives::keep_for_good(links_); }
+void StallInquiry::abandon() noexcept { collectives::keep_for_good(links_); }
 
 Status StallInquiry::leave() {
     bool in_use = false;

@@ -77,7 +77,7 @@ public:
     /// To be called a few times per second. A failure ends the job.
     Result<std::optional<StallMonitor::Finding>> turn(std::int64_t now_ns, const Source& source);
     /// After an abort: nothing is asked of the transport any more, and the memory of messages under way stays.
-    void abandon();
+    void abandon() noexcept;
     /// At the end of a process set before that of the job: nobody of it asks any more.
     Status leave();
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/diagnostics/pending_end.hpp"
 #include "core/diagnostics/process_status.hpp"
 
 namespace rueda::core {
@@ -63,7 +64,7 @@ StallReport StallMonitor::account(std::int64_t now_ns) const {
 bool StallMonitor::responds(std::uint32_t member, std::int64_t now_ns) const {
     const base::RankBlock& block = blocks_.of(member);
     const auto state = static_cast<base::RankState>(block.state.load(std::memory_order_acquire));
-    return state == base::RankState::running &&
+    return (state == base::RankState::running || state == base::RankState::shutting_down) &&
            now_ns - block.heartbeat_ns.load(std::memory_order_relaxed) <= settings_.silence_limit_ns;
 }
 
@@ -84,7 +85,9 @@ StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, st
     for (const PendingTensor& tensor : pending) {
         if (schedule_.is_stalled(tensor, now_ns)) {
             report.tensors.push_back(describe(tensor, now_ns));
-            missing_somewhere |= ~tensor.ready_mask;
+            // An end that all have announced and that does not come: any of them may hold it up.
+            missing_somewhere |=
+                tensor.ready_mask == all_members(memory_.extent().members) ? tensor.ready_mask : ~tensor.ready_mask;
         }
     }
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
@@ -119,6 +122,9 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
         if (status && status->start_time == block.process_start.load(std::memory_order_relaxed)) {
             described.process_state = describe_process_state(status->state);
         }
+    }
+    if (const std::string end = describe_end_of(memory_, member); !end.empty()) {
+        described.process_state += (described.process_state.empty() ? "" : "; ") + end;
     }
     described.busy = block.busy.read();
     for (const PendingTensor& tensor : pending) {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/text.hpp"
+#include "core/diagnostics/pending_end.hpp"
 #include "rueda/rueda.h"
 
 namespace rueda::core {
@@ -39,6 +40,9 @@ std::string setting_text(double seconds) {
 }
 
 std::string name_of(const Tensor& tensor) {
+    if (is_name_of_end(tensor.name)) {
+        return tensor.name;
+    }
     return tensor.name.empty() ? describe_unnamed(tensor.call)
                                : fmt::format("tensor {}", base::quote(tensor.name, RUEDA_MAX_NAME));
 }
@@ -103,11 +107,19 @@ std::string rank_lines(const StallReport::Rank& rank) {
 }  // namespace
 
 std::string format_stall_report(const StallReport& report) {
-    std::string text = fmt::format(
-        "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting "
-        "for remainder of ranks for more than {} seconds. This may indicate that different ranks are trying to submit "
-        "different tensors or that only subset of ranks is submitting tensors, which will cause deadlock.",
-        setting_text(report.warning_seconds));
+    const bool is_about_end =
+        !report.tensors.empty() && std::all_of(report.tensors.begin(), report.tensors.end(),
+                                               [](const Tensor& tensor) { return is_name_of_end(tensor.name); });
+    std::string text =
+        is_about_end
+            ? first_line_about_end(report.tensors.front().name, setting_text(report.warning_seconds))
+            : fmt::format(
+                  "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and "
+                  "are waiting "
+                  "for remainder of ranks for more than {} seconds. This may indicate that different ranks are trying "
+                  "to submit "
+                  "different tensors or that only subset of ranks is submitting tensors, which will cause deadlock.",
+                  setting_text(report.warning_seconds));
     for (std::size_t i = 0; i < std::min(report.tensors.size(), kTensorLines); ++i) {
         const Tensor& tensor = report.tensors[i];
         text += fmt::format("\n  {}: waiting for {} s; ready: {}; missing: {}{}{}", name_of(tensor),

@@ -58,6 +58,11 @@ public:
     [[nodiscard]] std::vector<MessageOperation*> take_receives(const std::function<bool(const MessageRequest&)>& which);
     /// Forgets messages.
     void drop_arrivals(const std::function<bool(const MessageArrival&)>& which);
+    /// Forgets everything. Needs no memory.
+    void clear() noexcept {
+        boxes_.clear();
+        untold_ = 0;
+    }
 
 private:
     struct Box {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -319,8 +320,13 @@ void Messenger::drop_readings_and_offers_of(std::int32_t set) {
     });
 }
 
-Status Messenger::about(const MessageRequest& request, const Status& reason) {
-    return {reason.code(), fmt::format("{}: {}", request.describe(), reason.message())};
+/// The reason alone, where there is no memory left for the name.
+Status Messenger::about(const MessageRequest& request, const Status& reason) noexcept {
+    try {
+        return {reason.code(), fmt::format("{}: {}", request.describe(), reason.message())};
+    } catch (const std::bad_alloc&) {
+        return reason;
+    }
 }
 
 void Messenger::shut_down() {
@@ -376,15 +382,14 @@ MessageOperation* Messenger::oldest() {
     return operations_.empty() ? nullptr : &operations_.front();
 }
 
-void Messenger::fail_all(const Status& reason) {
+void Messenger::fail_all(const Status& reason) noexcept {
     {
         const std::lock_guard lock(submit_mutex_);
         refuses_ = reason;
         submitted_.clear();
         has_submitted_.store(false, std::memory_order_seq_cst);
     }
-    static_cast<void>(matching_.take_receives([](const MessageRequest&) { return true; }));
-    matching_.drop_arrivals([](const MessageArrival&) { return true; });
+    matching_.clear();
     busy_.clear();
     for (const auto& [rank, peer] : peers_) {
         peer->is_busy = false;

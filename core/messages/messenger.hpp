@@ -73,7 +73,7 @@ public:
     void forget(std::int32_t set, const Status& reason);
     /// After an abort or at the end, when no rank reads this one's memory any more: ends everything pending; submit()
     /// refuses with it from now on.
-    void fail_all(const Status& reason);
+    void fail_all(const Status& reason) noexcept;
 
     /// What is pending here, oldest first; any thread.
     void for_each_pending(const std::function<void(const MessageOperation&)>& look) const;
@@ -135,7 +135,7 @@ private:
     void fail_operations(std::optional<std::int32_t> set, const Status& reason);
     void withdraw(MessagePeer& peer, std::uint64_t id, const Status& reason);
     void drop_readings_and_offers_of(std::int32_t set);
-    [[nodiscard]] static Status about(const MessageRequest& request, const Status& reason);
+    [[nodiscard]] static Status about(const MessageRequest& request, const Status& reason) noexcept;
     [[nodiscard]] MessageOperation* oldest();
 
     const collectives::LocalGroup& group_;

@@ -18,8 +18,12 @@ NetworkLink::~NetworkLink() {
     const bool under_way = std::any_of(out_.begin(), out_.end(), [](const Message& m) { return m.under_way; }) ||
                            std::any_of(coming_.begin(), coming_.end(), [](const Message& m) { return m.under_way; });
     if (under_way) {
-        collectives::keep_for_good(std::make_shared<std::vector<Message>>(std::move(out_)));
-        collectives::keep_for_good(std::make_shared<std::deque<Message>>(std::move(coming_)));
+        for (Message& message : out_) {
+            collectives::keep_value_for_good(std::move(message.memory));
+        }
+        for (Message& message : coming_) {
+            collectives::keep_value_for_good(std::move(message.memory));
+        }
     }
 }
 

@@ -297,6 +297,9 @@ private:
     return members >= kBits ? ~std::uint64_t{0} : (std::uint64_t{1} << members) - 1;
 }
 
+/// The call in which a member waits for the end of a set.
+enum class EndCall : std::uint32_t { shutdown = 0, remove = 1, leave = 2 };
+
 enum class RequestKind : std::uint32_t { announce = 1, resolve = 2, shut_down = 3, settle = 4 };
 
 /// What a rank asks the registrar.
@@ -350,6 +353,14 @@ struct SetHeader {
     /// A bit per member that has joined (docs/design/0005-join.md). Set by the member, cleared by the registrar.
     typename Atomics::template Atomic<std::uint64_t> joined{0};
     typename Atomics::template Atomic<std::uint32_t> last_joined{0};  ///< member + 1 whose bit was the last; 0: not all
+
+    /// For the report of an end that does not come (core/diagnostics/pending_end.hpp): members whose shutdown is
+    /// posted; members that wait until all have posted theirs; since when the first of them waits, and in which call.
+    /// Each member sets and clears its own bits.
+    typename Atomics::template Atomic<std::uint64_t> end_announced{0};
+    typename Atomics::template Atomic<std::uint64_t> end_awaited{0};
+    typename Atomics::template Atomic<std::int64_t> end_awaited_ns{0};
+    typename Atomics::template Atomic<std::uint32_t> end_call{0};  ///< EndCall
 
     /// Grows with every announcement that is made while a member has joined: those look for what is new.
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> announced{0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // A turn of the crank: what this rank can do now, and what the next entry of the log asks it to do.
+#include <exception>
 #include <new>
 
 #include "core/fusion/batch_end.hpp"
@@ -10,14 +11,18 @@ namespace rueda::core {
 
 using collectives::StepResult;
 
-Turn ProcessSet::step(bool urgent, bool asks_others) {
+/// What fails here ends the job: the others count on this rank's share of what is called.
+Turn ProcessSet::step(bool urgent, bool asks_others) noexcept {
     try {
         return take_turn(urgent, asks_others);
     } catch (const std::bad_alloc&) {
-        // The others count on this rank's share of what is called.
         raise(ErrorCode::resource_exhausted, no_memory_to_go_on_);
-        return Turn::idle;
+    } catch (const std::exception& error) {
+        raise(ErrorCode::internal, error.what());
+    } catch (...) {
+        raise(ErrorCode::internal, "an exception of an unknown type came in the middle of an operation");
     }
+    return Turn::idle;
 }
 
 Turn ProcessSet::take_turn(bool urgent, bool asks_others) {

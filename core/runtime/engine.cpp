@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <system_error>
 
 #include "base/clock.hpp"
@@ -68,6 +70,17 @@ std::optional<std::chrono::steady_clock::time_point> deadline_after(double secon
     return std::chrono::steady_clock::now() + nanoseconds_of(std::min(seconds, 1e9));
 }
 
+constexpr std::string_view kLateText =
+    "; a rank did not leave its batch in time, so the contents of tensors in resident memory are undefined";
+
+/// The opposite of deadline_after().
+double seconds_until(std::optional<std::chrono::steady_clock::time_point> deadline) {
+    if (!deadline) {
+        return -1;
+    }
+    return std::max(std::chrono::duration<double>(*deadline - std::chrono::steady_clock::now()).count(), 0.0);
+}
+
 Status timed_out(double seconds) {
     return failure(ErrorCode::timeout, "not completed after {} s; the operation goes on", seconds);
 }
@@ -95,7 +108,11 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       liveness_interval_(nanoseconds_of(config.liveness_seconds)),
       abort_grace_(nanoseconds_of(config.abort_grace_seconds)),
       liveness_(*arena_, std::move(host)),
-      launcher_(launcher) {
+      launcher_(launcher),
+      room_for_reason_(base::AbortBlock<base::StdAtomics>::kTextBytes),
+      room_for_failure_(base::AbortBlock<base::StdAtomics>::kTextBytes + kLateText.size()),
+      no_memory_to_go_on_(
+          fmt::format("rank {} ran out of memory while it drove its operations", sets_.world().own_job_rank())) {
     explain_failures_of(sets_.world());
 }
 
@@ -140,7 +157,7 @@ void Engine::stop() {
 void Engine::end_pending(const Status& reason) {
     fail_pending(reason);
     moved_.notify();
-    leave();
+    leave_crank();
 }
 
 /// Who waits for the crank finds what he waits for done.
@@ -150,8 +167,8 @@ void Engine::end_for_good(const Status& reason) {
     tell_waiters();
 }
 
-/// Takes the crank.
-void Engine::fail_pending(const Status& reason) {
+/// Takes the crank, and keeps it.
+void Engine::fail_pending(const Status& reason) noexcept {
     while (!try_take_crank()) {
         std::this_thread::yield();
     }
@@ -193,8 +210,12 @@ void Engine::change(std::function<void()> make) {
     std::atomic<bool> made{false};
     {
         const std::lock_guard lock(changes_mutex_);
-        changes_.push_back([make = std::move(make), &made] {
-            make();
+        changes_.push_back([this, make = std::move(make), &made] {
+            try {
+                make();
+            } catch (...) {  // whoever asked for it must not wait for ever
+                end_job_of_failure(ErrorCode::internal, "a rank could not change what it attends to");
+            }
             made.store(true, std::memory_order_seq_cst);  // partner: the wait below
         });
     }
@@ -219,12 +240,12 @@ void Engine::make_changes() {
     event_.notify();
 }
 
-void Engine::raise(ErrorCode code, const std::string& text) {
+void Engine::raise(ErrorCode code, std::string_view text) noexcept {
     control_.abort.raise(code, text);
     ring_everybody();
 }
 
-void Engine::ring_everybody() {
+void Engine::ring_everybody() noexcept {
     for (std::uint32_t member = 0; member < members_; ++member) {
         control_.ranks[member].attention.ring_all();
     }
@@ -238,15 +259,19 @@ Status Engine::abort_reason() const {
 // --------------------------------------------------------------------------------------------------------
 
 /// seq_cst also where it fails: who submitted and finds the crank taken relies on the holder's look after its release.
-bool Engine::try_take_crank() {
+bool Engine::try_take_crank() noexcept {
     bool expected = false;
     return !crank_.load(std::memory_order_seq_cst) &&
            crank_.compare_exchange_strong(expected, true, std::memory_order_seq_cst);
 }
 
-void Engine::release_crank() { crank_.store(false, std::memory_order_seq_cst); }
+void Engine::release_crank() noexcept {
+    crank_.store(false, std::memory_order_seq_cst);
+    event_.notify();  // who waits for the crank
+}
 
-Turn Engine::turn(bool urgent, bool asks_others) {
+/// Nothing escapes from a turn: whoever drives does it for others, too, and what failed concerns them.
+Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     if (has_changes_.load(std::memory_order_seq_cst)) [[unlikely]] {
         make_changes();
     }
@@ -263,10 +288,25 @@ Turn Engine::turn(bool urgent, bool asks_others) {
         tell_waiters();
     }
     return turn;
+} catch (const std::bad_alloc&) {
+    end_job_of_failure(ErrorCode::resource_exhausted, no_memory_to_go_on_);
+    return Turn::idle;
+} catch (const std::exception& error) {
+    end_job_of_failure(ErrorCode::internal, error.what());
+    return Turn::idle;
+} catch (...) {
+    end_job_of_failure(ErrorCode::internal, "an exception of an unknown type came while a rank drove its operations");
+    return Turn::idle;
 }
 
-Turn Engine::turn_messages(bool somebody_waits, bool asks_others) {
-    Status failed;
+/// The next turn fails what is pending.
+void Engine::end_job_of_failure(ErrorCode code, std::string_view text) noexcept {
+    if (!aborted()) {
+        raise(code, text);
+    }
+}
+
+Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
     try {
         const Result<Messenger::Step> step = messenger_.step(somebody_waits, asks_others);
         if (step.is_ok()) {
@@ -276,12 +316,14 @@ Turn Engine::turn_messages(bool somebody_waits, bool asks_others) {
                    : found.is_transferring ? Turn::waiting
                                            : Turn::idle;
         }
-        failed = step.status().code() == ErrorCode::aborted ? explain(step.status()) : step.status();
+        const Status failed = step.status().code() == ErrorCode::aborted ? explain(step.status()) : step.status();
+        raise(failed.code(), failed.message());
     } catch (const std::bad_alloc&) {
         // Others count on what this rank was about to do.
-        failed = Status(ErrorCode::resource_exhausted, "a rank ran out of memory as it sent or received a message");
+        raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it sent or received a message");
+    } catch (...) {
+        raise(ErrorCode::internal, "a rank could not go on with its sends and receives");
     }
-    raise(failed.code(), failed.message());
     return Turn::idle;
 }
 
@@ -299,17 +341,26 @@ std::chrono::nanoseconds Engine::next_poll() {
 
 /// From here on this rank writes to nobody's memory. Callers get their tensors back when no other rank writes to them
 /// either; one that does not say so in time may be stopped in the middle of a write, so its reach is quarantined.
-void Engine::fail_after_abort() {
-    if (failed_.load(std::memory_order_relaxed)) {
-        sets_.fail_all(abort_reason());  // what was submitted in between
-        messenger_.fail_all(abort_reason());
-        tell_waiters();
-        return;
+///
+/// It needs no memory, since the want of it is a frequent reason for an abort: the reason is written where there is
+/// room for it already, and what cannot be said for want of memory (to other hosts, to ruedarun) is left out.
+void Engine::fail_after_abort() noexcept {
+    if (!failed_.load(std::memory_order_relaxed)) {
+        leave_batches();
     }
+    sets_.fail_all(failed_with_);  // later: what was submitted in between
+    messenger_.fail_all(failed_with_);
+    failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
+    tell_waiters();
+}
+
+/// Once: makes failed_with_.
+void Engine::leave_batches() noexcept {
     const NoCancellation no_cancellation;
     block_.left_batches.store(1, std::memory_order_release);
     ring_everybody();  // who raised it in a process set rang its members
-    sets_.leave_other_hosts(control_.abort.reason());
+    const auto raised = control_.abort.reason_in_place();
+    sets_.leave_other_hosts(room_for_reason_.make(raised.code, {raised.text}));
     const auto deadline = Clock::now() + abort_grace_;
     const auto somebody_writes = [this] {
         for (std::uint32_t member = 0; member < members_; ++member) {
@@ -322,20 +373,16 @@ void Engine::fail_after_abort() {
     while (somebody_writes() && Clock::now() < deadline) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    std::string late;
-    if (somebody_writes()) {
-        late = "; a rank did not leave its batch in time, so the contents of tensors in resident memory are undefined";
+    failed_with_ = room_for_failure_.make(raised.code, {raised.text, somebody_writes() ? kLateText : ""});
+    try {
+        quarantine_();
+        if (launcher_ != nullptr) {
+            launcher_->report_abort(raised.text);  // before the program knows, and may end
+        }
+    } catch (const std::exception&) {
+        // Without memory for it, ruedarun takes this rank's end for one like any other.
+        static_cast<void>(raised);
     }
-    quarantine_();
-    const Status reason = control_.abort.reason();
-    failed_with_ = {reason.code(), reason.message() + late};
-    if (launcher_ != nullptr) {
-        launcher_->report_abort(reason.message());  // before the program knows, and may end
-    }
-    sets_.fail_all(failed_with_);
-    messenger_.fail_all(failed_with_);
-    failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
-    tell_waiters();
 }
 
 /// After an abort: it has neither left its batches nor the job, and lives. Who raised the abort may have seen the
@@ -389,7 +436,7 @@ void Engine::sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_p
 }
 
 /// The crank is held and given up. Work that is left goes to another waiter, else to the background thread.
-void Engine::leave() {
+void Engine::leave_crank() noexcept {
     for (;;) {
         const bool to_background = pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0;
         block_.attention.set(to_background ? base::AttentionState::asleep : base::AttentionState::awake);
@@ -397,7 +444,6 @@ void Engine::leave() {
         const bool work_left =
             to_background && (sets_.has_work() || messenger_.has_work() || messenger_.has_to_poll() || aborted());
         release_crank();
-        event_.notify();
         // Not before the release: the background thread would find the crank taken and sleep again. So it may have done
         // after somebody else's ring, too.
         const bool turned_away = turned_away_.load(std::memory_order_seq_cst);
@@ -419,14 +465,18 @@ void Engine::attend() {
     // "Asleep" means handed on, unless the background thread has been turned away since (by a waiter who left).
     const bool handed_on =
         block_.attention.state() != base::AttentionState::awake && !turned_away_.load(std::memory_order_seq_cst);
-    if (pending() > 0 && !handed_on && try_take_crank()) {
-        leave();
+    if (pending() > 0 && !handed_on) {
+        HeldCrank(*this).leave();
     }
 }
 
 void Engine::poll() {
     // A background thread that was rung comes for the crank. Turned away it would have to be rung again, at every call.
-    if (block_.attention.background_is_rung() || !try_take_crank()) {
+    if (block_.attention.background_is_rung()) {
+        return;
+    }
+    HeldCrank held(*this);
+    if (!held) {
         return;
     }
     const base::AttentionState before = block_.attention.state();
@@ -446,12 +496,10 @@ void Engine::poll() {
                                ? advanced < kPollTurns
                                : before == base::AttentionState::holding_back && advanced == 0;
     if (!handed_on || sets_.has_deferred() || pending() == 0) {
-        leave();
         return;
     }
     // It may have been rung, and turned away, meanwhile.
-    release_crank();
-    event_.notify();
+    held.release();
     if (turned_away_.load(std::memory_order_seq_cst)) {
         block_.attention.ring(base::AttentionState::asleep);
     }
@@ -459,10 +507,9 @@ void Engine::poll() {
 
 Status Engine::start(MessageRequest request, Completion& completion) {
     RUEDA_RETURN_IF_FAILED(messenger_.submit(std::move(request), completion));
-    if (try_take_crank()) {
+    if (HeldCrank held(*this); held) {
         const base::DefaultFloatingPoint default_floating_point;
         static_cast<void>(turn(/*urgent=*/false));
-        leave();
     } else {
         ring_who_drives();
     }
@@ -508,7 +555,8 @@ Status Engine::wait(const Completion& completion, double timeout_seconds) {
 }
 
 /// After a submit; the crank is held. True: finished at once, and `completion` is done if it has something to say.
-bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) {
+/// Returns only when the operation has ended: the caller's completion must not go before.
+bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
     // Two or three µs, far less than a sleep and a wake-up cost: peers that work in step come within that.
     constexpr int kLooks = 200;
     const base::DefaultFloatingPoint default_floating_point;
@@ -519,18 +567,35 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) {
     return false;
 }
 
-Status Engine::wait_until_closed() {
-    return wait_for([&] { return sets_.have_left() || failed_.load(std::memory_order_seq_cst); }, -1);
-}
-
-void Engine::announce_shutdown(ProcessSet& set) {
-    while (!aborted() && !set.announce_shutdown()) {
-        poll();  // the mailbox is full: the log has to move
+/// Where the mailbox is full, whoever drives posts the announcement in one of his turns: retry_deferred(). A rank that
+/// reads the log late makes the room, and rings nobody, so the looks are kDeferredSlice apart.
+Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
+    set.begin_to_await_end(call);
+    if (!aborted()) {  // after a death nobody knows what state the registrar is in
+        set.announce_shutdown();
     }
+    return wait_for([&] { return set.has_announced_shutdown() || failed_.load(std::memory_order_seq_cst); },
+                    timeout_seconds);
 }
 
-Status Engine::wait_until_closed(const ProcessSet& set) {
-    return wait_for([&] { return set.has_left() || failed_.load(std::memory_order_seq_cst); }, -1);
+/// The world first: while ranks of it are missing, its report is the one that says so. What is left of further sets
+/// then, they are waited for in.
+Status Engine::wait_until_closed(double timeout_seconds) {
+    const std::optional<Clock::time_point> deadline = deadline_after(timeout_seconds);
+    const auto has_failed = [this] { return failed_.load(std::memory_order_seq_cst); };
+    ProcessSet& world = sets_.world();
+    RUEDA_RETURN_IF_FAILED(wait_for([&] { return world.has_left() || has_failed(); }, timeout_seconds));
+    world.end_to_await_end();
+    if (!has_failed() && !sets_.have_left()) {
+        sets_.begin_to_await_ends();
+    }
+    return wait_for([&] { return sets_.have_left() || has_failed(); }, seconds_until(deadline));
+}
+
+Status Engine::wait_until_closed(ProcessSet& set) {
+    Status waited = wait_for([&] { return set.has_left() || failed_.load(std::memory_order_seq_cst); }, -1);
+    set.end_to_await_end();
+    return waited;
 }
 
 /// A rank in join() has a part in what the others do, and no hurry of its own: it leaves their batches open as long as
@@ -541,12 +606,12 @@ void Engine::wait_for_join(const Completion& join, std::optional<Clock::time_poi
     const auto done = [&join] { return join.done(); };
     joining_.fetch_add(1, std::memory_order_relaxed);
     while (!join.done() && (!deadline || Clock::now() < *deadline)) {
-        if (!try_take_crank()) {
+        if (HeldCrank held(*this); held) {
+            drive_for_others(join, deadline);
+        } else {
             wait_for_crank(done);
             continue;
         }
-        drive_for_others(join, deadline);
-        leave();
         std::chrono::nanoseconds slice = kSlice;
         if (deadline) {
             slice = std::clamp<std::chrono::nanoseconds>(*deadline - Clock::now(), std::chrono::nanoseconds(0), slice);
@@ -577,9 +642,8 @@ template <class Done>
 Status Engine::wait_for(Done&& done, double timeout_seconds) {
     const std::optional<Clock::time_point> deadline = deadline_after(timeout_seconds);
     while (!done()) {
-        if (try_take_crank()) {
+        if (HeldCrank held(*this); held) {
             drive(done, deadline);
-            leave();
         } else {
             wait_for_crank(done);
         }
@@ -611,16 +675,20 @@ void Engine::wait_for_crank(Done&& done) {
 // ---- the background thread
 // --------------------------------------------------------------------------------------------
 
-void Engine::run_background() {
+void Engine::run_background() noexcept {
     while (!stopping_.load(std::memory_order_seq_cst)) {
         look_after_others();
         background_turns();
     }
 }
 
-void Engine::background_turns() {
+void Engine::background_turns() noexcept {
     const std::uint32_t ticket = block_.attention.background_ticket();
-    if (waiters_.load(std::memory_order_seq_cst) > 0 || !try_take_crank()) {
+    std::optional<HeldCrank> held;
+    if (waiters_.load(std::memory_order_seq_cst) == 0) {
+        held.emplace(*this);
+    }
+    if (!held || !*held) {
         // Whoever has the crank, or waits for it, rings when it leaves work to us: leave().
         turned_away_.store(true, std::memory_order_seq_cst);
         const bool taken = crank_.load(std::memory_order_seq_cst) || waiters_.load(std::memory_order_seq_cst) > 0;
@@ -647,11 +715,11 @@ void Engine::background_turns() {
             break;
         }
     }
-    sleep_in_background(last);
+    sleep_in_background(last, *held);
 }
 
 /// The crank is held; it is given up before the sleep, so that a caller can take it at any time.
-void Engine::sleep_in_background(Turn last) {
+void Engine::sleep_in_background(Turn last, HeldCrank& held) noexcept {
     std::chrono::nanoseconds timeout = liveness_interval_;
     base::AttentionState state = base::AttentionState::awake;
     if (const auto hold_until_ns = sets_.hold_until_ns()) {
@@ -680,8 +748,7 @@ void Engine::sleep_in_background(Turn last) {
     if (!sleeps) {
         block_.attention.set(base::AttentionState::awake);
     }
-    release_crank();
-    event_.notify();
+    held.release();
     // Somebody may have submitted after the look at pending(), found the crank taken, and left it to us.
     const bool unattended = state == base::AttentionState::awake && pending() > 0;
     if (sleeps && !unattended && !stopping_.load(std::memory_order_seq_cst)) {
@@ -690,13 +757,14 @@ void Engine::sleep_in_background(Turn last) {
 }
 
 /// Cheap enough for every turn: the clock behind, by at most some milliseconds.
-void Engine::look_after_others_in_time() {
+void Engine::look_after_others_in_time() noexcept {
     if (base::coarse_monotonic_ns() >= next_look_ns_) {
         look_after_others();
     }
 }
 
-void Engine::look_after_others() {
+/// A look that finds no memory is made again after the interval: a death is found again then.
+void Engine::look_after_others() noexcept {
     const std::int64_t now = base::monotonic_ns();
     if (now < next_look_ns_) {
         return;
@@ -706,6 +774,16 @@ void Engine::look_after_others() {
     if (aborted()) {
         return;
     }
+    try {
+        look(now);
+    } catch (const std::bad_alloc&) {
+        static_cast<void>(now);  // the next one may find some
+    } catch (...) {
+        end_job_of_failure(ErrorCode::internal, "a rank could not look after the others");
+    }
+}
+
+void Engine::look(std::int64_t now) {
     if (const auto death = liveness_.check()) {
         report_death(*death);
         return;
@@ -720,17 +798,22 @@ void Engine::look_after_others() {
         findings.push_back({std::move(late->text), late->shut_down});
     }
     for (const SetList::Finding& finding : findings) {
-        logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
         if (finding.shut_down) {
             raise(ErrorCode::aborted, finding.text);
         }
+        logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
     }
 }
 
+/// Without memory for more, the death itself is told.
 void Engine::report_death(const Liveness::Death& death) {
     mark_dead(death.member);
-    mark_the_dead();
-    end_job(cause_of(death));
+    try {
+        mark_the_dead();
+        end_job(cause_of(death));
+    } catch (const std::bad_alloc&) {
+        raise(ErrorCode::aborted, death.text);
+    }
 }
 
 void Engine::mark_dead(std::uint32_t member) {

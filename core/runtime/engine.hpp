@@ -10,7 +10,9 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/config.hpp"
@@ -59,13 +61,14 @@ public:
     /// called with the urgency that it should have.
     template <class Submit>
     Status run(ProcessSet& set, Submit&& submit, const Completion& completion) {
-        if (!try_take_crank()) {
+        HeldCrank held(*this);
+        if (!held) {
             RUEDA_RETURN_IF_FAILED(submit(Urgency::blocking));
             return wait(completion, -1);
         }
         Status submitted = submit(Urgency::driving);
         const bool finished = submitted.is_ok() && finish_or_drive(set, completion);
-        leave();
+        held.leave();
         return submitted.is_ok() && (!finished || completion.done()) ? completion.status() : submitted;
     }
     /// Starts a send or a receive. Refusals as Messenger::submit().
@@ -77,15 +80,17 @@ public:
     /// Does what can be done at once, for about a millisecond at most, for a caller that only looks. In a loop it rings
     /// nobody while there is nothing new to hand on.
     void poll();
+    /// Says that this rank will announce nothing more in the set, and waits until there is room for that, or the job
+    /// was aborted. From the beginning on the set's stall report counts this rank among those that wait for its end, in
+    /// `call`. Timeout: as wait(); it is announced later all the same.
+    Status announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds = -1);
     /// Waits until all members of all sets, or of this one, have shut down, or the job was aborted and everything
-    /// pending was failed.
-    Status wait_until_closed();
-    Status wait_until_closed(const ProcessSet& set);
+    /// pending was failed. Timeout: as wait().
+    Status wait_until_closed(double timeout_seconds);
+    Status wait_until_closed(ProcessSet& set);
 
     /// Ends the sends and receives of this rank: it shuts down.
     void end_messages();
-    /// Says that this rank will announce nothing more in the set, once there is room for that.
-    void announce_shutdown(ProcessSet& set);
 
     /// From the return on, a further set is attended to. `arena` is the set's, and has joined the job's.
     void add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena);
@@ -104,34 +109,65 @@ public:
     /// Once everything pending was failed: with what it was failed, the state of resident memory included.
     [[nodiscard]] Status abort_reason() const;
     /// Ends the job for all ranks of the host; the first reason wins.
-    void raise(ErrorCode code, const std::string& text);
+    void raise(ErrorCode code, std::string_view text) noexcept;
 
 private:
     using Clock = std::chrono::steady_clock;
 
-    [[nodiscard]] bool try_take_crank();
-    void release_crank();
-    void fail_pending(const Status& reason);
+    /// The crank in the hands of a thread, if it could be taken: whatever way the scope is left, it is given up, and
+    /// what is left to do is handed on. Threads: the one that made it.
+    class HeldCrank {
+    public:
+        explicit HeldCrank(Engine& engine) : engine_(engine.try_take_crank() ? &engine : nullptr) {}
+        ~HeldCrank() { leave(); }
+        HeldCrank(const HeldCrank&) = delete;
+        HeldCrank& operator=(const HeldCrank&) = delete;
+
+        [[nodiscard]] explicit operator bool() const { return engine_ != nullptr; }
+        /// Work that is left goes to another waiter, else to the background thread.
+        void leave() noexcept {
+            if (engine_ != nullptr) {
+                std::exchange(engine_, nullptr)->leave_crank();
+            }
+        }
+        /// The caller sees to what is left to do.
+        void release() noexcept {
+            if (engine_ != nullptr) {
+                std::exchange(engine_, nullptr)->release_crank();
+            }
+        }
+        /// Nobody gets it any more.
+        void keep_for_good() noexcept { engine_ = nullptr; }
+
+    private:
+        Engine* engine_;
+    };
+
+    [[nodiscard]] bool try_take_crank() noexcept;
+    void release_crank() noexcept;
+    void fail_pending(const Status& reason) noexcept;
     template <class Done>
     void drive(Done&& done, std::optional<Clock::time_point> deadline);
-    [[nodiscard]] bool finish_or_drive(ProcessSet& set, const Completion& completion);
+    [[nodiscard]] bool finish_or_drive(ProcessSet& set, const Completion& completion) noexcept;
     template <class Done>
     Status wait_for(Done&& done, double timeout_seconds);
-    [[nodiscard]] Turn turn(bool urgent, bool asks_others = true);
+    [[nodiscard]] Turn turn(bool urgent, bool asks_others = true) noexcept;
+    void end_job_of_failure(ErrorCode code, std::string_view text) noexcept;
     [[nodiscard]] bool has_to_poll(Turn last) const {
         return last == Turn::polling || sets_.has_to_poll() || messenger_.has_to_poll();
     }
-    [[nodiscard]] Turn turn_messages(bool somebody_waits, bool asks_others);
+    [[nodiscard]] Turn turn_messages(bool somebody_waits, bool asks_others) noexcept;
     void ring_who_drives();
     [[nodiscard]] std::chrono::nanoseconds next_poll();
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
     void explain_failures_of(ProcessSet& set);
     void change(std::function<void()> make);
     void make_changes();
-    void ring_everybody();
-    void fail_after_abort();
+    void ring_everybody() noexcept;
+    void fail_after_abort() noexcept;
+    void leave_batches() noexcept;
     [[nodiscard]] bool may_write(std::uint32_t member) const;
-    void leave();
+    void leave_crank() noexcept;
     template <class Done>
     void wait_for_crank(Done&& done);
     template <class Done>
@@ -140,11 +176,12 @@ private:
     void drive_for_others(const Completion& join, std::optional<Clock::time_point> deadline);
     void tell_waiters();
 
-    void run_background();
-    void background_turns();
-    void sleep_in_background(Turn last);
-    void look_after_others();
-    void look_after_others_in_time();
+    void run_background() noexcept;
+    void background_turns() noexcept;
+    void sleep_in_background(Turn last, HeldCrank& held) noexcept;
+    void look_after_others() noexcept;
+    void look(std::int64_t now);
+    void look_after_others_in_time() noexcept;
     void report_death(const Liveness::Death& death);
     [[nodiscard]] std::optional<std::string> launcher_cause(std::int64_t now);
     [[nodiscard]] std::string cause_of(const Liveness::Death& death) const;
@@ -188,6 +225,10 @@ private:
     base::LocalEvent moved_;           // something completed or moved; of who waits in join()
     std::atomic<bool> failed_{false};  // everything pending was failed after an abort; of whoever holds the crank
     Status failed_with_;               // written once, before failed_
+    // Made while there is memory for them: an abort is told also when there is none left.
+    PreparedFailure room_for_reason_;   // as it was raised
+    PreparedFailure room_for_failure_;  // with what else has to be said: failed_with_
+    std::string no_memory_to_go_on_;
     std::atomic<bool> stopping_{false};
     std::thread background_;
 };

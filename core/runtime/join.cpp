@@ -3,6 +3,7 @@
 // Ranks that have joined (docs/design/0005-join.md): they announce what the others announce, and give nothing to it.
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -17,6 +18,19 @@
 namespace rueda::core {
 
 using collectives::Operation;
+
+namespace {
+
+/// How a join ended; a failure without its name, where there is no memory for that.
+Status about_join(const Status& status) noexcept {
+    try {
+        return status.is_ok() ? status : failure(status.code(), "join: {}", status.message());
+    } catch (const std::bad_alloc&) {
+        return status;
+    }
+}
+
+}  // namespace
 
 // ---- those who have not joined --------------------------------------------------------------------------------------
 
@@ -368,7 +382,7 @@ void ProcessSet::end_join(const Status& status) {
     joins_soon_.store(false, std::memory_order_relaxed);
     if (Completion* completion = std::exchange(join_, nullptr)) {
         pending_.fetch_sub(1, std::memory_order_seq_cst);
-        completion->complete_one(status.is_ok() ? status : failure(status.code(), "join: {}", status.message()));
+        completion->complete_one(about_join(status));
     }
 }
 

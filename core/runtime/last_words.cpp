@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <memory>
+#include <new>
 
 #include "base/clock.hpp"
 #include "core/negotiation/tree_messages.hpp"
@@ -45,7 +46,7 @@ std::optional<int> rank_of_host(const collectives::LocalGroup& group, std::uint3
 }
 
 void tell_neighbours(Transport& transport, const collectives::LocalGroup& group, Transport::Channel channel,
-                     const Status& reason) {
+                     const Status& reason) noexcept try {
     const auto words = std::make_shared<std::vector<std::byte>>(
         encode(AbortMessage{static_cast<std::int32_t>(reason.code()), reason.message()}));
     collectives::keep_for_good(words);
@@ -64,6 +65,9 @@ void tell_neighbours(Transport& transport, const collectives::LocalGroup& group,
         });
         sched_yield();
     }
+} catch (const std::bad_alloc&) {
+    // The other hosts then learn of it from a broken connection, or by RUEDA_HOST_TIMEOUT.
+    static_cast<void>(reason);
 }
 
 }  // namespace rueda::core

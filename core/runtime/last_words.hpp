@@ -27,6 +27,6 @@ namespace rueda::core {
 /// moment at most; they may still be read later, and stay in memory for good. Failures are ignored: there is nothing
 /// left to lose. The last thing that is asked of the transport.
 void tell_neighbours(collectives::Transport& transport, const collectives::LocalGroup& group,
-                     collectives::Transport::Channel channel, const Status& reason);
+                     collectives::Transport::Channel channel, const Status& reason) noexcept;
 
 }  // namespace rueda::core

@@ -93,12 +93,16 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
 }
 
 Leader::~Leader() {
-    // After an orderly end of the job the control plane has taken the receives back, and that of a set before has
-    // itself.
-    if (started_ && !ended_ && !closed_) {
-        collectives::keep_for_good(neighbours_);
-        inquiry_->abandon();
+    // What was posted and neither taken back nor kept may still be written: the transport outlives this object, and
+    // takes the receives of the world back later, or after a failure never.
+    if (started_ && !ended_) {
+        keep_memory();
     }
+}
+
+void Leader::keep_memory() noexcept {
+    collectives::keep_for_good(neighbours_);
+    inquiry_->abandon();
 }
 
 Result<Leader::Moved> Leader::turn() {
@@ -393,7 +397,7 @@ std::string Leader::describe(std::uint32_t host) const {
     return fmt::format("host {} ({})", group_.host_names[host], base::format_ranks(ranks));
 }
 
-void Leader::end(const Status& reason) {
+void Leader::end(const Status& reason) noexcept {
     if (ended_) {
         return;
     }
@@ -401,8 +405,7 @@ void Leader::end(const Status& reason) {
     left_.store(true, std::memory_order_release);
     if (started_) {
         tell_neighbours(transport_, group_, Transport::Channel::control, reason);
-        collectives::keep_for_good(neighbours_);
-        inquiry_->abandon();
+        keep_memory();
     }
     transport_.abandon();
 }

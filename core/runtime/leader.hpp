@@ -55,7 +55,7 @@ public:
     [[nodiscard]] bool has_left() const { return left_.load(std::memory_order_acquire); }
 
     /// Tells the neighbours that the job has ended, and why, if it can be done in a moment; then leaves the transport.
-    void end(const Status& reason);
+    void end(const Status& reason) noexcept;
 
     /// After has_left(), of a set that ends before the job: takes back what it still receives. A failure ends the job.
     Status take_back_receives();
@@ -94,6 +94,7 @@ private:
     void closed() override;
     void settled() override;
 
+    void keep_memory() noexcept;
     Status start();
     Status serve(Moved& moved);
     [[nodiscard]] Result<std::vector<Claim>> claims_of(std::uint32_t slot, std::uint64_t generation) const;
@@ -147,7 +148,7 @@ private:
     std::int64_t heartbeat_ns_;
     std::int64_t last_turn_ns_ = 0;
 
-    std::shared_ptr<std::vector<Neighbour>> neighbours_;  // shared with MPI, after an abort
+    std::shared_ptr<std::vector<Neighbour>> neighbours_;  // kept for MPI where receives stay posted
     bool started_ = false;
     bool ended_ = false;
     bool closed_ = false;

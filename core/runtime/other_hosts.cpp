@@ -76,7 +76,7 @@ void ProcessSet::take_back_receives() {
     }
 }
 
-void ProcessSet::leave_other_hosts(const Status& reason) {
+void ProcessSet::leave_other_hosts(const Status& reason) noexcept {
     if (leader_ != nullptr) {
         leader_->end(reason);
     } else if (group_ != nullptr && is_deputy(*group_)) {

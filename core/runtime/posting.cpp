@@ -63,20 +63,33 @@ bool ProcessSet::try_post_resolve(const TensorEntry& entry) {
     return true;
 }
 
-bool ProcessSet::announce_shutdown() {
+void ProcessSet::announce_shutdown() {
     const std::lock_guard lock(enqueue_mutex_);
+    if (shut_down_posted_) {
+        return;
+    }
     shut_down_posted_ = true;
     fail_deferred(shut_down_here());
     // What was complete before the shutdown is called before it.
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
     }
-    MailboxRecord<Atomics>* record = next_record();
+    if (!try_post_shutdown()) {
+        deferred_.store(true, std::memory_order_seq_cst);
+    }
+}
+
+/// Behind everything else that waits for room.
+bool ProcessSet::try_post_shutdown() {
+    MailboxRecord<Atomics>* const record = unposted_resolves_.empty() ? next_record() : nullptr;
     if (record == nullptr) {
         return false;
     }
     record->kind = static_cast<std::uint32_t>(RequestKind::shut_down);
-    finish_post(registrar_.post());
+    const Result<std::uint64_t> appended = registrar_.post();
+    note_end_announced(memory_, rank_);
+    shut_down_announced_.store(true, std::memory_order_seq_cst);  // partner: has_announced_shutdown()
+    finish_post(appended);
     return true;
 }
 
@@ -130,7 +143,8 @@ void ProcessSet::retry_deferred() {
         pending_.fetch_sub(1, std::memory_order_seq_cst);
         start_unnamed(next.request, *next.completion, Urgency::background);
     }
-    deferred_.store(!unposted_.empty() || !unposted_resolves_.empty() || !unnamed_waiting_.empty() ||
+    const bool shut_down_waits = shut_down_posted_ && !has_announced_shutdown() && !try_post_shutdown();
+    deferred_.store(shut_down_waits || !unposted_.empty() || !unposted_resolves_.empty() || !unnamed_waiting_.empty() ||
                         registrar_.holds_announcements(),
                     std::memory_order_seq_cst);
 }

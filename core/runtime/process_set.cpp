@@ -106,10 +106,12 @@ Status ProcessSet::check_open(std::string_view name) const {
     return {};
 }
 
-Status ProcessSet::shut_down_here() const {
+Status ProcessSet::shut_down_here() const noexcept try {
     return identity_.is_world() ? Status(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank")
                                 : failure(ErrorCode::invalid_argument,
                                           "{} has been removed, or this rank has shut down", identity_.describe());
+} catch (const std::bad_alloc&) {
+    return no_memory_to_say_who_;
 }
 
 Status ProcessSet::shut_down_status(std::string_view name) const noexcept try {
@@ -157,7 +159,7 @@ void ProcessSet::complete_and_forget(TensorEntry& entry, const Status& status) {
     table_.forget_if_unused(entry);
 }
 
-void ProcessSet::fail_all(const Status& reason) {
+void ProcessSet::fail_all(const Status& reason) noexcept {
     const std::lock_guard lock(enqueue_mutex_);
     failed_ = reason;
     task_ = nullptr;
@@ -200,8 +202,13 @@ void ProcessSet::fail_deferred(const Status& reason) {
     unnamed_waiting_.clear();
 }
 
-void ProcessSet::raise(ErrorCode code, const std::string& text) {
-    arena_->blocks().abort().raise(code, title() + text);
+/// Without memory for the name of the set, the text alone.
+void ProcessSet::raise(ErrorCode code, std::string_view text) noexcept {
+    try {
+        arena_->blocks().abort().raise(code, title().append(text));
+    } catch (const std::bad_alloc&) {
+        arena_->blocks().abort().raise(code, text);
+    }
     waking_.ring_all();
 }
 

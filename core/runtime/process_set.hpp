@@ -24,6 +24,7 @@
 #include "collectives/host/numa_nodes.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/transport.hpp"
+#include "core/diagnostics/pending_end.hpp"
 #include "core/negotiation/arrivals.hpp"
 #include "core/negotiation/direct.hpp"
 #include "core/negotiation/log.hpp"
@@ -107,8 +108,14 @@ public:
     TensorEntry& pin(std::string_view name);
     void unpin(TensorEntry& entry);
 
-    /// Says that this rank will announce nothing more. False while its mailbox is full: turn the crank and try again.
-    bool announce_shutdown();
+    /// Says that this rank will announce nothing more: at once, or, while its mailbox is full, in a later turn. Again
+    /// it does nothing.
+    void announce_shutdown();
+    [[nodiscard]] bool has_announced_shutdown() const { return shut_down_announced_.load(std::memory_order_seq_cst); }
+    /// For the stall report: this rank waits in `call` until all members have announced their shutdown, or does not any
+    /// more.
+    void begin_to_await_end(EndCall call) { core::begin_to_await_end(memory_, rank_, call, base::monotonic_ns()); }
+    void end_to_await_end() { core::end_to_await_end(memory_, rank_); }
 
     /// Says that this rank has nothing to announce until all members have said so, and lets `completion` end when they
     /// have. Until then submits are refused, and the rank takes part in what the others do without giving anything;
@@ -127,7 +134,7 @@ public:
 
     /// Does what can be done now. With `urgent`, an open batch is closed at once. Without `asks_others`, only what this
     /// host tells of is looked at: just after a turn with it, before a sleep.
-    Turn step(bool urgent, bool asks_others = true);
+    Turn step(bool urgent, bool asks_others = true) noexcept;
     [[nodiscard]] bool has_work() const {
         return task_ != nullptr || joins_soon_.load(std::memory_order_seq_cst) || has_deferred() || has_unread() ||
                (leader_ != nullptr && leader_->has_work());
@@ -153,9 +160,9 @@ public:
     /// Of a set that goes before the job does, after has_left(). With the crank.
     void take_back_receives();
     /// After an abort, before fail_all(): tells other hosts, and sends and receives nothing from then on.
-    void leave_other_hosts(const Status& reason);
+    void leave_other_hosts(const Status& reason) noexcept;
     /// Ends everything pending with `reason`; submit() refuses with it from now on.
-    void fail_all(const Status& reason);
+    void fail_all(const Status& reason) noexcept;
     /// After that, when nobody will have the crank any more: gives back what only operations need.
     void release_memory();
 
@@ -165,6 +172,8 @@ public:
     [[nodiscard]] std::optional<StallMonitor::Finding> take_finding() {
         return leader_ != nullptr ? leader_->take_finding() : std::nullopt;
     }
+    /// Which rank of the job this is.
+    [[nodiscard]] int own_job_rank() const { return identity_.ranks[set_rank_]; }
     /// What a message about this set begins with: "" of the world.
     [[nodiscard]] std::string title() const { return identity_.is_world() ? "" : identity_.describe() + ": "; }
     /// Names and times of what is pending on this rank, for diagnostics; under the enqueue lock.
@@ -186,20 +195,19 @@ private:
     using RanksOfCount = std::map<std::int64_t, std::vector<std::int32_t>>;
 
     [[nodiscard]] std::int32_t job_rank_of(std::uint32_t member) const { return view_.job_rank_of(member); }
-    [[nodiscard]] int own_job_rank() const { return identity_.ranks[set_rank_]; }
     [[nodiscard]] std::uint64_t call_of_unnamed(std::uint32_t slot, std::uint64_t generation) const {
         return (generation - 1) * extent_.unnamed_slots + slot + 1;
     }
 
     // What can still be started, and how what is pending ends: process_set.cpp.
     [[nodiscard]] Status check_open(std::string_view name) const;
-    [[nodiscard]] Status shut_down_here() const;
+    [[nodiscard]] Status shut_down_here() const noexcept;
     [[nodiscard]] Status shut_down_status(std::string_view name) const noexcept;
     void complete(TensorEntry& entry, const Status& status);
     void complete_and_forget(TensorEntry& entry, const Status& status);
     void fail_deferred(const Status& reason);
     void fail_pending(const Status& reason);
-    void raise(ErrorCode code, const std::string& text);
+    void raise(ErrorCode code, std::string_view text) noexcept;
 
     // Announcing: announcing.cpp.
     [[nodiscard]] Status check_free(const TensorEntry& entry);
@@ -232,6 +240,7 @@ private:
     void resolve(TensorEntry& entry);
     bool try_post_resolve(const TensorEntry& entry);
     MailboxRecord<Atomics>* next_record();
+    [[nodiscard]] bool try_post_shutdown();
     void finish_post(const Result<std::uint64_t>& appended);
     void retry_deferred();
 
@@ -394,8 +403,8 @@ private:
     EntryQueue unposted_resolves_;         // the same, of entries whose generation is complete
     std::deque<Waiting> unnamed_waiting_;  // their slot is still pending
     std::uint64_t unnamed_calls_ = 0;
-    bool shut_down_posted_ = false;
-    bool joining_ = false;  // from announce_join() to its end
+    bool shut_down_posted_ = false;  // or waits for room in the mailbox: `shut_down_announced_`
+    bool joining_ = false;           // from announce_join() to its end
     bool join_is_counted_ = true;
     bool has_joined_ = false;  // the others know
     bool has_settled_ = false;
@@ -406,9 +415,10 @@ private:
 
     std::atomic<std::uint32_t>& pending_;
     std::atomic<bool> closed_{false};
-    std::atomic<bool> joins_{false};       // `joining_`, for who holds the crank
-    std::atomic<bool> joins_soon_{false};  // and has not looked for what is new yet
-    std::atomic<bool> deferred_{false};    // one of the three queues above is not empty, or the registrar waits
+    std::atomic<bool> shut_down_announced_{false};  // under the enqueue lock; read by who waits for it
+    std::atomic<bool> joins_{false};                // `joining_`, for who holds the crank
+    std::atomic<bool> joins_soon_{false};           // and has not looked for what is new yet
+    std::atomic<bool> deferred_{false};  // one of the three queues above is not empty, or the registrar waits
     // The operation that was announced directly, one at a time. Written by who announces, under the enqueue lock; read
     // by who holds the crank, and takes it out before he completes it. seq_cst: announce_directly().
     std::atomic<TensorEntry*> direct_{nullptr};

@@ -123,7 +123,7 @@ Status ProcessSets::remove(std::int32_t id) {
     if (removed.set == nullptr) {
         return {};
     }
-    job_.engine.announce_shutdown(*removed.set);
+    RUEDA_RETURN_IF_FAILED(job_.engine.announce_shutdown(*removed.set, EndCall::remove));
     RUEDA_RETURN_IF_FAILED(job_.engine.wait_until_closed(*removed.set));
     job_.engine.remove(*removed.set,
                        failure(ErrorCode::invalid_argument, "{} has been removed", removed.identity.describe()));
@@ -144,7 +144,10 @@ Status ProcessSets::leave(std::int32_t id) {
         left_.push_back(std::move(known->second));
         known_.erase(known);
     }
-    job_.engine.announce_shutdown(*left_.back().set);
+    ProcessSet& set = *left_.back().set;
+    Status announced = job_.engine.announce_shutdown(set, EndCall::leave);
+    set.end_to_await_end();  // the others may leave whenever they like
+    RUEDA_RETURN_IF_FAILED(announced);
     let_go_of_closed();
     return {};
 }

@@ -52,6 +52,29 @@ void fill_rank_block(collectives::Arena& arena, int global_rank) {
     block.state.store(static_cast<std::uint32_t>(base::RankState::running), std::memory_order_release);
 }
 
+/// None: without end.
+using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+
+Deadline deadline_in(double seconds) {
+    constexpr double kLongest = 1e9;  // decades; a time_point holds 292 years
+    if (seconds < 0) {
+        return std::nullopt;
+    }
+    return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                                  std::chrono::duration<double>(std::min(seconds, kLongest)));
+}
+
+/// Negative: without end.
+double seconds_left(Deadline deadline) {
+    return deadline ? std::max(std::chrono::duration<double>(*deadline - std::chrono::steady_clock::now()).count(), 0.0)
+                    : -1;
+}
+
+/// Does not own the lock where the time was over first.
+std::unique_lock<std::timed_mutex> lock_before(std::timed_mutex& mutex, Deadline deadline) {
+    return deadline ? std::unique_lock(mutex, *deadline) : std::unique_lock(mutex);
+}
+
 }  // namespace
 
 Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
@@ -292,28 +315,62 @@ void Runtime::let_the_cause_end_first() const {
     std::this_thread::sleep_for(kHeadStart);
 }
 
-void Runtime::shutdown() {
-    const std::lock_guard lock(shutdown_mutex_);
-    if (shut_down_) {
-        return;
+/// Each step is one that can be repeated: a call whose time is over, or that finds no memory, leaves the rest to the
+/// next one.
+Status Runtime::shutdown_within(double timeout_seconds) {
+    const Deadline deadline = deadline_in(timeout_seconds);
+    const std::unique_lock lock = lock_before(shutdown_mutex_, deadline);
+    if (lock.owns_lock() && shut_down_) {
+        return {};
     }
-    shut_down_ = true;
-    base::RankBlock& block = control().ranks[arena_->rank()];
-    block.state.store(static_cast<std::uint32_t>(base::RankState::shutting_down), std::memory_order_release);
-    engine_.end_messages();
+    Status waited = lock.owns_lock() ? announce_shutdown(deadline) : Status(ErrorCode::timeout, "");
+    if (waited.is_ok()) {
+        waited = engine_.wait_until_closed(seconds_left(deadline));
+    }
+    if (waited.code() == ErrorCode::timeout) {
+        return failure(ErrorCode::timeout,
+                       "shutdown: not all ranks have shut down within {} s; this rank has announced it, and can start "
+                       "nothing any more: call shutdown again to go on waiting, or abort to end the job",
+                       timeout_seconds);
+    }
+    leave_job();
+    return {};
+}
+
+Status Runtime::announce_shutdown(Deadline deadline) {
+    control().ranks[arena_->rank()].state.store(static_cast<std::uint32_t>(base::RankState::shutting_down),
+                                                std::memory_order_release);
+    if (!messages_ended_) {
+        engine_.end_messages();
+        messages_ended_ = true;
+    }
     // Before the lock: who is adding or removing a set waits for other ranks, and hears of the end by this.
-    engine_.announce_shutdown(*world_);
-    const std::lock_guard no_new_sets(process_sets_.changing());
-    for (const std::shared_ptr<ProcessSet>& set : process_sets_.joined()) {
-        engine_.announce_shutdown(*set);
+    RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*world_, EndCall::shutdown, seconds_left(deadline)));
+    const std::unique_lock no_new_sets = lock_before(process_sets_.changing(), deadline);
+    if (!no_new_sets.owns_lock()) {
+        return {ErrorCode::timeout, ""};
     }
-    static_cast<void>(engine_.wait_until_closed());
+    // After this there are no new ones: what makes them is an operation of the world, or messages.
+    for (const std::shared_ptr<ProcessSet>& set : process_sets_.joined()) {
+        RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*set, EndCall::shutdown, seconds_left(deadline)));
+        set->end_to_await_end();  // the world's report speaks for it, as long as ranks of the world are missing
+    }
+    return {};
+}
+
+/// All have come, or the job was aborted.
+void Runtime::leave_job() {
+    base::RankBlock& block = control().ranks[arena_->rank()];
+    const Status over(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
+    const std::lock_guard no_new_sets(process_sets_.changing());
     const bool after_failure = engine_.aborted();
+    const Status reason = after_failure ? engine_.abort_reason() : over;  // the last thing that needs memory
+    shut_down_ = true;
     engine_.stop();
     if (after_failure) {
-        engine_.end_pending(engine_.abort_reason());
+        engine_.end_pending(reason);
     } else {
-        engine_.end_for_good({ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank"});
+        engine_.end_for_good(reason);
         process_sets_.end();
     }
     block.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_release);

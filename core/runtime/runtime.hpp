@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,8 +100,16 @@ public:
 
     /// Leaves the job; waits until all ranks do, and then for the callbacks. Idempotent; one thread does it, others
     /// wait for that one.
-    void shutdown();
+    void shutdown() { static_cast<void>(shutdown_within(-1)); }
+    /// The same, waiting for other ranks for so long at most (negative: without end). Timeout: not all have come. This
+    /// rank has begun to leave then, starts nothing any more, and serves the others; a later call goes on waiting.
+    Status shutdown_within(double timeout_seconds);
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
+    /// shutdown_within() has begun, and has not got to its end. Relaxed: asked after the lock that the shutdown held.
+    [[nodiscard]] bool is_leaving() const {
+        return arena_->control().ranks[arena_->rank()].state.load(std::memory_order_relaxed) ==
+               static_cast<std::uint32_t>(base::RankState::shutting_down);
+    }
     /// Ends the job on all ranks. Any thread; waits for nobody.
     void abort(std::string_view reason);
     /// At the exit of a process that fails of another rank of this host: waits, for two seconds at most, until that
@@ -117,6 +127,8 @@ private:
                                                                LauncherLine* launcher, const FirstSets& first_sets,
                                                                collectives::AddressReserve* addresses);
     void abandon();
+    Status announce_shutdown(std::optional<std::chrono::steady_clock::time_point> deadline);
+    void leave_job();
     void say_if_bound_to_one_core() const;
 
     Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,
@@ -138,8 +150,9 @@ private:
 
     std::mutex busy_mutex_;
     std::vector<std::string> busy_;
-    std::mutex shutdown_mutex_;
-    bool shut_down_ = false;
+    std::timed_mutex shutdown_mutex_;
+    bool messages_ended_ = false;  // under shutdown_mutex_
+    bool shut_down_ = false;       // likewise
 };
 
 }  // namespace rueda::core

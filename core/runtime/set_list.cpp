@@ -102,6 +102,15 @@ bool SetList::have_left() const {
     return !any([](const ProcessSet& set) { return !set.has_left(); });
 }
 
+void SetList::begin_to_await_ends() {
+    const std::lock_guard lock(mutex_);
+    for (const Attended& attended : sets_) {
+        if (attended.set != world_ && !attended.set->has_left()) {
+            attended.set->begin_to_await_end(EndCall::shutdown);
+        }
+    }
+}
+
 std::optional<std::int64_t> SetList::hold_until_ns() const {
     std::optional<std::int64_t> first;
     for (const Attended& attended : sets_) {
@@ -113,7 +122,7 @@ std::optional<std::int64_t> SetList::hold_until_ns() const {
 }
 
 /// The world first: the others' leaders are among its own, and what ends the job they hear from those.
-void SetList::leave_other_hosts(const Status& reason) {
+void SetList::leave_other_hosts(const Status& reason) noexcept {
     for (Attended& attended : sets_) {
         attended.set->leave_other_hosts(reason);
     }
@@ -139,7 +148,7 @@ void SetList::release_memory() {
     }
 }
 
-void SetList::fail_all(const Status& reason) {
+void SetList::fail_all(const Status& reason) noexcept {
     for (Attended& attended : sets_) {
         attended.set->fail_all(reason);
     }

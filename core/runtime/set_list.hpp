@@ -52,8 +52,8 @@ public:
     [[nodiscard]] bool has_to_poll() const;
     /// Until when the first of the open batches that were held back in the last step may grow; none was.
     [[nodiscard]] std::optional<std::int64_t> hold_until_ns() const;
-    void leave_other_hosts(const Status& reason);
-    void fail_all(const Status& reason);
+    void leave_other_hosts(const Status& reason) noexcept;
+    void fail_all(const Status& reason) noexcept;
     /// Of the further sets' arenas, which stay mapped. At the end, when nobody changes the list any more.
     void close_descriptors();
     /// And then, when nobody will have the crank any more, those arenas are unmapped, and the sets give back what they
@@ -70,6 +70,8 @@ public:
     [[nodiscard]] bool anybody_has_unread() const;
     /// And no other host needs this rank any more.
     [[nodiscard]] bool have_left() const;
+    /// Of those that have not left, the world aside: this rank waits in shutdown() for their other members.
+    void begin_to_await_ends();
     /// What stands still, to be said by the background thread.
     struct Finding {
         std::string text;

@@ -182,8 +182,15 @@ RUEDA_API int rueda_init_with(const rueda_init_options* options);
 /**
  * Leaves the job. What is still pending on this rank fails; on other ranks, whatever needs this rank fails with a
  * message that says so. Returns when every rank has called it (or a rank has died). Without rueda_init, does nothing.
+ * Ranks that do not call it are reported as stalled tensors are, and RUEDA_STALL_SHUTDOWN_TIME_SECONDS ends the wait.
  */
 RUEDA_API int rueda_shutdown(void);
+/**
+ * The same, waiting for other ranks for at most `timeout_seconds` (negative: without end). RUEDA_TIMEOUT: not all of them
+ * have called it in that time. This rank has begun to leave then: it can start nothing any more, and it still serves the
+ * others and is initialised. Calling rueda_shutdown or this function again goes on waiting; rueda_abort ends the job.
+ */
+RUEDA_API int rueda_shutdown_within(double timeout_seconds);
 /** 1 between rueda_init and rueda_shutdown. */
 RUEDA_API int rueda_initialized(void);
 

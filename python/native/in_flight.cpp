@@ -15,9 +15,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a signal's Python handler may have to wait for a blocked caller.
-constexpr double kSignalSlice = 0.1;
-
 /// Operations whose callers have let go of them. Under the GIL; never destroyed, as Python ends before static objects
 /// do.
 std::vector<std::unique_ptr<InFlight>>& abandoned() {

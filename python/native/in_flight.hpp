@@ -13,6 +13,9 @@
 
 namespace rueda::python {
 
+/// How long a signal's Python handler may have to wait for a blocked caller, in seconds.
+inline constexpr double kSignalSlice = 0.1;
+
 /// Threads: who holds the GIL; wait() lets go of it. Whoever calls keeps the object alive meanwhile.
 struct InFlight {
     BorrowedTensor input;

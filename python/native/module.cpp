@@ -126,10 +126,26 @@ PyObject* init_communicator(PyObject* /*module*/, PyObject* const* given, Py_ssi
     return PyErr_Occurred() == nullptr ? init_with(options, given[2]) : nullptr;
 }
 
+/// In slices, so that a signal's Python handler (Ctrl-C's) runs while other ranks have not come. What it raises leaves
+/// the rank in the middle of its shutdown: the next call goes on with it.
 PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
-    PyObject* const ended = without_gil(&rueda_shutdown);
-    forget_ended(/*all=*/true);
-    return ended;
+    if (!may_wait()) {
+        return nullptr;
+    }
+    for (;;) {
+        int status = RUEDA_OK;
+        {
+            const WithoutGil released;
+            status = rueda_shutdown_within(kSignalSlice);
+        }
+        if (status != RUEDA_TIMEOUT) {
+            forget_ended(/*all=*/true);
+            return none_or_error(status);
+        }
+        if (PyErr_CheckSignals() != 0) {
+            return nullptr;
+        }
+    }
 }
 
 PyObject* is_initialized(PyObject* /*module*/, PyObject* /*unused*/) { return PyBool_FromLong(rueda_initialized()); }

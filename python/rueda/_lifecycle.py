@@ -138,7 +138,10 @@ def shutdown() -> None:
     """Leave the job; returns when every rank has called it, or a rank has died.
 
     What is pending on this rank fails, and so does what needs this rank elsewhere. Callbacks of handles have been
-    called when it returns. Without init(), does nothing.
+    called when it returns. Without init(), does nothing. Ranks that do not call it are reported, as stalled tensors are.
+
+    Ctrl-C while it waits for other ranks raises KeyboardInterrupt. This rank has begun to leave then and can start
+    nothing any more; calling shutdown() again goes on waiting, and abort() ends the job.
 
     Example::
 
@@ -171,7 +174,12 @@ def _leave() -> None:
     """At exit. A rank that has failed does not wait for the others to shut down, too."""
     if (error := _uncaught_exception()) is not None:
         _abort_of(error)
-    shutdown()
+    try:
+        shutdown()
+    except BaseException as interruption:  # Ctrl-C: whoever sent it wants this process to end
+        _abort_of(interruption)
+        shutdown()
+        raise
 
 
 def _abort_of(error: BaseException) -> None:

@@ -16,6 +16,7 @@ int rueda_init_ranks(const int32_t* ranks, size_t count);
 int rueda_init_communicator(const void* communicator, size_t communicator_size);
 int rueda_init_with(const rueda_init_options* options);
 int rueda_shutdown(void);
+int rueda_shutdown_within(double);
 int rueda_initialized(void);
 int rueda_rank(int* value);
 int rueda_size(int* value);

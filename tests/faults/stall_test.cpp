@@ -5,7 +5,11 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <ctime>
+#include <exception>
+#include <functional>
 #include <thread>
+#include <vector>
 
 #include "tests/faults/captured_errors.hpp"
 #include "tests/faults/faults.hpp"
@@ -108,6 +112,217 @@ TEST_CASE("a stalled job is ended", "[faults]") {
                         RUEDA_RANK_CHECK(seconds < 0.6 + kPromiseSeconds);
                     },
                     {.as = RanksAs::processes});
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// What a rank prints while `body` runs, with reports after half a second.
+void with_captured_errors(RankContext& context, const base::Config& settings,
+                          const std::function<void(RuntimeClient&, const CapturedErrors&)>& body) {
+    const CapturedErrors errors;
+    base::Config config = settings;
+    config.log_level = base::LogLevel::warning;
+    config.stall_warning_seconds = 0.5;
+    auto plane = context.open_control_plane();
+    plane.status().throw_if_failed();
+    auto client = RuntimeClient::create(config, std::move(plane).value());
+    client.status().throw_if_failed();
+    body(*client.value(), errors);
+    context.report("errors", errors.text());
+}
+
+void wait_for_text(const CapturedErrors& errors, const std::string& text) {
+    for (const double begin = now_seconds(); errors.text().find(text) == std::string::npos;) {
+        RUEDA_RANK_CHECK(now_seconds() - begin < 20);
+        std::this_thread::sleep_for(5ms);
+    }
+}
+
+/// shutdown() in a thread of its own, while this one watches what is printed.
+template <class Meanwhile>
+void shut_down_while(RuntimeClient& client, Meanwhile&& meanwhile) {
+    Status status;
+    std::thread leaving([&] { status = client.shutdown(); });
+    std::exception_ptr failed;
+    try {
+        meanwhile();
+    } catch (...) {
+        failed = std::current_exception();
+        client.runtime().abort("the test has failed");
+    }
+    leaving.join();
+    if (failed) {
+        std::rethrow_exception(failed);
+    }
+    expect_ok(status, "shutdown");
+}
+
+TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
+    const RanksResult result = run_ranks(
+        3,
+        [](RankContext& context) {
+            with_captured_errors(context, test_config(), [&](RuntimeClient& client, const CapturedErrors& errors) {
+                if (client.rank() == 2) {
+                    client.runtime().begin_busy("saving a checkpoint");
+                    context.wait_for_phase(0, "reported twice");
+                    expect_ok(client.runtime().end_busy(), "end_busy");
+                    expect_ok(client.shutdown(), "shutdown");
+                    return;
+                }
+                const double begin = now_seconds();
+                shut_down_while(client, [&] {
+                    if (client.rank() == 0) {
+                        wait_for_text(errors, "saving a checkpoint");
+                        RUEDA_RANK_CHECK(now_seconds() - begin >= 0.5);
+                        RUEDA_RANK_CHECK(now_seconds() - begin < 0.5 + kPromiseSeconds);
+                        // The second one comes after a warning time more.
+                        while (occurrences(errors.text(), "shutdown() was called") < 2) {
+                            RUEDA_RANK_CHECK(now_seconds() - begin < 20);
+                            std::this_thread::sleep_for(5ms);
+                        }
+                        context.phase("reported twice");
+                    }
+                });
+                const std::string text = errors.text();
+                if (client.rank() == 0) {
+                    expect_part(text,
+                                "shutdown() was called by a subset of the ranks, and has waited for the others for "
+                                "more than 0.5 seconds. Either they still have work");
+                    expect_part(text, "\n  shutdown(): waiting for 0.");
+                    expect_part(text, "; ready: ranks 0, 1; missing: rank 2\n");
+                    expect_part(text, "\n  rank 2 (pid ");
+                    expect_part(text, "sleeping; ");
+                    expect_part(text, "busy with 'saving a checkpoint'; waits in no collective itself");
+                } else {
+                    RUEDA_RANK_EQUAL(text, std::string());  // the lowest rank that responds says it
+                }
+            });
+        },
+        {.as = RanksAs::processes});
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
+    base::Config config = test_config();
+    config.stall_shutdown_seconds = 0.9;
+    const RanksResult result =
+        run_ranks(2,
+                  [&](RankContext& context) {
+                      with_captured_errors(context, config, [&](RuntimeClient& client, const CapturedErrors& errors) {
+                          if (client.rank() == 0) {
+                              const double begin = now_seconds();
+                              expect_ok(client.shutdown(), "shutdown");
+                              const double seconds = now_seconds() - begin;
+                              context.phase("left");
+                              RUEDA_RANK_CHECK(seconds >= 0.9);
+                              RUEDA_RANK_CHECK(seconds < 0.9 + kPromiseSeconds);
+                              expect_part(errors.text(), "shutdown() has waited for rank 1 for ");
+                              expect_part(errors.text(),
+                                          " s, more than "
+                                          "RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.9); ready: rank 0; the job is "
+                                          "ended");
+                              return;
+                          }
+                          context.wait_for_phase(0, "left");
+                          float value = 0;
+                          const Tensor tensor{&value, DType::float32, {1}};
+                          const std::string text = expect_failure(client.allreduce("gradient", tensor, tensor, {}),
+                                                                  ErrorCode::aborted, "an operation afterwards");
+                          expect_part(text, "shutdown() has waited for rank 1 for ");
+                          expect_ok(client.shutdown(), "shutdown");
+                      });
+                  },
+                  {.as = RanksAs::processes});
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+double processor_seconds() {
+    timespec used{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+}
+
+/// Rank 0's mailbox stays full while rank 1 does not read the answers: names that no slot is left for.
+void fill_mailbox(RankContext& context, RuntimeClient& client, std::vector<PendingPointer>& pending) {
+    context.phase("filling");
+    context.wait_for_phase(1, "idle");
+    context.stop_rank(1);
+    static float value = 1;
+    const Tensor tensor{&value, DType::float32, {1}};
+    for (int i = 0; i < 16 + 3 * 64; ++i) {
+        pending.push_back(
+            expect_value(client.start_allreduce("name." + std::to_string(i), tensor, tensor, {}), "a start"));
+    }
+}
+
+TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is reported", "[faults]") {
+    base::Config config = test_config();
+    config.slots = 16;
+    config.slots_max = 16;
+    const RanksResult result = run_ranks(
+        2,
+        [&](RankContext& context) {
+            with_captured_errors(context, config, [&](RuntimeClient& client, const CapturedErrors& errors) {
+                if (client.rank() == 1) {
+                    context.phase("idle");
+                    context.wait_for_phase(0, "reported");
+                    expect_ok(client.shutdown(), "shutdown");
+                    return;
+                }
+                std::vector<PendingPointer> pending;
+                fill_mailbox(context, client, pending);
+                shut_down_while(client, [&] {
+                    const double used = processor_seconds();
+                    const double begin = now_seconds();
+                    wait_for_text(errors, "shutdown(): waiting for");
+                    while (now_seconds() - begin < 1) {
+                        std::this_thread::sleep_for(20ms);
+                    }
+                    const double share = (processor_seconds() - used) / (now_seconds() - begin);
+                    context.report("share of a core", share);
+                    RUEDA_RANK_CHECK(share < 0.4);  // a core was burnt before; now and then a look is some per cent
+                    context.phase("reported");
+                    context.continue_rank(1);
+                });
+                expect_part(errors.text(), "; ready: no rank; missing: ranks 0, 1");
+                expect_part(errors.text(),
+                            "has called shutdown(), and waits until the others have read what it "
+                            "announced before");
+                expect_part(errors.text(), ": stopped by a signal; has read 0 of ");
+                int ended = 0;
+                for (const PendingPointer& one : pending) {
+                    ended += one->wait().is_ok() ? 0 : 1;
+                }
+                RUEDA_RANK_EQUAL(ended, static_cast<int>(pending.size()));
+            });
+        },
+        {.as = RanksAs::processes});
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+TEST_CASE("a shutdown with a time limit can be gone on with", "[faults]") {
+    const RanksResult result = run_clients(
+        2, test_config(),
+        [](RankContext& context, RuntimeClient& client) {
+            if (client.rank() == 1) {
+                context.wait_for_phase(0, "timed out");
+                return;
+            }
+            for (int i = 0; i < 3; ++i) {
+                expect_part(expect_failure(client.runtime().shutdown_within(0.02), ErrorCode::timeout, "a shutdown"),
+                            "not all ranks have shut down within 0.02 s");
+            }
+            float value = 0;
+            const Tensor tensor{&value, DType::float32, {1}};
+            expect_failure(client.allreduce("gradient", tensor, tensor, {}), ErrorCode::not_initialized, "afterwards");
+            context.phase("timed out");
+            expect_ok(client.runtime().shutdown_within(20), "shutdown");
+            expect_ok(client.runtime().shutdown_within(0), "again");
+        },
+        {.as = RanksAs::processes});
     INFO(result.text());
     CHECK(result.passed());
 }

@@ -108,6 +108,49 @@ class FailedRank(unittest.TestCase):
         self.assertLess(seconds, 60)
 
 
+class LeavingRank(unittest.TestCase):
+    """One whose shutdown() waits for a rank that does not come."""
+
+    def run_job(self, way, **settings):
+        program = pathlib.Path(__file__).with_name("leaving_rank.py")
+        with tempfile.TemporaryDirectory() as folder:
+            command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "2"]
+            command += [sys.executable, "-B", str(program), way, folder]
+            environment = {**os.environ, **settings}
+            job = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+        return job, re.findall(r"<(\d): ([^>]*)>", job.stdout)
+
+    def test_an_interruption_can_be_caught(self):
+        job, said = self.run_job("catch")
+        self.assertEqual(job.returncode, 0, job.stderr)
+        self.assertEqual(
+            [text for rank, text in said if rank == "0"],
+            [
+                "KeyboardInterrupt, initialized True",
+                "NotInitialized",
+                "init: this process has begun to leave its job",
+                "shut down, initialized False",
+            ],
+            job.stdout + job.stderr,
+        )
+        self.assertIn(("1", "shut down"), said)
+
+    def test_an_interruption_at_exit_ends_the_job(self):
+        job, said = self.run_job("interrupt at exit")
+        self.assertEqual(said, [("1", "rank 0 has ended the job: KeyboardInterrupt")], job.stdout + job.stderr)
+
+    def test_the_wait_at_exit_is_reported_and_ends(self):
+        job, said = self.run_job("exit", RUEDA_STALL_CHECK_TIME_SECONDS="0.5", RUEDA_STALL_SHUTDOWN_TIME_SECONDS="1.2")
+        self.assertIn("shutdown() was called by a subset of the ranks", job.stderr)
+        self.assertRegex(job.stderr, r"shutdown\(\): waiting for [0-9.]+ s; ready: rank 0; missing: rank 1\n")
+        self.assertEqual(len(said), 1, job.stdout + job.stderr)
+        self.assertRegex(
+            said[0][1],
+            r"^shutdown\(\) has waited for rank 1 for [0-9.]+ s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS \(1.2\); "
+            r"ready: rank 0; the job is ended",
+        )
+
+
 def has_open_mpi() -> bool:
     try:
         version = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout

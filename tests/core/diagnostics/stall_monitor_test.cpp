@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/diagnostics/pending_end.hpp"
 #include "core/diagnostics/process_status.hpp"
 #include "tests/core/diagnostics/child.hpp"
 #include "tests/core/negotiation/members.hpp"
@@ -113,10 +114,64 @@ TEST_CASE("when the lowest rank does not respond, the next one goes on where it 
                                job.pid() + ": waits in no collective itself; has not responded for 60 s");
     CHECK_FALSE(third.tick(120 * kSecond));
     CHECK_FALSE(second.tick(239 * kSecond));
-    // A rank that is leaving does not report either.
-    job.control->ranks[1].state.store(static_cast<std::uint32_t>(RankState::shutting_down));
+    // A rank that has left does not report either.
+    job.control->ranks[1].state.store(static_cast<std::uint32_t>(RankState::left));
     job.beat(1, 240 * kSecond);
     CHECK(third.tick(240 * kSecond));
+}
+
+TEST_CASE("a shutdown that ranks do not come to is reported by the lowest rank, and ends the job") {
+    Job job;
+    base::Config config;
+    config.stall_shutdown_seconds = 90;
+    StallMonitor first(StallSettings(config), *job.control, 0, job.set.memory());
+    begin_to_await_end(job.set.memory(), 0, EndCall::shutdown, 0);
+    note_end_announced(job.set.memory(), 0);
+    begin_to_await_end(job.set.memory(), 1, EndCall::shutdown, 5 * kSecond);  // and has no room to announce it
+    job.control->ranks[0].state.store(static_cast<std::uint32_t>(RankState::shutting_down));
+    job.beat_all(60 * kSecond);
+    CHECK_FALSE(first.tick(59 * kSecond));
+    const auto report = first.tick(60 * kSecond);
+    REQUIRE(report);
+    CHECK_FALSE(report->shut_down);
+    CHECK(report->text ==
+          first_line_about_end("shutdown()", "60") +
+              "\n  shutdown(): waiting for 60 s; ready: rank 0; missing: ranks 1, 2"
+              "\n  rank 1" +
+              job.pid() +
+              ": has called shutdown(), and waits until the others have read what it announced before; waits in no "
+              "collective itself"
+              "\n  rank 2" +
+              job.pid() + ": waits in no collective itself");
+    job.beat_all(91 * kSecond);
+    const auto end = first.tick(91 * kSecond);
+    REQUIRE(end);
+    CHECK(end->shut_down);
+    CHECK(
+        end->text ==
+        "shutdown() has waited for ranks 1, 2 for 91 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (90); ready: rank "
+        "0; the job is ended");
+    // Who does not wait any more counts as one that never did.
+    end_to_await_end(job.set.memory(), 0);
+    end_to_await_end(job.set.memory(), 1);
+    CHECK(pending_tensors(job.set.memory()).empty());
+}
+
+TEST_CASE("an end that all have announced, and that does not come, names them all") {
+    Job job;
+    StallMonitor first = job.monitor(0);
+    for (std::uint32_t member = 0; member < 3; ++member) {
+        begin_to_await_end(job.set.memory(), member, EndCall::remove, 0);
+        note_end_announced(job.set.memory(), member);
+        job.set.memory().cursor(member).position.store(member == 1 ? 3 : 7);
+    }
+    job.beat_all(60 * kSecond);
+    const auto report = first.tick(60 * kSecond);
+    REQUIRE(report);
+    CHECK(report->text.find("remove_process_set(): waiting for 60 s; ready: ranks 0-2; missing: no rank\n") !=
+          std::string::npos);
+    CHECK(report->text.find("\n  rank 1" + job.pid() + ": has read 3 of 7 decisions; waits itself in") !=
+          std::string::npos);
 }
 
 TEST_CASE("a heartbeat counts for two seconds, or three liveness intervals if that is more") {

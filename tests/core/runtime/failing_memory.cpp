@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "tests/core/runtime/failing_memory.hpp"
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
@@ -10,11 +11,16 @@ namespace {
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 constexpr std::uint64_t kFailed = kNever - 1;
 
+std::atomic<int> exhausted{0};  // ExhaustedMemory objects; relaxed: a switch, which publishes nothing
+
 thread_local std::uint64_t allocations_left = kNever;  // before the one that fails
 
 void* allocate(std::size_t bytes) {
     if (allocations_left == 0) {
         allocations_left = kFailed;
+        throw std::bad_alloc();
+    }
+    if (exhausted.load(std::memory_order_relaxed) > 0) {
         throw std::bad_alloc();
     }
     if (allocations_left < kFailed) {
@@ -42,5 +48,8 @@ FailingAllocation::FailingAllocation(std::uint64_t successes) : successes_(succe
 FailingAllocation::~FailingAllocation() { allocations_left = kNever; }
 bool FailingAllocation::has_failed() const { return allocations_left == kFailed; }
 std::uint64_t FailingAllocation::allocations() const { return successes_ - allocations_left; }
+
+ExhaustedMemory::ExhaustedMemory() { exhausted.fetch_add(1, std::memory_order_relaxed); }
+ExhaustedMemory::~ExhaustedMemory() { exhausted.fetch_sub(1, std::memory_order_relaxed); }
 
 }  // namespace rueda::tests

@@ -23,4 +23,13 @@ private:
     std::uint64_t successes_;
 };
 
+/// While it lives, every allocation by operator new fails, in all threads of the process.
+class ExhaustedMemory {
+public:
+    ExhaustedMemory();
+    ~ExhaustedMemory();
+    ExhaustedMemory(const ExhaustedMemory&) = delete;
+    ExhaustedMemory& operator=(const ExhaustedMemory&) = delete;
+};
+
 }  // namespace rueda::tests

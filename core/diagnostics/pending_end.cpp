@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/diagnostics/pending_end.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace rueda::core {
+namespace {
+
+using EndMemory = NegotiationMemory<base::StdAtomics>;
+
+constexpr std::array<std::string_view, 3> kEndCalls{"shutdown()", "remove_process_set()", "leave_process_set()"};
+
+std::string_view name_of_call(const EndMemory& memory) {
+    const std::uint32_t call = memory.header().end_call.load(std::memory_order_relaxed);
+    return kEndCalls[std::min<std::size_t>(call, kEndCalls.size() - 1)];  // another process wrote it
+}
+
+std::uint64_t bit_of(std::uint32_t member) { return std::uint64_t{1} << member; }
+
+}  // namespace
+
+void begin_to_await_end(const EndMemory& memory, std::uint32_t member, EndCall call, std::int64_t now_ns) {
+    auto& header = memory.header();
+    // Of several that come first together one is right, and they are some µs apart.
+    if (header.end_awaited.load(std::memory_order_relaxed) == 0) {
+        header.end_call.store(static_cast<std::uint32_t>(call), std::memory_order_relaxed);
+        header.end_awaited_ns.store(now_ns, std::memory_order_relaxed);
+    }
+    // release; partner: look_at_end(), which reads the time after it.
+    header.end_awaited.fetch_or(bit_of(member), std::memory_order_release);
+}
+
+void end_to_await_end(const EndMemory& memory, std::uint32_t member) {
+    memory.header().end_awaited.fetch_and(~bit_of(member), std::memory_order_release);
+}
+
+void note_end_announced(const EndMemory& memory, std::uint32_t member) {
+    memory.header().end_announced.fetch_or(bit_of(member), std::memory_order_release);
+}
+
+std::optional<PendingTensor> look_at_end(const EndMemory& memory) {
+    const auto& header = memory.header();
+    const std::uint64_t all = all_members(memory.extent().members);
+    // acquire; partner: begin_to_await_end()
+    if ((header.end_awaited.load(std::memory_order_acquire) & all) == 0) {
+        return std::nullopt;
+    }
+    const std::int64_t since = header.end_awaited_ns.load(std::memory_order_relaxed);
+    return PendingTensor{.id = {kNoSlot, 1, static_cast<std::uint64_t>(since)},
+                         .name = std::string(name_of_call(memory)),
+                         .call = 0,
+                         .since_ns = since,
+                         .ready_mask = header.end_announced.load(std::memory_order_acquire) & all};
+}
+
+std::string describe_end_of(const EndMemory& memory, std::uint32_t member) {
+    const auto& header = memory.header();
+    const std::uint64_t awaited = header.end_awaited.load(std::memory_order_acquire);
+    if (awaited == 0) {
+        return {};
+    }
+    std::string text;
+    const bool has_announced = (header.end_announced.load(std::memory_order_acquire) & bit_of(member)) != 0;
+    if ((awaited & bit_of(member)) != 0 && !has_announced) {
+        text = fmt::format("has called {}, and waits until the others have read what it announced before",
+                           name_of_call(memory));
+    }
+    std::uint64_t furthest = 0;
+    for (std::uint32_t other = 0; other < memory.extent().members; ++other) {
+        furthest = std::max(furthest, memory.cursor(other).position.load(std::memory_order_relaxed));
+    }
+    const std::uint64_t own = memory.cursor(member).position.load(std::memory_order_relaxed);
+    if (own < furthest) {
+        text += fmt::format("{}has read {} of {} decisions", text.empty() ? "" : "; ", own, furthest);
+    }
+    return text;
+}
+
+bool is_name_of_end(std::string_view name) {
+    return std::find(kEndCalls.begin(), kEndCalls.end(), name) != kEndCalls.end();
+}
+
+std::string first_line_about_end(std::string_view name, std::string_view warning_seconds) {
+    return fmt::format(
+        "{} was called by a subset of the ranks, and has waited for the others for more than {} seconds. Either they "
+        "still have work that this subset does not have (with uneven data, call join() before), or they stand still.",
+        name, warning_seconds);
+}
+
+}  // namespace rueda::core

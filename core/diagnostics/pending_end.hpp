@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/atomics.hpp"
+#include "core/diagnostics/pending_tensors.hpp"
+#include "core/negotiation/layout.hpp"
+
+namespace rueda::core {
+
+/// The end of a process set that some members wait for and others have not announced: shutdown(), or the end of one set
+/// by remove_process_set() or leave_process_set(). It is reported like a tensor that some ranks have announced; its
+/// name is the call.
+///
+/// Threads: any. Everything here reads words that may be read at any time.
+
+/// Says that a member waits for the end, or does not any more. By that member.
+void begin_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member, EndCall call,
+                        std::int64_t now_ns);
+void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
+/// Says that a member's announcement of its end is posted. By that member.
+void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
+
+/// Nothing while no member waits. On one host also nothing once all members have announced it: all of them go on then.
+[[nodiscard]] std::optional<PendingTensor> look_at_end(const NegotiationMemory<base::StdAtomics>& memory);
+
+/// What holds up the end as far as this member goes, for the line about its rank: "has called shutdown(), and waits for
+/// room to announce it". "" while nobody waits for the end, and where nothing is known.
+[[nodiscard]] std::string describe_end_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
+
+/// The name is one that look_at_end() gives: a call, not a tensor.
+[[nodiscard]] bool is_name_of_end(std::string_view name);
+
+/// The first line of a report that is about nothing but such a call.
+[[nodiscard]] std::string first_line_about_end(std::string_view name, std::string_view warning_seconds);
+
+}  // namespace rueda::core
