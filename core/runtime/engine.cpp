@@ -717,6 +717,9 @@ void Engine::look_after_others() {
     }
     std::vector<SetList::Finding> findings = sets_.look(now);
     if (auto late = message_watch_.look(now, messenger_, [this, now] { return sets_.account_of_world(now); })) {
+        if (!late->report_before.empty()) {
+            findings.push_back({std::move(late->report_before), false});
+        }
         findings.push_back({std::move(late->text), late->shut_down});
     }
     for (const SetList::Finding& finding : findings) {
