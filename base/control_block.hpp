@@ -88,6 +88,7 @@ struct alignas(kCacheLine) RankBlock {
     std::atomic<std::uint64_t> process_start{0};  ///< field 22 of /proc/<pid>/stat: a pid may be reused
     std::atomic<std::int64_t> heartbeat_ns{0};    ///< CLOCK_MONOTONIC of the background thread's last turn
     std::atomic<std::uint32_t> ended_job{0};      ///< 1: this rank itself has ended the job, and ends soon
+    std::atomic<std::int64_t> step{-1};           ///< the training step that it has begun last; -1: it has told of none
 
     alignas(kCacheLine) SharedText<128> busy;        ///< innermost declared scope, "" outside
     alignas(kCacheLine) SharedText<256> last_words;  ///< why this rank ended, if it could still say so
@@ -95,7 +96,8 @@ struct alignas(kCacheLine) RankBlock {
 
 /// The first page of the arena.
 struct alignas(4096) ControlBlock {
-    /// Grows with every change of anything that lies in the arena. 10: who waits for the end of a set.
+    /// Grows with every change of anything that lies in the arena. 10: what a stall report says of a rank, and the ranks
+    /// that wait for the end of a set.
     static constexpr std::uint32_t kLayoutVersion = 10;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 

@@ -206,10 +206,12 @@ int rueda_abort(const char* reason) {
 
 int rueda_begin_step(int64_t step) {
     return guarded([&]() -> Status {
-        RUEDA_RETURN_IF_FAILED(current_runtime().status());
+        Result<Runtime*> runtime = current_runtime();
+        RUEDA_RETURN_IF_FAILED(runtime.status());
         if (step < 0) {
             return failure(ErrorCode::invalid_argument, "the step is {}; expected 0 or more", step);
         }
+        runtime.value()->begin_step(step);
         process().launcher.load(std::memory_order_acquire)->begin_step(step);
         return {};
     });

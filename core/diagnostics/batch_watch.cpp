@@ -43,7 +43,10 @@ std::optional<std::string> BatchWatch::tick(std::int64_t now_ns) {
 
 bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     for (std::uint32_t member = 0; member < own_; ++member) {
-        if (now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= settings_.silence_limit_ns) {
+        // A rank that is done with the batch sees nothing that stands still. acquire: partner of advance_to().
+        const bool sees_it = memory_.cursor(member).position.load(std::memory_order_acquire) <= position_;
+        if (sees_it &&
+            now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= settings_.silence_limit_ns) {
             return false;
         }
     }

@@ -78,7 +78,11 @@ const base::LauncherWord* cause_among(std::span<const HeardWord> heard, Standing
 }
 
 std::string describe_cause(const base::LauncherWord& word) {
-    return word.text + (word.kind == Kind::ended_well ? ", while the others had not shut down" : "");
+    return word.text + (word.kind == Kind::ended_well
+                            ? " and had not finished rueda::shutdown(), while other ranks still needed it: let every "
+                              "rank do the same number of steps, and then call rueda::shutdown(), which _exit() and "
+                              "os._exit() skip"
+                            : "");
 }
 
 std::unique_ptr<LauncherLine> LauncherLine::open(const base::EnvironmentLookup& environment) {
@@ -183,7 +187,7 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
                 return is_member(heard.word.rank) && wanted(heard.word);
             });
             if (found != heard_.end()) {
-                return of_launch(found->word.text);
+                return of_launch(describe_cause(found->word));
             }
             fd = socket_.value();
         }

@@ -18,9 +18,11 @@
 
 namespace rueda::core {
 
-/// What is known of how a rank ended that left no last words, where nobody tells it.
+/// What is known of the end of a rank that left no last words, where nobody tells more: only its parent knows the exit
+/// status or the signal.
 inline constexpr std::string_view kNoExitRecord =
-    "no exit record: ended by a signal, by the kernel for want of memory, or by _exit()";
+    "its process ended and had not finished rueda::shutdown(); how it ended is known to the program that started it: "
+    "read that program's output, or start the job with ruedarun, which tells all ranks";
 
 /// "rank 3 (pid 4711)", "rank 3 on b (pid 4711)"
 [[nodiscard]] std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t pid);

@@ -27,19 +27,23 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
     if (!settings_.enabled || now_ns < next_look_ns_) {
         return std::nullopt;
     }
-    next_look_ns_ = now_ns + settings_.look_interval_ns;
     const std::vector<Late> all = pending_messages(now_ns, messenger);
     std::vector<PendingTensor> pending;
     for (const Late& late : all) {
         pending.push_back(late.pending);
     }
     const StallSchedule::Due due = schedule_.look(pending, now_ns);
+    next_look_ns_ = schedule_.next_look_ns(pending, now_ns, settings_.look_interval_ns);
+    std::string report = due.report ? describe(all, now_ns, account) : std::string();
     if (due.shut_down_for) {
-        return StallMonitor::Finding{format_stall_shutdown(all.front().tensor, settings_.shutdown_seconds), true};
+        return StallMonitor::Finding{format_stall_shutdown(all.front().tensor, settings_.shutdown_seconds), true,
+                                     std::move(report)};
     }
-    if (!due.report) {
-        return std::nullopt;
-    }
+    return report.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(report), false});
+}
+
+std::string MessageWatch::describe(const std::vector<Late>& all, std::int64_t now_ns,
+                                   const std::function<StallReport()>& account) const {
     StallReport report;
     report.warning_seconds = settings_.warning_seconds;
     std::set<std::int32_t> missing;
@@ -54,7 +58,7 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
             report.missing_ranks.push_back(std::move(rank));
         }
     }
-    return StallMonitor::Finding{format_stall_report(report), false};
+    return format_stall_report(report);
 }
 
 /// The longest pending first: they are in the order of their calls.

@@ -34,6 +34,8 @@ private:
         StallReport::Tensor tensor;
         PendingTensor pending;
     };
+    [[nodiscard]] std::string describe(const std::vector<Late>& all, std::int64_t now_ns,
+                                       const std::function<StallReport()>& account) const;
     [[nodiscard]] std::vector<Late> pending_messages(std::int64_t now_ns, const Messenger& messenger) const;
 
     const std::atomic<std::int32_t>& rank_;

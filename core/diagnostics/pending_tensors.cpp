@@ -5,12 +5,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
+#include <atomic>
+#include <functional>
+#include <iterator>
 #include <optional>
+#include <set>
 
 #include "base/text.hpp"
 #include "core/diagnostics/pending_end.hpp"
 #include "core/negotiation/call_sites.hpp"
+#include "core/negotiation/log.hpp"
 
 namespace rueda::core {
 namespace {
@@ -18,19 +22,30 @@ namespace {
 using Memory = NegotiationMemory<base::StdAtomics>;
 using Label = SlotLabel<base::StdAtomics>;
 
+bool all_ready(const Memory& memory, const PendingTensor& tensor) {
+    return tensor.ready_mask == all_members(memory.extent().members);
+}
+
+void add_announcement(const Memory& memory, PendingTensor& tensor, std::uint32_t member, std::int64_t announced_ns) {
+    tensor.since_ns = tensor.ready_mask == 0 ? announced_ns : std::min(tensor.since_ns, announced_ns);
+    tensor.last_ns = std::max(tensor.last_ns, announced_ns);
+    tensor.ready_mask |= std::uint64_t{1} << member;
+    if (memory.extent().call_sites != 0) {
+        tensor.sites.resize(memory.extent().members);
+    }
+}
+
 /// Who has announced `id.generation`, and since when. Nothing if nobody has.
 std::optional<PendingTensor> read_places(const Memory& memory, const PendingTensor::Id& id) {
-    PendingTensor tensor{.id = id, .name = {}, .call = 0, .since_ns = 0, .ready_mask = 0};
+    PendingTensor tensor;
+    tensor.id = id;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
         const auto& place = memory.place(id.slot, member, id.generation);
         if (place.stamp.load(std::memory_order_acquire) != id.generation + 1) {
             continue;
         }
-        const std::int64_t announced = place.announced_ns.load(std::memory_order_relaxed);
-        tensor.since_ns = tensor.ready_mask == 0 ? announced : std::min(tensor.since_ns, announced);
-        tensor.ready_mask |= std::uint64_t{1} << member;
+        add_announcement(memory, tensor, member, place.announced_ns.load(std::memory_order_relaxed));
         if (memory.extent().call_sites != 0) {
-            tensor.sites.resize(memory.extent().members);
             tensor.sites[member] = read_site(memory.site(id.slot, member, id.generation).read());
         }
     }
@@ -40,6 +55,56 @@ std::optional<PendingTensor> read_places(const Memory& memory, const PendingTens
 /// Some members have arrived and others not, by the slot's arrivals.
 bool is_incomplete(const Memory& memory, std::uint64_t word) {
     return !ArrivalCount::is_retired(word) && ArrivalCount::arrivals(word) % memory.extent().members != 0;
+}
+
+/// An entry of the log that a member has claimed and not published: nobody can read what stands behind it.
+struct Hole {
+    std::uint64_t position = 0;
+    std::uint32_t member = 0;
+};
+std::optional<Hole> find_hole(const Memory& memory) {
+    const Log<base::StdAtomics> log(memory);
+    std::uint64_t position = 0;
+    for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
+        position = std::max(position, memory.cursor(member).position.load(std::memory_order_acquire));
+    }
+    // Everything before any cursor is published.
+    for (std::uint32_t looked = 0; looked < memory.extent().log_entries() && log.is_published(position); ++looked) {
+        ++position;
+    }
+    const std::optional<std::uint32_t> member = log.claimant(position);
+    return member ? std::optional(Hole{position, *member}) : std::nullopt;
+}
+
+/// The log says how an operation of the slot ends, and some member has not read that yet.
+bool is_in_log(const Memory& memory, std::uint32_t slot) {
+    const Log<base::StdAtomics> log(memory);
+    std::uint64_t position = memory.cursor(0).position.load(std::memory_order_acquire);
+    for (std::uint32_t member = 1; member < memory.extent().members; ++member) {
+        position = std::min(position, memory.cursor(member).position.load(std::memory_order_acquire));
+    }
+    for (std::uint32_t looked = 0; looked < memory.extent().log_entries(); ++looked, ++position) {
+        const auto entry = log.peek(position);
+        if (!entry) {
+            return false;
+        }
+        if (entry->slot == slot && entry->kind != EntryKind::retire) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// All have arrived, and the log does not call it: the last one has not got so far, or the call stands behind a hole.
+bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, const std::optional<Hole>& hole) {
+    const auto& arrivals = memory.arrivals(slot);
+    if (ArrivalCount::is_retired(word) || ArrivalCount::arrivals(word) == 0 || is_incomplete(memory, word)) {
+        return false;
+    }
+    if (hole && arrivals.last_called.load(std::memory_order_relaxed) > hole->position) {
+        return true;
+    }
+    return arrivals.called.load(std::memory_order_acquire) != ArrivalCount::arrivals(word) && !is_in_log(memory, slot);
 }
 
 /// The last generation that anybody has announced: what went directly is not among the arrivals. 0: none, or the first.
@@ -54,22 +119,32 @@ std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
 }
 
 /// Whose last direct announcement was in the slot: it may be pending there.
-bool went_directly(const Memory& memory, std::uint32_t slot) {
+std::uint64_t went_directly(const Memory& memory, std::uint32_t slot) {
+    std::uint64_t members = 0;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
-        if (memory.cursor(member).direct.load(std::memory_order_acquire) == slot + 1) {
-            return true;
-        }
+        const bool here = memory.cursor(member).direct.load(std::memory_order_acquire) == slot + 1;
+        members |= std::uint64_t{here ? 1U : 0U} << member;
     }
-    return false;
+    return members;
 }
 
-std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t slot) {
+std::uint64_t members_in_step(const Memory& memory, std::uint32_t step) {
+    std::uint64_t members = 0;
+    for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
+        members |= std::uint64_t{step_of(memory, member) == step ? 1U : 0U} << member;
+    }
+    return members;
+}
+
+std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t slot,
+                                             const std::optional<Hole>& hole) {
     const auto& count = memory.arrivals(slot).count;
     const std::uint64_t word = count.load(std::memory_order_acquire);
-    if (!is_incomplete(memory, word)) {
+    const bool incomplete = is_incomplete(memory, word);
+    if (!incomplete && !is_uncalled(memory, slot, word, hole)) {
         return std::nullopt;
     }
-    const std::uint64_t generation = ArrivalCount::arrivals(word) / memory.extent().members + 1;
+    const std::uint64_t generation = ArrivalCount::arrivals(word) / memory.extent().members + (incomplete ? 1 : 0);
     std::optional<PendingTensor> tensor = read_places(memory, {slot, 0, generation});
     if (!tensor || count.load(std::memory_order_acquire) != word) {
         return std::nullopt;
@@ -81,11 +156,11 @@ std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t
 /// The generation of a named slot that may be pending, given its state and its arrivals. What is announced directly
 /// stays pending where the slot is retired under it, until all members have read that.
 std::optional<std::uint64_t> generation_to_look_at(const Memory& memory, std::uint32_t slot, SlotState state,
-                                                   std::uint64_t word, bool direct) {
-    if (state == SlotState::first_sight && !ArrivalCount::is_retired(word)) {
+                                                   std::uint64_t word, bool direct, bool uncalled) {
+    if ((state == SlotState::first_sight && !ArrivalCount::is_retired(word)) || state == SlotState::answering) {
         return 0;
     }
-    if (!(state == SlotState::bound && is_incomplete(memory, word)) &&
+    if (!(state == SlotState::bound && (uncalled || is_incomplete(memory, word))) &&
         !(direct && (state == SlotState::bound || state == SlotState::retired))) {
         return std::nullopt;
     }
@@ -93,18 +168,19 @@ std::optional<std::uint64_t> generation_to_look_at(const Memory& memory, std::ui
     return newest > 0 ? std::optional(newest) : std::nullopt;
 }
 
-std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t slot) {
+std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t slot, const std::optional<Hole>& hole) {
     const auto& count = memory.arrivals(slot).count;
     const std::uint64_t first_look = count.load(std::memory_order_acquire);
-    const bool direct = went_directly(memory, slot);
+    const std::uint64_t direct = went_directly(memory, slot);
+    const bool uncalled = is_uncalled(memory, slot, first_look, hole);
     const bool all_arrived = first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0;
-    if (!direct && (ArrivalCount::is_retired(first_look) || all_arrived)) {
+    if (direct == 0 && !uncalled && (ArrivalCount::is_retired(first_look) || all_arrived)) {
         return std::nullopt;  // the usual case, and the label need not be looked at
     }
     const Label& label = memory.label(slot);
     const Label::State state = label.state();
     const std::uint64_t word = count.load(std::memory_order_acquire);
-    const auto generation = generation_to_look_at(memory, slot, state.state, word, direct);
+    const auto generation = generation_to_look_at(memory, slot, state.state, word, direct != 0, uncalled);
     if (!generation) {
         return std::nullopt;
     }
@@ -116,32 +192,193 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     const bool moved = tensor->name.empty() || label.state() != state ||
                        count.load(std::memory_order_acquire) != word ||
                        (*generation > 0 && newest_generation(memory, slot) != *generation);
-    const bool all_ready = std::popcount(tensor->ready_mask) == static_cast<int>(memory.extent().members);
-    return moved || all_ready ? std::nullopt : tensor;
+    if (moved) {
+        return std::nullopt;
+    }
+    if (all_ready(memory, *tensor)) {
+        // What all have announced directly is done by everybody who looks. But where one of them is counted, they all
+        // have to be.
+        const bool to_be_counted = state.state == SlotState::bound && is_incomplete(memory, word);
+        tensor->unfinished_mask = to_be_counted ? direct : 0;
+        const bool is_open = to_be_counted || uncalled || *generation == 0;
+        return is_open && !(*generation == 0 && is_in_log(memory, slot)) ? tensor : std::nullopt;
+    }
+    return tensor;
 }
 
 /// Ranks that wait in join(), since something was last announced: as long as the others go on they wait for nothing
-/// that is late.
+/// that is late. Where all have joined, for those that have not ended what they did before; of several hosts, where all
+/// of this one have joined, for the others.
 std::optional<PendingTensor> look_at_joins(const Memory& memory) {
-    const auto& header = memory.header();
+    auto& header = memory.header();
     const std::uint64_t joined = header.joined.load(std::memory_order_acquire);
-    const std::uint64_t all = all_members(memory.extent().members);
-    // Of several hosts, those where all have joined wait for the others.
-    if (joined == 0 || ((joined & all) == all && !memory.extent().is_led())) {
+    if (joined == 0) {
         return std::nullopt;
     }
+    const std::uint64_t all = all_members(memory.extent().members);
     const std::int64_t since = header.announced_ns.load(std::memory_order_relaxed);
-    PendingTensor joins{.id = {kNoSlot, 0, static_cast<std::uint64_t>(since)},
-                        .name = "join()",
-                        .call = 0,
-                        .since_ns = since,
-                        .ready_mask = joined & all};
+    PendingTensor joins;
+    joins.id = {kNoSlot, 0, static_cast<std::uint64_t>(since)};
+    joins.name = "join()";
+    joins.since_ns = since;
+    joins.last_ns = since;
+    joins.ready_mask = joined & all;
+    if (joins.ready_mask == all && !memory.extent().is_led()) {
+        joins.unfinished_mask = all & ~std::atomic_ref(header.settled_members).load(std::memory_order_acquire);
+    }
     for (std::uint32_t member = 0; memory.extent().call_sites != 0 && member < memory.extent().members; ++member) {
         const bool here = (joined >> member & 1) != 0;
         joins.sites.push_back(here ? read_site(memory.join_site(member).read()) : std::string());
     }
     return joins;
 }
+
+/// What is pending, by name where it has one: its announcements may lie in a slot, in mailboxes, and before those.
+class Collection {
+public:
+    explicit Collection(const Memory& memory) : memory_(memory), hole_(find_hole(memory)) {}
+
+    void look_at_slots() {
+        const std::uint32_t slots =
+            std::min(memory_.header().high_slot.load(std::memory_order_acquire), memory_.extent().slots);
+        for (std::uint32_t slot = 0; slot < slots; ++slot) {
+            const bool unnamed = slot < memory_.extent().unnamed_slots;
+            if (auto tensor = unnamed ? look_at_unnamed(memory_, slot, hole_) : look_at_named(memory_, slot, hole_)) {
+                tensor->unfinished_mask |= members_in_step(memory_, slot + 1) & tensor->ready_mask;
+                pending_.push_back(std::move(*tensor));
+            }
+        }
+    }
+    void look_at_mailboxes() {
+        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+            look_at_mailbox(member);
+        }
+    }
+    std::vector<PendingTensor> finish() && {
+        // Where all have joined and something is pending, that is what they wait for.
+        if (auto joins = look_at_joins(memory_);
+            joins && (pending_.empty() || memory_.extent().is_led() || !all_ready(memory_, *joins))) {
+            pending_.push_back(std::move(*joins));
+        }
+        for (PendingTensor& tensor : pending_) {
+            explain(tensor);
+        }
+        // On several hosts, what all members of this one have announced waits for the others: the leader knows of it.
+        std::erase_if(pending_, [this](const PendingTensor& tensor) {
+            const bool is_join = tensor.id.slot == kNoSlot && tensor.id.use == 0;
+            return memory_.extent().is_led() && !is_join && all_ready(memory_, tensor) &&
+                   (tensor.unfinished_mask | tensor.unread_mask) == 0;
+        });
+        // The end of the set is said even where all members of this host have announced it: any of them may hold it up.
+        if (auto end = look_at_end(memory_)) {
+            pending_.push_back(std::move(*end));
+        }
+        std::stable_sort(pending_.begin(), pending_.end(),
+                         [](const PendingTensor& a, const PendingTensor& b) { return a.since_ns < b.since_ns; });
+        return std::move(pending_);
+    }
+
+private:
+    /// What no registrar has handled, and the first of what found no room.
+    void look_at_mailbox(std::uint32_t member) {
+        auto& mailbox = memory_.mailbox(member);
+        std::uint64_t index = mailbox.taken.load(std::memory_order_acquire);
+        const std::uint64_t posted = mailbox.posted.load(std::memory_order_acquire);  // partner: Registrar::post()
+        for (std::uint32_t looked = 0; index < posted && looked < memory_.extent().mailbox_records; ++looked, ++index) {
+            auto& record = memory_.mailbox_record(member, index);
+            const std::string name = record.pending_name();
+            const std::int64_t announced_ns = record.place.announced_ns.load(std::memory_order_relaxed);
+            // A registrar says that it has taken a record after it has handled it, and may be stopped in between.
+            const bool is_answered = looked == 0 && !name.empty() && has_answer(name);
+            // The record is used again only after it was taken.
+            if (!name.empty() && !is_answered && mailbox.taken.load(std::memory_order_relaxed) <= index) {
+                add(name, member, announced_ns);
+            }
+        }
+        const auto deferred = mailbox.deferred.state();
+        if (deferred.state == SlotState::first_sight) {
+            const std::string name = mailbox.deferred.name(deferred);
+            const std::int64_t announced_ns = mailbox.deferred_ns.load(std::memory_order_relaxed);
+            if (!name.empty() && mailbox.deferred.state() == deferred) {
+                add(name, member, announced_ns);
+            }
+        }
+    }
+
+    /// The log says what becomes of the announcements of the name, and some member has not read that yet.
+    [[nodiscard]] bool has_answer(const std::string& name) const {
+        const std::uint32_t slots =
+            std::min(memory_.header().high_slot.load(std::memory_order_acquire), memory_.extent().slots);
+        for (std::uint32_t slot = memory_.extent().unnamed_slots; slot < slots; ++slot) {
+            const Label& label = memory_.label(slot);
+            const Label::State state = label.state();
+            if (state.state != SlotState::unused && state.state != SlotState::first_sight &&
+                state.name_bytes == name.size() && label.name(state) == name && is_in_log(memory_, slot)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    void add(const std::string& name, std::uint32_t member, std::int64_t announced_ns) {
+        auto known = std::find_if(pending_.begin(), pending_.end(),
+                                  [&name](const PendingTensor& tensor) { return tensor.name == name; });
+        if (known == pending_.end()) {
+            PendingTensor& fresh = pending_.emplace_back();
+            fresh.id = {kNoSlot, static_cast<std::uint32_t>(std::hash<std::string>()(name)) | 1, 0};
+            fresh.name = name;
+            known = std::prev(pending_.end());
+        }
+        add_announcement(memory_, *known, member, announced_ns);
+        waiting_records_.insert(name);
+    }
+
+    [[nodiscard]] std::uint64_t behind(std::uint64_t position) const {
+        std::uint64_t members = 0;
+        for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+            const bool is_behind = memory_.cursor(member).position.load(std::memory_order_acquire) < position;
+            members |= std::uint64_t{is_behind ? 1U : 0U} << member;
+        }
+        return members;
+    }
+
+    /// Why it does not go on, besides members that have not announced it.
+    void explain(PendingTensor& tensor) const {
+        const bool all = all_ready(memory_, tensor);
+        if (all) {
+            tensor.since_ns = tensor.last_ns;
+        }
+        const bool waits_for_registrar = !tensor.name.empty() && waiting_records_.contains(tensor.name);
+        if (tensor.unfinished_mask != 0 || !(waits_for_registrar || (all && !memory_.extent().is_led()))) {
+            return;
+        }
+        auto& header = memory_.header();
+        const std::uint64_t awaited = std::atomic_ref(header.numbers_wait_for).load(std::memory_order_acquire);
+        if (hole_) {
+            tensor.unfinished_mask = std::uint64_t{1} << hole_->member;
+        } else if (awaited != 0) {
+            // The registrar has given up its role until all have read so far. Then it is the last one's again.
+            const std::uint32_t with = std::atomic_ref(header.numbers_wait_with).load(std::memory_order_relaxed);
+            tensor.unread_mask = behind(awaited);
+            tensor.unfinished_mask = tensor.unread_mask == 0 && with > 0 && with <= memory_.extent().members
+                                         ? std::uint64_t{1} << (with - 1)
+                                         : 0;
+        } else if (const std::uint64_t registrar = members_in_step(memory_, ProtocolStep::kRegistrar)) {
+            tensor.unfinished_mask = registrar;
+        } else {
+            for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+                tensor.unread_mask |=
+                    behind(std::atomic_ref(memory_.mailbox(member).reads_awaited).load(std::memory_order_acquire));
+            }
+            tensor.unfinished_mask = tensor.unread_mask == 0 ? members_in_step(memory_, ProtocolStep::kPosting) : 0;
+        }
+    }
+
+    const Memory& memory_;
+    std::optional<Hole> hole_;
+    std::vector<PendingTensor> pending_;
+    std::set<std::string> waiting_records_;  // names whose announcements no registrar has handled
+};
 
 }  // namespace
 
@@ -180,24 +417,10 @@ std::string describe_started(const StartedByRank& ranks) {
 }
 
 std::vector<PendingTensor> pending_tensors(const Memory& memory) {
-    std::vector<PendingTensor> pending;
-    const std::uint32_t slots =
-        std::min(memory.header().high_slot.load(std::memory_order_acquire), memory.extent().slots);
-    for (std::uint32_t slot = 0; slot < slots; ++slot) {
-        const bool unnamed = slot < memory.extent().unnamed_slots;
-        if (auto tensor = unnamed ? look_at_unnamed(memory, slot) : look_at_named(memory, slot)) {
-            pending.push_back(std::move(*tensor));
-        }
-    }
-    if (auto joins = look_at_joins(memory)) {
-        pending.push_back(std::move(*joins));
-    }
-    if (auto end = look_at_end(memory)) {
-        pending.push_back(std::move(*end));
-    }
-    std::stable_sort(pending.begin(), pending.end(),
-                     [](const PendingTensor& a, const PendingTensor& b) { return a.since_ns < b.since_ns; });
-    return pending;
+    Collection collection(memory);
+    collection.look_at_slots();
+    collection.look_at_mailboxes();
+    return std::move(collection).finish();
 }
 
 }  // namespace rueda::core

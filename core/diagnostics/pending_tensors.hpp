@@ -12,12 +12,13 @@
 
 namespace rueda::core {
 
-/// A tensor that some members have announced and others have not.
+/// A tensor that some members have announced and others have not; or that all have announced, and the log does not
+/// call, because a member is stopped in the middle of a step of the negotiation.
 struct PendingTensor {
     /// Tells this pending operation from earlier and later ones of the same slot.
     struct Id {
-        std::uint32_t slot = 0;
-        std::uint32_t use = 0;  ///< how often the slot was given a name
+        std::uint32_t slot = 0;  ///< kNoSlot: the announcements wait in mailboxes, or it is a join
+        std::uint32_t use = 0;   ///< how often the slot was given a name; without a slot, a hash of the name
         std::uint64_t generation = 0;
 
         // NOLINTNEXTLINE(modernize-use-nullptr): takes the 0 that the compiler compares with for a pointer
@@ -27,10 +28,15 @@ struct PendingTensor {
     Id id;
     std::string name;              ///< empty: unnamed
     std::uint64_t call = 0;        ///< of an unnamed one: the how-manieth unnamed call of the process set, from 1 on
-    std::int64_t since_ns = 0;     ///< the first announcement; CLOCK_MONOTONIC
+    std::int64_t since_ns = 0;     ///< the first announcement, or the last where all are ready; CLOCK_MONOTONIC
     std::uint64_t ready_mask = 0;  ///< bit per member
-    std::vector<std::string> sites =
-        {};  ///< by member: where the call stands, "" if not ready; of a set with call sites
+    /// By member: where the call stands, "" if not ready; of a set with call sites.
+    std::vector<std::string> sites = {};
+
+    // Why it does not go on, besides members that are not ready. A bit per member.
+    std::uint64_t unfinished_mask = 0;  ///< they have begun the step that comes next, and not finished it
+    std::uint64_t unread_mask = 0;      ///< they have to read the log before there is a slot, or a record, for it
+    std::int64_t last_ns = 0;           ///< the last announcement
 };
 
 /// How many unnamed operations each member has announced, at least: what waits in its own queue is not among them.

@@ -55,6 +55,8 @@ void write_tensor(WireWriter& writer, const StallReport::Tensor& tensor) {
     writer.number(tensor.call);
     writer.number(milliseconds(tensor.seconds));
     write_ranks(writer, tensor.ready);
+    write_ranks(writer, tensor.unfinished);
+    write_ranks(writer, tensor.unread);
     const std::size_t sites = std::min(tensor.sites.size(), kMostSites);
     writer.number(static_cast<std::uint32_t>(sites));
     for (std::size_t i = 0; i < sites; ++i) {
@@ -70,6 +72,8 @@ StallReport::Tensor read_tensor(WireReader& reader, std::uint32_t ranks, bool& p
     tensor.seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
     plausible = plausible && reader.intact() && tensor.seconds >= 0;
     tensor.ready = read_ranks(reader, ranks, plausible);
+    tensor.unfinished = read_ranks(reader, ranks, plausible);
+    tensor.unread = read_ranks(reader, ranks, plausible);
     const auto sites = reader.number<std::uint32_t>();
     plausible = plausible && reader.intact() && sites <= kMostSites;
     for (std::uint32_t i = 0; plausible && i < sites; ++i) {
@@ -87,6 +91,14 @@ void write_rank(WireWriter& writer, const StallReport::Rank& rank) {
     writer.text(base::shortened(rank.busy, kLongestWords));
     writer.number(rank.unnamed);
     writer.number(milliseconds(rank.silent_seconds));
+    writer.text(base::shortened(rank.host, kLongestWords));
+    writer.number(rank.step);
+    writer.number(static_cast<std::uint8_t>(rank.finished ? 1 : 0));
+    if (rank.finished) {
+        writer.text(rank.finished->name);
+        writer.number(rank.finished->call);
+        writer.number(milliseconds(rank.finished->seconds));
+    }
     writer.number(static_cast<std::uint32_t>(std::min(rank.waits_in.size(), kMostWaits)));
     for (std::size_t i = 0; i < std::min(rank.waits_in.size(), kMostWaits); ++i) {
         writer.text(rank.waits_in[i].name);
@@ -105,6 +117,16 @@ StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plaus
     rank.busy = base::printable(reader.text(kLongestWords));
     rank.unnamed = reader.number<std::uint64_t>();
     rank.silent_seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
+    rank.host = base::printable(reader.text(kLongestWords));
+    rank.step = reader.number<std::int64_t>();
+    const auto has_finished = reader.number<std::uint8_t>();
+    plausible = plausible && reader.intact() && has_finished <= 1;
+    if (plausible && has_finished == 1) {
+        StallReport::Tensor& finished = rank.finished.emplace();
+        finished.name = reader.text(RUEDA_MAX_NAME);
+        finished.call = reader.number<std::uint64_t>();
+        finished.seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;
+    }
     const auto waits = reader.number<std::uint32_t>();
     plausible = plausible && reader.intact() && rank.rank >= 0 && rank.rank < static_cast<std::int32_t>(ranks) &&
                 waits <= kMostWaits;
@@ -117,6 +139,10 @@ StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plaus
         plausible = reader.intact();
     }
     return rank;
+}
+
+void append(std::vector<std::int32_t>& ranks, const std::vector<std::int32_t>& more) {
+    ranks.insert(ranks.end(), more.begin(), more.end());
 }
 
 /// As many of `items` as fit into `bytes`, counted in front. Returns whether all did.
@@ -223,7 +249,9 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
             auto [merged, is_new] = tensors.try_emplace(key_of(tensor), tensor);
             if (!is_new) {
                 merged->second.seconds = std::max(merged->second.seconds, tensor.seconds);
-                merged->second.ready.insert(merged->second.ready.end(), tensor.ready.begin(), tensor.ready.end());
+                append(merged->second.ready, tensor.ready);
+                append(merged->second.unfinished, tensor.unfinished);
+                append(merged->second.unread, tensor.unread);
                 for (const SiteOfRanks& site : tensor.sites) {
                     for (const std::int32_t rank : site.ranks) {
                         add_site(merged->second.sites, site.site, rank);
@@ -241,20 +269,25 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
         }
     }
     const std::optional<Key> last = last_known(accounts);
-    std::vector<bool> missing_somewhere(host_of.size(), false);
+    std::vector<bool> awaited_somewhere(host_of.size(), false);
     for (auto& [key, tensor] : tensors) {
         if ((last && key > *last) || tensor.seconds < warning_seconds) {
             continue;
         }
         std::sort(tensor.ready.begin(), tensor.ready.end());
+        std::sort(tensor.unfinished.begin(), tensor.unfinished.end());
+        std::sort(tensor.unread.begin(), tensor.unread.end());
         for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
             if (heard[rank] &&
                 !std::binary_search(tensor.ready.begin(), tensor.ready.end(), static_cast<std::int32_t>(rank))) {
                 tensor.missing.push_back(static_cast<std::int32_t>(rank));
-                missing_somewhere[rank] = true;
             }
         }
-        if (!tensor.missing.empty() || !report.unheard.empty()) {
+        const std::vector<std::int32_t> awaited = tensor.awaited();
+        for (const std::int32_t rank : awaited) {
+            awaited_somewhere[static_cast<std::size_t>(rank)] = true;
+        }
+        if (!awaited.empty() || !report.unheard.empty()) {
             report.tensors.push_back(tensor);
         }
     }
@@ -262,7 +295,7 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
                      [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
     for (const HostAccount& account : accounts) {
         for (const StallReport::Rank& rank : account.ranks) {
-            if (missing_somewhere[static_cast<std::size_t>(rank.rank)]) {
+            if (awaited_somewhere[static_cast<std::size_t>(rank.rank)]) {
                 report.missing_ranks.push_back(rank);
             }
         }
@@ -294,7 +327,8 @@ Result<std::optional<StallMonitor::Finding>> StallInquiry::turn(std::int64_t now
     for (Link& link : *links_) {
         RUEDA_RETURN_IF_FAILED(receive(link, now_ns, source));
     }
-    if (settings_.enabled && now_ns >= next_look_ns_) {
+    const bool ends_job = ends_job_ns_ != 0 && now_ns >= ends_job_ns_ && !asking_;
+    if (settings_.enabled && (now_ns >= next_look_ns_ || ends_job)) {
         next_look_ns_ = now_ns + settings_.look_interval_ns;
         look(now_ns, source);
     }
@@ -394,7 +428,8 @@ void StallInquiry::look(std::int64_t now_ns, const Source& source) {
         }
         return;
     }
-    if ((stalled || noticed_) && !asking_) {
+    const bool ends_job = ends_job_ns_ != 0 && now_ns >= ends_job_ns_;
+    if ((stalled || noticed_ || ends_job) && !asking_) {
         ask(now_ns, source.account(now_ns));
     } else if (!asking_ && now_ns - asked_ns_ > 4 * settings_.look_interval_ns) {
         static_cast<void>(schedule_.look({}, now_ns));  // nothing stands still any more, or there would be a notice
@@ -420,12 +455,18 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns)
     }
     asking_ = false;
     const StallReport report = merge(accounts_, host_of_, settings_.warning_seconds);
-    const StallSchedule::Due due = schedule_.look(as_pending(report, now_ns), now_ns);
+    const std::vector<PendingTensor> pending = as_pending(report, now_ns);
+    const StallSchedule::Due due = schedule_.look(pending, now_ns);
+    const std::int64_t usual = now_ns + settings_.look_interval_ns;
+    const std::int64_t next = schedule_.next_look_ns(pending, now_ns, settings_.look_interval_ns);
+    ends_job_ns_ = next < usual ? next : 0;
+    std::string text = due.report ? format_stall_report(report) : std::string();
     if (due.shut_down_for && !report.tensors.empty()) {
         return StallMonitor::Finding{
-            format_stall_shutdown(report.tensors.front(), settings_.shutdown_seconds, report.started), true};
+            format_stall_shutdown(report.tensors.front(), settings_.shutdown_seconds, report.started), true,
+            std::move(text)};
     }
-    return due.report ? std::optional(StallMonitor::Finding{format_stall_report(report), false}) : std::nullopt;
+    return text.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(text), false});
 }
 
 /// For the schedule, which knows tensors by numbers.

@@ -115,6 +115,7 @@ private:
     std::int64_t asked_ns_ = 0;
     std::vector<HostAccount> accounts_;  // of the inquiry under way
     bool asking_ = false;
+    std::int64_t ends_job_ns_ = 0;  // when the longest pending tensor of the last inquiry ends the job; 0: never
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;  // of tensors, by name and call
 };
 

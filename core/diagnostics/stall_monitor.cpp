@@ -25,18 +25,18 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     if (!settings_.enabled || now_ns < next_look_ns_) {
         return std::nullopt;
     }
-    next_look_ns_ = now_ns + settings_.look_interval_ns;
     const std::vector<PendingTensor> pending = pending_tensors(memory_);
     // Every rank keeps the schedule, so that another one can go on with it when the reporter stops responding.
     const StallSchedule::Due due = schedule_.look(pending, now_ns);
+    next_look_ns_ = schedule_.next_look_ns(pending, now_ns, settings_.look_interval_ns);
+    std::string report =
+        due.report && is_reporter(now_ns) ? format_stall_report(make_report(pending, now_ns)) : std::string();
     if (due.shut_down_for) {
         return Finding{
-            format_stall_shutdown(describe(*due.shut_down_for, now_ns), settings_.shutdown_seconds, started()), true};
+            format_stall_shutdown(describe(*due.shut_down_for, now_ns), settings_.shutdown_seconds, started()), true,
+            std::move(report)};
     }
-    if (due.report && is_reporter(now_ns)) {
-        return Finding{format_stall_report(make_report(pending, now_ns)), false};
-    }
-    return std::nullopt;
+    return report.empty() ? std::nullopt : std::optional(Finding{std::move(report), false});
 }
 
 double StallMonitor::longest_wait(std::int64_t now_ns) const {
@@ -85,9 +85,10 @@ StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, st
     for (const PendingTensor& tensor : pending) {
         if (schedule_.is_stalled(tensor, now_ns)) {
             report.tensors.push_back(describe(tensor, now_ns));
+            const std::uint64_t held_up = tensor.unfinished_mask | tensor.unread_mask;
             // An end that all have announced and that does not come: any of them may hold it up.
-            missing_somewhere |=
-                tensor.ready_mask == all_members(memory_.extent().members) ? tensor.ready_mask : ~tensor.ready_mask;
+            const bool all_ready = tensor.ready_mask == all_members(memory_.extent().members) && held_up == 0;
+            missing_somewhere |= all_ready ? tensor.ready_mask : ~tensor.ready_mask | held_up;
         }
     }
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
@@ -103,6 +104,12 @@ StallReport::Tensor StallMonitor::describe(const PendingTensor& tensor, std::int
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         const bool ready = (tensor.ready_mask >> member & 1) != 0;
         (ready ? described.ready : described.missing).push_back(rank_of(member));
+        if ((tensor.unfinished_mask >> member & 1) != 0) {
+            described.unfinished.push_back(rank_of(member));
+        }
+        if ((tensor.unread_mask >> member & 1) != 0) {
+            described.unread.push_back(rank_of(member));
+        }
         if (member < tensor.sites.size()) {
             add_site(described.sites, tensor.sites[member], rank_of(member));
         }
@@ -127,8 +134,11 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
         described.process_state += (described.process_state.empty() ? "" : "; ") + end;
     }
     described.busy = block.busy.read();
+    described.host = settings_.host;
+    described.step = block.step.load(std::memory_order_relaxed);
+    described.finished = last_finished(member, now_ns);
     for (const PendingTensor& tensor : pending) {
-        if ((tensor.ready_mask >> member & 1) != 0) {
+        if ((tensor.ready_mask & ~tensor.unfinished_mask) >> member & 1) {
             StallReport::Tensor& waits_in = described.waits_in.emplace_back(describe(tensor, now_ns));
             std::erase_if(waits_in.sites, [&](const SiteOfRanks& site) {
                 return std::find(site.ranks.begin(), site.ranks.end(), described.rank) == site.ranks.end();
@@ -140,6 +150,41 @@ StallReport::Rank StallMonitor::describe(std::uint32_t member, std::span<const P
         described.silent_seconds = seconds(now_ns - heartbeat);
     }
     return described;
+}
+
+/// As far as the slot still has the name that it had then.
+std::optional<StallReport::Tensor> StallMonitor::last_finished(std::uint32_t member, std::int64_t now_ns) const {
+    const auto& cursor = memory_.cursor(member);
+    const std::uint64_t finished = cursor.finished.load(std::memory_order_acquire);
+    const auto slot = static_cast<std::uint32_t>(finished) - 1;
+    if (finished == 0 || slot >= memory_.extent().slots) {
+        return std::nullopt;
+    }
+    StallReport::Tensor tensor;
+    if (slot < memory_.extent().unnamed_slots) {
+        tensor.call = ((finished >> kFinishedSlotBits) - 1) * memory_.extent().unnamed_slots + slot + 1;
+    } else {
+        const auto& label = memory_.label(slot);
+        tensor.name = label.name(label.state());
+        if (tensor.name.empty() || cursor.finished.load(std::memory_order_relaxed) != finished) {
+            return std::nullopt;
+        }
+    }
+    // What came after the last look of its background thread came at about that time.
+    const bool is_dated = cursor.finished_seen.load(std::memory_order_acquire) == finished;
+    const std::int64_t since = is_dated ? cursor.finished_ns.load(std::memory_order_relaxed)
+                                        : blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed);
+    tensor.seconds = seconds(std::max<std::int64_t>(now_ns - since, 0));
+    return tensor;
+}
+
+void StallMonitor::date_last_finished(std::int64_t now_ns) {
+    auto& cursor = memory_.cursor(own_);
+    const std::uint64_t finished = cursor.finished.load(std::memory_order_relaxed);
+    if (finished != cursor.finished_seen.load(std::memory_order_relaxed)) {
+        cursor.finished_ns.store(now_ns, std::memory_order_relaxed);
+        cursor.finished_seen.store(finished, std::memory_order_release);  // partner: last_finished()
+    }
 }
 
 StartedByRank StallMonitor::started() const {

@@ -29,6 +29,7 @@ public:
     struct Finding {
         std::string text;        ///< a report of several lines, or with shut_down the reason to abort, in one line
         bool shut_down = false;  ///< abort the job; every rank finds this by itself
+        std::string report_before = {};  ///< a report that was due at the same time, to be said first; "" without
     };
 
     /// What they are in, and the memory, outlive this. `own` is this rank's number among the members.
@@ -40,9 +41,12 @@ public:
         arena_ = std::move(arena);
     }
 
-    /// To be called a few times per second (more often where the warning time is less than that); looks at the arena at
-    /// most four times per warning time and at least once per second.
+    /// To be called a few times per second (more often where the warning time is less than that); looks at the arena
+    /// four times per warning time or once per second, whichever is more often, and when it is time to end the job.
     [[nodiscard]] std::optional<Finding> tick(std::int64_t now_ns);
+
+    /// Notes when this rank has finished what it has finished last, for the others. Every liveness interval.
+    void date_last_finished(std::int64_t now_ns);
 
     /// Of the oldest pending tensor of this host, in seconds; 0: none is pending. Any thread.
     [[nodiscard]] double longest_wait(std::int64_t now_ns) const;
@@ -50,6 +54,7 @@ public:
     [[nodiscard]] StallReport account(std::int64_t now_ns) const;
 
 private:
+    [[nodiscard]] std::optional<StallReport::Tensor> last_finished(std::uint32_t member, std::int64_t now_ns) const;
     [[nodiscard]] bool responds(std::uint32_t member, std::int64_t now_ns) const;
     [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
     [[nodiscard]] StallReport make_report(std::span<const PendingTensor> pending, std::int64_t now_ns) const;

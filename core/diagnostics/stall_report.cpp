@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <sstream>
 
 #include "base/text.hpp"
@@ -85,10 +86,38 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
                                               : fmt::format("{} and {} more", text, waits_in.size() - kTensorsPerRank);
 }
 
+/// "rank 2", "ranks 0, 1", "none"
+std::string ranks_text(const Ranks& ranks) { return ranks.empty() ? "none" : base::format_ranks(ranks); }
+
+/// Why a tensor does not go on, besides ranks that are missing.
+std::string obstacle_text(const Tensor& tensor) {
+    std::string text;
+    if (!tensor.unread.empty()) {
+        text += fmt::format("; no room is free for it until {} {} read the log", base::format_ranks(tensor.unread),
+                            tensor.unread.size() == 1 ? "has" : "have");
+    }
+    if (!tensor.unfinished.empty()) {
+        const char* const has = tensor.unfinished.size() == 1 ? "has" : "have";
+        text +=
+            "; " + base::format_ranks(tensor.unfinished) +
+            (tensor.missing.empty() ? fmt::format(" took the last step of the announcement and {} not finished it", has)
+                                    : fmt::format(" {} begun to handle the announcements and not finished", has));
+    }
+    return text;
+}
+
 std::string rank_lines(const StallReport::Rank& rank) {
-    std::string text = fmt::format("\n  rank {} (pid {}): ", rank.rank, rank.pid);
+    std::string text = rank.host.empty() ? fmt::format("\n  rank {} (pid {}): ", rank.rank, rank.pid)
+                                         : fmt::format("\n  rank {} on {} (pid {}): ", rank.rank, rank.host, rank.pid);
     if (!rank.process_state.empty()) {
         text += rank.process_state + "; ";
+    }
+    if (rank.step >= 0) {
+        text += fmt::format("in step {}; ", rank.step);
+    }
+    if (rank.finished) {
+        text +=
+            fmt::format("last finished {} {} s ago; ", name_of(*rank.finished), seconds_text(rank.finished->seconds));
     }
     if (!rank.busy.empty()) {
         text += fmt::format("busy with {}; ", base::quote(rank.busy));
@@ -106,6 +135,13 @@ std::string rank_lines(const StallReport::Rank& rank) {
 
 }  // namespace
 
+std::vector<std::int32_t> StallReport::Tensor::awaited() const {
+    std::set<std::int32_t> ranks(missing.begin(), missing.end());
+    ranks.insert(unfinished.begin(), unfinished.end());
+    ranks.insert(unread.begin(), unread.end());
+    return {ranks.begin(), ranks.end()};
+}
+
 std::string format_stall_report(const StallReport& report) {
     const bool is_about_end =
         !report.tensors.empty() && std::all_of(report.tensors.begin(), report.tensors.end(),
@@ -122,9 +158,9 @@ std::string format_stall_report(const StallReport& report) {
                   setting_text(report.warning_seconds));
     for (std::size_t i = 0; i < std::min(report.tensors.size(), kTensorLines); ++i) {
         const Tensor& tensor = report.tensors[i];
-        text += fmt::format("\n  {}: waiting for {} s; ready: {}; missing: {}{}{}", name_of(tensor),
-                            seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
-                            base::format_ranks(tensor.missing), called_from(tensor.sites),
+        text += fmt::format("\n  {}: waiting for {} s; ready: {}; missing: {}{}{}{}", name_of(tensor),
+                            seconds_text(tensor.seconds), base::format_ranks(tensor.ready), ranks_text(tensor.missing),
+                            obstacle_text(tensor), called_from(tensor.sites),
                             tensor.name.empty() ? describe_started(report.started) : "");
     }
     if (report.tensors.size() > kTensorLines) {
@@ -142,10 +178,10 @@ std::string format_stall_report(const StallReport& report) {
 
 std::string format_stall_shutdown(const Tensor& tensor, double shutdown_seconds, const StartedByRank& started) {
     return fmt::format(
-        "{} has waited for {} for {} s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS ({}); ready: {}{}; the job is "
+        "{} has waited for {} for {} s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS ({}); ready: {}{}{}; the job is "
         "ended{}",
-        name_of(tensor), base::format_ranks(tensor.missing), seconds_text(tensor.seconds),
-        setting_text(shutdown_seconds), base::format_ranks(tensor.ready), called_from(tensor.sites),
+        name_of(tensor), ranks_text(tensor.awaited()), seconds_text(tensor.seconds), setting_text(shutdown_seconds),
+        base::format_ranks(tensor.ready), obstacle_text(tensor), called_from(tensor.sites),
         tensor.name.empty() ? describe_started(started) : "");
 }
 

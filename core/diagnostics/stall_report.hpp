@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,14 @@ struct StallReport {
         double seconds = 0;      ///< since the first announcement
         std::vector<std::int32_t> ready;
         std::vector<std::int32_t> missing;
-        std::vector<SiteOfRanks> sites = {};  ///< where those that are ready have called it, where that is known
+        std::vector<SiteOfRanks> sites = {};        ///< where those that are ready have called it, where that is known
+        std::vector<std::int32_t> unfinished = {};  ///< have begun the step of the negotiation that comes next
+        std::vector<std::int32_t> unread = {};      ///< have to read the log before there is room for it
+
+        /// All of which something is awaited.
+        [[nodiscard]] std::vector<std::int32_t> awaited() const;
     };
-    /// What a rank that is missing somewhere is doing. What is not known is empty, and not printed.
+    /// What a rank is doing of which something is awaited. What is not known is empty, and not printed.
     struct Rank {
         std::int32_t rank = 0;
         std::int32_t pid = 0;
@@ -31,6 +37,10 @@ struct StallReport {
         std::string stack;             ///< of its main thread; not captured in this version
         double silent_seconds = 0;     ///< since its background thread last ran, where that is long ago
         std::uint64_t unnamed = 0;     ///< operations without a name that it has started
+        std::string host = {};
+        std::int64_t step = -1;  ///< the training step that it has begun last; -1: it has told of none
+        /// The operation of this process set that it has finished last; `seconds` ago, and without ranks.
+        std::optional<Tensor> finished = {};
     };
 
     double warning_seconds = 60;

@@ -15,13 +15,20 @@ StallSchedule::Due StallSchedule::look(std::span<const PendingTensor> pending, s
     }
     Due due;
     due.report = report_is_due(stalled, now_ns);
-    // Never before the report that explains it: then at the next look.
-    if (!due.report && !shut_down_ && shutdown_ns_ > 0 && !pending.empty() &&
-        now_ns - pending.front().since_ns >= shutdown_ns_) {
+    if (!shut_down_ && shutdown_ns_ > 0 && !pending.empty() && now_ns - pending.front().since_ns >= shutdown_ns_) {
         shut_down_ = true;
         due.shut_down_for = pending.front();
     }
     return due;
+}
+
+std::int64_t StallSchedule::next_look_ns(std::span<const PendingTensor> pending, std::int64_t now_ns,
+                                         std::int64_t interval_ns) const {
+    const std::int64_t usual = now_ns + interval_ns;
+    if (shut_down_ || shutdown_ns_ == 0 || pending.empty()) {
+        return usual;
+    }
+    return std::min(usual, pending.front().since_ns + shutdown_ns_);
 }
 
 bool StallSchedule::report_is_due(const std::set<PendingTensor::Id>& stalled, std::int64_t now_ns) {

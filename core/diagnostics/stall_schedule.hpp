@@ -24,10 +24,14 @@ public:
 
     struct Due {
         bool report = false;
-        std::optional<PendingTensor> shut_down_for;  ///< the longest pending one, once
+        std::optional<PendingTensor> shut_down_for;  ///< the longest pending one, once; after the report, if both are
     };
     /// `pending` as pending_tensors() gives them. The time may not go back.
     [[nodiscard]] Due look(std::span<const PendingTensor> pending, std::int64_t now_ns);
+
+    /// When to look again: after `interval_ns`, or at the time to end the job if that comes before. After look().
+    [[nodiscard]] std::int64_t next_look_ns(std::span<const PendingTensor> pending, std::int64_t now_ns,
+                                            std::int64_t interval_ns) const;
 
     [[nodiscard]] bool is_stalled(const PendingTensor& tensor, std::int64_t now_ns) const {
         return now_ns - tensor.since_ns >= warning_ns_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "base/config.hpp"
 #include "core/diagnostics/seconds.hpp"
@@ -21,7 +22,8 @@ struct StallSettings {
           shutdown_seconds(config.stall_shutdown_seconds),
           look_interval_ns(std::min(warning_ns() / 4, kSecond)),
           // A background thread writes its heartbeat every liveness interval; three missed ones are no hiccup.
-          silence_limit_ns(std::max(kShortestSilence, 3 * nanoseconds(config.liveness_seconds))) {}
+          silence_limit_ns(std::max(kShortestSilence, 3 * nanoseconds(config.liveness_seconds))),
+          host(config.hostname) {}
 
     [[nodiscard]] std::int64_t warning_ns() const { return nanoseconds(warning_seconds); }
     [[nodiscard]] StallSchedule schedule() const { return {warning_ns(), nanoseconds(shutdown_seconds)}; }
@@ -31,6 +33,7 @@ struct StallSettings {
     double shutdown_seconds;        ///< 0: never
     std::int64_t look_interval_ns;  ///< four times per warning time, and at least once per second
     std::int64_t silence_limit_ns;  ///< a background thread without a heartbeat for so long does not respond
+    std::string host;               ///< what people call this one; "" if that is not known
 };
 
 }  // namespace rueda::core

@@ -15,6 +15,22 @@ enum class Arrival {
     retired,       ///< not counted; the slot was taken from its name: announce in full
 };
 
+/// Before `rank` publishes a place of `slot` that it is going to count, or counts what it announced directly. Until
+/// end_arrival() the stall monitor knows that the rank is at it, wherever it is stopped.
+template <class Atomics>
+void begin_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint32_t slot) {
+    set_step(memory, rank, slot + 1);
+    // The rank's last direct announcement here was another one, or is counted after all. Partner: the stall monitor.
+    if (auto& direct = memory.cursor(rank).direct; direct.load(std::memory_order_relaxed) == slot + 1) {
+        direct.store(0, std::memory_order_release);
+    }
+}
+/// After the arrival and, by the last one, what follows from it.
+template <class Atomics>
+void end_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
+    set_step(memory, rank, ProtocolStep::kNone);
+}
+
 /// Counts the calling rank's announcement in `slot`; its place must be written. `counted` (≥ 1): how many of the slot's
 /// generations are counted, with this one.
 /// The last arriver sees the places of all; partners: the other members' arrivals. seq_cst, as a look at who has joined

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -213,7 +214,16 @@ enum class SlotState : std::uint32_t {
     unused = 0,
     first_sight = 1,  ///< some members have announced the name in full
     bound = 2,
-    retired = 3,  ///< waits for the cursors
+    retired = 3,    ///< waits for the cursors
+    answering = 4,  ///< of labels only: all members have announced it in full, and the log is about to say what follows
+};
+
+/// What a member has begun in the protocol and not finished. For the stall monitor: a process can be stopped anywhere.
+/// Values between these two are a slot + 1: the member announces in it, up to the entry in the log if it comes last.
+struct ProtocolStep {
+    static constexpr std::uint32_t kNone = 0;
+    static constexpr std::uint32_t kPosting = 0xFFFFFFFE;    ///< it posts a record to the registrar
+    static constexpr std::uint32_t kRegistrar = 0xFFFFFFFF;  ///< it does the registrar's work
 };
 
 /// The registrar's page on a slot. Other ranks read `name` and `metadata` after an entry told them to.
@@ -314,10 +324,42 @@ struct alignas(base::kCacheLine) MailboxRecord {
     std::uint64_t name_hash = 0;
     /// Of a handled record: the log position behind the entry that answers it, 0 without one. The registrar's.
     std::uint64_t answered_before = 0;
-    char name[RUEDA_MAX_NAME + 1] = {};
+    alignas(std::uint64_t) char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
     std::int64_t splits[base::kMaxLocalRanks] = {};  ///< of an alltoall or a scatter: one per member
     std::array<char, kSiteBytes> site{};             ///< announce, of a set with call sites
+
+    /// By the member that posts it. The stall monitor may still look at what was here before, so kind and name are
+    /// written as atomics (release: who sees them sees that the old record was handled). Partner: pending_name().
+    void set_kind(RequestKind request) {
+        std::atomic_ref(kind).store(static_cast<std::uint32_t>(request), std::memory_order_release);
+    }
+    void set_name(std::string_view text) {
+        std::atomic_ref(name_bytes).store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
+        for (std::size_t at = 0; at < text.size(); at += sizeof(std::uint64_t)) {
+            std::uint64_t word = 0;
+            const std::string_view part = text.substr(at, sizeof(word));
+            std::memcpy(&word, part.data(), part.size());
+            std::atomic_ref(reinterpret_cast<std::uint64_t&>(name[at])).store(word, std::memory_order_release);
+        }
+    }
+    /// The name in an announcement; "" of other records. By the stall monitor, which looks afterwards whether the
+    /// record was handled meanwhile, and then does not use it.
+    [[nodiscard]] std::string pending_name() {
+        const std::uint32_t bytes = std::atomic_ref(name_bytes).load(std::memory_order_acquire);
+        const std::uint32_t request = std::atomic_ref(kind).load(std::memory_order_acquire);
+        if (request != static_cast<std::uint32_t>(RequestKind::announce) || bytes > RUEDA_MAX_NAME) {
+            return {};
+        }
+        std::string text((bytes + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t) * sizeof(std::uint64_t), '\0');
+        for (std::size_t at = 0; at < text.size(); at += sizeof(std::uint64_t)) {
+            const std::uint64_t word =
+                std::atomic_ref(reinterpret_cast<std::uint64_t&>(name[at])).load(std::memory_order_acquire);
+            std::memcpy(text.data() + at, &word, sizeof(word));
+        }
+        text.resize(bytes);
+        return text;
+    }
 };
 
 /// A name that no slot was left for, while some members know that and others are still to be told. Beside it, in
@@ -333,6 +375,13 @@ template <class Atomics>
 struct MailboxHeader {
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> posted{0};
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> taken{0};
+
+    // For the stall monitor, by the member. What it has announced and found no room for stays in its own memory.
+    /// The log position that all members have to read before a record is free again; 0: it waits for no reader.
+    /// Accessed by atomic_ref, as it takes no part in the protocol.
+    alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
+    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first of those was announced
+    SlotLabel<Atomics> deferred;                                     ///< its name, while it is in state first_sight
 };
 
 template <class Atomics>
@@ -340,7 +389,17 @@ struct alignas(base::kCacheLine) Cursor {
     typename Atomics::template Atomic<std::uint64_t> position{0};
     /// Slot + 1 of the member's last direct announcement, for the stall monitor: no arrival tells of it. 0: none.
     typename Atomics::template Atomic<std::uint32_t> direct{0};
+    /// A ProtocolStep. Accessed by set_step() and step_of(), as it takes no part in the protocol.
+    std::uint32_t step = ProtocolStep::kNone;
+
+    // For the stall monitor: the operation that the member has finished last. Each a slot + 1, and above it 32 bits of
+    // the generation; 0: none, or one whose slot was taken from its name.
+    typename Atomics::template Atomic<std::uint64_t> finished{0};
+    /// `finished` at the last look of the member's background thread that found it changed, and when that was.
+    typename Atomics::template Atomic<std::uint64_t> finished_seen{0};
+    typename Atomics::template Atomic<std::int64_t> finished_ns{0};
 };
+inline constexpr int kFinishedSlotBits = 32;
 
 template <class Atomics>
 struct SetHeader {
@@ -381,8 +440,23 @@ struct SetHeader {
     /// Nothing was idle when the log ended here; so nothing is while it still does.
     std::uint64_t nothing_idle_at = ~std::uint64_t{0};
     std::uint64_t shut_down_members = 0;
-    std::uint64_t settled_members = 0;  ///< of all who have joined: nothing is pending there
+    std::uint64_t settled_members = 0;  ///< of all who have joined: nothing is pending there; by atomic_ref
+    /// Announcements wait for a slot until all members have read the log up to here; 0: none does. And who handles
+    /// them then, unless another registrar comes before: member + 1. By atomic_ref, for the stall monitor.
+    std::uint64_t numbers_wait_for = 0;
+    std::uint32_t numbers_wait_with = 0;
 };
+
+/// Not a part of the protocol: the stall monitor reads it about once per second. Release: who sees the announcement
+/// sees that its step had begun, and who sees the end of the step sees what it did.
+template <class Memory>
+void set_step(const Memory& memory, std::uint32_t member, std::uint32_t step) {
+    std::atomic_ref(memory.cursor(member).step).store(step, std::memory_order_release);
+}
+template <class Memory>
+[[nodiscard]] std::uint32_t step_of(const Memory& memory, std::uint32_t member) {
+    return std::atomic_ref(memory.cursor(member).step).load(std::memory_order_acquire);  // partner: set_step()
+}
 
 /// Finds the tables in the memory of a set. Cheap to copy; the memory is the arena's.
 template <class Atomics>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -81,7 +82,7 @@ public:
         std::uint64_t unread = 0;
         if (posted - handed_back_ > memory_.extent().mailbox_records || taken - handed_back_ > posted - handed_back_) {
             is_damaged_ = true;
-            answers_wait_for_ = 0;
+            await_readers(0);
             return nullptr;
         }
         for (; handed_back_ != taken; ++handed_back_) {
@@ -93,7 +94,7 @@ public:
             }
         }
         const bool full = posted - handed_back_ >= memory_.extent().mailbox_records;
-        answers_wait_for_ = full ? unread : 0;
+        await_readers(full ? unread : 0);
         return full ? nullptr : &memory_.mailbox_record(rank_, posted);
     }
 
@@ -110,6 +111,7 @@ public:
     /// Returns how many entries were appended. A failure ends the Runtime. Throws nothing: the others see the record.
     Result<std::uint64_t> post() noexcept {
         auto& mailbox = memory_.mailbox(rank_);
+        set_step(memory_, rank_, ProtocolStep::kPosting);
         mailbox.posted.store(mailbox.posted.load(std::memory_order_relaxed) + 1, std::memory_order_release);
         return request();
     }
@@ -184,6 +186,7 @@ public:
         // Partner: who looks whether he is to stand in for an announcement that he has seen; what comes after the next
         // line is none of those.
         header.joined.store(0, std::memory_order_seq_cst);
+        std::atomic_ref(header.settled_members).store(0, std::memory_order_relaxed);
         return append({EntryKind::all_joined, kNoSlot, last}) + 1;
     }
     /// `rank` of the job has shut down: what was not called by now never is.
@@ -224,6 +227,7 @@ public:
             return std::uint64_t{0};
         }
         numbers_wait_for_ = 0;
+        set_step(memory_, rank_, ProtocolStep::kPosting);
         return request();
     }
 
@@ -275,20 +279,27 @@ private:
         [[nodiscard]] std::string_view name() const { return {text.data(), name_bytes}; }
     };
 
+    /// In the step kPosting, which ends here.
     Result<std::uint64_t> request() noexcept {
         appended_ = 0;
         if (memory_.extent().is_led()) {
             // Partner: has_requests(), of a leader about to sleep, whom the caller rings after this.
             memory_.header().requests.fetch_add(1, std::memory_order_seq_cst);
-            return appended_;
-        }
-        if (memory_.header().requests.fetch_add(1, std::memory_order_acq_rel) == 0) {
+        } else if (memory_.header().requests.fetch_add(1, std::memory_order_acq_rel) == 0) {
             return run_to_end();
         }
+        set_step(memory_, rank_, ProtocolStep::kNone);
         return appended_;
     }
 
     Result<std::uint64_t> run_to_end() noexcept {
+        set_step(memory_, rank_, ProtocolStep::kRegistrar);
+        Result<std::uint64_t> appended = run_and_count();
+        set_step(memory_, rank_, ProtocolStep::kNone);
+        return appended;
+    }
+
+    Result<std::uint64_t> run_and_count() noexcept {
         try {
             RUEDA_RETURN_IF_FAILED(run());
             if (is_damaged()) {
@@ -307,11 +318,30 @@ private:
         std::uint64_t seen = 1;
         do {
             numbers_wait_for_ = 0;
+            tell_numbers_wait_for(0);
             for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
                 RUEDA_RETURN_IF_FAILED(empty_mailbox(member));
             }
         } while (!requests.compare_exchange_strong(seen, 0, std::memory_order_acq_rel, std::memory_order_acquire));
         return {};
+    }
+
+    // What the stall monitor is to know. Partner: pending_tensors().
+
+    /// The log position that this rank's mailbox waits for.
+    void await_readers(std::uint64_t position) {
+        if (answers_wait_for_ != position) {
+            answers_wait_for_ = position;
+            std::atomic_ref(memory_.mailbox(rank_).reads_awaited).store(position, std::memory_order_release);
+        }
+    }
+    /// The one that announcements without a slot wait for.
+    void tell_numbers_wait_for(std::uint64_t position) {
+        SetHeader<Atomics>& header = memory_.header();
+        if (copy_once(header.numbers_wait_for) != position) {
+            std::atomic_ref(header.numbers_wait_with).store(rank_ + 1, std::memory_order_relaxed);
+            std::atomic_ref(header.numbers_wait_for).store(position, std::memory_order_release);
+        }
     }
 
     Status empty_mailbox(std::uint32_t member) {
@@ -495,15 +525,19 @@ private:
         } else if (lacks_joined(slot, 0, *agreed.value())) {
             end_first_sight(slot, EntryKind::lacks_joined);
         } else {
-            set_state(slot, SlotState::bound);
+            memory_.record(slot).state = static_cast<std::uint32_t>(SlotState::bound);
+            memory_.label(slot).set(SlotState::answering);
             append_call(EntryKind::first_call, slot, *agreed.value());
+            memory_.label(slot).set(SlotState::bound);
         }
         return {};
     }
 
-    /// The label before the entry, as with a call: who has joined and reads the entry looks for first sights next.
+    /// The label before the entry, as with a call: who has joined and reads the entry looks for first sights next. Not
+    /// yet what it becomes: until the entry is there, the stall monitor has to find what all have announced.
     void end_first_sight(std::uint32_t slot, EntryKind kind) {
-        set_state(slot, SlotState::retired);
+        memory_.record(slot).state = static_cast<std::uint32_t>(SlotState::retired);
+        memory_.label(slot).set(SlotState::answering);
         retire(slot, append({kind, slot}));
     }
 
@@ -548,6 +582,8 @@ private:
                                                   : append({EntryKind::mismatch, slot});
         if (named) {
             retire(slot, position);
+        } else {
+            memory_.arrivals(slot).called.store(arrivals, std::memory_order_release);  // its generation has ended
         }
         return {};
     }
@@ -565,11 +601,11 @@ private:
             return failure(ErrorCode::internal, "rank {} has nothing left to do, but not all ranks have joined",
                            member);
         }
-        header.settled_members |= std::uint64_t{1} << member;
-        if (header.settled_members != all) {
+        const std::uint64_t settled = header.settled_members | std::uint64_t{1} << member;
+        std::atomic_ref(header.settled_members).store(settled, std::memory_order_relaxed);
+        if (settled != all) {
             return {};
         }
-        header.settled_members = 0;
         if (superior_ != nullptr) {
             superior_->settled();
             return {};
@@ -739,6 +775,7 @@ private:
         const std::uint32_t oldest = oldest_retired();
         RUEDA_RETURN_IF_FAILED(check_named(oldest));
         numbers_wait_for_ = memory_.record(oldest).retired_at + 1;
+        tell_numbers_wait_for(numbers_wait_for_);
         return Room::later;
     }
 

@@ -172,6 +172,7 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
         announce_directly(entry, place, urgency);
         return;
     }
+    begin_arrival(memory_, rank_, entry.slot);
     // Where others may have announced directly, this is a word to them.
     const bool is_awaited = others_may_go_direct(entry);
     AnnouncementWriter::publish(place, entry, entry.generation,
@@ -182,10 +183,12 @@ void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
     count_arrival(entry, changed, urgency);
 }
 
+/// After begin_arrival().
 void ProcessSet::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
     const Arrival arrival = arrive(memory_, entry.slot, ++entry.counted, changed);
     tell_joined(entry);
     after_arrival(entry, arrival, urgency);
+    end_arrival(memory_, rank_);
 }
 
 void ProcessSet::announce_unnamed(const Request& request, Completion& completion, Urgency urgency) {
@@ -214,6 +217,7 @@ void ProcessSet::start_unnamed(const Request& request, Completion& completion, U
     static_cast<void>(writer_.fill(place, entry, entry.generation, /*with_metadata=*/true));
     writer_.fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
     writer_.write_site(entry);
+    begin_arrival(memory_, rank_, entry.slot);
     AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_release);
     count_arrival(entry, /*changed=*/false, urgency);
 }

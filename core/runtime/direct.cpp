@@ -68,6 +68,7 @@ bool ProcessSet::finish_at_once(int looks) {
     if (found == DirectState::complete && execute_direct(*entry)) {
         direct_.store(nullptr, std::memory_order_relaxed);
         Completion& completion = *entry->completion;
+        note_finished(*entry);
         const bool has_result = is_by_rows(static_cast<Operation>(entry->request.metadata.operation));
         if (notes_memory()) [[unlikely]] {
             note_ended(*entry);
@@ -124,7 +125,7 @@ DirectState ProcessSet::turn_direct(std::uint64_t last_position) {
 void ProcessSet::withdraw_direct(TensorEntry& entry) {
     const std::lock_guard lock(enqueue_mutex_);
     direct_.store(nullptr, std::memory_order_relaxed);
-    memory_.cursor(rank_).direct.store(0, std::memory_order_release);  // partner: the stall monitor
+    begin_arrival(memory_, rank_, entry.slot);
     count_arrival(entry, /*changed=*/false, Urgency::background);
 }
 

@@ -795,6 +795,9 @@ void Engine::look(std::int64_t now) {
     }
     std::vector<SetList::Finding> findings = sets_.look(now);
     if (auto late = message_watch_.look(now, messenger_, [this, now] { return sets_.account_of_world(now); })) {
+        if (!late->report_before.empty()) {
+            findings.push_back({std::move(late->report_before), false});
+        }
         findings.push_back({std::move(late->text), late->shut_down});
     }
     for (const SetList::Finding& finding : findings) {

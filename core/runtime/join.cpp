@@ -141,7 +141,7 @@ bool ProcessSet::settle() {
         return false;  // a later turn: the mailbox empties as the log is read
     }
     has_settled_ = true;
-    record->kind = static_cast<std::uint32_t>(RequestKind::settle);
+    record->set_kind(RequestKind::settle);
     finish_post(registrar_.post());
     return true;
 }

@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "collectives/rows.hpp"
+#include "core/diagnostics/seconds.hpp"
 #include "core/diagnostics/stall_settings.hpp"
 #include "core/negotiation/claims.hpp"
 #include "core/runtime/last_words.hpp"
@@ -446,14 +447,19 @@ Status Leader::inquire(std::int64_t now) {
     Result<std::optional<StallMonitor::Finding>> finding = inquiry_->turn(
         now, {[this](std::int64_t at) { return longest_wait(at); }, [this](std::int64_t at) { return account(at); }});
     RUEDA_RETURN_IF_FAILED(finding.status());
-    if (finding.value()) {
-        if (finding.value()->shut_down) {
-            return {ErrorCode::aborted, finding.value()->text};
+    const std::lock_guard lock(finding_mutex_);
+    if (finding.value() && finding.value()->shut_down) {
+        ends_job_for_ = Status(ErrorCode::aborted, finding.value()->text);
+        ends_job_ns_ = now;
+        if (!finding.value()->report_before.empty()) {
+            finding_ = StallMonitor::Finding{finding.value()->report_before, false};
         }
-        const std::lock_guard lock(finding_mutex_);
+    } else if (finding.value()) {
         finding_ = std::move(finding).value();
     }
-    return {};
+    // After the report, which the background thread takes and writes. It says nothing more once the job has ended.
+    const bool is_said = !finding_ || now - ends_job_ns_ > kSecond;
+    return ends_job_for_ && is_said ? *ends_job_for_ : Status();
 }
 
 /// The second rank of a host speaks when the job has ended there, as its leader may be the rank that died.

@@ -168,6 +168,9 @@ private:
     std::unique_ptr<StallInquiry> inquiry_;
     std::mutex finding_mutex_;
     std::optional<StallMonitor::Finding> finding_;
+    // Because of what stands still; of whoever holds the crank.
+    std::optional<Status> ends_job_for_;
+    std::int64_t ends_job_ns_ = 0;
     std::deque<std::uint64_t> batch_ends_;  // root: log positions of batches that are not executed
 };
 

@@ -125,6 +125,7 @@ void ProcessSet::end_disagreed(TensorEntry& entry, std::uint32_t slot, const Sta
     if (slot >= extent_.unnamed_slots) {
         entry.in_full = false;
         table_.unbind(entry);
+        forget_finished(slot);
     }
     complete_and_forget(entry, status);
 }
@@ -159,7 +160,16 @@ Status ProcessSet::shut_down_unnamed(const TensorEntry& entry) const noexcept tr
     return no_memory_to_say_who_;
 }
 
+/// Before its number can be given to another name: what this rank has finished there last cannot be named any more.
+void ProcessSet::forget_finished(std::uint32_t slot) {
+    auto& finished = memory_.cursor(rank_).finished;
+    if (static_cast<std::uint32_t>(finished.load(std::memory_order_relaxed)) == slot + 1) {
+        finished.store(0, std::memory_order_relaxed);  // published by the cursor, which the registrar waits for
+    }
+}
+
 void ProcessSet::handle_retire(std::uint32_t slot) {
+    forget_finished(slot);
     if (TensorEntry* entry = slot < extent_.slots ? table_.at_slot(slot) : nullptr; entry != nullptr) {
         table_.unbind(*entry);
     }

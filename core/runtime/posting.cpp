@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Requests to the registrar, through the mailbox of this rank; what finds it full is kept, in its order.
-#include <cstring>
-
 #include "base/assert.hpp"
 #include "core/runtime/process_set.hpp"
 
@@ -14,8 +12,23 @@ void ProcessSet::announce_in_full(TensorEntry& entry) {
         return;
     }
     if (!unposted_.empty() || !try_post_full(entry)) {
+        const bool is_first = unposted_.empty();
         unposted_.push_back(entry);
+        if (is_first) {
+            tell_deferred();
+        }
         deferred_.store(true, std::memory_order_seq_cst);
+    }
+}
+
+/// The others see nothing of what found the mailbox full. Partner: the stall monitor. Under the enqueue lock.
+void ProcessSet::tell_deferred() {
+    auto& mailbox = memory_.mailbox(rank_);
+    if (unposted_.empty()) {
+        mailbox.deferred.set(SlotState::unused);
+    } else {
+        mailbox.deferred_ns.store(unposted_.front().submitted_ns, std::memory_order_relaxed);
+        mailbox.deferred.open(unposted_.front().name);
     }
 }
 
@@ -26,11 +39,10 @@ bool ProcessSet::try_post_full(TensorEntry& entry) {
     }
     RUEDA_ASSERT(entry.name.size() <= RUEDA_MAX_NAME);
     entry.in_full = true;
-    record->kind = static_cast<std::uint32_t>(RequestKind::announce);
+    record->set_kind(RequestKind::announce);
     record->ticket = entry.ticket;
-    record->name_bytes = static_cast<std::uint32_t>(entry.name.size());
     record->name_hash = entry.name_hash;
-    std::memcpy(record->name, entry.name.data(), entry.name.size());
+    record->set_name(entry.name);
     if (extent_.call_sites != 0) [[unlikely]] {
         record->site = site_text(entry.request.source_file, entry.request.source_line);
     }
@@ -55,7 +67,7 @@ bool ProcessSet::try_post_resolve(const TensorEntry& entry) {
     if (record == nullptr) {
         return false;
     }
-    record->kind = static_cast<std::uint32_t>(RequestKind::resolve);
+    record->set_kind(RequestKind::resolve);
     record->slot = entry.slot;
     record->generation = entry.generation;
     record->counted = entry.counted;
@@ -85,7 +97,7 @@ bool ProcessSet::try_post_shutdown() {
     if (record == nullptr) {
         return false;
     }
-    record->kind = static_cast<std::uint32_t>(RequestKind::shut_down);
+    record->set_kind(RequestKind::shut_down);
     const Result<std::uint64_t> appended = registrar_.post();
     note_end_announced(memory_, rank_);
     shut_down_announced_.store(true, std::memory_order_seq_cst);  // partner: has_announced_shutdown()
@@ -129,12 +141,16 @@ void ProcessSet::retry_deferred() {
     }
     // After a shutdown each would be refused by an entry of its own, and the log has room for a mailbox of those.
     const bool refused = memory_.header().shut_down.load(std::memory_order_acquire) != 0;
+    const TensorEntry* const first_unposted = unposted_.empty() ? nullptr : &unposted_.front();
     while (!unposted_.empty() && (refused || try_post_full(unposted_.front()))) {
         TensorEntry& entry = unposted_.front();
         unposted_.pop_front();
         if (refused) {
             complete_and_forget(entry, shut_down_status(entry.name));
         }
+    }
+    if (first_unposted != (unposted_.empty() ? nullptr : &unposted_.front())) {
+        tell_deferred();
     }
     while (!unnamed_waiting_.empty() && !next_unnamed().pending.load(std::memory_order_acquire)) {
         next_unnamed().request.splits.reserve(unnamed_waiting_.front().request.splits.size());  // or throws

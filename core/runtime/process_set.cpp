@@ -137,6 +137,9 @@ void ProcessSet::complete(TensorEntry& entry, const Status& status) {
     if (notes_memory()) [[unlikely]] {
         note_ended(entry);
     }
+    if (status.is_ok()) {
+        note_finished(entry);
+    }
     // From here on the caller may submit the name again.
     entry.pending.store(false, std::memory_order_release);
     pending_.fetch_sub(1, std::memory_order_seq_cst);
@@ -195,6 +198,7 @@ void ProcessSet::fail_deferred(const Status& reason) {
         end_held(unposted_.front(), status);
         complete(unposted_.front(), status);
     }
+    tell_deferred();
     for (const Waiting& waiting : unnamed_waiting_) {
         pending_.fetch_sub(1, std::memory_order_seq_cst);
         waiting.completion->complete_one(reason);

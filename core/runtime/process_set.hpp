@@ -204,6 +204,12 @@ private:
     [[nodiscard]] Status shut_down_here() const noexcept;
     [[nodiscard]] Status shut_down_status(std::string_view name) const noexcept;
     void complete(TensorEntry& entry, const Status& status);
+    /// For stall reports. Without a slot (kNoSlot + 1 is 0) there is no name to tell. Relaxed: read seconds later.
+    void note_finished(const TensorEntry& entry) {
+        memory_.cursor(rank_).finished.store(entry.generation << kFinishedSlotBits | (entry.slot + 1),
+                                             std::memory_order_relaxed);
+    }
+    void forget_finished(std::uint32_t slot);
     void complete_and_forget(TensorEntry& entry, const Status& status);
     void fail_deferred(const Status& reason);
     void fail_pending(const Status& reason);
@@ -243,6 +249,7 @@ private:
     [[nodiscard]] bool try_post_shutdown();
     void finish_post(const Result<std::uint64_t>& appended);
     void retry_deferred();
+    void tell_deferred();
 
     // Direct announcements: direct.cpp.
     [[nodiscard]] bool may_go_direct(const TensorEntry& entry, Urgency urgency) const;

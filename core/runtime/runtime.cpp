@@ -142,6 +142,8 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!unused.is_ok()) {
         return refuse(unused.status());
     }
+    // As reports name it: hosts that call themselves the same are told apart.
+    config.hostname = group.value().host_names[static_cast<std::size_t>(group.value().host_index)];
     const Result<std::int32_t> first_set_id = agree_on_first_sets(*control_plane, first_sets);
     if (!first_set_id.is_ok()) {
         return refuse(first_set_id.status());
@@ -263,6 +265,10 @@ bool Runtime::poll(const Completion& completion) {
         engine_.poll();
     }
     return completion.done();
+}
+
+void Runtime::begin_step(std::int64_t step) {
+    control().ranks[arena_->rank()].step.store(step, std::memory_order_relaxed);
 }
 
 void Runtime::begin_busy(std::string_view what) {

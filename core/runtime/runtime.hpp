@@ -97,6 +97,8 @@ public:
 
     void begin_busy(std::string_view what);
     Status end_busy();
+    /// What stall reports say of this rank. Any thread.
+    void begin_step(std::int64_t step);
 
     /// Leaves the job; waits until all ranks do, and then for the callbacks. Idempotent; one thread does it, others
     /// wait for that one.

@@ -164,7 +164,11 @@ std::vector<SetList::Finding> SetList::look(std::int64_t now_ns) {
     const std::lock_guard lock(mutex_);
     for (Attended& attended : sets_) {
         ProcessSet& set = *attended.set;
+        attended.stall_monitor->date_last_finished(now_ns);
         if (const auto found = set.is_led() ? set.take_finding() : attended.stall_monitor->tick(now_ns)) {
+            if (!found->report_before.empty()) {
+                findings.push_back({set.title() + found->report_before, false});
+            }
             findings.push_back({set.title() + found->text, found->shut_down});
         } else if (const auto standstill = attended.batch_watch->tick(now_ns)) {
             findings.push_back({set.title() + *standstill, false});

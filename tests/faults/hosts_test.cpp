@@ -152,7 +152,11 @@ TEST_CASE("a tensor that a rank of another host does not submit is reported, wit
             std::vector<float> values(100);
             const Tensor tensor{values.data(), DType::float32, {100}};
             fill_input(tensor, ReduceOp::sum, client.rank(), 1);
+            float before = 1;
+            const Tensor earlier{&before, DType::float32, {1}};
+            expect_ok(client.allreduce("earlier", earlier, earlier, {}), "earlier");
             if (client.rank() == 3) {
+                client.runtime().begin_step(8);
                 client.runtime().begin_busy("loading data");
                 context.phase("busy");
                 const double begin = now_seconds();
@@ -174,7 +178,8 @@ TEST_CASE("a tensor that a rank of another host does not submit is reported, wit
     CHECK(occurrences(text, "One or more tensors were submitted to be reduced") == 1);
     CHECK(occurrences(text, "\n  tensor 'gradient': waiting for ") == 1);
     CHECK(occurrences(text, "; ready: ranks 0-2; missing: rank 3\n") == 1);
-    CHECK(occurrences(text, "\n  rank 3 (pid ") == 1);
+    CHECK(occurrences(text, "\n  rank 3 on host-b (pid ") == 1);
+    CHECK(occurrences(text, "in step 8; last finished tensor 'earlier' ") == 1);
     CHECK(occurrences(text, "busy with 'loading data'; waits in no collective itself") == 1);
 }
 

@@ -220,8 +220,10 @@ void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
     }
     // After the name of a tensor, but for a start that failed.
     const std::string& text = rank.value("text");
-    const std::string death =
-        fmt::format("rank {} (pid {}) died: no exit record: ended by a signal, by the kernel", kill.victim, victim_pid);
+    const std::string death = fmt::format(
+        "rank {} (pid {}) died: its process ended and had not finished rueda::shutdown(); how it ended is "
+        "known to the program that started it: ",
+        kill.victim, victim_pid);
     if (kill.moment == Moment::sets) {
         CHECK_THAT(text, Catch::Contains(death));
         return;

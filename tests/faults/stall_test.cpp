@@ -4,6 +4,7 @@
 // for.
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <ctime>
 #include <exception>
@@ -34,6 +35,7 @@ void one_rank_is_late(RankContext& context, RuntimeClient& client, const Capture
         expect_ok(client.allreduce("gradient", {&one, DType::float32, {1}}, {&one, DType::float32, {1}}, {}), "before");
     }
     if (client.rank() == 2) {
+        client.runtime().begin_step(8);
         client.runtime().begin_busy("loading data");
         context.report("pid", ::getpid());
         context.phase("busy");
@@ -79,7 +81,8 @@ TEST_CASE("a stalled tensor is reported", "[faults]") {
                           expect_part(text, "rank 0]");
                           expect_part(text, "\n  tensor 'gradient': waiting for ");
                           expect_part(text, "; ready: ranks 0, 1; missing: rank 2\n");
-                          expect_part(text, "\n  rank 2 (pid ");
+                          expect_part(text, "\n  rank 2 on ");
+                          expect_part(text, "; in step 8; last finished tensor 'gradient' ");
                           expect_part(text, "busy with 'loading data'; waits in no collective itself");
                       }
                   },
@@ -323,6 +326,73 @@ TEST_CASE("a shutdown with a time limit can be gone on with", "[faults]") {
             expect_ok(client.runtime().shutdown_within(0), "again");
         },
         {.as = RanksAs::processes});
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
+/// Gives two names their slots. The second one is opened while the first one is pending, or its slot would be taken
+/// back for it.
+void bind_both(RankContext& context, RuntimeClient& client) {
+    std::array<float, 2> values{};
+    if (client.rank() == 2) {
+        context.wait_for_phase(0, "both are open");
+    }
+    const Tensor first{&values[0], DType::float32, {1}};
+    const Tensor second{&values[1], DType::float32, {1}};
+    const auto one = expect_value(client.start_allreduce("first", first, first, {}), "first");
+    const auto other = expect_value(client.start_allreduce("second", second, second, {}), "second");
+    if (client.rank() == 0) {
+        context.phase("both are open");
+    }
+    expect_ok(one->wait(), "first");
+    expect_ok(other->wait(), "second");
+}
+
+/// All slots are bound, and idle. Rank 2 stands still before it can read that one of them is taken back, so the name
+/// that the others announce gets no slot.
+void announce_without_a_slot(RankContext& context, RuntimeClient& client) {
+    const CapturedErrors errors;
+    float value = 1;
+    const Tensor tensor{&value, DType::float32, {1}};
+    bind_both(context, client);
+    context.phase("bound");
+    if (client.rank() == 0) {
+        context.wait_for_phase(2, "bound");
+        context.stop_rank(2);
+        context.phase("rank 2 is stopped");
+    } else {
+        context.wait_for_phase(0, client.rank() == 2 ? "ended" : "rank 2 is stopped");
+    }
+    const double begin = now_seconds();
+    const std::string text =
+        expect_failure(client.allreduce("third", tensor, tensor, {}), ErrorCode::aborted, "the name without a slot");
+    const double seconds = now_seconds() - begin;
+    expect_part(text, "tensor 'third' has waited for rank 2 for ");
+    expect_part(text, " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (1.2); ready: rank");
+    if (client.rank() == 0) {
+        RUEDA_RANK_CHECK(seconds >= 0.6);  // rank 1 may have come earlier
+        RUEDA_RANK_CHECK(seconds < 1.2 + kPromiseSeconds);
+        const std::string report = errors.text();
+        RUEDA_RANK_CHECK(occurrences(report, kSentence) >= 1);
+        expect_part(report, "\n  tensor 'third': waiting for ");
+        expect_part(report,
+                    "; ready: ranks 0, 1; missing: rank 2; no room is free for it until rank 2 has read the log\n");
+        expect_part(report, "): stopped by a signal; ");
+        context.continue_rank(2);
+        context.phase("ended");
+    }
+}
+
+TEST_CASE("a name that gets no slot, because a stopped rank does not read the log, is reported and ends the job",
+          "[faults]") {
+    base::Config config = test_config();
+    config.log_level = base::LogLevel::warning;
+    config.slots = 2;
+    config.slots_max = 2;
+    config.stall_warning_seconds = 0.5;
+    config.stall_shutdown_seconds = 1.2;
+    const RanksResult result =
+        run_clients(3, config, announce_without_a_slot, {.as = RanksAs::processes, .deadline = 20s});
     INFO(result.text());
     CHECK(result.passed());
 }

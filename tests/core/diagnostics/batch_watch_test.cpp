@@ -59,7 +59,7 @@ TEST_CASE("a call that stays undone is reported, and again with growing interval
     CHECK(watch.tick(32 * kSecond));
 }
 
-TEST_CASE("a batch that gets done is not reported, and only the lowest rank that responds reports") {
+TEST_CASE("a batch that gets done is not reported, and the lowest rank that waits and responds reports") {
     Job job;
     BatchWatch lower = job.watch(0);
     BatchWatch upper = job.watch(1);
@@ -68,13 +68,21 @@ TEST_CASE("a batch that gets done is not reported, and only the lowest rank that
     job.beat(1, 1 * kSecond);
     CHECK_FALSE(lower.tick(1 * kSecond));
     CHECK_FALSE(upper.tick(1 * kSecond));
-    job.finish(0);
-    job.beat(0, 12 * kSecond);
-    job.beat(1, 12 * kSecond);
-    CHECK_FALSE(lower.tick(12 * kSecond));  // done here
-    CHECK_FALSE(upper.tick(12 * kSecond));  // not done here, but rank 0 would say so
+    job.beat(0, 11 * kSecond);
+    job.beat(1, 11 * kSecond);
+    CHECK_FALSE(upper.tick(11 * kSecond));  // rank 0 says it
     job.beat(1, 40 * kSecond);              // rank 0 has fallen silent
     CHECK(upper.tick(40 * kSecond));
+    job.beat(0, 140 * kSecond);
+    job.beat(1, 140 * kSecond);
+    CHECK_FALSE(upper.tick(140 * kSecond));  // and is back
+    job.finish(0);
+    CHECK_FALSE(lower.tick(400 * kSecond));  // done here, so rank 0 sees nothing that it could say
+    job.beat(0, 600 * kSecond);
+    job.beat(1, 600 * kSecond);
+    CHECK(upper.tick(600 * kSecond));
+    job.finish(1);
+    CHECK_FALSE(upper.tick(2000 * kSecond));
 }
 
 }  // namespace

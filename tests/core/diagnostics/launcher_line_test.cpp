@@ -84,7 +84,9 @@ TEST_CASE("who ends the job for whom") {
 TEST_CASE("the cause says that a rank with a good exit status left too early") {
     CHECK(describe_cause({Kind::failed, 1, "rank 1 was killed"}) == "rank 1 was killed");
     CHECK(describe_cause({Kind::ended_well, 1, "rank 1 ended with exit status 0"}) ==
-          "rank 1 ended with exit status 0, while the others had not shut down");
+          "rank 1 ended with exit status 0 and had not finished rueda::shutdown(), while other ranks still needed it: "
+          "let every rank do the same "
+          "number of steps, and then call rueda::shutdown(), which _exit() and os._exit() skip");
 }
 
 TEST_CASE("the file for steps comes with the first word, and is none of the words that are heard") {
@@ -140,7 +142,10 @@ TEST_CASE("in a job of some ranks the words about others are not heard, and numb
     CHECK_FALSE(line.word_about(7));    // there is no such rank: another one has written over it
     CHECK_FALSE(line.word_about(-1));
     line.set_members({});  // the next job is of all
-    CHECK(cause_of(line) == "rank 1 ended, while the others had not shut down");
+    CHECK(cause_of(line) ==
+          "rank 1 ended and had not finished rueda::shutdown(), while other ranks still needed it: let every rank do "
+          "the same "
+          "number of steps, and then call rueda::shutdown(), which _exit() and os._exit() skip");
 }
 
 TEST_CASE("a launcher that has gone without reading has told what it has told") {
@@ -184,7 +189,7 @@ TEST_CASE("a word that is on its way is waited for, and one that does not come i
     CHECK(sent);
     CHECK(word == "rank 2 was killed");
     CHECK(line.word_of_failure() == "rank 2 was killed");
-    CHECK(line.word_about(1) == "rank 1 ended");
+    CHECK(line.word_about(1) == describe_cause({Kind::ended_well, 1, "rank 1 ended"}));
 }
 
 TEST_CASE("what is no word of a launcher ends the listening") {

@@ -104,7 +104,9 @@ TEST_CASE("a killed rank is found once, before and after its parent has asked fo
     REQUIRE(death);
     CHECK(death->member == 1);
     CHECK(death->text ==
-          first + " died: no exit record: ended by a signal, by the kernel for want of memory, or by _exit()");
+          first +
+              " died: its process ended and had not finished rueda::shutdown(); how it ended is known to the program "
+              "that started it: read that program's output, or start the job with ruedarun, which tells all ranks");
     CHECK(death->rank == 11);
     CHECK(death->last_words.empty());
     CHECK(liveness.is_dead(1));

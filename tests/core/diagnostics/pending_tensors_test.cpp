@@ -51,6 +51,7 @@ TEST_CASE("of a bound name, the generation that is incomplete is pending") {
         CHECK(pending[0].ready_mask == 0b110);
         CHECK(pending[0].since_ns == 100 * static_cast<std::int64_t>(generation));
         REQUIRE(set.arrive_at(0, slot, generation) == Arrival::last);
+        set.append_call(slot, generation);
         CHECK(pending_tensors(set.memory()).empty());
     }
 }
@@ -69,9 +70,89 @@ TEST_CASE("ranks that have joined wait, since something was last announced, for 
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
     CHECK(pending[0].id != before);  // it has not stood still since
+    // All have joined, and those that have not ended what they did before hold up the others.
     set_joined(set.memory(), 0);
     set_joined(set.memory(), 1);
+    REQUIRE(set.settle(0).is_ok());
+    REQUIRE(set.settle(2).is_ok());
+    pending = pending_tensors(set.memory());
+    REQUIRE(pending.size() == 1);
+    CHECK(pending[0].name == "join()");
+    CHECK(pending[0].ready_mask == 0b111);
+    CHECK(pending[0].unfinished_mask == 0b010);
+    REQUIRE(set.settle(1).is_ok());
     CHECK(pending_tensors(set.memory()).empty());
+}
+
+/// Numbers 4 to 7 are for names, and cannot become more.
+TEST_CASE("a name that waits for a slot is pending, and so is what stands in a full mailbox and before it") {
+    Members set({.members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 2});
+    for (const char* name : {"a", "bb", "ccc", "dddd"}) {
+        REQUIRE(set.announce_in_full(0, name, allreduce_of({3})).is_ok());
+    }
+    for (const char* name : {"a", "bb", "ccc", "dddd"}) {
+        REQUIRE(set.announce_in_full(1, name, allreduce_of({3})).is_ok());
+        REQUIRE(set.announce_in_full(2, name, allreduce_of({3})).is_ok());
+    }
+    set.catch_up();
+    REQUIRE(set.announce_in_full(0, "waits", allreduce_of({3}), 500).is_ok());
+    REQUIRE(set.announce_in_full(0, "waits too", allreduce_of({3}), 700).is_ok());
+    set.memory().mailbox(0).deferred_ns.store(900);
+    set.memory().mailbox(0).deferred.open("deferred");
+    set.catch_up(0);
+    set.catch_up(1);
+    auto pending = pending_tensors(set.memory());
+    REQUIRE(pending.size() == 3);
+    const auto names = {"waits", "waits too", "deferred"};
+    const auto times = {500, 700, 900};
+    for (std::size_t i = 0; i < pending.size(); ++i) {
+        CHECK(pending[i].name == names.begin()[i]);
+        CHECK(pending[i].since_ns == times.begin()[i]);
+        CHECK(pending[i].ready_mask == 0b001);
+        CHECK(pending[i].unread_mask == 0b100);
+        CHECK(pending[i].unfinished_mask == 0);
+    }
+    REQUIRE(set.announce_in_full(1, "waits", allreduce_of({3}), 1000).is_ok());
+    pending = pending_tensors(set.memory());
+    REQUIRE(pending.size() == 3);
+    CHECK(pending[0].name == "waits");
+    CHECK(pending[0].ready_mask == 0b011);
+    // All have announced it, so it is pending since the last of them.
+    REQUIRE(set.announce_in_full(2, "waits", allreduce_of({3}), 2000).is_ok());
+    pending = pending_tensors(set.memory());
+    REQUIRE(pending.size() == 3);
+    CHECK(pending[2].name == "waits");
+    CHECK(pending[2].since_ns == 2000);
+    CHECK(pending[2].ready_mask == 0b111);
+    CHECK(pending[2].unread_mask == 0b100);
+    // All have read it, and whoever was the registrar last has to go on: it may be the one that is stopped.
+    set.catch_up(2);
+    pending = pending_tensors(set.memory());
+    CHECK(pending[2].unread_mask == 0);
+    CHECK(pending[2].unfinished_mask == 0b100);
+    set.memory().mailbox(0).deferred.set(SlotState::unused);
+    REQUIRE(set.registrar(2).retry().is_ok());
+    pending = pending_tensors(set.memory());
+    REQUIRE(pending.size() == 1);
+    CHECK(pending[0].name == "waits too");
+    CHECK(pending[0].ready_mask == 0b001);
+    CHECK(pending[0].unread_mask == 0);
+    CHECK(pending[0].unfinished_mask == 0);
+}
+
+TEST_CASE("a member that went directly, and does not count as the others do, is named once all have announced") {
+    Members set(kThree);
+    const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
+    set.announce_directly(2, slot, 1, 100);
+    REQUIRE(set.arrive_at(0, slot, 1, 200) == Arrival::counted);
+    REQUIRE(pending_tensors(set.memory()).size() == 1);
+    CHECK(pending_tensors(set.memory())[0].ready_mask == 0b101);
+    REQUIRE(set.arrive_at(1, slot, 1, 300) == Arrival::counted);
+    const auto pending = pending_tensors(set.memory());
+    REQUIRE(pending.size() == 1);
+    CHECK(pending[0].ready_mask == 0b111);
+    CHECK(pending[0].unfinished_mask == 0b100);
+    CHECK(pending[0].since_ns == 300);
 }
 
 /// The stamps of both lie in both's places by then.
@@ -93,7 +174,9 @@ TEST_CASE("of two members that change places, the one that is missing is the one
         CHECK(pending[1].ready_mask == std::uint64_t{1} << (1 - first));
         CHECK(pending[1].since_ns == at_ns + 1);
         REQUIRE(set.arrive_at(1 - first, slot, generation) == Arrival::last);
+        set.append_call(slot, generation);
         REQUIRE(set.arrive_at(first, 2, generation, 1, &metadata) == Arrival::last);
+        set.append_call(2, generation);
         CHECK(pending_tensors(set.memory()).empty());
     }
 }
@@ -168,6 +251,7 @@ TEST_CASE("unnamed calls are counted from 1 on") {
         CHECK(pending[0].ready_mask == 0b010);
         REQUIRE(set.arrive_at(0, slot, generation, 51, &metadata) == Arrival::counted);
         REQUIRE(set.arrive_at(2, slot, generation, 52, &metadata) == Arrival::last);
+        set.append_call(slot, generation);
     }
 }
 

@@ -240,16 +240,68 @@ TEST_CASE("after the shutdown time every rank asks for the end of the job") {
         StallMonitor monitor = job.monitor(own, 0.5, 2);
         job.beat_all(kSecond);
         CHECK(monitor.tick(kSecond).has_value() == (own == 0));
-        const auto end = monitor.tick(2 * kSecond);  // the second report's time as well: it comes first
-        CHECK(end.has_value() == (own == 0));
-        const auto finding = monitor.tick(2 * kSecond + kSecond / 4);
+        const auto finding = monitor.tick(2 * kSecond);
         REQUIRE(finding);
         CHECK(finding->shut_down);
         CHECK(finding->text ==
-              "tensor 'a' has waited for ranks 0, 1 for 2.2 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (2); ready: "
+              "tensor 'a' has waited for ranks 0, 1 for 2 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (2); ready: "
               "rank 2; the job is ended");
-        CHECK_FALSE(monitor.tick(2 * kSecond + kSecond / 2));  // once
+        // It is the second report's time as well.
+        CHECK(finding->report_before.empty() == (own != 0));
+        CHECK_FALSE(monitor.tick(2 * kSecond + kSecond / 4));  // once
     }
+}
+
+TEST_CASE("the job ends within a liveness interval of its time") {
+    for (const double shutdown : {60.0, 60.1, 75.35, 90.9}) {
+        Job job;
+        REQUIRE(job.set.announce_in_full(2, "a", allreduce_of({3}), 1000 * kSecond).is_ok());
+        StallMonitor monitor = job.monitor(1, 60, shutdown);
+        const std::int64_t interval = kSecond / 5;
+        const std::int64_t due = 1000 * kSecond + nanoseconds(shutdown);
+        std::int64_t ended = 0;
+        for (std::int64_t now = 1000 * kSecond + 1; ended == 0 && now < 1200 * kSecond; now += interval) {
+            job.beat_all(now);
+            const auto finding = monitor.tick(now);
+            ended = finding && finding->shut_down ? now : 0;
+        }
+        CAPTURE(shutdown);
+        CHECK(ended >= due);
+        CHECK(ended <= due + interval);
+    }
+}
+
+TEST_CASE("of a missing rank, its host, the step that it is in, and what it has finished last") {
+    Job job;
+    const std::uint32_t slot = job.set.bind("layer1.weight", allreduce_of({3}));
+    REQUIRE(job.set.announce_in_full(0, "other", allreduce_of({3}), 0).is_ok());
+    REQUIRE(job.set.announce_in_full(2, "other", allreduce_of({3}), 0).is_ok());
+    job.control->ranks[1].step.store(17);
+    auto& cursor = job.set.memory().cursor(1);
+    base::Config config;
+    config.hostname = "node7";
+    const auto line = [&](std::int64_t now) {
+        job.beat_all(now);
+        StallMonitor monitor(StallSettings(config), *job.control, 0, job.set.memory());
+        const std::string text = monitor.tick(now)->text;
+        return text.substr(text.find("\n  rank 1"));
+    };
+    const std::string head = "\n  rank 1 on node7" + job.pid() + ": in step 17; ";
+    CHECK(line(70 * kSecond) == head + "waits in no collective itself");
+    // What its background thread has not seen yet was finished after its last heartbeat.
+    cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits | (slot + 1));
+    StallMonitor own(StallSettings(config), *job.control, 1, job.set.memory());
+    CHECK(line(75 * kSecond) == head + "last finished tensor 'layer1.weight' 0 s ago; waits in no collective itself");
+    own.date_last_finished(76 * kSecond);
+    own.date_last_finished(80 * kSecond);  // nothing new
+    CHECK(line(86 * kSecond) == head + "last finished tensor 'layer1.weight' 10 s ago; waits in no collective itself");
+    cursor.finished.store(std::uint64_t{2} << kFinishedSlotBits | 4);
+    own.date_last_finished(87 * kSecond);
+    CHECK(line(100 * kSecond) == head +
+                                     "last finished the 8th unnamed operation of this process set 13 s ago; waits in "
+                                     "no collective itself");
+    cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits);  // without a slot
+    CHECK(line(101 * kSecond) == head + "waits in no collective itself");
 }
 
 TEST_CASE("the arena is looked at four times per warning time, and at least once per second") {

@@ -79,17 +79,48 @@ TEST_CASE("the same slot in a later generation is another tensor") {
     CHECK(schedule.look(std::vector{other}, 121).report);
 }
 
-TEST_CASE("the job is to be ended after the shutdown time, once, and not before it was explained") {
+TEST_CASE("the job is to be ended at the shutdown time, once, with the report that explains it") {
     StallSchedule schedule(60, 60);
     const std::vector<PendingTensor> pending = {tensor(5, 0), tensor(6, 30)};
     CHECK_FALSE(schedule.look(pending, 59).shut_down_for);
-    const auto first = schedule.look(pending, 60);
-    CHECK(first.report);
-    CHECK_FALSE(first.shut_down_for);
-    const auto second = schedule.look(pending, 61);
-    REQUIRE(second.shut_down_for);
-    CHECK(second.shut_down_for->id == PendingTensor::Id{5, 1, 1});
-    CHECK_FALSE(schedule.look(pending, 62).shut_down_for);
+    const auto due = schedule.look(pending, 60);
+    CHECK(due.report);
+    REQUIRE(due.shut_down_for);
+    CHECK(due.shut_down_for->id == PendingTensor::Id{5, 1, 1});
+    CHECK_FALSE(schedule.look(pending, 61).shut_down_for);
+}
+
+/// A caller that comes every 2 units of time and looks when it was told to.
+TEST_CASE("the shutdown comes at its time, however seldom the arena is looked at") {
+    for (const std::int64_t shutdown : {60, 61, 90, 97, 119, 120, 121, 300}) {
+        StallSchedule schedule(60, shutdown);
+        const std::vector<PendingTensor> pending = {tensor(5, 7)};
+        std::int64_t next_look = 0;
+        std::int64_t ended = 0;
+        int looks = 0;
+        for (std::int64_t now = 0; now < 400 && ended == 0; now += 2) {
+            if (now < next_look || now < 7) {
+                continue;
+            }
+            ++looks;
+            ended = schedule.look(pending, now).shut_down_for ? now : 0;
+            next_look = schedule.next_look_ns(pending, now, 10);
+        }
+        CAPTURE(shutdown);
+        CHECK(ended >= 7 + shutdown);
+        CHECK(ended <= 7 + shutdown + 1);
+        CHECK(looks <= shutdown / 10 + 2);
+    }
+}
+
+TEST_CASE("without a time to end the job, or after it, the next look is an interval away") {
+    const std::vector<PendingTensor> pending = {tensor(5, 0)};
+    CHECK(StallSchedule(60, 0).next_look_ns(pending, 50, 10) == 60);
+    StallSchedule schedule(60, 65);
+    CHECK(schedule.next_look_ns({}, 60, 10) == 70);
+    CHECK(schedule.next_look_ns(pending, 60, 10) == 65);
+    REQUIRE(schedule.look(pending, 65).shut_down_for);
+    CHECK(schedule.next_look_ns(pending, 65, 10) == 75);
 }
 
 TEST_CASE("a shutdown time of 0 never comes") {

@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <sys/mman.h>
+
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <initializer_list>
@@ -36,8 +37,10 @@ class Members {
 public:
     explicit Members(const NegotiationExtent& extent)
         : memory_bytes_(NegotiationMemory<Atomics>::bytes(extent)),
-          block_(static_cast<std::byte*>(std::aligned_alloc(kPage, memory_bytes_)), std::free) {
-        std::memset(block_.get(), 0, memory_bytes_);
+          block_(static_cast<std::byte*>(
+                     mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
+                 Unmap{memory_bytes_}) {
+        REQUIRE(block_.get() != MAP_FAILED);
         NegotiationMemory<Atomics>::initialise(block_.get(), extent);
         for (std::uint32_t member = 0; member < extent.members; ++member) {
             registrars_.push_back(std::make_unique<Registrar<Atomics>>(
@@ -138,6 +141,10 @@ public:
             REQUIRE(arrive_at(member, slot, generation) == Arrival::counted);
         }
         REQUIRE(arrive_at(extent().members - 1, slot, generation) == Arrival::last);
+        append_call(slot, generation);
+    }
+    /// What the last arriver does then.
+    void append_call(std::uint32_t slot, std::uint64_t generation) {
         const std::uint64_t position = Log<Atomics>(memory()).append({EntryKind::call, slot});
         memory().arrivals(slot).last_called.store(position);
         memory().arrivals(slot).called.store(generation * extent().members);
@@ -179,7 +186,10 @@ public:
     std::vector<std::uint64_t> asked_bytes;
 
 private:
-    static constexpr std::size_t kPage = 4096;
+    struct Unmap {
+        std::size_t bytes;
+        void operator()(std::byte* memory) const { munmap(memory, bytes); }
+    };
 
     static void write(Place<Atomics>& place, std::uint64_t generation, std::int64_t at_ns, const Metadata* metadata) {
         place.flags = 0;
@@ -193,7 +203,7 @@ private:
     }
 
     std::size_t memory_bytes_;
-    std::unique_ptr<std::byte, decltype(&std::free)> block_;
+    std::unique_ptr<std::byte, Unmap> block_;  // zeros, and shared with a child that plays a member
     std::vector<std::unique_ptr<Registrar<Atomics>>> registrars_;
 };
 

@@ -35,7 +35,10 @@ def run(mode, **settings):
 
 class Termination(unittest.TestCase):
     def expect_line(self, errors, pid):
-        record = r"no exit record: ended by a signal, by the kernel for want of memory, or by _exit\(\)"
+        record = (
+            r"its process ended and had not finished rueda::shutdown\(\); how it ended is known to the program that "
+            r"started it: read that program's output, or start the job with ruedarun, which tells all ranks"
+        )
         line = rf"\[[^\n]*E rueda\] \[rank 0\]: rank 1 \(pid {pid}\) died: {record}\n"
         self.assertEqual(len(re.findall(line, errors)), 1, errors)
 

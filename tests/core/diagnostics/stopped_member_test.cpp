@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A member that is stopped in the middle of a step of the negotiation, at each of its accesses to shared atomics: what
+// the others find pending, and whom they name.
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+
+#include "core/diagnostics/pending_tensors.hpp"
+#include "core/diagnostics/process_status.hpp"
+#include "core/diagnostics/stall_monitor.hpp"
+#include "tests/core/negotiation/members.hpp"
+
+namespace rueda::core::test {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::uint32_t kStopped = 2;
+
+/// The atomics of a process that stops itself before one of its accesses: the protocol's own code runs on them.
+struct StoppingAtomics {
+    static inline int accesses_left = -1;  ///< until it stops; negative: it does not
+
+    static void access() {
+        if (accesses_left >= 0 && accesses_left-- == 0) {
+            ::raise(SIGSTOP);
+        }
+    }
+
+    template <class T>
+    class Atomic {
+    public:
+        Atomic() = default;
+        Atomic(T value) : value_(value) {}  // NOLINT(google-explicit-constructor): as std::atomic
+        T load(std::memory_order order) const {
+            access();
+            return value_.load(order);
+        }
+        void store(T value, std::memory_order order) {
+            access();
+            value_.store(value, order);
+        }
+        T exchange(T value, std::memory_order order) {
+            access();
+            return value_.exchange(value, order);
+        }
+        T fetch_add(T value, std::memory_order order) {
+            access();
+            return value_.fetch_add(value, order);
+        }
+        T fetch_or(T value, std::memory_order order) {
+            access();
+            return value_.fetch_or(value, order);
+        }
+        bool compare_exchange_strong(T& expected, T value, std::memory_order success, std::memory_order failure) {
+            access();
+            return value_.compare_exchange_strong(expected, value, success, failure);
+        }
+
+    private:
+        std::atomic<T> value_{};
+    };
+};
+static_assert(sizeof(StoppingAtomics::Atomic<std::uint64_t>) == sizeof(std::atomic<std::uint64_t>));
+static_assert(sizeof(SetHeader<StoppingAtomics>) == sizeof(SetHeader<base::StdAtomics>));
+static_assert(sizeof(MailboxRecord<StoppingAtomics>) == sizeof(MailboxRecord<base::StdAtomics>));
+
+/// Three members in memory that processes share. The third is a child that stops itself.
+struct Job {
+    Members set{{.members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8}};
+    std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
+
+    Job() {
+        for (std::uint32_t member = 0; member < 3; ++member) {
+            control->ranks[member].pid.store(getpid());
+            control->ranks[member].global_rank.store(static_cast<std::int32_t>(member));
+            control->ranks[member].state.store(static_cast<std::uint32_t>(base::RankState::running));
+        }
+    }
+
+    [[nodiscard]] NegotiationMemory<StoppingAtomics> stopping_memory() const {
+        return {reinterpret_cast<std::byte*>(&set.header()), set.extent()};
+    }
+    /// The report of rank 0, an hour later.
+    [[nodiscard]] std::string report(pid_t child) const {
+        constexpr std::int64_t kLater = 3600 * kSecond;
+        control->ranks[kStopped].pid.store(child);
+        control->ranks[kStopped].process_start.store(process_start_time(child));
+        control->ranks[0].heartbeat_ns.store(kLater);
+        base::Config config;
+        StallMonitor monitor(StallSettings(config), *control, 0, set.memory());
+        const auto finding = monitor.tick(kLater);
+        return finding ? finding->text : "";
+    }
+    /// The log says what becomes of the operation, on which somebody waits.
+    [[nodiscard]] bool is_answered(std::string_view name) const {
+        const Log<Atomics> log(set.memory());
+        for (std::uint64_t position = 0; log.is_published(position); ++position) {
+            const std::uint32_t slot = log.read(position).slot;
+            const auto state =
+                slot < set.extent().slots ? set.memory().label(slot).state() : SlotLabel<Atomics>::State{};
+            const bool is_new = set.memory().cursor(0).position.load() <= position;
+            if (is_new && log.read(position).kind != EntryKind::retire &&
+                set.memory().label(slot).name(state) == name) {
+                return true;
+            }
+        }
+        return false;
+    }
+};
+
+/// What ProcessSet does to announce the next generation of a bound slot.
+template <class TheseAtomics>
+void announce_counted(const NegotiationMemory<TheseAtomics>& memory, std::uint32_t member, std::uint32_t slot,
+                      std::uint64_t generation, const Metadata* changed = nullptr) {
+    begin_arrival(memory, member, slot);
+    auto& place = memory.place(slot, member, generation);
+    place.flags = changed != nullptr ? std::uint32_t{Place<TheseAtomics>::kMetadata} : 0;
+    place.metadata = changed != nullptr ? *changed : Metadata();
+    place.announced_ns.store(1, std::memory_order_relaxed);
+    place.stamp.store(generation + 1, std::memory_order_release);
+    const Arrival arrival = arrive(memory, slot, generation, changed != nullptr);
+    if (arrival == Arrival::last) {
+        const std::uint64_t position = Log<TheseAtomics>(memory, member).append({EntryKind::call, slot});
+        memory.arrivals(slot).last_called.store(position, std::memory_order_relaxed);
+        memory.arrivals(slot).called.store(generation * memory.extent().members, std::memory_order_release);
+    } else if (arrival == Arrival::last_changed) {
+        Registrar<TheseAtomics> registrar(memory, member, {});
+        auto* record = registrar.next_record();
+        record->set_kind(RequestKind::resolve);
+        record->slot = slot;
+        record->generation = generation;
+        record->counted = generation;
+        static_cast<void>(registrar.post());
+    }
+    end_arrival(memory, member);
+}
+
+template <class TheseAtomics>
+void announce_in_full(const NegotiationMemory<TheseAtomics>& memory, std::uint32_t member, std::string_view name,
+                      const Metadata& metadata) {
+    Registrar<TheseAtomics> registrar(memory, member, {});
+    auto* record = registrar.next_record();
+    record->set_kind(RequestKind::announce);
+    record->set_name(name);
+    record->ticket = 7;
+    record->name_hash = Members::hash_of(name);
+    record->place.flags = Place<TheseAtomics>::kMetadata;
+    record->place.metadata = metadata;
+    record->place.announced_ns.store(1, std::memory_order_relaxed);
+    record->place.stamp.store(1, std::memory_order_release);
+    static_cast<void>(registrar.post());
+}
+
+/// A child that runs `step` as the third member, and stops before its `accesses`-th access.
+class StoppedMember {
+public:
+    StoppedMember(const Job& job, int accesses,
+                  const std::function<void(const NegotiationMemory<StoppingAtomics>&)>& step)
+        : pid_(fork()) {
+        REQUIRE(pid_ >= 0);
+        if (pid_ == 0) {
+            StoppingAtomics::accesses_left = accesses;
+            step(job.stopping_memory());
+            _exit(0);
+        }
+        int status = 0;
+        REQUIRE(waitpid(pid_, &status, WUNTRACED) == pid_);
+        REQUIRE((WIFSTOPPED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0)));
+        is_through_ = WIFEXITED(status);
+    }
+    ~StoppedMember() {
+        if (!is_through_) {
+            kill(pid_, SIGKILL);
+            waitpid(pid_, nullptr, 0);
+        }
+    }
+    StoppedMember(const StoppedMember&) = delete;
+    StoppedMember& operator=(const StoppedMember&) = delete;
+
+    [[nodiscard]] bool is_through() const { return is_through_; }
+    [[nodiscard]] pid_t pid() const { return pid_; }
+
+private:
+    pid_t pid_;
+    bool is_through_ = false;
+};
+
+struct Seen {
+    int missing = 0;     ///< stops before the announcement can be seen
+    int unfinished = 0;  ///< stops after that, before the log says what follows
+    int answered = 0;
+};
+
+/// Stops the third member at each access of its `step`, in which it is the last one to announce "weight". `prepare`:
+/// what comes before; `meanwhile`: what the others do afterwards.
+Seen stop_everywhere(
+    const std::function<void(Job&)>& prepare,
+    const std::function<void(const NegotiationMemory<StoppingAtomics>&)>& step,
+    const std::function<bool(const Job&)>& has_announced, const std::function<void(Job&)>& meanwhile = [](Job&) {}) {
+    constexpr int kMostAccesses = 1000;
+    Seen seen;
+    for (int accesses = 0; accesses < kMostAccesses; ++accesses) {
+        Job job;
+        prepare(job);
+        const StoppedMember member(job, accesses, step);
+        if (member.is_through()) {
+            return seen;
+        }
+        meanwhile(job);
+        const auto pending = pending_tensors(job.set.memory());
+        INFO("stopped before access " << accesses);
+        if (job.is_answered("weight")) {
+            ++seen.answered;
+            CHECK(pending.empty());
+            continue;
+        }
+        REQUIRE(pending.size() == 1);
+        CHECK(pending[0].name == "weight");
+        const std::string report = job.report(member.pid());
+        INFO(report);
+        CHECK_THAT(report, Catch::Contains(fmt::format("\n  rank 2 (pid {}): stopped by a signal; ", member.pid())));
+        CHECK_THAT(report, !Catch::Contains("\n  rank 0") && !Catch::Contains("\n  rank 1"));
+        if (has_announced(job)) {
+            ++seen.unfinished;
+            CHECK(pending[0].ready_mask == 0b111);
+            CHECK(pending[0].unfinished_mask == 0b100);
+            CHECK_THAT(report, Catch::Contains("; ready: ranks 0-2; missing: none; rank 2 took the last step of the "
+                                               "announcement and has not finished it\n"));
+        } else {
+            ++seen.missing;
+            CHECK(pending[0].ready_mask == 0b011);
+            CHECK_THAT(report, Catch::Contains("; ready: ranks 0, 1; missing: rank 2\n"));
+        }
+    }
+    FAIL("the step does not end");
+    return seen;
+}
+
+constexpr std::uint32_t kSlot = 4;  // the first that has a name
+
+bool has_stamped_generation_1(const Job& job) { return job.set.memory().place(kSlot, kStopped, 1).stamp.load() == 2; }
+
+TEST_CASE("a last arriver that is stopped between its announcement and the call is named") {
+    const Seen seen = stop_everywhere(
+        [](Job& job) {
+            REQUIRE(job.set.bind("weight", allreduce_of({3})) == kSlot);
+            job.set.catch_up();
+            REQUIRE(job.set.arrive_at(0, kSlot, 1) == Arrival::counted);
+            REQUIRE(job.set.arrive_at(1, kSlot, 1) == Arrival::counted);
+        },
+        [](const auto& memory) { announce_counted(memory, kStopped, kSlot, 1); }, has_stamped_generation_1);
+    CHECK(seen.missing > 0);
+    CHECK(seen.unfinished >= 4);  // before it counts, claims, and publishes
+    CHECK(seen.answered > 0);
+}
+
+TEST_CASE("a last arriver that is stopped before the registrar has compared changed metadata is named") {
+    const Seen seen = stop_everywhere(
+        [](Job& job) {
+            REQUIRE(job.set.bind("weight", allreduce_of({3})) == kSlot);
+            job.set.catch_up();
+            const Metadata changed = allreduce_of({5});
+            REQUIRE(job.set.arrive_at(0, kSlot, 1, 1, &changed) == Arrival::counted);
+            REQUIRE(job.set.arrive_at(1, kSlot, 1, 1, &changed) == Arrival::counted);
+        },
+        [](const auto& memory) {
+            const Metadata changed = allreduce_of({5});
+            announce_counted(memory, kStopped, kSlot, 1, &changed);
+        },
+        has_stamped_generation_1);
+    CHECK(seen.missing > 0);
+    CHECK(seen.unfinished > 10);
+    CHECK(seen.answered > 0);
+}
+
+TEST_CASE("a registrar that is stopped while it handles the last announcement of a new name is named") {
+    const bool agree = GENERATE(true, false);
+    const Seen seen = stop_everywhere(
+        [](Job& job) {
+            REQUIRE(job.set.announce_in_full(0, "weight", allreduce_of({3})).is_ok());
+            REQUIRE(job.set.announce_in_full(1, "weight", allreduce_of({3})).is_ok());
+        },
+        [agree](const auto& memory) {
+            announce_in_full(memory, kStopped, "weight", agree ? allreduce_of({3}) : allreduce_of({4}));
+        },
+        [](const Job& job) { return job.set.memory().mailbox(kStopped).posted.load() == 1; });
+    CHECK(seen.missing > 0);
+    CHECK(seen.unfinished > 10);
+    CHECK(seen.answered > 0);
+}
+
+/// The others find a registrar at work, and leave their announcements to it.
+TEST_CASE("a registrar that is stopped while others announce is named, once all have announced") {
+    const Seen seen = stop_everywhere(
+        [](Job&) {}, [](const auto& memory) { announce_in_full(memory, kStopped, "weight", allreduce_of({3})); },
+        [](const Job& job) { return job.set.memory().mailbox(kStopped).posted.load() == 1; },
+        [](Job& job) {
+            REQUIRE(job.set.announce_in_full(0, "weight", allreduce_of({3})).is_ok());
+            REQUIRE(job.set.announce_in_full(1, "weight", allreduce_of({3})).is_ok());
+        });
+    CHECK(seen.missing > 0);
+    CHECK(seen.unfinished > 10);
+    CHECK(seen.answered > 0);  // as it had given up the role
+}
+
+TEST_CASE("an operation that is called behind an entry of a stopped member is pending, and that member is named") {
+    bool was_held_up = false;
+    for (int accesses = 0;; ++accesses) {
+        Job job;
+        const std::uint32_t first = job.set.bind("weight", allreduce_of({3}));
+        const std::uint32_t second = job.set.bind("other", allreduce_of({3}));
+        job.set.catch_up();
+        REQUIRE(job.set.arrive_at(0, first, 1) == Arrival::counted);
+        REQUIRE(job.set.arrive_at(1, first, 1) == Arrival::counted);
+        REQUIRE(job.set.arrive_at(0, second, 1) == Arrival::counted);
+        REQUIRE(job.set.arrive_at(kStopped, second, 1) == Arrival::counted);
+        const StoppedMember member(job, accesses,
+                                   [&](const auto& memory) { announce_counted(memory, kStopped, first, 1); });
+        announce_counted(job.set.memory(), 1, second, 1);
+        if (member.is_through()) {
+            break;
+        }
+        INFO("stopped before access " << accesses);
+        const Log<Atomics> log(job.set.memory());
+        const auto pending = pending_tensors(job.set.memory());
+        if (log.claimant(2) == kStopped) {
+            was_held_up = true;
+            REQUIRE(log.is_published(3));  // nobody can read it
+            REQUIRE(pending.size() == 2);
+            for (const PendingTensor& tensor : pending) {
+                CHECK(tensor.ready_mask == 0b111);
+                CHECK(tensor.unfinished_mask == 0b100);
+            }
+        } else {
+            CHECK(pending.size() == (job.is_answered("weight") ? 0U : 1U));
+        }
+    }
+    CHECK(was_held_up);
+}
+
+}  // namespace
+}  // namespace rueda::core::test
