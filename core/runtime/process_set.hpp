@@ -24,6 +24,7 @@
 #include "collectives/host/numa_nodes.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/transport.hpp"
+#include "core/diagnostics/stall_report.hpp"
 #include "core/negotiation/arrivals.hpp"
 #include "core/negotiation/direct.hpp"
 #include "core/negotiation/log.hpp"
@@ -165,6 +166,8 @@ public:
     [[nodiscard]] std::optional<StallMonitor::Finding> take_finding() {
         return leader_ != nullptr ? leader_->take_finding() : std::nullopt;
     }
+    /// Its members on other hosts, as ranks of the job.
+    [[nodiscard]] std::vector<std::int32_t> ranks_elsewhere() const;
     /// What a message about this set begins with: "" of the world.
     [[nodiscard]] std::string title() const { return identity_.is_world() ? "" : identity_.describe() + ": "; }
     /// Names and times of what is pending on this rank, for diagnostics; under the enqueue lock.
@@ -173,6 +176,8 @@ public:
         std::int64_t submitted_ns = 0;
     };
     [[nodiscard]] std::vector<PendingTensor> pending_tensors();
+    /// The tensors by which `completion` is still pending on this rank. Takes the enqueue lock; any thread.
+    [[nodiscard]] std::vector<AwaitedTensor> awaited_by(const Completion& completion);
 
 private:
     using PlaceFlags = Place<Atomics>::Flags;
