@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <exception>
 #include <new>
+#include <string>
 #include <utility>
 
+#include "base/text.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/c_interface/process.hpp"
 
@@ -121,6 +123,24 @@ int rueda_wait(rueda_handle* handle, double timeout_seconds) {
             status = handle->outcome();
         }
         return status.is_ok() ? status : with_site(status, handle->source_file, handle->source_line);
+    });
+}
+
+int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size) {
+    return guarded([&]() -> Status {
+        if (process().forked.load(std::memory_order_relaxed)) {
+            return not_initialized();
+        }
+        if (handle == nullptr) {
+            return no_handle();
+        }
+        RUEDA_RETURN_IF_FAILED(check_place(text, "text"));
+        if (size == 0) {
+            return {ErrorCode::invalid_argument, "the size of the memory for the text is 0; expected one byte or more"};
+        }
+        const std::string found = handle->runtime->describe_wait(*handle);
+        text[rueda::base::copy_shortened(found, {text, size - 1})] = '\0';
+        return {};
     });
 }
 

@@ -19,6 +19,12 @@ std::vector<std::int32_t> awaited_by(const MessageRequest& request, std::int32_t
 
 }  // namespace
 
+WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own) {
+    return {.tensor = {.name = operation.request.describe()},
+            .ready = {own},
+            .missing = awaited_by(operation.request, own)};
+}
+
 MessageWatch::MessageWatch(const StallSettings& settings, const std::atomic<std::int32_t>& rank)
     : rank_(rank), settings_(settings), schedule_(settings.schedule()) {}
 

@@ -16,6 +16,9 @@
 
 namespace rueda::core {
 
+/// What a pending send or receive waits for, without what the ranks are doing. `own`: this rank in the job.
+[[nodiscard]] WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own);
+
 /// Finds sends and receives of this rank whose other side, for long, has not come. Each rank reports its own: nobody
 /// else knows of them.
 ///

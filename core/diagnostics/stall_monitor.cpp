@@ -61,6 +61,34 @@ StallReport StallMonitor::account(std::int64_t now_ns) const {
     return report;
 }
 
+WaitReport StallMonitor::account_of(std::span<const AwaitedTensor> awaited, std::int64_t now_ns) const {
+    const std::vector<PendingTensor> pending = pending_tensors(memory_);
+    WaitReport report;
+    std::uint64_t missing_somewhere = 0;
+    for (const AwaitedTensor& tensor : awaited) {
+        WaitReport::Part& part = report.parts.emplace_back(WaitReport::Part{.tensor = tensor});
+        const std::uint64_t call = tensor.waits_behind != 0 ? tensor.waits_behind : tensor.call;
+        const auto found = std::find_if(pending.begin(), pending.end(), [&](const PendingTensor& one) {
+            return one.name == tensor.name && one.call == call;
+        });
+        if (found != pending.end()) {
+            StallReport::Tensor described = describe(*found, now_ns);
+            part.ready = std::move(described.ready);
+            part.missing = std::move(described.missing);
+            missing_somewhere |= ~found->ready_mask;
+        }
+    }
+    const bool nobody_is_missing = missing_somewhere == 0;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        // Where all have announced everything, somebody is stopped or starved in the middle of the operation.
+        const bool holds_up = nobody_is_missing && member != own_ && !responds(member, now_ns);
+        if (holds_up || (missing_somewhere >> member & 1) != 0) {
+            report.ranks.push_back(describe(member, pending, now_ns));
+        }
+    }
+    return report;
+}
+
 bool StallMonitor::responds(std::uint32_t member, std::int64_t now_ns) const {
     const base::RankBlock& block = blocks_.of(member);
     const auto state = static_cast<base::RankState>(block.state.load(std::memory_order_acquire));

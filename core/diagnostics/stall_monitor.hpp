@@ -52,6 +52,9 @@ public:
     [[nodiscard]] double longest_wait(std::int64_t now_ns) const;
     /// What is pending on this host, and what its ranks are doing. Any thread.
     [[nodiscard]] StallReport account(std::int64_t now_ns) const;
+    /// What an operation waits for that is pending by `awaited`, as far as this host knows. Any thread; it looks at
+    /// every slot that was ever given out, and into /proc for the ranks that are missing.
+    [[nodiscard]] WaitReport account_of(std::span<const AwaitedTensor> awaited, std::int64_t now_ns) const;
 
 private:
     [[nodiscard]] std::optional<StallReport::Tensor> last_finished(std::uint32_t member, std::int64_t now_ns) const;

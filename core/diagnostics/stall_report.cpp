@@ -106,9 +106,9 @@ std::string obstacle_text(const Tensor& tensor) {
     return text;
 }
 
-std::string rank_lines(const StallReport::Rank& rank) {
-    std::string text = rank.host.empty() ? fmt::format("\n  rank {} (pid {}): ", rank.rank, rank.pid)
-                                         : fmt::format("\n  rank {} on {} (pid {}): ", rank.rank, rank.host, rank.pid);
+std::string rank_line(const StallReport::Rank& rank) {
+    std::string text = rank.host.empty() ? fmt::format("rank {} (pid {}): ", rank.rank, rank.pid)
+                                         : fmt::format("rank {} on {} (pid {}): ", rank.rank, rank.host, rank.pid);
     if (!rank.process_state.empty()) {
         text += rank.process_state + "; ";
     }
@@ -126,11 +126,58 @@ std::string rank_lines(const StallReport::Rank& rank) {
     if (rank.silent_seconds > 0) {
         text += fmt::format("; has not responded for {} s", seconds_text(rank.silent_seconds));
     }
+    return text;
+}
+
+std::string rank_lines(const StallReport::Rank& rank) {
+    std::string text = "\n  " + rank_line(rank);
     std::istringstream stack(rank.stack);
     for (std::string line; std::getline(stack, line);) {
         text += "\n    " + line;
     }
     return text;
+}
+
+std::string name_of(const AwaitedTensor& tensor) {
+    if (tensor.name.empty()) {
+        return describe_unnamed(tensor.call);
+    }
+    return fmt::format("{} {}", tensor.is_group ? "group" : "tensor", base::quote(tensor.name, RUEDA_MAX_NAME));
+}
+
+const char* has_or_have(const Ranks& ranks) { return ranks.size() == 1 ? "has" : "have"; }
+
+/// Which ranks have announced a part, and which have not.
+std::string part_text(const WaitReport& report, const WaitReport::Part& part) {
+    if (part.tensor.waits_behind != 0) {
+        const std::string what = describe_unnamed(part.tensor.waits_behind);
+        return part.missing.empty()
+                   ? fmt::format("this rank has not announced it yet, because {} has not completed", what)
+                   : fmt::format("this rank has not announced it yet, because {} waits for {}", what,
+                                 base::format_ranks(part.missing));
+    }
+    if (report.kind != WaitReport::Kind::collective) {
+        const bool sends = report.kind == WaitReport::Kind::send;
+        return part.missing.size() == 1
+                   ? fmt::format("rank {} has not {} it", part.missing.front(), sends ? "received" : "sent")
+                   : fmt::format("none of {} has sent it", base::format_ranks(part.missing));
+    }
+    std::string text;
+    if (!part.missing.empty()) {
+        text = fmt::format("{} {} not announced it", base::format_ranks(part.missing), has_or_have(part.missing));
+        if (!part.ready.empty()) {
+            text += fmt::format(", {} {}", base::format_ranks(part.ready), has_or_have(part.ready));
+        }
+        return report.elsewhere.empty() ? text
+                                        : fmt::format("{}; of {}, on other hosts, this rank does not know it", text,
+                                                      base::format_ranks(report.elsewhere));
+    }
+    return report.elsewhere.empty()
+               ? "all ranks have announced it, and it is under way"
+               : fmt::format(
+                     "all ranks of this host have announced it, and {}, on other hosts, may not have; the "
+                     "stall report will say which",
+                     base::format_ranks(report.elsewhere));
 }
 
 }  // namespace
@@ -140,6 +187,35 @@ std::vector<std::int32_t> StallReport::Tensor::awaited() const {
     ranks.insert(unfinished.begin(), unfinished.end());
     ranks.insert(unread.begin(), unread.end());
     return {ranks.begin(), ranks.end()};
+}
+
+std::string format_awaited(const WaitReport& report) {
+    if (report.parts.empty()) {
+        return {};
+    }
+    const AwaitedTensor& first = report.parts.front().tensor;
+    const std::string name = report.kind == WaitReport::Kind::collective ? name_of(first) : first.name;
+    return report.parts.size() == 1 ? name : fmt::format("{} and {} more", name, report.parts.size() - 1);
+}
+
+std::string format_wait(const WaitReport& report) {
+    // An error is one line: a group's tensors are most often missing on the same ranks.
+    constexpr std::size_t kParts = 3;
+    constexpr std::size_t kRanks = 4;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(report.parts.size(), kParts); ++i) {
+        const WaitReport::Part& part = report.parts[i];
+        text += i == 0 ? "" : "; ";
+        text += report.parts.size() == 1 ? "" : name_of(part.tensor) + ": ";
+        text += part_text(report, part);
+    }
+    if (report.parts.size() > kParts) {
+        text += fmt::format("; and {} more tensors", report.parts.size() - kParts);
+    }
+    for (std::size_t i = 0; i < std::min(report.ranks.size(), kRanks); ++i) {
+        text += "; " + rank_line(report.ranks[i]);
+    }
+    return text;
 }
 
 std::string format_stall_report(const StallReport& report) {

@@ -50,6 +50,32 @@ struct StallReport {
     StartedByRank started = {};              ///< unnamed operations, where one of `tensors` is one
 };
 
+/// A tensor by which an operation of this rank is pending.
+struct AwaitedTensor {
+    std::string name = {};           ///< empty: unnamed
+    std::uint64_t call = 0;          ///< of an unnamed one
+    std::uint64_t waits_behind = 0;  ///< this rank has not announced it, since this earlier unnamed call is pending
+    bool is_group = false;           ///< the number of a group's members, which is announced under the group's name
+};
+
+/// What an operation waits for, as the error of a wait with a timeout says it.
+struct WaitReport {
+    enum class Kind : std::uint8_t { collective, send, receive };
+    struct Part {
+        AwaitedTensor tensor;
+        std::vector<std::int32_t> ready = {};    ///< ranks of this host
+        std::vector<std::int32_t> missing = {};  ///< ranks of this host; of a message, the ranks of its other side
+    };
+    Kind kind = Kind::collective;
+    std::vector<Part> parts = {};               ///< empty: nothing is known
+    std::vector<StallReport::Rank> ranks = {};  ///< what those are doing that are missing, or do not get on
+    std::vector<std::int32_t> elsewhere = {};   ///< members on other hosts
+};
+/// "tensor 'w'", "tensor 'a' and 3 more", "receive from rank 1, tag 7"; "" where nothing is known.
+[[nodiscard]] std::string format_awaited(const WaitReport& report);
+/// "rank 1 has not announced it, ranks 0, 2 have; rank 1 (pid 17): stopped by a signal; …"; "" where nothing is known.
+[[nodiscard]] std::string format_wait(const WaitReport& report);
+
 /// Several lines, without a newline at the end. The first is the sentence that users search for.
 [[nodiscard]] std::string format_stall_report(const StallReport& report);
 

@@ -548,10 +548,54 @@ Status Engine::wait(const Completion& completion, double timeout_seconds) {
     if (completion.is_join) [[unlikely]] {
         wait_for_join(completion, deadline_after(timeout_seconds));
         attend();
-        return completion.done() ? completion.status() : timed_out(timeout_seconds);
+    } else {
+        static_cast<void>(wait_for([&] { return completion.done(); }, timeout_seconds));
     }
-    RUEDA_RETURN_IF_FAILED(wait_for([&] { return completion.done(); }, timeout_seconds));
-    return completion.status();
+    return ended_or_timed_out(completion, timeout_seconds);
+}
+
+WaitReport Engine::account_of(const Completion& completion) const {
+    const std::int64_t now = base::monotonic_ns();
+    WaitReport report = sets_.account_of(completion, now);
+    if (!report.parts.empty()) {
+        return report;
+    }
+    messenger_.for_each_pending([&](const MessageOperation& operation) {
+        if (operation.completion == &completion) {
+            report.kind = operation.request.sends ? WaitReport::Kind::send : WaitReport::Kind::receive;
+            report.parts.push_back(other_side_of(operation, block_.global_rank.load(std::memory_order_relaxed)));
+        }
+    });
+    if (report.parts.empty()) {
+        return report;
+    }
+    const std::vector<std::int32_t>& missing = report.parts.front().missing;
+    for (StallReport::Rank& rank : sets_.account_of_world(now).missing_ranks) {
+        if (std::find(missing.begin(), missing.end(), rank.rank) != missing.end()) {
+            report.ranks.push_back(std::move(rank));
+        }
+    }
+    return report;
+}
+
+/// After a wait. The account is made without the crank and without waiting for anybody.
+Status Engine::ended_or_timed_out(const Completion& completion, double seconds) const {
+    // Shorter waits are looks in a loop, which need no account and would be slowed down by one: it visits every slot.
+    constexpr double kShortestWithAccount = 0.2;
+    WaitReport report;
+    if (!completion.done() && seconds >= kShortestWithAccount) {
+        try {
+            report = account_of(completion);
+        } catch (const std::bad_alloc&) {
+            report = {};
+        }
+    }
+    if (completion.done()) {
+        return completion.status();
+    }
+    return report.parts.empty() ? timed_out(seconds)
+                                : failure(ErrorCode::timeout, "{}: not completed after {} s: {}; the operation goes on",
+                                          format_awaited(report), seconds, format_wait(report));
 }
 
 /// After a submit; the crank is held. True: finished at once, and `completion` is done if it has something to say.

@@ -57,6 +57,8 @@ public:
     /// Drives the engine, or waits for who does, until `completion` is done. Timeout: `timeout_seconds` have passed
     /// (negative: none), and nothing else has changed.
     Status wait(const Completion& completion, double timeout_seconds);
+    /// What the operation of `completion` waits for. Any thread; it takes no crank, so it waits for nobody who drives.
+    [[nodiscard]] WaitReport account_of(const Completion& completion) const;
     /// Submits an operation to the set and drives the engine, or waits for who does, until it is done. `submit` is
     /// called with the urgency that it should have.
     template <class Submit>
@@ -172,6 +174,7 @@ private:
     void wait_for_crank(Done&& done);
     template <class Done>
     void sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_point> deadline);
+    [[nodiscard]] Status ended_or_timed_out(const Completion& completion, double seconds) const;
     void wait_for_join(const Completion& join, std::optional<Clock::time_point> deadline);
     void drive_for_others(const Completion& join, std::optional<Clock::time_point> deadline);
     void tell_waiters();

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/memory_limits.hpp"
+#include "core/negotiation/claims.hpp"
 #include "core/runtime/memory_guard.hpp"
 
 namespace rueda::core {
@@ -225,6 +226,43 @@ std::vector<ProcessSet::PendingTensor> ProcessSet::pending_tensors() {
         }
     });
     return tensors;
+}
+
+std::vector<std::int32_t> ProcessSet::ranks_elsewhere() const {
+    std::vector<std::int32_t> ranks;
+    for (std::size_t member = 0; group_ != nullptr && member < identity_.ranks.size(); ++member) {
+        if (group_->host_of[member] != group_->host_index) {
+            ranks.push_back(identity_.ranks[member]);
+        }
+    }
+    return ranks;
+}
+
+/// A completion that this rank's caller holds: it is compared here, and not looked into.
+std::vector<AwaitedTensor> ProcessSet::awaited_by(const Completion& completion) {
+    const std::lock_guard lock(enqueue_mutex_);
+    std::vector<AwaitedTensor> awaited;
+    if (join_ == &completion) {
+        awaited.push_back({.name = "join()"});
+    }
+    table_.for_each([&](const TensorEntry& entry) {
+        // Acquire: the partner is the release in complete(). A member of a group that is held back is announced when
+        // the group's number has been called, and the number is pending with the same completion.
+        if (!entry.pending.load(std::memory_order_acquire) || entry.completion != &completion || entry.is_held) {
+            return;
+        }
+        const std::uint64_t call = entry.name.empty() ? call_of_unnamed(entry.slot, entry.generation) : 0;
+        awaited.push_back({.name = entry.name, .call = call, .is_group = is_size_of_group(entry.request.metadata)});
+    });
+    for (std::size_t i = 0; i < unnamed_waiting_.size(); ++i) {
+        if (unnamed_waiting_[i].completion == &completion) {
+            const TensorEntry& before = next_unnamed();
+            awaited.push_back({.name = {},
+                               .call = unnamed_calls_ + i + 1,
+                               .waits_behind = call_of_unnamed(before.slot, before.generation)});
+        }
+    }
+    return awaited;
 }
 
 }  // namespace rueda::core

@@ -25,6 +25,7 @@
 #include "collectives/local_group.hpp"
 #include "collectives/transport.hpp"
 #include "core/diagnostics/pending_end.hpp"
+#include "core/diagnostics/stall_report.hpp"
 #include "core/negotiation/arrivals.hpp"
 #include "core/negotiation/direct.hpp"
 #include "core/negotiation/log.hpp"
@@ -174,6 +175,8 @@ public:
     }
     /// Which rank of the job this is.
     [[nodiscard]] int own_job_rank() const { return identity_.ranks[set_rank_]; }
+    /// Its members on other hosts, as ranks of the job.
+    [[nodiscard]] std::vector<std::int32_t> ranks_elsewhere() const;
     /// What a message about this set begins with: "" of the world.
     [[nodiscard]] std::string title() const { return identity_.is_world() ? "" : identity_.describe() + ": "; }
     /// Names and times of what is pending on this rank, for diagnostics; under the enqueue lock.
@@ -182,6 +185,8 @@ public:
         std::int64_t submitted_ns = 0;
     };
     [[nodiscard]] std::vector<PendingTensor> pending_tensors();
+    /// The tensors by which `completion` is still pending on this rank. Takes the enqueue lock; any thread.
+    [[nodiscard]] std::vector<AwaitedTensor> awaited_by(const Completion& completion);
 
 private:
     using PlaceFlags = Place<Atomics>::Flags;

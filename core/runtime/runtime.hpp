@@ -78,6 +78,11 @@ public:
     Status wait(const Completion& completion, double timeout_seconds) {
         return engine_.wait(completion, timeout_seconds);
     }
+    /// What the operation of `completion` waits for, in words; "" where it has ended, or nothing is known.
+    [[nodiscard]] std::string describe_wait(const Completion& completion) const {
+        const WaitReport report = completion.done() ? WaitReport() : engine_.account_of(completion);
+        return completion.done() ? "" : format_wait(report);
+    }
     /// Starts a send or a receive, which was checked, in a set of this Runtime.
     Status start(MessageRequest request, Completion& completion) {
         return engine_.start(std::move(request), completion);

@@ -156,7 +156,27 @@ void SetList::fail_all(const Status& reason) noexcept {
 
 StallReport SetList::account_of_world(std::int64_t now_ns) const {
     const std::lock_guard lock(mutex_);
-    return sets_.front().stall_monitor->account(now_ns);  // the world stays
+    // The world stays, but not its arena.
+    return released_ ? StallReport() : sets_.front().stall_monitor->account(now_ns);
+}
+
+WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns) const {
+    WaitReport report;
+    const std::lock_guard lock(mutex_);
+    if (released_) {  // the arenas are gone, and everything has ended
+        return report;
+    }
+    for (const Attended& attended : sets_) {
+        const std::vector<AwaitedTensor> awaited = attended.set->awaited_by(completion);
+        if (awaited.empty()) {
+            continue;
+        }
+        // Of a join, which is pending in several sets, the first one says what all would say.
+        report = attended.stall_monitor->account_of(awaited, now_ns);
+        report.elsewhere = attended.set->ranks_elsewhere();
+        break;
+    }
+    return report;
 }
 
 std::vector<SetList::Finding> SetList::look(std::int64_t now_ns) {

@@ -63,6 +63,8 @@ public:
     // By any thread.
     /// What the ranks of this host are doing.
     [[nodiscard]] StallReport account_of_world(std::int64_t now_ns) const;
+    /// What an operation waits for in whatever sets it is pending; nothing, where it is no collective that is pending.
+    [[nodiscard]] WaitReport account_of(const Completion& completion, std::int64_t now_ns) const;
     [[nodiscard]] ProcessSet& world() { return *world_; }
     /// All members of all sets have shut down.
     [[nodiscard]] bool are_closed() const;

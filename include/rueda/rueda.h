@@ -455,8 +455,13 @@ RUEDA_API int rueda_join_async(int32_t average, rueda_handle** handle);
 RUEDA_API int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank);
 
 /** Blocks until the operation has completed, and returns how it ended. RUEDA_TIMEOUT after `timeout_seconds` (negative:
- *  never); the operation goes on then. May be called by several threads and repeatedly. */
+ *  never); the operation goes on then, and still uses its tensors. From 0.2 seconds on the error says which ranks have
+ *  announced the operation and which have not. May be called by several threads and repeatedly. */
 RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
+/** Writes what a pending operation waits for, as the error of rueda_wait says it: "rank 1 has not announced it, rank 0
+ * has; …". The text ends with a zero byte, and is cut where `size` bytes have no room for all of it; it is empty where
+ * the operation has completed or nothing is known. Does not block; it takes some ten microseconds and more. */
+RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size);
 /** Writes 1 if the operation has completed (well or not), else 0. Does not block. */
 RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
 /** The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter, a scatter, and

@@ -100,6 +100,10 @@ PyObject* wait_a_while(PyObject* self, PyObject* seconds) {
     return PyBool_FromLong(operation_of(self).wait_a_while(slice) ? 1 : 0);
 }
 
+PyObject* waits_for(PyObject* self, PyObject* /*unused*/) {
+    return PyUnicode_FromString(operation_of(self).waits_for().c_str());
+}
+
 /// As concurrent.futures does: what a callback raises is reported (sys.unraisablehook), and goes nowhere else.
 void call_with(PyObject* callback, PyObject* self) {
     const CallbackScope scope;
@@ -188,6 +192,9 @@ PyObject* make_handle_type() {
          "result(timeout=None)\n--\n\nWait, and return what the blocking form returns."},
         {"poll", poll, METH_NOARGS, "poll()\n--\n\nWhether the operation has completed, well or not. Does not block."},
         {"_wait_a_while", wait_a_while, METH_O, "Block for at most so many seconds; whether it has completed."},
+        {"_waits_for", waits_for, METH_NOARGS,
+         "_waits_for()\n--\n\nWhich ranks have announced a pending operation and which have not; '' where that is not "
+         "known."},
         {"add_done_callback", add_done_callback, METH_O,
          "add_done_callback(fn)\n--\n\nCall fn(handle) when the operation has completed: at once where it has, else on "
          "a "

@@ -174,6 +174,17 @@ PyObject* InFlight::call_finish() {
                                         splits.borrow(), static_cast<void*>(nullptr));
 }
 
+std::string InFlight::waits_for() const {
+    std::string text(1024, '\0');
+    int status = RUEDA_OK;
+    {
+        const WithoutGil without_gil;
+        status = rueda_handle_waits_for(handle.get(), text.data(), text.size());
+    }
+    text.resize(status == RUEDA_OK ? text.find('\0') : 0);
+    return text;
+}
+
 void InFlight::raise_for(int status, double timeout_seconds) const {
     if (status == kRaised) {
         return;
@@ -183,7 +194,9 @@ void InFlight::raise_for(int status, double timeout_seconds) const {
         std::string seconds = std::to_string(timeout_seconds);
         seconds.erase(seconds.find_last_not_of('0') + 1);
         seconds.erase(seconds.find_last_not_of('.') + 1);
-        raise(status, text_of(name.borrow()) + " has not completed after " + seconds + " s; it goes on");
+        const std::string account = waits_for();
+        raise(status, text_of(name.borrow()) + " has not completed after " + seconds + " s" +
+                          (account.empty() ? "" : ": " + account) + "; it goes on");
         return;
     }
     raise_last(status);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "python/native/borrowed_tensor.hpp"
@@ -47,6 +48,8 @@ struct InFlight {
     [[nodiscard]] bool has_ended();
     /// The result of an operation that has ended well. A new reference; null with an error set.
     [[nodiscard]] PyObject* conclude();
+    /// Which ranks have announced a pending operation and which have not; "" where that is not known.
+    [[nodiscard]] std::string waits_for() const;
     /// Raises for what wait() returned.
     void raise_for(int status, double timeout_seconds) const;
     /// It has ended: nobody uses the tensors any more.

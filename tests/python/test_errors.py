@@ -384,18 +384,56 @@ class OnOneRank(unittest.TestCase):
         tensor = np.ones(1)
         if rueda.rank() == 0:
             handle = rueda.allreduce_async_(tensor, "late", rueda.Sum)
-            with self.assertRaisesRegex(rueda.Timeout, "'late' has not completed after 0.25 s"):
+            late = r"rank 1 has not announced it, rank 0 has; rank 1 \(pid \d+\): .*waits itself in tensor 'late comes'"
+            with self.assertRaisesRegex(rueda.Timeout, f"'late' has not completed after 0.25 s: {late}.*; it goes on$"):
                 handle.wait(0.25)
             with self.assertRaises(TimeoutError):
                 handle.result(timeout=0)
             self.assertFalse(handle.poll())
             self.assertIn("pending", repr(handle))
+            self.assertRegex(handle._waits_for(), "^rank 1 has not announced it, rank 0 has")
             rueda.barrier("late comes")
             self.assertIs(handle.result(timeout=60), tensor)
+            self.assertEqual(handle._waits_for(), "")
         else:
             rueda.barrier("late comes")
             rueda.allreduce_(tensor, "late", rueda.Sum)
         self.assertEqual(tensor[0], rueda.size())
+
+    def test_timeouts_name_what_is_awaited(self):
+        """Unnamed operations, groups, messages and joins; the last of more unnamed operations than can be pending at a time."""
+        tensors = [np.ones(2) for _ in range(70)]
+        message = np.ones(1)
+        if rueda.rank() == 0:
+            unnamed = [rueda.allreduce_async_(tensor) for tensor in tensors]
+            group = rueda.grouped_allreduce_async_([np.ones(1), np.ones(2)], "pair")
+            receive = rueda.receive_async(message, 1, tag=5)
+            expected = [
+                (unnamed[0], "^rank 1 has not announced it, rank 0 has; rank 1 "),
+                (
+                    unnamed[69],
+                    r"^this rank has not announced it yet, because the \d+(st|nd|rd|th) unnamed operation .*waits for rank 1",
+                ),
+                (
+                    group,
+                    r"group 'pair': rank 1 has not announced it, rank 0 has|^rank 1 has not announced it, rank 0 has",
+                ),
+                (receive, r"^rank 1 has not sent it; rank 1 \(pid \d+\)"),
+            ]
+            for handle, text in expected:
+                with self.subTest(text=text):
+                    self.assertRegex(handle._waits_for(), text)
+            rueda.barrier("others come")
+            for handle in (*unnamed, group):
+                handle.result(timeout=60)
+            receive.result(timeout=60)
+        else:
+            rueda.barrier("others come")
+            for handle in [rueda.allreduce_async_(tensor) for tensor in tensors]:
+                handle.wait()
+            rueda.grouped_allreduce_([np.ones(1), np.ones(2)], "pair")
+            rueda.send(message, 0, tag=5)
+        self.assertTrue(works())
 
     def test_memory_beyond_the_limit(self):
         with self.assertRaises(rueda.ResourceExhausted):

@@ -62,6 +62,7 @@ class Tree(unittest.TestCase):
             "pytorch.md",
             "migrating-from-horovod.md",
             "pytorch-distributed.md",
+            "frameworks.md",
         )
         for document in (*(f"docs/{name}" for name in documents), "README.md"):
             text = read(pathlib.PurePosixPath(document))

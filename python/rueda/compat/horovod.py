@@ -26,7 +26,9 @@ _PLACES = {
     "horovod": "rueda.compat._horovod",
 }
 #: Horovod has them, Rueda does not.
-_NOT_HERE = {"keras", "mxnet", "ray", "runner", "spark", "tensorflow"}
+_NOT_HERE = {"keras", "mxnet", "ray", "spark", "tensorflow"}
+#: Of Horovod's function `run`, which comes later.
+_RUNNER = {"horovod.run", "horovod.runner"}
 
 
 def _place_of(name: str) -> str:
@@ -56,6 +58,10 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, _path: Any, _target: ModuleType | None = None) -> ModuleSpec | None:
         if name != "horovod" and not name.startswith("horovod."):
             return None
+        if name in _RUNNER:
+            from rueda.compat._horovod import NO_RUN
+
+            raise ModuleNotFoundError(NO_RUN, name="horovod.runner")
         if name.count(".") == 1 and name.rpartition(".")[2] in _NOT_HERE:
             raise ModuleNotFoundError(
                 f"Rueda stands for Horovod here, and has no {name}: of Horovod it offers horovod.torch; for NumPy there is "

@@ -143,6 +143,9 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     All options of all parameter groups come from the root, also of optimizers without state, and the whole state as the root
     has it: a state that is empty there is empty everywhere. Types survive.
 
+    As with Horovod, where a rank's optimizer has no state yet, the gradient of each of its parameters that requires one is a zero
+    tensor afterwards, and not None.
+
     Args:
         optimizer: made alike on every rank, with the parameters in the same order; a DistributedOptimizer or a plain one.
         root_rank: whose state it is.
@@ -177,8 +180,18 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
         _broadcast_all(
             [(f"broadcast_optimizer_state.{index}", tensor) for index, tensor in enumerate(tensors)], root_rank
         )
+    if not optimizer.state:
+        _set_gradients_to_zero(optimizer)
     if not mine:
         _apply(plan, tensors, optimizer)
+
+
+def _set_gradients_to_zero(optimizer: torch.optim.Optimizer) -> None:
+    """Horovod makes the state by a step of zero gradients, and programs rely on gradients that are there."""
+    for parameter in _parameters(optimizer):
+        if parameter.requires_grad:
+            zeros = torch.zeros_like(parameter, requires_grad=False)
+            parameter.grad = zeros.to_sparse() if isinstance(optimizer, torch.optim.SparseAdam) else zeros
 
 
 class _Place:

@@ -118,5 +118,48 @@ TEST_CASE("a report says where the calls stand") {
               "\n  rank 3 (pid 7): running; waits itself in tensor 'b' (60 s, called from eval.py:8)");
 }
 
+TEST_CASE("what an operation waits for is one line") {
+    StallReport::Rank stopped;
+    stopped.rank = 1;
+    stopped.pid = 17;
+    stopped.process_state = "stopped by a signal";
+    WaitReport report;
+    CHECK(format_awaited(report).empty());
+    CHECK(format_wait(report).empty());
+    report.parts = {{.tensor = {.name = "w"}, .ready = {0, 2}, .missing = {1}}};
+    report.ranks = {stopped};
+    CHECK(format_awaited(report) == "tensor 'w'");
+    CHECK(format_wait(report) ==
+          "rank 1 has not announced it, ranks 0, 2 have; rank 1 (pid 17): stopped by a signal; waits in no collective "
+          "itself");
+    report.elsewhere = {3, 4};
+    CHECK(
+        format_wait(report).starts_with("rank 1 has not announced it, ranks 0, 2 have; of ranks 3, 4, on other "
+                                        "hosts, this rank does not know it; rank 1 "));
+    report.parts.front().missing.clear();
+    report.ranks.clear();
+    CHECK(format_wait(report) ==
+          "all ranks of this host have announced it, and ranks 3, 4, on other hosts, may not have; the stall report "
+          "will say which");
+    report.elsewhere.clear();
+    CHECK(format_wait(report) == "all ranks have announced it, and it is under way");
+    report.parts = {{.tensor = {.call = 3}, .ready = {0}, .missing = {1, 2}},
+                    {.tensor = {.name = "g", .is_group = true}, .ready = {0}, .missing = {1, 2}}};
+    CHECK(format_awaited(report) == describe_unnamed(3) + " and 1 more");
+    CHECK(format_wait(report) == describe_unnamed(3) +
+                                     ": ranks 1, 2 have not announced it, rank 0 has; group 'g': ranks 1, 2 have not "
+                                     "announced it, rank 0 has");
+    report.parts = {{.tensor = {.call = 70, .waits_behind = 6}, .ready = {0}, .missing = {1}}};
+    CHECK(format_wait(report) ==
+          "this rank has not announced it yet, because " + describe_unnamed(6) + " waits for rank 1");
+    report.parts = {{.tensor = {.name = "receive from any rank, tag 7"}, .ready = {0}, .missing = {1, 2}}};
+    report.kind = WaitReport::Kind::receive;
+    CHECK(format_awaited(report) == "receive from any rank, tag 7");
+    CHECK(format_wait(report) == "none of ranks 1, 2 has sent it");
+    report.kind = WaitReport::Kind::send;
+    report.parts.front().missing = {2};
+    CHECK(format_wait(report) == "rank 2 has not received it");
+}
+
 }  // namespace
 }  // namespace rueda::core

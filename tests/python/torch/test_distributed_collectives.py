@@ -635,6 +635,33 @@ class Works(unittest.TestCase):
         work.wait()  # it went on
         alike(tensor, torch.full((4,), float(SIZE)))
 
+    def test_a_future_has_an_end(self):
+        """The group's timeout, which counts from the operation's begin; the operation itself goes on."""
+        everybody = dist.new_group(list(range(SIZE)))
+        everybody.set_timeout(datetime.timedelta(seconds=0.3))
+        last = SIZE - 1
+        tensor = torch.ones(4)
+        late = f"(all_reduce|barrier) of group .*not completed after 0.3 s: rank {last} has not announced it.*; the operation goes on"
+        if last != RANK:
+            work = dist.all_reduce(tensor, group=everybody, async_op=True)
+            began = time.monotonic()
+            future = work.get_future()
+            with self.assertRaisesRegex(rueda.Timeout, late):
+                future.wait()
+            with self.assertRaisesRegex(rueda.Timeout, late):
+                future.then(lambda done: done.value()[0]).wait()
+            with self.assertRaisesRegex(rueda.Timeout, late):
+                dist.barrier(group=everybody)
+            self.assertLess(time.monotonic() - began, 20)
+            self.assertFalse(work.is_completed())
+        dist.barrier(group=GLOO)
+        if last == RANK:
+            work = dist.all_reduce(tensor, group=everybody, async_op=True)
+            barrier = dist.barrier(group=everybody, async_op=True)
+            barrier.wait(datetime.timedelta(seconds=60))
+        work.wait(datetime.timedelta(seconds=60))
+        alike(tensor, torch.full((4,), float(SIZE)))
+
     def test_a_group_that_goes_with_the_interpreter_leaves_nothing(self):
         """The names of modules may be gone by then; the end of the job has left it."""
         group = dist.new_group()

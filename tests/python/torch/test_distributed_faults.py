@@ -64,6 +64,34 @@ class KilledRank(unittest.TestCase):
         self.assertEqual(said, {"0": right, "1": right}, job.stdout + job.stderr)
 
 
+UNCAUGHT = """
+import datetime, signal, torch, torch.distributed as dist
+import rueda.torch
+dist.init_process_group("rueda", timeout=datetime.timedelta(seconds=60))
+network = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+dist.group.WORLD.set_timeout(datetime.timedelta(seconds=1))
+dist.barrier()
+if dist.get_rank() == 1:
+    signal.pause()
+network(torch.ones(2, 4)).sum().backward()
+"""
+
+
+class HungRank(unittest.TestCase):
+    def test_every_wait_ends_by_the_timeout_and_names_it(self):
+        program = pathlib.Path(__file__).with_name("hung_rank.py")
+        command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", "--grace", "1", sys.executable, "-B", str(program)]
+        job = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+        said = dict(re.findall(r"<(\w+): ([^>]*)>", job.stdout))
+        names = ["wait", "future", "backward", "unused", "hook", "batch", "barrier", "objects"]
+        self.assertEqual(said, dict.fromkeys(names, "Timeout named in time"), job.stdout + job.stderr)
+
+    def test_a_backward_pass_that_nobody_catches_ends_the_job(self):
+        job = run_program(UNCAUGHT)
+        self.assertNotEqual(job.returncode, 0)
+        self.assertRegex(job.stdout + job.stderr, "not completed after 1 s: rank 1 has not announced it, rank 0 has")
+
+
 class Disagreement(unittest.TestCase):
     def test_call_sites_are_lines_of_the_program(self):
         job = run_program(MISMATCH, RUEDA_CALL_SITES="1")

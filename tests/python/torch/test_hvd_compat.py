@@ -157,6 +157,14 @@ class AsHorovod(unittest.TestCase):
                 assert "Rueda stands for Horovod" in str(error)
             else:
                 raise AssertionError
+            assert not hasattr(horovod, "run") and not hasattr(horovod, "nothing")
+            for text in "horovod.run(print)", "from horovod import run", "import horovod.runner", "from horovod.runner import run":
+                try:
+                    exec(text)
+                except (AttributeError, ImportError) as error:
+                    assert "start it with `ruedarun -np N python script.py`" in str(error), (text, error)
+                else:
+                    raise AssertionError(text)
             try:
                 import horovod.torch.nothing
             except ModuleNotFoundError:
@@ -170,6 +178,24 @@ class AsHorovod(unittest.TestCase):
         code = "import horovod, rueda.compat.horovod as compat; compat.install()"
         ran = self.run_python("-c", code)
         self.assertIn("ImportError: horovod was imported already, from", ran.stderr)
+
+    def test_helpers_of_common_util(self):
+        from rueda.compat._horovod.common import util
+
+        self.assertTrue(util.extension_available("torch"))
+        self.assertFalse(util.extension_available("tensorflow", verbose=True))
+        self.assertIsNone(util.check_extension("horovod.torch", "HOROVOD_WITH_PYTORCH", __file__, "mpi_lib_v2"))
+        with self.assertRaisesRegex(ImportError, "Extension horovod.tensorflow has not been built"):
+            util.check_extension("horovod.tensorflow", "HOROVOD_WITH_TENSORFLOW", __file__, "mpi_lib")
+        import rueda.torch
+
+        for name in ("mpi", "gloo", "nccl", "ddl", "ccl", "cuda", "rocm"):
+            with self.subTest(name=name):
+                answer = getattr(rueda.torch, f"{name}_built")()
+                self.assertEqual(getattr(util, f"{name}_built")(verbose=True), answer)
+        self.assertEqual([number for number in range(-2, 9) if util.num_rank_is_power_2(number)], [1, 2, 4, 8])
+        self.assertEqual(util.split_list([1, 2, 3, 4, 5], 3), [[1, 2], [3, 4], [5]])
+        self.assertEqual([util.is_iterable(x) for x in ([], "a", iter(()), 5, None)], [True, True, True, False, False])
 
     def test_names(self):
         import rueda.torch

@@ -136,6 +136,27 @@ class States(unittest.TestCase):
                     train(reference_model, reference, 2)
                     self.assertTrue(same(dict(model.state_dict()), dict(reference_model.state_dict())), name)
 
+    def test_gradients_are_zeros_where_there_was_no_state(self):
+        """Horovod makes the state by a step of zero gradients; programs then add to .grad, or look at it."""
+        for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.SparseAdam):
+            with self.subTest(kind.__name__):
+                weight = torch.nn.Parameter(torch.ones(2, 3))
+                frozen = torch.nn.Parameter(torch.ones(4), requires_grad=False)
+                hvd.broadcast_optimizer_state(kind([weight, frozen], lr=0.1), 0)
+                self.assertEqual(weight.grad.is_sparse, kind is torch.optim.SparseAdam)
+                self.assertTrue(torch.equal(weight.grad.to_dense(), torch.zeros(2, 3)))
+                self.assertFalse(weight.grad.requires_grad)
+                self.assertIsNone(frozen.grad)
+
+    def test_gradients_stay_where_there_was_a_state(self):
+        model = model_of(0)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        train(model, optimizer, 1)
+        before = [parameter.grad.clone() for parameter in model.parameters()]
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        for parameter, gradient in zip(model.parameters(), before, strict=True):
+            self.assertTrue(torch.equal(parameter.grad, gradient))
+
     def test_types_and_groups_survive(self):
         model = model_of(hvd.rank())
         first, _, second = model

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 import torch
 
 from rueda._native import Handle
+from rueda.errors import Timeout
 from rueda.torch.distributed import _futures
 from rueda.torch.distributed._pending_operation import Operation
 
@@ -144,8 +145,12 @@ class Callbacks:
         finally:
             _here.running = self
 
-    def start(self, group: str, begin: Callable[[str], Handle[Any]]) -> Handle[Any]:
-        """Begins an operation of a name by its number among those of this group's callbacks; by a callback."""
+    def start(self, group: str, begin: Callable[[str], Handle[Any]], timeout: float | None) -> Handle[Any]:
+        """Begins an operation of a name by its number among those of this group's callbacks; by a callback.
+
+        Raises:
+            Timeout: the operation that had the name before has not ended in time.
+        """
         if group != self.group:
             raise RuntimeError(
                 f"a callback (future.then) of an operation of group '{self.group}' starts one of group '{group}': callbacks "
@@ -153,8 +158,14 @@ class Callbacks:
             )
         place = self._count % _NAMES
         last = self._started[place]
+        end = None if timeout is None else time.monotonic() + timeout
         while last is not None and not last.poll():
             last._wait_a_while(_SLICE)
+            if end is not None and time.monotonic() >= end and not last.poll():
+                raise Timeout(
+                    f"a callback (future.then) of group '{group}' starts a collective, and the one {_NAMES} before it has not "
+                    f"completed after {timeout:g} s: {last._waits_for()}"
+                )
         handle = begin(f"future.then/{place}")
         self._started[place] = handle
         self._count += 1
@@ -214,7 +225,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
     def wait_until_complete(self) -> bool:
         """The same for the thread of the callbacks, without the value. False: the process ends before."""
         operation = self._operation
-        while operation is not None and not self.done() and not operation.wait_a_while(_SLICE):
+        while operation is not None and not (self.done() or operation.wait_a_while(_SLICE) or operation.is_overdue()):
             if self._callbacks.is_closing():
                 return False
         self._bring_about()
@@ -227,7 +238,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
     def _bring_about(self) -> None:
         """What this thread can do for it."""
         if self._operation is not None:
-            while not self.done() and not self._operation.wait_a_while(_SLICE):
+            while not (self.done() or self._operation.wait_a_while(_SLICE) or self._operation.is_overdue()):
                 pass
             self.conclude()
             return
@@ -241,11 +252,15 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
                 )
 
     def conclude(self) -> None:
-        """Of an operation that has ended: completes the future. By whoever sees it first."""
+        """Of an operation that has ended or is overdue: completes the future. By whoever sees it first."""
         operation = self._operation
-        if operation is not None:
+        if operation is None or self.done():
+            return
+        if operation.has_ended():
             operation.conclude()
             self.complete(operation.outputs, operation.error)
+        elif operation.is_overdue():
+            self.complete(None, operation.overdue())
 
     @classmethod
     def of_operation(cls, callbacks: Callbacks, operation: Operation) -> OrderedFuture:

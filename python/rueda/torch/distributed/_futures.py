@@ -3,7 +3,7 @@
 """Threads that wait for operations and complete their futures (docs/design/0013-torch-distributed.md).
 
 One of them has the watch: it waits for the oldest operation in slices, and looks at the others in between. When
-something has ended it hands the watch on before it calls what hangs on the future, which may block for as long as it likes, also
+an operation has ended, or its timeout has passed, it hands the watch on before it calls what hangs on the future, which may block for as long as it likes, also
 in other futures. Where nobody is idle to take the watch, a thread is started.
 """
 
@@ -35,6 +35,9 @@ class Watched(Protocol):
 
     def has_ended(self) -> bool: ...
 
+    def is_overdue(self) -> bool:
+        """Whether the time is over in which it should have ended."""
+
 
 class _Watch:
     """Threads: add() by any; the rest by those it starts. They are daemons: what they wait for ends with the job."""
@@ -49,7 +52,7 @@ class _Watch:
         self._is_closing = False
 
     def add(self, watched: Watched, conclude: Callable[[], None]) -> None:
-        """`conclude` is called once `watched` has ended, by a thread that may be held up."""
+        """`conclude` is called once `watched` has ended or is overdue, by a thread that may be held up."""
         with self._changed:
             self._pending.append((watched, conclude))
             if not self._watching:
@@ -121,7 +124,7 @@ class _Watch:
             length = min(2 * length, _LONGEST_SLICE)
 
     def _take_if_ended(self, entry: tuple[Watched, Callable[[], None]]) -> bool:
-        if not entry[0].has_ended():
+        if not entry[0].has_ended() and not entry[0].is_overdue():
             return False
         self._ended.append(entry[1])
         return True
@@ -172,6 +175,6 @@ def close_at_exit() -> None:
 
 
 def when_ended(watched: Watched, conclude: Callable[[], Any]) -> None:
-    """Calls `conclude` when `watched` has ended, on a thread of its own."""
+    """Calls `conclude` once, when `watched` has ended or is overdue, on a thread of its own."""
     close_at_exit()
     _watch.add(watched, conclude)

@@ -74,7 +74,7 @@ class Operations:
         """
         callbacks = _callbacks.running()
         if callbacks is not None:
-            return callbacks.start(self._membership.name, lambda name: start(name, self._set))
+            return callbacks.start(self._membership.name, lambda name: start(name, self._set), self._timeout)
         if _futures.is_completing():
             raise RuntimeError(
                 "a collective was started by what hangs on a future that C++ code made (torch.futures.collect_all, for one): such "

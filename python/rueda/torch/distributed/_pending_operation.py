@@ -28,7 +28,18 @@ class Operation:
     Threads: any.
     """
 
-    __slots__ = ("_concluding", "_ended", "_finish", "_group", "_what", "error", "handles", "outputs", "timeout")
+    __slots__ = (
+        "_began",
+        "_concluding",
+        "_ended",
+        "_finish",
+        "_group",
+        "_what",
+        "error",
+        "handles",
+        "outputs",
+        "timeout",
+    )
 
     def __init__(
         self,
@@ -44,6 +55,7 @@ class Operation:
         self.handles = handles
         self.outputs = outputs
         self.timeout = timeout
+        self._began = time.monotonic()
         self.error: Exception | None = None
         self._finish = finish
         self._concluding = threading.Lock() if finish is not None or len(handles) != 1 else None
@@ -64,10 +76,7 @@ class Operation:
                     handle.wait(limit if end is None else max(end - time.monotonic(), 0.0))
                 except Timeout:
                     if not handle.poll():
-                        raise Timeout(
-                            f"{self.what}: not completed after {limit:g} s; it goes on, and still uses its tensors. Is "
-                            "it called on every rank of the group?"
-                        ) from None
+                        raise self._timed_out(limit or 0.0) from None
                     self.error = self.error or _failure_of(handle)
                 except Exception as error:
                     if not handle.poll():
@@ -76,6 +85,22 @@ class Operation:
             self._conclude()
         if self.error is not None:
             raise self.error
+
+    def is_overdue(self) -> bool:
+        """Whether its own timeout has passed since it began: its futures fail then."""
+        return self.timeout is not None and time.monotonic() - self._began >= self.timeout
+
+    def overdue(self) -> Timeout:
+        """What its futures fail with."""
+        return self._timed_out(self.timeout or 0.0)
+
+    def _timed_out(self, seconds: float) -> Timeout:
+        """The ranks that the text names are those of the job."""
+        account = next((handle._waits_for() for handle in self.handles if not handle.poll()), "")
+        return Timeout(
+            f"{self.what}: not completed after {seconds:g} s{account and ': '}{account}; the operation goes on, and still uses its "
+            "tensors"
+        )
 
     def wait_a_while(self, seconds: float) -> bool:
         """For the watch of futures."""

@@ -58,7 +58,10 @@ class RuedaWork(Work):  # type: ignore[misc]
         return self.operation.outputs
 
     def get_future(self) -> Any:
-        """A torch.futures.Future of the list of output tensors; completed by a thread of the backend."""
+        """A torch.futures.Future of the list of output tensors; completed by a thread of the backend.
+
+        It fails with ``rueda.Timeout`` when the operation's timeout, or else the group's, has passed since the operation began.
+        """
         with _making:
             if self._future is None:
                 self._future = (
@@ -92,12 +95,17 @@ class ReceiveWork(RuedaWork):
 def _future_of(operation: Operation) -> Any:
     """For C++ code, which may take tensors out of it whatever has happened."""
     completed: Any = torch.futures.Future()
+    overdue: list[Exception] = []
     # An error must not go into a future by set_exception(): DDP's backward ends in a SIGSEGV then (PyTorch 2.15). One
     # that `then` raises is a RuntimeError there.
-    future = completed.then(lambda _: _outputs_of(operation))
+    future = completed.then(lambda _: _outputs_of(operation, overdue))
 
     def conclude() -> None:
-        operation.conclude()
+        if operation.has_ended():
+            operation.conclude()
+        else:
+            # The operation goes on. Its handles keep its tensors alive until it has ended, also where nobody keeps the Work.
+            overdue.append(operation.overdue())
         completed.set_result(None)
 
     if operation.has_ended():
@@ -107,9 +115,10 @@ def _future_of(operation: Operation) -> Any:
     return future
 
 
-def _outputs_of(operation: Operation) -> list[torch.Tensor]:
-    if operation.error is not None:
-        raise operation.error
+def _outputs_of(operation: Operation, overdue: list[Exception]) -> list[torch.Tensor]:
+    for error in (*overdue, operation.error):
+        if error is not None:
+            raise error
     return operation.outputs
 
 

@@ -1,17 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""``horovod.common.util``, as far as PyTorch's users import from it."""
+"""``horovod.common.util``: the public helpers that mean something without Horovod's own extension modules.
+
+The questions about what was built are answered by rueda.torch, so they import PyTorch.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["extension_available", "gpu_available", "split_list"]
+__all__ = [
+    "ccl_built",
+    "check_extension",
+    "cuda_built",
+    "ddl_built",
+    "extension_available",
+    "gloo_built",
+    "gpu_available",
+    "is_iterable",
+    "mpi_built",
+    "nccl_built",
+    "num_rank_is_power_2",
+    "rocm_built",
+    "split_list",
+]
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether there is Horovod for a framework: for PyTorch."""
+    """Whether there is Horovod for a framework ("torch", "tensorflow", "mxnet"): there is for PyTorch."""
     return ext_base_name == "torch"
+
+
+def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) -> None:
+    """Does nothing for "horovod.torch", which needs no extension module here.
+
+    Raises:
+        ImportError: the extension is of another framework, which Rueda does not serve.
+    """
+    if ext_name != "horovod.torch":
+        raise ImportError(
+            f"Extension {ext_name} has not been built: Rueda stands for Horovod here, and has horovod.torch only",
+            name=ext_name,
+        )
 
 
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
@@ -23,8 +53,71 @@ def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
     return rueda.torch._check_has_gpu()
 
 
+def mpi_built(verbose: bool = False) -> bool:
+    """Whether this installation has a plugin for MPI."""
+    import rueda.torch
+
+    return rueda.torch.mpi_built()
+
+
+def gloo_built(verbose: bool = False) -> bool:
+    """False: Rueda does not use Gloo. The ranks of one host meet without MPI as well."""
+    import rueda.torch
+
+    return rueda.torch.gloo_built()
+
+
+def nccl_built(verbose: bool = False) -> int:
+    """The version of NCCL that this installation was built with; 0 without NCCL."""
+    import rueda.torch
+
+    return rueda.torch.nccl_built()
+
+
+def ddl_built(verbose: bool = False) -> bool:
+    """False: Rueda does not use IBM's DDL."""
+    import rueda.torch
+
+    return rueda.torch.ddl_built()
+
+
+def ccl_built(verbose: bool = False) -> bool:
+    """False: Rueda does not use oneCCL."""
+    import rueda.torch
+
+    return rueda.torch.ccl_built()
+
+
+def cuda_built(verbose: bool = False) -> bool:
+    """Whether this installation works on the memory of NVIDIA's GPUs."""
+    import rueda.torch
+
+    return rueda.torch.cuda_built()
+
+
+def rocm_built(verbose: bool = False) -> bool:
+    """Whether this installation works on the memory of AMD's GPUs."""
+    import rueda.torch
+
+    return rueda.torch.rocm_built()
+
+
+def num_rank_is_power_2(num_rank: int) -> bool:
+    """Whether the number is a power of two. Horovod's Adasum needs one; Rueda's works with any number of ranks."""
+    return num_rank > 0 and num_rank & (num_rank - 1) == 0
+
+
 def split_list(items: list[Any], num_parts: int) -> list[list[Any]]:
     """The list in so many parts, in order, as evenly as can be."""
     count, more = divmod(len(items), num_parts)
     ends = [index * count + min(index, more) for index in range(num_parts + 1)]
     return [items[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+
+
+def is_iterable(x: object) -> bool:
+    """Whether iter() takes the object."""
+    try:
+        iter(x)  # type: ignore[call-overload]
+    except TypeError:
+        return False
+    return True

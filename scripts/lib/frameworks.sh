@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# shellcheck shell=bash
+# Accelerate, Transformers and Lightning in a virtual environment under build/, which finds the PyTorch of build/pytorch. About
+# 40 MB are fetched, 250 MB installed. Needs lib/steps.sh, lib/results.sh and lib/pytorch.sh.
+
+readonly kFrameworks=build/frameworks
+# A network that needs longer is as good as none.
+readonly kFrameworksSeconds=120
+
+# What an installation depends on; beside it lies what it was made from.
+frameworks_recipe() { cat scripts/frameworks.txt scripts/frameworks-needs.txt "$kPyTorch/installed"; }
+
+are_frameworks_there() {
+    [[ -x $kFrameworks/latest/bin/python ]] && frameworks_recipe | cmp --quiet - "$kFrameworks/installed"
+}
+
+frameworks_pip() { # arguments of pip install…
+    timeout --foreground "$kFrameworksSeconds" "$kFrameworks/latest/bin/python" -m pip --quiet --disable-pip-version-check \
+        --no-input install --only-binary :all: "$@"
+}
+
+# The marker is the last thing, so what was interrupted is begun again. A .pth file leads to the installed PyTorch.
+install_frameworks() {
+    local packages
+    rm -f "$kFrameworks/installed"
+    python3 -m venv --clear "$kFrameworks/latest" &&
+        frameworks_pip --retries 1 -r scripts/frameworks-needs.txt &&
+        frameworks_pip --retries 1 --no-deps -r scripts/frameworks.txt &&
+        packages=$("$kFrameworks/latest/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))') &&
+        "$kPyTorch/latest/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))' >"$packages/torch.pth" &&
+        "$kFrameworks/latest/bin/python" -c 'import accelerate, lightning, torch, transformers' &&
+        frameworks_recipe >"$kFrameworks/installed.new" &&
+        mv "$kFrameworks/installed.new" "$kFrameworks/installed"
+}
+
+# Without a network, or without that PyTorch, the frameworks are not tested.
+ensure_frameworks() {
+    local title="Accelerate, Transformers, Lightning" begin=$SECONDS
+    mkdir -p "$kFrameworks"
+    if ! is_pytorch_there; then
+        skip "$title" "they need the PyTorch of PyPI, which is not there"
+    elif are_frameworks_there; then
+        print_step "  $title: in $kFrameworks" 0
+    elif [[ $dry_run == yes ]]; then
+        step frameworks "$title" install_frameworks
+    elif install_frameworks >"$kLogs/frameworks.log" 2>&1 </dev/null; then
+        print_step "  $title: installed" $((SECONDS - begin))
+    else
+        rm -rf "$kFrameworks/latest"
+        skip "$title" "pip could not install them ($kLogs/frameworks.log)"
+    fi
+}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""A rank of test_distributed_faults.py: rank 1 stops, and rank 0 says how each call ends that needs it; then it kills rank 1."""
+
+import datetime
+import os
+import pathlib
+import signal
+import time
+
+import rueda
+import rueda.torch.distributed  # noqa: F401
+import torch
+import torch.distributed as dist
+
+SECONDS = 1.0
+
+
+def network(**options):
+    torch.manual_seed(0)
+    return torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4), **options)
+
+
+def hook(_state, bucket):
+    """A communication hook in Python, whose callback starts a second collective."""
+
+    def again(done):
+        return dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0]
+
+    return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(again)
+
+
+def backward(network):
+    network(torch.ones(2, 4)).sum().backward()
+
+
+dist.init_process_group("rueda", timeout=datetime.timedelta(seconds=60))
+rank = dist.get_rank()
+plain, unused, hooked = network(), network(find_unused_parameters=True), network()
+hooked.register_comm_hook(None, hook)
+for one in (plain, unused, hooked):
+    backward(one)
+pids = [torch.zeros(1, dtype=torch.int64) for _ in range(2)]
+dist.all_gather(pids, torch.tensor([os.getpid()]))
+dist.group.WORLD.set_timeout(datetime.timedelta(seconds=SECONDS))
+dist.barrier()
+if rank == 1:
+    os.kill(os.getpid(), signal.SIGSTOP)
+late = int(pids[1].item())
+while pathlib.Path(f"/proc/{late}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+    time.sleep(0.01)
+calls = {
+    "wait": lambda: dist.all_reduce(torch.ones(3)),
+    "future": lambda: dist.all_reduce(torch.ones(3), async_op=True).get_future().wait(),
+    "backward": lambda: backward(plain),
+    "unused": lambda: backward(unused),
+    "hook": lambda: backward(hooked),
+    "batch": lambda: [
+        work.wait()
+        for work in dist.batch_isend_irecv(
+            [dist.P2POp(dist.isend, torch.ones(100_000), 1), dist.P2POp(dist.irecv, torch.ones(3), 1)]
+        )
+    ],
+    "barrier": dist.barrier,
+    "objects": lambda: dist.all_gather_object([None, None], "mine"),
+}
+for name, call in calls.items():
+    began = time.monotonic()
+    try:
+        call()
+        end = "no error"
+    except RuntimeError as error:
+        named = "rank 1 has not" in str(error) and "stopped by a signal" in str(error)
+        # C++ code of PyTorch makes a RuntimeError of what its futures fail with.
+        kind = (
+            "Timeout"
+            if isinstance(error, rueda.Timeout) or f"not completed after {SECONDS:g} s" in str(error)
+            else "other"
+        )
+        end = f"{kind} named" if named else f"{kind} unnamed: {error}"
+    seconds = time.monotonic() - began
+    in_time = "in time" if SECONDS <= seconds < 15 else f"after {seconds:.1f} s"
+    os.write(1, f"<{name}: {end} {in_time}>\n".encode())
+os.kill(late, signal.SIGKILL)
+os._exit(0)
