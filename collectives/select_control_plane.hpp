@@ -20,6 +20,7 @@ namespace rueda::collectives {
 struct LaunchFacts {
     bool mpi_initialized = false;          ///< an MPI in this process has been initialised (and perhaps finalised)
     std::string launcher;                  ///< "mpirun (OMPI_COMM_WORLD_SIZE)", …; empty: no MPI launcher
+    std::optional<std::int32_t> job_rank;  ///< which of its processes that launcher says this is
     std::optional<std::int32_t> job_size;  ///< how many processes that launcher says it started
     std::optional<MpiAbi> abi;             ///< of the MPI in this process or of that launcher, where it is known
 };
@@ -43,10 +44,12 @@ struct SelectedControlPlane {
 };
 
 /// Chooses and opens it for who is to be in the job. Collective among them; call it in the thread that called
-/// rueda::init (MPI belongs there). The interruption is asked with the numbers of the launch.
+/// rueda::init (MPI belongs there). The interruption is asked with the numbers of the launch. Of `init_rules` the rank and
+/// the size are filled in here.
 [[nodiscard]] Result<SelectedControlPlane> select_control_plane(const base::Config& config,
                                                                 const base::EnvironmentLookup& environment,
                                                                 const Interruption& interruption = {},
-                                                                const Membership& membership = {});
+                                                                const Membership& membership = {},
+                                                                const MpiInitRules& init_rules = {});
 
 }  // namespace rueda::collectives

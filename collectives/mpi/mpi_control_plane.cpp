@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/mpi/init_watch.hpp"
 #include "collectives/mpi/mpi_meeting.hpp"
 #include "collectives/mpi/mpi_transport.hpp"
 #include "collectives/wire.hpp"
@@ -509,7 +510,7 @@ private:
 };
 
 /// Leaves MPI initialised at a level that will do, or says why not. Returns the level.
-Result<int> initialize(const std::shared_ptr<MpiApi>& mpi) {
+Result<int> initialize(const std::shared_ptr<MpiApi>& mpi, const MpiControlPlaneOptions& options) {
     if (mpi->finalized()) {
         return failure(
             ErrorCode::unsupported,
@@ -519,7 +520,10 @@ Result<int> initialize(const std::shared_ptr<MpiApi>& mpi) {
     if (mpi->initialized()) {
         return mpi->query_thread();
     }
-    auto level = mpi->init_thread(MPI_THREAD_MULTIPLE);
+    const auto level = [&] {
+        const InitWatch watch(options.init_rules, options.operation_timeout);
+        return mpi->init_thread(MPI_THREAD_MULTIPLE);
+    }();
     if (level.is_ok()) {
         ownership().mpi = mpi;
         ownership().process = ::getpid();
@@ -570,7 +574,7 @@ std::string short_mpi_version(const std::string& library_version) {
 Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiControlPlaneOptions& options,
                                          std::size_t chunk_bytes) {
     RUEDA_RETURN_IF_FAILED(check_abi(mpi->library_version()));
-    auto level = initialize(mpi);
+    auto level = initialize(mpi, options);
     if (!level.is_ok()) {
         return level.status();
     }

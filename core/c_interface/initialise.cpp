@@ -108,6 +108,35 @@ Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     return cause ? Status(ErrorCode::aborted, *cause) : Status();
 }
 
+/// MPI_Init cannot be made to return, so a start that is in vain ends with the process. Without the handlers of exit(),
+/// which would call MPI while another thread of this process is in it.
+[[noreturn]] void end_in_mpi_init(LauncherLine& launcher, const base::Config& config, int rank, const Status& reason) {
+    constexpr int kExitStatus = 1;
+    launcher.report_abort(reason.message());
+    base::Logger(config, rank < 0 ? std::nullopt : std::optional(rank))
+        .error("{}; MPI_Init cannot be interrupted, so this process ends with exit status {}", reason.message(),
+               kExitStatus);
+    ::_exit(kExitStatus);
+}
+
+/// What ends the process while it is in MPI_Init. Both outlive the call.
+collectives::MpiInitRules mpi_init_rules(LauncherLine& launcher, const base::Config& config) {
+    collectives::MpiInitRules rules;
+    if (launcher.is_open()) {
+        rules.interruption = [&launcher](int rank, int size) -> Status {
+            if (!launcher.is_about(rank, size)) {
+                return {};
+            }
+            const auto cause = launcher.cause_in_mpi_init(base::monotonic_ns());
+            return cause ? Status(ErrorCode::aborted, *cause) : Status();
+        };
+    }
+    rules.end_process = [&launcher, &config](int rank, const Status& reason) {
+        end_in_mpi_init(launcher, config, rank, reason);
+    };
+    return rules;
+}
+
 /// A start that failed since a connection had ended: the launcher knows of the first rank that has.
 Status explain_start(LauncherLine& launcher, const base::Config& config, const Status& failure) {
     const bool is_another_job = config.rank && config.size && !launcher.is_about(*config.rank, *config.size);
@@ -232,7 +261,8 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
     };
     Result<collectives::SelectedControlPlane> selected =
-        collectives::select_control_plane(config.value(), environment, question, membership);
+        collectives::select_control_plane(config.value(), environment, question, membership,
+                                          mpi_init_rules(launcher, config.value()));
     if (!selected.is_ok()) {
         return explain_start(launcher, config.value(), selected.status());
     }

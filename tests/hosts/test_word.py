@@ -89,7 +89,7 @@ class WordTest(unittest.TestCase):
         self.assertEqual(job.returncode, 128 + number, output)
 
     def rank_that_does_not_come(self, words, ranks, mode, where=""):
-        job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, mode, str(self.folder)])
+        job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, mode, str(self.folder), "7"])
         output = self.finish(job)
         victim = ranks - 1
         begin = float(self.lines(victim)[0].split()[1])
