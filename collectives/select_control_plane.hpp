@@ -44,8 +44,8 @@ struct SelectedControlPlane {
 };
 
 /// Chooses and opens it for who is to be in the job. Collective among them; call it in the thread that called
-/// rueda::init (MPI belongs there). The interruption is asked with the numbers of the launch. Of `init_rules` the rank and
-/// the size are filled in here.
+/// rueda::init (MPI belongs there). The interruption is asked with the numbers of the launch. Of `init_rules` the rank
+/// and the size are filled in here.
 [[nodiscard]] Result<SelectedControlPlane> select_control_plane(const base::Config& config,
                                                                 const base::EnvironmentLookup& environment,
                                                                 const Interruption& interruption = {},

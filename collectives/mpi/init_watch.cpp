@@ -14,11 +14,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 Status init_took_too_long(std::chrono::milliseconds timeout) {
-    return failure(ErrorCode::timeout,
-                   "init: MPI_Init did not return within {} s (RUEDA_START_TIMEOUT): a rank of this launch has not called "
-                   "it, or the ranks cannot reach each other; look for a rank that has ended or is late, or raise "
-                   "RUEDA_START_TIMEOUT",
-                   std::chrono::duration<double>(timeout).count());
+    return failure(
+        ErrorCode::timeout,
+        "init: MPI_Init did not return within {} s (RUEDA_START_TIMEOUT): a rank of this launch has not called "
+        "it, or the ranks cannot reach each other; look for a rank that has ended or is late, or raise "
+        "RUEDA_START_TIMEOUT",
+        std::chrono::duration<double>(timeout).count());
 }
 
 }  // namespace

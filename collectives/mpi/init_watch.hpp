@@ -14,8 +14,8 @@ namespace rueda::collectives {
 /// Watches over a call of MPI_Init for as long as the object lives. If the call takes longer than `timeout`, or the
 /// rules' interruption reports a failure, the rules' end_process is called.
 ///
-/// Threads: made and destroyed by the thread that calls MPI_Init. It has one thread of its own, unless the rules name no
-/// end_process or the system has no thread left; then MPI_Init is not watched.
+/// Threads: made and destroyed by the thread that calls MPI_Init. It has one thread of its own, unless the rules name
+/// no end_process or the system has no thread left; then MPI_Init is not watched.
 class InitWatch {
 public:
     InitWatch(const MpiInitRules& rules, std::chrono::milliseconds timeout);

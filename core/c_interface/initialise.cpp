@@ -260,9 +260,8 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
     };
-    Result<collectives::SelectedControlPlane> selected =
-        collectives::select_control_plane(config.value(), environment, question, membership,
-                                          mpi_init_rules(launcher, config.value()));
+    Result<collectives::SelectedControlPlane> selected = collectives::select_control_plane(
+        config.value(), environment, question, membership, mpi_init_rules(launcher, config.value()));
     if (!selected.is_ok()) {
         return explain_start(launcher, config.value(), selected.status());
     }

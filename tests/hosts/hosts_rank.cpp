@@ -13,7 +13,8 @@
 // hosts_rank absent FOLDER STATUS
 //                           as "again", but there is no job before
 // hosts_rank late FOLDER    as "absent", but the last rank does not end before FOLDER/done is there
-// hosts_rank leave FOLDER   a job whose ranks shut down when FOLDER/go is there; writes "pid", "running", and "left" or the
+// hosts_rank leave FOLDER   a job whose ranks shut down when FOLDER/go is there; writes "pid", "running", and "left" or
+// the
 //                           error with the time when it came, in which case its exit status is 1
 // hosts_rank exit FOLDER    the same, but the ranks end without having called shutdown()
 #include <unistd.h>
@@ -210,8 +211,9 @@ int main(int argc, char** argv) {
         if (words.size() == 2 && (words[0] == "leave" || words[0] == "exit")) {
             return leave(words[1], words[0] == "leave");
         }
-        std::fprintf(stderr,
-                     "hosts_rank layout | transfer N | (steps|wait|late|leave|exit) FOLDER | (again|absent) FOLDER STATUS\n");
+        std::fprintf(
+            stderr,
+            "hosts_rank layout | transfer N | (steps|wait|late|leave|exit) FOLDER | (again|absent) FOLDER STATUS\n");
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
     }
