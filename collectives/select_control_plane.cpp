@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/logging.hpp"
 #include "base/numbers.hpp"
 #include "collectives/host/socket_control_plane.hpp"
 #include "collectives/host/socket_messages.hpp"
@@ -238,6 +239,9 @@ Result<SelectedControlPlane> open_mpi(const base::Config& config, const LaunchFa
     options.init_rules = init_rules;
     options.init_rules.rank = facts.job_rank.value_or(-1);
     options.init_rules.size = facts.job_size.value_or(0);
+    options.warn = [logger = base::Logger(config, facts.job_rank)](const std::string& text) {
+        logger.warning("{}", text);
+    };
     // MPI cannot be initialised twice in a process, and rueda::init() may follow a rueda::shutdown().
     options.finalize = MpiFinalize::at_exit;
     auto opened = plugin.value()->open(options);

@@ -60,6 +60,8 @@ struct MpiControlPlaneOptions {
     Interruption interruption{};
     Membership membership{};
     MpiInitRules init_rules{};
+    /// A line for the user about something that goes on. Empty: nobody wants it.
+    std::function<void(const std::string& text)> warn{};
 };
 
 /// An open plane, and one line for the log where something should be known about it ("" if not).

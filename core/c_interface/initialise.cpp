@@ -45,7 +45,8 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
     if (process().pid.load(std::memory_order_relaxed) != getpid()) {
         return;  // a forked child has no job, and may never get a lock that a thread of its parent held
     }
-    if (Runtime* runtime = process().current.load(std::memory_order_acquire)) {
+    Runtime* const runtime = process().current.load(std::memory_order_acquire);
+    if (runtime != nullptr) {
         runtime->set_last_words("the process ended without calling rueda::shutdown()");
         if (exit_status != 0) {
             static_cast<void>(guarded([&]() -> Status {
@@ -55,9 +56,19 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
             }));
         }
     }
-    rueda_shutdown();
-    if (exit_status != 0) {
+    const bool has_failed = rueda_shutdown() != RUEDA_OK;
+    if (exit_status != 0 || has_failed) {
         let_the_cause_end_first();
+    }
+    if (exit_status == 0 && has_failed) {
+        constexpr int kExitStatus = 1;
+        static_cast<void>(guarded([&]() -> Status {
+            runtime->logger().error("{}; this process ends with exit status {}", rueda_last_error(), kExitStatus);
+            return {};
+        }));
+        // The C library calls the handlers that are left, and takes the status of the last call: where it implements
+        // exit(), a comment says that it allows this. (The standards leave it undefined.)
+        std::exit(kExitStatus);  // NOLINT(concurrency-mt-unsafe): this process is in exit() already
     }
 }
 
@@ -192,7 +203,7 @@ Status check_same_job(const Process& state, const collectives::Membership& membe
 /// ranks, this rank shuts down, so that nobody waits for it.
 Status begin_in(Process& state, Runtime& started, const SetsToMake& sets) {
     const auto leave = [&] {
-        started.shutdown();
+        static_cast<void>(started.shutdown());
         state.next_set_id = started.process_sets().next_id();
     };
     try {

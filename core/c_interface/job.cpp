@@ -136,13 +136,18 @@ int rueda_shutdown(void) {
     return guarded_wait([]() -> Status {
         const std::lock_guard lock(process().mutex);
         Runtime* runtime = process().current.load(std::memory_order_relaxed);
+        Status left;
         if (runtime != nullptr) {
-            runtime->shutdown();
+            left = runtime->shutdown();
             process().next_set_id = runtime->process_sets().next_id();
             rueda::core::unwatch_termination();
             process().current.store(nullptr, std::memory_order_release);
         }
-        return {};
+        // A program that knows of the failure leaves as after any error. Another one would take its job for complete.
+        if (left.is_ok() || process().knows_of_abort.load(std::memory_order_relaxed)) {
+            return {};
+        }
+        return rueda::failure(left.code(), "shutdown: the job ended before all ranks had left it: {}", left.message());
     });
 }
 

@@ -71,7 +71,7 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
       process_sets_({config_, group_, arena_, control_plane_->transport(), *world_, engine_, pending_, first_set_id}),
       pid_(getpid()) {}
 
-Runtime::~Runtime() { shutdown(); }
+Runtime::~Runtime() { static_cast<void>(shutdown()); }
 
 Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
                                                  std::unique_ptr<collectives::ControlPlane> control_plane,
@@ -292,10 +292,10 @@ void Runtime::let_the_cause_end_first() const {
     std::this_thread::sleep_for(kHeadStart);
 }
 
-void Runtime::shutdown() {
+Status Runtime::shutdown() {
     const std::lock_guard lock(shutdown_mutex_);
     if (shut_down_) {
-        return;
+        return {};
     }
     shut_down_ = true;
     base::RankBlock& block = control().ranks[arena_->rank()];
@@ -325,6 +325,7 @@ void Runtime::shutdown() {
         heap_.release();
     }
     callbacks_.stop();  // last: a callback takes as long as it takes, and the others need not wait for it
+    return after_failure ? engine_.abort_reason() : Status();
 }
 
 }  // namespace rueda::core

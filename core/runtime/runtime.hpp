@@ -97,8 +97,9 @@ public:
     Status end_busy();
 
     /// Leaves the job; waits until all ranks do, and then for the callbacks. Idempotent; one thread does it, others
-    /// wait for that one.
-    void shutdown();
+    /// wait for that one. A failure is the reason why the job was aborted before all ranks had left it; this rank has
+    /// left nevertheless. Only the call that leaves returns it.
+    Status shutdown();
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
     /// Ends the job on all ranks. Any thread; waits for nobody.
     void abort(std::string_view reason);

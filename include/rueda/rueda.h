@@ -182,6 +182,8 @@ RUEDA_API int rueda_init_with(const rueda_init_options* options);
 /**
  * Leaves the job. What is still pending on this rank fails; on other ranks, whatever needs this rank fails with a
  * message that says so. Returns when every rank has called it (or a rank has died). Without rueda_init, does nothing.
+ * If the job was aborted before every rank had called it, and no call on this rank has told the program so, it returns
+ * RUEDA_ABORTED (or the code that the job was aborted with) and the reason. This rank has left the job then, too.
  */
 RUEDA_API int rueda_shutdown(void);
 /** 1 between rueda_init and rueda_shutdown. */

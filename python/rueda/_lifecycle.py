@@ -24,7 +24,7 @@ from rueda._native import (
     size,
 )
 from rueda._process_sets import ProcessSet, ranks_of
-from rueda.errors import InvalidArgument
+from rueda.errors import InvalidArgument, RuedaError
 
 __all__ = [
     "abort",
@@ -140,12 +140,17 @@ def shutdown() -> None:
     What is pending on this rank fails, and so does what needs this rank elsewhere. Callbacks of handles have been
     called when it returns. Without init(), does nothing.
 
+    Raises:
+        Aborted: the job ended before all ranks had left it, and no other call of this rank has said so. This rank has left.
+
     Example::
 
         rueda.shutdown()
     """
-    _native.shutdown()
-    _awaiting.stop()
+    try:
+        _native.shutdown()
+    finally:
+        _awaiting.stop()
 
 
 def abort(reason: str) -> None:
@@ -171,7 +176,11 @@ def _leave() -> None:
     """At exit. A rank that has failed does not wait for the others to shut down, too."""
     if (error := _uncaught_exception()) is not None:
         _abort_of(error)
-    shutdown()
+    try:
+        shutdown()
+    except RuedaError:
+        _native.end_with_failure()  # the interpreter prints the error, and would end with status 0
+        raise
 
 
 def _abort_of(error: BaseException) -> None:
