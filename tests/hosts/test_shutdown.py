@@ -3,6 +3,7 @@
 """Shutdowns while a host does not answer, on hosts that are hosts by name alone: every rank has the same error, which names the
 host, and the job ends as a failed one. Takes RUEDARUN, besides what hosts_job.py takes."""
 
+import contextlib
 import os
 import signal
 import unittest
@@ -40,10 +41,8 @@ class Shutdown(WordTest):
 
     @staticmethod
     def kill(pid):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
     def error(self, rank):
         found = [line.split(" ", 2)[2] for line in self.lines(rank) if line.startswith("error ")]
@@ -67,7 +66,7 @@ class Shutdown(WordTest):
         output, _ = job.communicate(timeout=TIMEOUT)
         self.assertRegex(self.error(0), f"^Aborted: {TOO_EARLY}{SILENT}$")
         self.assertEqual(job.returncode, 1, output)
-        self.assertNotIn("exited without calling \"finalize\"", output)
+        self.assertNotIn('exited without calling "finalize"', output)
 
     def test_under_ruedarun_the_job_fails_and_the_host_is_its_cause(self):
         job = self.by_ruedarun("leave")
