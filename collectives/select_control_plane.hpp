@@ -18,11 +18,11 @@ namespace rueda::collectives {
 /// What can be seen of how this process was started. Variables alone prove little: batch scripts and child processes
 /// inherit them too.
 struct LaunchFacts {
-    bool mpi_initialized = false;          ///< an MPI in this process has been initialised (and perhaps finalised)
-    std::string launcher;                  ///< "mpirun (OMPI_COMM_WORLD_SIZE)", …; empty: no MPI launcher
-    std::optional<std::int32_t> job_rank;  ///< which of its processes that launcher says this is
-    std::optional<std::int32_t> job_size;  ///< how many processes that launcher says it started
-    std::optional<MpiAbi> abi;             ///< of the MPI in this process or of that launcher, where it is known
+    bool mpi_initialized = false;            ///< an MPI in this process has been initialised (and perhaps finalised)
+    std::string launcher;                    ///< "mpirun (OMPI_COMM_WORLD_SIZE)", …; empty: no MPI launcher
+    std::optional<std::int32_t> job_size;    ///< how many processes that launcher says it started
+    std::optional<MpiAbi> abi;               ///< of the MPI in this process or of that launcher, where it is known
+    std::optional<std::int32_t> job_rank{};  ///< which of its processes that launcher says this is
 };
 
 /// Of the calling process: its environment, its descriptors, its libraries.
