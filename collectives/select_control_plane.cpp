@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/logging.hpp"
 #include "base/numbers.hpp"
 #include "collectives/host/socket_control_plane.hpp"
 #include "collectives/host/socket_messages.hpp"
@@ -54,10 +55,12 @@ LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
     if (const auto size = number_of(environment, "OMPI_COMM_WORLD_SIZE");
         size && (!has_pmix_folder || is_pmix_alive(environment))) {
         facts.launcher = "mpirun (OMPI_COMM_WORLD_SIZE)";
+        facts.job_rank = number_of(environment, "OMPI_COMM_WORLD_RANK");
         facts.job_size = size;
         facts.abi = MpiAbi::open_mpi;
     } else if (const auto fd = number_of(environment, "PMI_FD"); fd && *fd >= 0 && is_connected_socket(*fd)) {
         facts.launcher = "an MPI launcher (PMI_FD)";
+        facts.job_rank = number_of(environment, "PMI_RANK");
         facts.job_size = number_of(environment, "PMI_SIZE");
         // Hydra, the launcher of MPICH and Intel MPI, says this too. Slurm does not, and serves Open MPI as well.
         if (environment.value("MPI_LOCALNRANKS")) {
@@ -65,6 +68,7 @@ LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
         }
     } else if (environment.value("PMIX_RANK") && is_pmix_alive(environment)) {
         facts.launcher = "an MPI launcher (PMIX_RANK)";
+        facts.job_rank = number_of(environment, "PMIX_RANK");
         facts.job_size = number_of(environment, "SLURM_STEP_NUM_TASKS");
     }
     return facts;
@@ -221,7 +225,8 @@ Status check_mpi_in_use(const LaunchFacts& facts) {
 }
 
 Result<SelectedControlPlane> open_mpi(const base::Config& config, const LaunchFacts& facts,
-                                      const Interruption& interruption, const Membership& membership) {
+                                      const Interruption& interruption, const Membership& membership,
+                                      const MpiInitRules& init_rules) {
     auto plugin = load_mpi_plugin(config.mpi_library, facts.abi);
     if (!plugin.is_ok()) {
         const std::string why = facts.launcher.empty() ? "" : fmt::format("started by {}, but ", facts.launcher);
@@ -231,6 +236,12 @@ Result<SelectedControlPlane> open_mpi(const base::Config& config, const LaunchFa
     options.operation_timeout = start_timeout(config);
     options.interruption = interruption;
     options.membership = membership;
+    options.init_rules = init_rules;
+    options.init_rules.rank = facts.job_rank.value_or(-1);
+    options.init_rules.size = facts.job_size.value_or(0);
+    options.warn = [logger = base::Logger(config, facts.job_rank)](const std::string& text) {
+        logger.warning("{}", text);
+    };
     // MPI cannot be initialised twice in a process, and rueda::init() may follow a rueda::shutdown().
     options.finalize = MpiFinalize::at_exit;
     auto opened = plugin.value()->open(options);
@@ -291,11 +302,12 @@ std::string notice_of_single(const LaunchFacts& facts) {
 
 Result<SelectedControlPlane> select_control_plane(const base::Config& config,
                                                   const base::EnvironmentLookup& environment,
-                                                  const Interruption& interruption, const Membership& membership) {
+                                                  const Interruption& interruption, const Membership& membership,
+                                                  const MpiInitRules& init_rules) {
     const LaunchFacts facts = read_launch_facts(environment);
     if (!membership.communicator.empty()) {
         RUEDA_RETURN_IF_FAILED(check_mpi_in_use(facts));
-        return open_mpi(config, facts, interruption, membership);
+        return open_mpi(config, facts, interruption, membership, init_rules);
     }
     const auto choice = choose_control_plane(config, facts);
     if (!choice.is_ok()) {
@@ -305,7 +317,7 @@ Result<SelectedControlPlane> select_control_plane(const base::Config& config,
         case ControlPlaneChoice::socket:
             return open_socket(config, interruption, membership);
         case ControlPlaneChoice::mpi:
-            return open_mpi(config, facts, interruption, membership);
+            return open_mpi(config, facts, interruption, membership, init_rules);
         case ControlPlaneChoice::single:
             break;
     }

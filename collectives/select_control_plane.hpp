@@ -18,10 +18,11 @@ namespace rueda::collectives {
 /// What can be seen of how this process was started. Variables alone prove little: batch scripts and child processes
 /// inherit them too.
 struct LaunchFacts {
-    bool mpi_initialized = false;          ///< an MPI in this process has been initialised (and perhaps finalised)
-    std::string launcher;                  ///< "mpirun (OMPI_COMM_WORLD_SIZE)", …; empty: no MPI launcher
-    std::optional<std::int32_t> job_size;  ///< how many processes that launcher says it started
-    std::optional<MpiAbi> abi;             ///< of the MPI in this process or of that launcher, where it is known
+    bool mpi_initialized = false;            ///< an MPI in this process has been initialised (and perhaps finalised)
+    std::string launcher;                    ///< "mpirun (OMPI_COMM_WORLD_SIZE)", …; empty: no MPI launcher
+    std::optional<std::int32_t> job_size;    ///< how many processes that launcher says it started
+    std::optional<MpiAbi> abi;               ///< of the MPI in this process or of that launcher, where it is known
+    std::optional<std::int32_t> job_rank{};  ///< which of its processes that launcher says this is
 };
 
 /// Of the calling process: its environment, its descriptors, its libraries.
@@ -43,10 +44,12 @@ struct SelectedControlPlane {
 };
 
 /// Chooses and opens it for who is to be in the job. Collective among them; call it in the thread that called
-/// rueda::init (MPI belongs there). The interruption is asked with the numbers of the launch.
+/// rueda::init (MPI belongs there). The interruption is asked with the numbers of the launch. Of `init_rules` the rank
+/// and the size are filled in here.
 [[nodiscard]] Result<SelectedControlPlane> select_control_plane(const base::Config& config,
                                                                 const base::EnvironmentLookup& environment,
                                                                 const Interruption& interruption = {},
-                                                                const Membership& membership = {});
+                                                                const Membership& membership = {},
+                                                                const MpiInitRules& init_rules = {});
 
 }  // namespace rueda::collectives

@@ -19,6 +19,7 @@ public:
     void child_ended(pid_t pid, int wait_status) override;
     void signal_ranks(int signal_number) override;
     void tell_ranks(const RankNews::Item& item) override;
+    void watch_closely() override {}  // they are on this host: the kernel reports every end at once
     [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
     [[nodiscard]] std::vector<std::int32_t> running() const override;
     [[nodiscard]] bool has_started() const override { return has_started_; }

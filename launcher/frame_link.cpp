@@ -145,6 +145,13 @@ base::UniqueFd listen_at(const NetworkAddress& address) {
 
 FrameLink::FrameLink(base::UniqueFd socket) : socket_(std::move(socket)) { watch_connection(socket_.value()); }
 
+void FrameLink::expect_answers() const {
+    if (is_open()) {
+        const int milliseconds = static_cast<int>(kAnswerTime.count());
+        ::setsockopt(socket_.value(), IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+    }
+}
+
 void FrameLink::send(SupervisorWord word, std::int32_t value, std::string_view payload) {
     do {
         const std::string_view part = payload.substr(0, kMostPayload);

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -29,6 +30,10 @@ public:
     /// A sender that can wait (output of a program) is to do so beyond this.
     static constexpr std::size_t kLongQueue = std::size_t{256} << 10;
 
+    /// For expect_answers(): an acknowledgement is the kernel's answer, and does not wait for a busy process. A network
+    /// that is merely congested gets time for three retransmissions.
+    static constexpr std::chrono::milliseconds kAnswerTime{2000};
+
     FrameLink() = default;
     explicit FrameLink(base::UniqueFd socket);
 
@@ -36,6 +41,9 @@ public:
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
     void close() { socket_.reset(); }
     void send(SupervisorWord word, std::int32_t value, std::string_view payload = {});
+    /// From now on the link is closed where the other end's host does not acknowledge something within kAnswerTime.
+    /// That counts for what was sent before as well.
+    void expect_answers() const;
     /// Sends what does not block; the link is closed where that fails.
     void flush();
     [[nodiscard]] bool has_queue() const { return !queue_.empty(); }

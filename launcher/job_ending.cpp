@@ -12,6 +12,12 @@ void JobEnding::rank_failed(TimePoint now) {
     }
 }
 
+void JobEnding::job_aborted(TimePoint now) {
+    if (phase_ == Phase::running) {
+        enter(Phase::grace, now + grace_after_abort_);
+    }
+}
+
 int JobEnding::user_signal(int signal_number, TimePoint now) {
     if (phase_ == Phase::running || phase_ == Phase::grace) {
         enter(Phase::interrupted, now + kInterruptTime);

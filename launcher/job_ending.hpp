@@ -9,7 +9,8 @@ namespace rueda::launcher {
 
 /// When which signal goes to the ranks that still run. A pure state machine: it knows neither clock nor process.
 ///
-///   running ──a rank failed──▶ grace ──time──▶ terminating (SIGTERM) ──time──▶ killing (SIGKILL) ──time──▶ given up
+///   running ──a rank failed, or the job was aborted──▶ grace ──time──▶ terminating (SIGTERM) ──time──▶ killing
+///   (SIGKILL) ──time──▶ given up
 ///      └──the user's signal──▶ interrupted (that signal) ──time, or a second signal──▶ killing
 class JobEnding {
 public:
@@ -22,10 +23,13 @@ public:
     /// SIGKILL works at once, but for a process that the kernel holds in a system call.
     static constexpr std::chrono::seconds kKillTime{2};
 
-    explicit JobEnding(std::chrono::milliseconds grace) : grace_(grace) {}
+    JobEnding(std::chrono::milliseconds grace, std::chrono::milliseconds grace_after_abort)
+        : grace_(grace), grace_after_abort_(grace_after_abort) {}
 
     /// A rank failed: the others may report it and end themselves.
     void rank_failed(TimePoint now);
+    /// A rank ended because the job was aborted. All others have been told.
+    void job_aborted(TimePoint now);
     /// The signal to hand to the ranks.
     [[nodiscard]] int user_signal(int signal_number, TimePoint now);
     /// The signal that is due now, if one is.
@@ -44,6 +48,7 @@ private:
     }
 
     std::chrono::milliseconds grace_;
+    std::chrono::milliseconds grace_after_abort_;
     Phase phase_ = Phase::running;
     TimePoint deadline_;
 };

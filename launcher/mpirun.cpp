@@ -14,9 +14,6 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Open MPI 4 leaves within 0.1 s, or about 1 s after it had to clean up; told to let survivors live, it does not leave
-/// at all once a rank of another host was killed, and ends by SIGKILL only.
-constexpr std::chrono::seconds kLeaves{2};
 constexpr std::chrono::seconds kAfterSignal{1};
 
 }  // namespace
@@ -82,9 +79,9 @@ void Mpirun::signal(int signal_number) const {
     }
 }
 
-void Mpirun::release(TimePoint now) {
+void Mpirun::release(TimePoint now, std::chrono::milliseconds patience) {
     released_ = true;
-    deadline_ = now + kLeaves;
+    deadline_ = now + patience;
 }
 
 void Mpirun::advance(TimePoint now) {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,12 @@ class Mpirun {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
+    /// From release() to SIGTERM. Open MPI 4 leaves within 0.1 s, or about 1 s after it had to clean up.
+    static constexpr std::chrono::milliseconds kLeaves{2000};
+    /// The same on several hosts after a rank has failed: told to let survivors live, Open MPI 4 often does not leave
+    /// at all then, and ends by SIGKILL only.
+    static constexpr std::chrono::milliseconds kLeavesAfterFailure{500};
+
     /// What it writes to its standard error; its standard output is ruedarun's.
     std::function<void(std::string_view)> on_error_text;
 
@@ -27,7 +34,7 @@ public:
     [[nodiscard]] bool ended(pid_t pid);
     void signal(int signal_number) const;
     /// All ranks have ended: it is to leave by itself, and soon.
-    void release(TimePoint now);
+    void release(TimePoint now, std::chrono::milliseconds patience = kLeaves);
     [[nodiscard]] bool is_released() const { return released_; }
     void advance(TimePoint now);
     [[nodiscard]] bool is_gone() const { return pid_ == 0; }

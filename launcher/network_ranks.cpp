@@ -142,6 +142,16 @@ void NetworkRanks::tell_ranks(const RankNews::Item& item) {
     }
 }
 
+/// The word about the failed rank is under way to all supervisors, so a host that is cut off does not acknowledge it.
+void NetworkRanks::watch_closely() {
+    if (std::exchange(is_watched_closely_, true)) {
+        return;
+    }
+    for (const Rank& rank : ranks_) {
+        rank.link.expect_answers();
+    }
+}
+
 void NetworkRanks::tell_rank(int rank, const RankNews::Item& item) {
     Rank& peer = ranks_[static_cast<std::size_t>(rank)];
     if (peer.link.is_open() && !peer.ended) {
@@ -274,7 +284,7 @@ bool NetworkRanks::has_started() const {
 }
 
 void NetworkRanks::release(TimePoint now) {
-    mpirun_.release(now);
+    mpirun_.release(now, is_watched_closely_ ? Mpirun::kLeavesAfterFailure : Mpirun::kLeaves);
     link_deadline_ = now + kLinkTime;
     for (Rank& rank : ranks_) {
         rank.ended = true;

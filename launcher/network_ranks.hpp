@@ -25,6 +25,7 @@ public:
     void child_ended(pid_t pid, int wait_status) override;
     void signal_ranks(int signal_number) override;
     void tell_ranks(const RankNews::Item& item) override;
+    void watch_closely() override;
     [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
     [[nodiscard]] std::vector<std::int32_t> running() const override;
     [[nodiscard]] bool has_started() const override;
@@ -78,6 +79,7 @@ private:
     TimePoint start_deadline_;  ///< for all supervisors to have met us
     TimePoint link_deadline_;   ///< after release(), for the links to end
     bool links_expired_ = false;
+    bool is_watched_closely_ = false;
 };
 
 }  // namespace rueda::launcher

@@ -151,9 +151,11 @@ private:
         take_last(app_.add_option("--output-dir", options_.output_dir,
                                   "Write each rank's output to files rank.N.out and rank.N.err of this folder"),
                   "FOLDER");
-        take_last(app_.add_option("--grace", raw_.grace,
-                                  "After a rank failed, time for the others to end themselves (default 5)"),
-                  "SECONDS");
+        take_last(
+            app_.add_option("--grace", raw_.grace,
+                            "After a rank failed, time for the others to end themselves (default 5; 3 where every "
+                            "rank was told that the job is aborted)"),
+            "SECONDS");
         take_last(app_.add_option("--max-restarts", raw_.max_restarts,
                                   "Start the job again up to N times after a rank has failed"),
                   "N");

@@ -21,6 +21,8 @@ inline constexpr int kMostRanks = 16384;
 
 /// Long enough for the survivors to print their errors, and what mpirun's users wait without noticing.
 inline constexpr std::chrono::milliseconds kDefaultGrace{5000};
+/// The same where the job was aborted: ruedarun has told every rank that it can reach, so nobody has to find out first.
+inline constexpr std::chrono::milliseconds kDefaultGraceAfterAbort{3000};
 
 /// What the user wrote, on the command line and in the files it names, checked as far as that is possible without
 /// looking at the machine.
@@ -36,7 +38,7 @@ struct Options {
     std::optional<int> ssh_port;
     std::string ssh_identity;
     std::string output_dir;  ///< empty: the ranks' output goes to ruedarun's own
-    std::chrono::milliseconds grace = kDefaultGrace;
+    std::optional<std::chrono::milliseconds> grace;
     int max_restarts = 0;
     bool dry_run = false;
     bool explain = false;

@@ -81,7 +81,8 @@ public:
         plan_.max_restarts = options.max_restarts;
         plan_.attempt = surroundings.attempt;
         plan_.program = options.program;
-        plan_.grace = options.grace;
+        plan_.grace = options.grace.value_or(kDefaultGrace);
+        plan_.grace_after_abort = options.grace.value_or(kDefaultGraceAfterAbort);
         plan_.output_dir = options.output_dir;
     }
 

@@ -65,6 +65,7 @@ struct LaunchPlan {
     /// False for a single rank on a terminal: it stays in the foreground group, so that it can read the keyboard.
     bool own_groups = true;
     std::chrono::milliseconds grace = kDefaultGrace;
+    std::chrono::milliseconds grace_after_abort = kDefaultGraceAfterAbort;
     int max_restarts = 0;
     int attempt = 0;                              ///< from 1 on files of output are continued
     std::chrono::milliseconds start_time{60000};  ///< for supervisors of other hosts to report

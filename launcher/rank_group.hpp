@@ -36,6 +36,9 @@ public:
     virtual void signal_ranks(int signal_number) = 0;
     /// Tells the ranks that have not ended how another one has; those that come later find it in context.news.
     virtual void tell_ranks(const RankNews::Item& item) = 0;
+    /// A rank has failed: from now on a host that does not answer is not waited for as long as before. May be called
+    /// again, which changes nothing.
+    virtual void watch_closely() = 0;
     /// Ends that came since the last call.
     [[nodiscard]] virtual std::vector<RankEnd> take_ends() = 0;
     /// Ranks that have not ended.

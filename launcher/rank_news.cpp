@@ -16,7 +16,7 @@ using Kind = base::LauncherWord::Kind;
 
 /// Smaller is nearer to the cause.
 int distance_to_cause(const RankEnd& end) {
-    if (ended_well(end)) {
+    if (end.abort_reason.empty() && ended_well(end)) {
         return 3;
     }
     if (end.by_launcher || !end.abort_reason.empty()) {
@@ -34,7 +34,8 @@ std::vector<RankNews::Item> RankNews::note(const std::vector<RankEnd>& together)
     });
     std::vector<Item> news;
     for (const RankEnd& end : ends) {
-        const bool well = ended_well(end);
+        // The job was aborted for the others as well, whatever exit status the program chose then.
+        const bool well = ended_well(end) && end.abort_reason.empty();
         std::size_t& count = well ? well_ : failed_;
         if (end.rank == kLauncherRank || count == kMostOfAKind) {
             continue;

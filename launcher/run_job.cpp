@@ -50,7 +50,7 @@ std::unique_ptr<RankGroup> make_group(const LaunchPlan& plan, StartContext conte
 
 class Job {
 public:
-    explicit Job(const LaunchPlan& plan) : plan_(plan), output_(plan), ending_(plan.grace) {}
+    explicit Job(const LaunchPlan& plan) : plan_(plan), output_(plan), ending_(plan.grace, plan.grace_after_abort) {}
 
     JobReport run(const Surroundings& surroundings, const std::string& program_file) {
         const Clock::time_point begin = Clock::now();
@@ -193,7 +193,14 @@ private:
         outcome_.add(ends);
         if (outcome_.is_unsettled() && !settle_at_) {
             settle_at_ = Clock::now() + kSettleTime;
-            ending_.rank_failed(Clock::now());
+            if (outcome_.has_only_echoes_of_abort()) {
+                ending_.job_aborted(Clock::now());
+            } else {
+                ending_.rank_failed(Clock::now());
+            }
+        }
+        if (outcome_.is_unsettled() || outcome_.cause()) {
+            group_->watch_closely();
         }
         const bool nothing_comes = outcome_.has_only_echoes_of_abort() && group_->running().empty();
         if (nothing_comes || (settle_at_ && Clock::now() >= *settle_at_)) {
@@ -218,9 +225,10 @@ private:
         ending_.rank_failed(Clock::now());
     }
 
-    /// The last line is the cause, not the last of its echoes: what the other ranks, and mpirun, said about it since.
+    /// The last line is the cause, not the last of its echoes: what the other ranks, mpirun, and ruedarun itself said
+    /// since.
     void repeat_cause() {
-        if (errors_before_cause_ && output_.foreign_errors() > *errors_before_cause_) {
+        if (errors_before_cause_ && (output_.foreign_errors() > *errors_before_cause_ || said_more_since_cause_)) {
             output_.say("the job failed because " + describe(*outcome_.cause()));
         }
     }
@@ -232,6 +240,7 @@ private:
             output_.say(fmt::format("{} still {}; sending {}", base::format_ranks(running),
                                     running.size() == 1 ? "runs" : "run",
                                     *signal_number == SIGTERM ? "SIGTERM" : "SIGKILL"));
+            said_more_since_cause_ = said_more_since_cause_ || cause_told_;
             send(*signal_number);
         }
     }
@@ -287,6 +296,7 @@ private:
     bool start_failed_ = false;
     bool leaving_ = false;
     bool cause_told_ = false;
+    bool said_more_since_cause_ = false;  ///< about ranks that still run
     std::optional<Clock::time_point> settle_at_;
     std::optional<std::size_t> errors_before_cause_;  ///< foreign_errors() when the cause was told
 };

@@ -106,7 +106,7 @@ std::vector<std::string> options_without_effect(const Options& options) {
     };
     add(!options.output_dir.empty(), "--output-dir (srun --output=rank.%t.out does it)");
     add(options.max_restarts > 0, "--max-restarts (sbatch --requeue does it)");
-    add(options.grace != kDefaultGrace, "--grace (srun --wait does it)");
+    add(options.grace.has_value(), "--grace (srun --wait does it)");
     add(!options.mpi_args.empty(), "--mpi-args (there is no mpirun; -x OMPI_MCA_... does it)");
     add(!options.interfaces.empty(), "--network-interfaces (a setting of MPI does it)");
     add(options.ssh_port.has_value(), "--ssh-port");

@@ -345,6 +345,7 @@ private:
         }
         if (const std::string reason = line_.take_abort_reason(); !reason.empty()) {
             tell(SupervisorWord::aborted, 0, reason);
+            link_.expect_answers();  // the job is over: where ruedarun was cut off, this host is to be free soon
         }
         if (const base::StepSpan steps = line_.steps(); steps.is_known()) {
             tell(SupervisorWord::steps, 0, fmt::format("{} {}", steps.first, steps.last));

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/mpi/init_watch.hpp"
 #include "collectives/mpi/mpi_meeting.hpp"
 #include "collectives/mpi/mpi_transport.hpp"
 #include "collectives/wire.hpp"
@@ -86,8 +87,11 @@ Status check_abi(const std::string& version) {
     return {};
 }
 
-/// How long a rank that ends waits for the others to end, and its messages.
-constexpr std::chrono::milliseconds kClosing = std::chrono::seconds(10);
+/// After this time a rank that ends says that it waits for others to end, too.
+constexpr std::chrono::milliseconds kClosingWarning = std::chrono::seconds(10);
+
+/// For receives that are taken back, which needs no other rank.
+constexpr std::chrono::milliseconds kCancelling = std::chrono::seconds(10);
 
 /// Memory that MPI reads and writes until a request is complete.
 struct Buffers {
@@ -195,7 +199,11 @@ public:
         if (life_->finalized.load()) {
             return;
         }
-        if (!end_messages().is_ok()) {
+        if (const Status ended = end_messages(); !ended.is_ok()) {
+            warn(fmt::format(
+                "{}; every rank had its results, but MPI is not finalised on this one, so mpirun may report the job as "
+                "failed: look for a process of the job that was stopped or cut off as it ended",
+                ended.message()));
             owner = Ownership();
             return;
         }
@@ -327,8 +335,10 @@ private:
     /// A message that comes after its receiver has freed the communicator would be taken for one of the next
     /// communicator that MPI gives the same number. So all ranks tell each other how many there are, and wait for them.
     Status end_messages() {
-        operation_ = "close";
-        deadline_ = Clock::now() + std::min<std::chrono::milliseconds>(options_.operation_timeout, kClosing);
+        operation_ = "shutdown";
+        const Clock::time_point begin = Clock::now();
+        deadline_ = begin + options_.operation_timeout;
+        warn_at_ = begin + kClosingWarning;
         // Not on the stack: a failure leaves them to MPI.
         auto counts = std::make_unique<MessageCounts>(MessageCounts{transport_->sent_to(), 0});
         Status status = wait(mpi_->isum_scatter(counts->sent.data(), &counts->received, communicator_));
@@ -339,14 +349,34 @@ private:
         }
         auto ended = transport_->has_ended(counts->received);
         while (ended.is_ok() && !ended.value() && Clock::now() < deadline_) {
+            warn_if_late(Clock::now());
             ::sched_yield();
             ended = transport_->has_ended(counts->received);
         }
         RUEDA_RETURN_IF_FAILED(ended.status());
         if (!ended.value()) {
-            return failure(ErrorCode::timeout, "close: messages from or to rank {} are still under way", rank_);
+            return failure(ErrorCode::timeout, "shutdown: messages from or to rank {} were still under way after {} s",
+                           rank_, std::chrono::duration<double>(options_.operation_timeout).count());
         }
-        return transport_->cancel_receives(kClosing);
+        return transport_->cancel_receives(kCancelling);
+    }
+
+    void warn(const std::string& text) const {
+        if (options_.warn) {
+            options_.warn(text);
+        }
+    }
+    /// Once, as all ranks end.
+    void warn_if_late(Clock::time_point now) {
+        if (now >= warn_at_) {
+            warn_at_ = Clock::time_point::max();
+            warn(
+                fmt::format("shutdown: this rank has left the job, and has waited for {} s for a rank that has not; it "
+                            "waits for {} s "
+                            "(RUEDA_START_TIMEOUT) at most: look for a process of the job that was stopped or cut off",
+                            std::chrono::duration<double>(kClosingWarning).count(),
+                            std::chrono::duration<double>(options_.operation_timeout).count()));
+        }
     }
 
     Status out_of_memory() const {
@@ -470,6 +500,7 @@ private:
                 return {};
             }
             const Clock::time_point now = Clock::now();
+            warn_if_late(now);
             if (now >= next_question_) {
                 next_question_ = now + kInterruptionInterval;
                 RUEDA_RETURN_IF_FAILED(ask(options_.interruption, launch_rank_, launch_size_));
@@ -502,6 +533,7 @@ private:
     std::string description_;
     const char* operation_ = "";
     Clock::time_point deadline_;
+    Clock::time_point warn_at_ = Clock::time_point::max();  ///< as all ranks end: when to say that somebody is late
     Clock::time_point next_question_;
     Buffers* buffers_ = nullptr;  ///< of the operation under way
     Status failed_;
@@ -509,7 +541,7 @@ private:
 };
 
 /// Leaves MPI initialised at a level that will do, or says why not. Returns the level.
-Result<int> initialize(const std::shared_ptr<MpiApi>& mpi) {
+Result<int> initialize(const std::shared_ptr<MpiApi>& mpi, const MpiControlPlaneOptions& options) {
     if (mpi->finalized()) {
         return failure(
             ErrorCode::unsupported,
@@ -519,7 +551,10 @@ Result<int> initialize(const std::shared_ptr<MpiApi>& mpi) {
     if (mpi->initialized()) {
         return mpi->query_thread();
     }
-    auto level = mpi->init_thread(MPI_THREAD_MULTIPLE);
+    const auto level = [&] {
+        const InitWatch watch(options.init_rules, options.operation_timeout);
+        return mpi->init_thread(MPI_THREAD_MULTIPLE);
+    }();
     if (level.is_ok()) {
         ownership().mpi = mpi;
         ownership().process = ::getpid();
@@ -570,7 +605,7 @@ std::string short_mpi_version(const std::string& library_version) {
 Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiControlPlaneOptions& options,
                                          std::size_t chunk_bytes) {
     RUEDA_RETURN_IF_FAILED(check_abi(mpi->library_version()));
-    auto level = initialize(mpi);
+    auto level = initialize(mpi, options);
     if (!level.is_ok()) {
         return level.status();
     }

@@ -47,6 +47,12 @@ void keep_error(std::string_view text) noexcept {
     }
 }
 
+/// What a Runtime aborts its job with.
+bool ends_jobs(rueda::ErrorCode code) {
+    return code == rueda::ErrorCode::aborted || code == rueda::ErrorCode::resource_exhausted ||
+           code == rueda::ErrorCode::internal;
+}
+
 }  // namespace
 
 namespace rueda::core::c_interface {
@@ -55,6 +61,10 @@ constinit thread_local bool in_callback = false;
 
 int report_failure(ErrorCode code, std::string_view text) noexcept {
     keep_error(text);
+    const Runtime* const runtime = process().current.load(std::memory_order_acquire);
+    if (ends_jobs(code) && runtime != nullptr && runtime->aborted()) {
+        process().knows_of_abort.store(true, std::memory_order_relaxed);
+    }
     auto* const launcher = process().launcher.load(std::memory_order_acquire);
     if (code == ErrorCode::aborted && launcher != nullptr && !process().forked.load(std::memory_order_relaxed)) {
         try {

@@ -46,7 +46,8 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
     if (process().pid.load(std::memory_order_relaxed) != getpid()) {
         return;  // a forked child has no job, and may never get a lock that a thread of its parent held
     }
-    if (Runtime* runtime = process().current.load(std::memory_order_acquire)) {
+    Runtime* const runtime = process().current.load(std::memory_order_acquire);
+    if (runtime != nullptr) {
         runtime->set_last_words("the process ended without calling rueda::shutdown()");
         if (exit_status != 0) {
             static_cast<void>(guarded([&]() -> Status {
@@ -56,9 +57,19 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
             }));
         }
     }
-    rueda_shutdown();
-    if (exit_status != 0) {
+    const bool has_failed = rueda_shutdown() != RUEDA_OK;
+    if (exit_status != 0 || has_failed) {
         let_the_cause_end_first();
+    }
+    if (exit_status == 0 && has_failed) {
+        constexpr int kExitStatus = 1;
+        static_cast<void>(guarded([&]() -> Status {
+            runtime->logger().error("{}; this process ends with exit status {}", rueda_last_error(), kExitStatus);
+            return {};
+        }));
+        // The C library calls the handlers that are left, and takes the status of the last call: where it implements
+        // exit(), a comment says that it allows this. (The standards leave it undefined.)
+        std::exit(kExitStatus);  // NOLINT(concurrency-mt-unsafe): this process is in exit() already
     }
 }
 
@@ -107,6 +118,35 @@ Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     }
     const auto cause = launcher.cause([] { return Standing::joining; }, base::monotonic_ns());
     return cause ? Status(ErrorCode::aborted, *cause) : Status();
+}
+
+/// MPI_Init cannot be made to return, so a start that is in vain ends with the process. Without the handlers of exit(),
+/// which would call MPI while another thread of this process is in it.
+[[noreturn]] void end_in_mpi_init(LauncherLine& launcher, const base::Config& config, int rank, const Status& reason) {
+    constexpr int kExitStatus = 1;
+    launcher.report_abort(reason.message());
+    base::Logger(config, rank < 0 ? std::nullopt : std::optional(rank))
+        .error("{}; MPI_Init cannot be interrupted, so this process ends with exit status {}", reason.message(),
+               kExitStatus);
+    ::_exit(kExitStatus);
+}
+
+/// What ends the process while it is in MPI_Init. Both outlive the call.
+collectives::MpiInitRules mpi_init_rules(LauncherLine& launcher, const base::Config& config) {
+    collectives::MpiInitRules rules;
+    if (launcher.is_open()) {
+        rules.interruption = [&launcher](int rank, int size) -> Status {
+            if (!launcher.is_about(rank, size)) {
+                return {};
+            }
+            const auto cause = launcher.cause_in_mpi_init(base::monotonic_ns());
+            return cause ? Status(ErrorCode::aborted, *cause) : Status();
+        };
+    }
+    rules.end_process = [&launcher, &config](int rank, const Status& reason) {
+        end_in_mpi_init(launcher, config, rank, reason);
+    };
+    return rules;
 }
 
 /// A start that failed since a connection had ended: the launcher knows of the first rank that has.
@@ -170,7 +210,7 @@ constexpr bool kIsDebugBuild = true;
 /// ranks, this rank shuts down, so that nobody waits for it.
 Status begin_in(Process& state, Runtime& started, const SetsToMake& sets, bool guards_memory) {
     const auto leave = [&] {
-        started.shutdown();
+        static_cast<void>(started.shutdown());
         state.next_set_id = started.process_sets().next_id();
     };
     try {
@@ -227,6 +267,7 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
         RUEDA_RETURN_IF_FAILED(check_same_job(state, membership));
         return sets.find(*joined);
     }
+    state.knows_of_abort.store(false, std::memory_order_relaxed);  // it was told of an earlier job
     if (state.forked.load(std::memory_order_relaxed)) {
         return not_initialized();
     }
@@ -247,8 +288,8 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
     };
-    Result<collectives::SelectedControlPlane> selected =
-        collectives::select_control_plane(config.value(), environment, question, membership);
+    Result<collectives::SelectedControlPlane> selected = collectives::select_control_plane(
+        config.value(), environment, question, membership, mpi_init_rules(launcher, config.value()));
     if (!selected.is_ok()) {
         return explain_start(launcher, config.value(), selected.status());
     }

@@ -157,16 +157,24 @@ int rueda_shutdown_within(double timeout_seconds) {
                                   timeout_seconds);
         }
         Runtime* runtime = process().current.load(std::memory_order_relaxed);
+        Status left;
         if (runtime != nullptr) {
             const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-            RUEDA_RETURN_IF_FAILED(runtime->shutdown_within(
-                timeout_seconds < 0 ? timeout_seconds : std::max(timeout_seconds - passed.count(), 0.0)));
+            left = runtime->shutdown_within(timeout_seconds < 0 ? timeout_seconds
+                                                                : std::max(timeout_seconds - passed.count(), 0.0));
+            if (left.code() == ErrorCode::timeout) {
+                return left;
+            }
             process().next_set_id = runtime->process_sets().next_id();
             rueda::core::unwatch_memory();
             rueda::core::unwatch_termination();
             process().current.store(nullptr, std::memory_order_release);
         }
-        return {};
+        // A program that knows of the failure leaves as after any error. Another one would take its job for complete.
+        if (left.is_ok() || process().knows_of_abort.load(std::memory_order_relaxed)) {
+            return {};
+        }
+        return rueda::failure(left.code(), "shutdown: the job ended before all ranks had left it: {}", left.message());
     });
 }
 

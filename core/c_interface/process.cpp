@@ -22,6 +22,7 @@ Result<Runtime*> current_runtime() {
 }
 
 void end_job(Runtime& runtime, const std::string& reason) {
+    process().knows_of_abort.store(true, std::memory_order_relaxed);
     if (!runtime.aborted()) {
         process().launcher.load(std::memory_order_acquire)->become_the_cause();
         runtime.abort(reason);

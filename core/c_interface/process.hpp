@@ -30,6 +30,9 @@ struct Process {
     std::atomic<Runtime*> current{nullptr};          // release by init; acquire by everybody
     /// Of the first init on. Release by it; acquire by everybody. Never destroyed either.
     std::atomic<LauncherLine*> launcher{nullptr};
+    /// A call has told the program why the job was aborted, or the program has ended the job itself. Relaxed: it orders
+    /// nothing.
+    std::atomic<bool> knows_of_abort{false};
     std::atomic<bool> forked{false};  // this process is a child of one that had a Runtime
     collectives::AddressReserve addresses;
     /// Of the process that has begun a job last. Relaxed: it means something to that process and to its children.

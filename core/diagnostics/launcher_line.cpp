@@ -174,6 +174,13 @@ void LauncherLine::read(std::int64_t now_ns) {
     }
 }
 
+std::optional<std::string> LauncherLine::cause_in_mpi_init(std::int64_t now_ns) {
+    const std::lock_guard lock(mutex_);
+    read(now_ns);
+    const base::LauncherWord* const word = cause_among(heard_, Standing::joining, now_ns);
+    return word != nullptr ? std::optional(of_launch(describe_cause(*word))) : std::nullopt;
+}
+
 /// Woken by the launcher's word; one that does not come, or a launcher that has gone, ends the wait after kMoment.
 template <class Wanted>
 std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {

@@ -89,6 +89,8 @@ public:
         const base::LauncherWord* const word = cause_among(heard_of_members(), standing(), now_ns);
         return word != nullptr ? std::optional(of_launch(describe_cause(*word))) : std::nullopt;
     }
+    /// What makes MPI_Init wait in vain: it waits for every rank that was launched, whoever is to be in the job.
+    [[nodiscard]] std::optional<std::string> cause_in_mpi_init(std::int64_t now_ns);
     /// How that rank of the job has ended; waits for the word for a moment.
     [[nodiscard]] std::optional<std::string> word_about(int rank);
     /// How any rank has failed; the same.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/cores.hpp"
@@ -94,7 +95,7 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
       process_sets_({config_, group_, arena_, control_plane_->transport(), *world_, engine_, pending_, first_set_id}),
       pid_(getpid()) {}
 
-Runtime::~Runtime() { shutdown(); }
+Runtime::~Runtime() { static_cast<void>(shutdown()); }
 
 Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
                                                  std::unique_ptr<collectives::ControlPlane> control_plane,
@@ -339,8 +340,7 @@ Status Runtime::shutdown_within(double timeout_seconds) {
                        "nothing any more: call shutdown again to go on waiting, or abort to end the job",
                        timeout_seconds);
     }
-    leave_job();
-    return {};
+    return leave_job();
 }
 
 Status Runtime::announce_shutdown(Deadline deadline) {
@@ -364,13 +364,13 @@ Status Runtime::announce_shutdown(Deadline deadline) {
     return {};
 }
 
-/// All have come, or the job was aborted.
-void Runtime::leave_job() {
+/// All ranks have come, or the job was aborted; returns the reason of the abort.
+Status Runtime::leave_job() {
     base::RankBlock& block = control().ranks[arena_->rank()];
     const Status over(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
     const std::lock_guard no_new_sets(process_sets_.changing());
     const bool after_failure = engine_.aborted();
-    const Status reason = after_failure ? engine_.abort_reason() : over;  // the last thing that needs memory
+    Status reason = after_failure ? engine_.abort_reason() : over;  // the last thing that needs memory
     shut_down_ = true;
     engine_.stop();
     if (after_failure) {
@@ -388,6 +388,7 @@ void Runtime::leave_job() {
         heap_.release();
     }
     callbacks_.stop();  // last: a callback takes as long as it takes, and the others need not wait for it
+    return after_failure ? std::move(reason) : Status();
 }
 
 }  // namespace rueda::core

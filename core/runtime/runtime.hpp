@@ -106,8 +106,9 @@ public:
     void begin_step(std::int64_t step);
 
     /// Leaves the job; waits until all ranks do, and then for the callbacks. Idempotent; one thread does it, others
-    /// wait for that one.
-    void shutdown() { static_cast<void>(shutdown_within(-1)); }
+    /// wait for that one. A failure is the reason why the job was aborted before all ranks had left it; this rank has
+    /// left nevertheless. Only the call that leaves returns it.
+    Status shutdown() { return shutdown_within(-1); }
     /// The same, waiting for other ranks for so long at most (negative: without end). Timeout: not all have come. This
     /// rank has begun to leave then, starts nothing any more, and serves the others; a later call goes on waiting.
     Status shutdown_within(double timeout_seconds);
@@ -135,7 +136,7 @@ private:
                                                                collectives::AddressReserve* addresses);
     void abandon();
     Status announce_shutdown(std::optional<std::chrono::steady_clock::time_point> deadline);
-    void leave_job();
+    Status leave_job();
     void say_if_bound_to_one_core() const;
 
     Runtime(const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, RankGroup ranks,

@@ -183,6 +183,8 @@ RUEDA_API int rueda_init_with(const rueda_init_options* options);
  * Leaves the job. What is still pending on this rank fails; on other ranks, whatever needs this rank fails with a
  * message that says so. Returns when every rank has called it (or a rank has died). Without rueda_init, does nothing.
  * Ranks that do not call it are reported as stalled tensors are, and RUEDA_STALL_SHUTDOWN_TIME_SECONDS ends the wait.
+ * If the job was aborted before every rank had called it, and no call on this rank has told the program so, it returns
+ * RUEDA_ABORTED (or the code that the job was aborted with) and the reason. This rank has left the job then, too.
  */
 RUEDA_API int rueda_shutdown(void);
 /**

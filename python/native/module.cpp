@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // The module rueda._native: librueda's C interface for Python. What users call is Python, in python/rueda.
+#include <cstdlib>
 #include <vector>
 
 #include "python/native/borrowed_tensor.hpp"
@@ -148,6 +149,17 @@ PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
     }
 }
 
+/// For the end of the interpreter, which ends the process with status 0 whatever its last handlers raise.
+PyObject* end_with_failure(PyObject* /*module*/, PyObject* /*unused*/) {
+    const auto fail = [](int exit_status, void* /*unused*/) {
+        if (exit_status == 0) {
+            std::exit(1);  // as in core/c_interface/initialise.cpp: glibc takes the status of the last call
+        }
+    };
+    ::on_exit(fail, nullptr);
+    Py_RETURN_NONE;
+}
+
 PyObject* is_initialized(PyObject* /*module*/, PyObject* /*unused*/) { return PyBool_FromLong(rueda_initialized()); }
 
 template <int (*read)(int*)>
@@ -274,6 +286,7 @@ PyMethodDef functions[] = {
     {"init_communicator", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&init_communicator)),
      METH_FASTCALL, nullptr},
     {"shutdown", shutdown, METH_NOARGS, nullptr},
+    {"end_with_failure", end_with_failure, METH_NOARGS, nullptr},
     {"is_initialized", is_initialized, METH_NOARGS,
      "is_initialized()\n--\n\nWhether this process is in a job: between init() and shutdown().\n\n"
      "Example::\n\n    assert rueda.is_initialized()\n"},

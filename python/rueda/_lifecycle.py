@@ -24,7 +24,7 @@ from rueda._native import (
     size,
 )
 from rueda._process_sets import ProcessSet, ranks_of
-from rueda.errors import InvalidArgument
+from rueda.errors import InvalidArgument, RuedaError
 
 __all__ = [
     "abort",
@@ -143,12 +143,17 @@ def shutdown() -> None:
     Ctrl-C while it waits for other ranks raises KeyboardInterrupt. This rank has begun to leave then and can start
     nothing any more; calling shutdown() again goes on waiting, and abort() ends the job.
 
+    Raises:
+        Aborted: the job ended before all ranks had left it, and no other call of this rank has said so. This rank has left.
+
     Example::
 
         rueda.shutdown()
     """
-    _native.shutdown()
-    _awaiting.stop()
+    try:
+        _native.shutdown()
+    finally:
+        _awaiting.stop()
 
 
 def abort(reason: str) -> None:
@@ -176,6 +181,9 @@ def _leave() -> None:
         _abort_of(error)
     try:
         shutdown()
+    except RuedaError:
+        _native.end_with_failure()  # the interpreter prints the error, and would end with status 0
+        raise
     except BaseException as interruption:  # Ctrl-C: whoever sent it wants this process to end
         _abort_of(interruption)
         shutdown()

@@ -141,6 +141,13 @@ TEST_CASE("the size that a launcher gives is its own", "[unit]") {
     CHECK(size({{"OMPI_COMM_WORLD_SIZE", "4"}, {"SLURM_STEP_NUM_TASKS", "1"}}) == 4);
     CHECK(size({{"PMIX_RANK", "0"}, {"PMIX_SERVER_TMPDIR", folder.path()}, {"SLURM_STEP_NUM_TASKS", "3"}}) == 3);
     CHECK(size({{"SLURM_STEP_NUM_TASKS", "3"}}) == std::nullopt);
+    const auto rank = [](std::map<std::string, std::string> variables) {
+        return read_launch_facts(environment_of(std::move(variables))).job_rank;
+    };
+    CHECK(rank({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "0"}}) == 3);
+    CHECK(rank({{"OMPI_COMM_WORLD_SIZE", "4"}}) == std::nullopt);
+    CHECK(rank({{"PMIX_RANK", "2"}, {"PMIX_SERVER_TMPDIR", folder.path()}}) == 2);
+    CHECK(rank({{"OMPI_COMM_WORLD_RANK", "3"}}) == std::nullopt);  // no launcher is there
 }
 
 TEST_CASE("a launcher tells which MPI it is of, where that is certain", "[unit]") {

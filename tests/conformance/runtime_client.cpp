@@ -18,7 +18,8 @@ public:
     RuntimePending(core::Runtime& runtime, std::uint32_t members) : runtime_(runtime), completion_(members) {}
     ~RuntimePending() override {
         if (!completion_.done()) {
-            runtime_.shutdown();  // fails everything pending, so nobody touches the completion any more
+            static_cast<void>(
+                runtime_.shutdown());  // fails everything pending, so nobody touches the completion any more
         }
     }
     Status wait(double timeout_seconds) override { return runtime_.wait(completion_, timeout_seconds); }
@@ -339,7 +340,7 @@ Result<void*> RuntimeClient::allocate(std::size_t bytes) { return runtime_->allo
 Status RuntimeClient::deallocate(void* memory) { return runtime_->deallocate(memory); }
 
 Status RuntimeClient::shutdown() {
-    runtime_->shutdown();
+    static_cast<void>(runtime_->shutdown());  // a rank that was told before is to leave in order
     return {};
 }
 

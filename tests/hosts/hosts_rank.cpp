@@ -6,9 +6,17 @@
 // hosts_rank steps FOLDER   trains until something ends the job; writes FOLDER/rank<n>: its pid, "running", and the
 //                           error with the time when it came; ends when FOLDER/done is there
 // hosts_rank wait FOLDER    the same, but the last rank stays away from the steps after some, and the others wait for
-// it hosts_rank again FOLDER   a job, and then another in the same processes, for which the last rank does not come: it
-//                           ends with status 7, and writes "left" and the time before
-// hosts_rank absent FOLDER  as "again", but there is no job before
+//                           it
+// hosts_rank again FOLDER STATUS
+//                           a job, and then another in the same processes, for which the last rank does not come: it
+//                           writes "left" and the time, and ends with this exit status
+// hosts_rank absent FOLDER STATUS
+//                           as "again", but there is no job before
+// hosts_rank late FOLDER    as "absent", but the last rank does not end before FOLDER/done is there
+// hosts_rank leave FOLDER   a job whose ranks shut down when FOLDER/go is there; writes "pid", "running", and "left" or
+// the
+//                           error with the time when it came, in which case its exit status is 1
+// hosts_rank exit FOLDER    the same, but the ranks end without having called shutdown()
 #include <unistd.h>
 
 #include <chrono>
@@ -97,6 +105,12 @@ void report_error(std::ofstream& report, const rueda::Error& error) {
            << std::endl;
 }
 
+void wait_for(const std::filesystem::path& file) {
+    while (!std::filesystem::exists(file)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+}
+
 int steps(const std::filesystem::path& folder, bool last_stays_away) {
     rueda::init();
     const auto written = folder / ("rank" + std::to_string(rueda::rank()));
@@ -118,9 +132,7 @@ int steps(const std::filesystem::path& folder, bool last_stays_away) {
         report_error(report, error);
     }
     // Under some launchers the first rank that ends takes the others with it, before they could report.
-    while (!std::filesystem::exists(folder / "done")) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
+    wait_for(folder / "done");
     return 1;
 }
 
@@ -130,7 +142,27 @@ int number_in_environment(const char* of_ruedarun, const char* of_mpirun) {
     return std::stoi(text != nullptr ? text : std::getenv(of_mpirun));  // NOLINT(concurrency-mt-unsafe): one thread
 }
 
-int join_without_the_last(const std::filesystem::path& folder, bool after_a_job) {
+int leave(const std::filesystem::path& folder, bool calls_shutdown) {
+    rueda::init();
+    std::ofstream report(folder / ("rank" + std::to_string(rueda::rank())));
+    report << "pid " << ::getpid() << std::endl;
+    float one = 1;
+    rueda::allreduce("one", std::span(&one, 1));
+    report << "running" << std::endl;
+    wait_for(folder / "go");
+    try {
+        if (calls_shutdown) {
+            rueda::shutdown();
+            report << "left" << std::endl;
+        }
+    } catch (const rueda::Error& error) {
+        report_error(report, error);
+        return 1;
+    }
+    return 0;
+}
+
+int join_without_the_last(const std::filesystem::path& folder, bool after_a_job, bool comes_late, int status) {
     const int rank = number_in_environment("RUEDA_RANK", "OMPI_COMM_WORLD_RANK");
     const int size = number_in_environment("RUEDA_SIZE", "OMPI_COMM_WORLD_SIZE");
     std::ofstream report(folder / ("rank" + std::to_string(rank)));
@@ -142,8 +174,11 @@ int join_without_the_last(const std::filesystem::path& folder, bool after_a_job)
     }
     if (rank == size - 1) {
         std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the others are to wait by then
+        if (comes_late) {
+            wait_for(folder / "done");
+        }
         report << "left " << std::to_string(seconds_of_the_clock()) << std::endl;
-        ::_exit(7);  // MPI_Finalize would wait for the others
+        ::_exit(status);  // MPI_Finalize would wait for the others
     }
     try {
         rueda::init();
@@ -167,11 +202,18 @@ int main(int argc, char** argv) {
         if (words.size() == 2 && (words[0] == "steps" || words[0] == "wait")) {
             return steps(words[1], words[0] == "wait");
         }
-        if (words.size() == 2 && (words[0] == "again" || words[0] == "absent")) {
-            return join_without_the_last(words[1], words[0] == "again");
+        if (words.size() == 3 && (words[0] == "again" || words[0] == "absent")) {
+            return join_without_the_last(words[1], words[0] == "again", /*comes_late=*/false, std::stoi(words[2]));
         }
-        std::fprintf(stderr,
-                     "hosts_rank layout | transfer N | steps FOLDER | wait FOLDER | again FOLDER | absent FOLDER\n");
+        if (words.size() == 2 && words[0] == "late") {
+            return join_without_the_last(words[1], /*after_a_job=*/false, /*comes_late=*/true, 0);
+        }
+        if (words.size() == 2 && (words[0] == "leave" || words[0] == "exit")) {
+            return leave(words[1], words[0] == "leave");
+        }
+        std::fprintf(
+            stderr,
+            "hosts_rank layout | transfer N | (steps|wait|late|leave|exit) FOLDER | (again|absent) FOLDER STATUS\n");
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
     }

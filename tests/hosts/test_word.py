@@ -11,10 +11,11 @@ import tempfile
 import time
 import unittest
 
-from hosts_job import ENVIRONMENT, HOSTS_RANK, left_in_memory, remove_what_open_mpi_left, test_hosts
+from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, left_in_memory, remove_what_open_mpi_left, test_hosts
 
 RUEDARUN = os.environ["RUEDARUN"]
 TIMEOUT = 60
+GRACE = 5  # seconds; ruedarun's own default
 LIMIT = 1  # second from the end of a rank to the error of the last of the others
 
 
@@ -32,10 +33,13 @@ class WordTest(unittest.TestCase):
     def popen(self, command, **options):
         return subprocess.Popen(command, **options)
 
-    def start(self, words, program):
+    def start(self, words, program, **settings):
+        return self.start_command([RUEDARUN, *words, *program], **settings)
+
+    def start_command(self, command, **settings):
         job = self.popen(
-            [RUEDARUN, *words, *program],
-            env=ENVIRONMENT,
+            list(map(str, command)),
+            env={**ENVIRONMENT, **settings},
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -50,6 +54,10 @@ class WordTest(unittest.TestCase):
     def lines(self, rank):
         file = self.folder / f"rank{rank}"
         return file.read_text().splitlines() if file.exists() else []
+
+    def is_running(self, ranks):
+        """Every rank has begun to work."""
+        return all("running" in self.lines(rank) for rank in range(ranks))
 
     def wait_until(self, condition, job):
         deadline = time.monotonic() + TIMEOUT
@@ -89,7 +97,7 @@ class WordTest(unittest.TestCase):
         self.assertEqual(job.returncode, 128 + number, output)
 
     def rank_that_does_not_come(self, words, ranks, mode, where=""):
-        job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, mode, str(self.folder)])
+        job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, mode, str(self.folder), "7"])
         output = self.finish(job)
         victim = ranks - 1
         begin = float(self.lines(victim)[0].split()[1])
@@ -97,6 +105,28 @@ class WordTest(unittest.TestCase):
         self.assertRegex(output[-1], rf"rank {victim}{where} \(pid \d+\) ended with exit status 7", output)
         self.assertEqual(job.returncode, 7, output)
         return output
+
+    def rank_that_ends_before_mpi_init(self, words, ranks, status, where=""):
+        """MPI_Init is one call and cannot be left: the ranks that wait in it end, each with the line that names the one that has
+        ended."""
+        settings = {"RUEDA_START_TIMEOUT": str(TIMEOUT)}
+        job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, "absent", self.folder, status], **settings)
+        output = self.finish(job)
+        ended = time.time()
+        victim = ranks - 1
+        how = rf"rank {victim}{where} \(pid \d+\) ended with exit status {status}"
+        how += "" if status else ", while the others had not shut down"
+        for rank in range(victim):
+            told = [line for line in output if f"E rueda] [rank {rank}]: " in line]
+            self.assertEqual(len(told), 1, output)
+            self.assertRegex(
+                told[0], rf": {how}; MPI_Init cannot be interrupted, so this process ends with exit status 1$"
+            )
+        self.assertRegex(output[-1], rf"^ruedarun: .*{how}", output)
+        self.assertNotIn("still run", "".join(output))
+        self.assertEqual(job.returncode, status or 1, output)
+        # 0.2 s were measured; the grace after which ruedarun would have ended the others is 5 s.
+        self.assertLess(ended - float(self.lines(victim)[0].split()[1]), GRACE - 1, output)
 
 
 class OneHost(WordTest):
@@ -120,6 +150,25 @@ class OneHost(WordTest):
 
     def test_a_rank_that_does_not_join_again_over_mpi(self):
         self.rank_that_does_not_come([], 3, "again")
+
+    def test_a_rank_that_ends_well_while_the_others_are_in_mpi_init(self):
+        self.rank_that_ends_before_mpi_init([], 3, 0)
+
+    def test_a_rank_that_fails_while_the_others_are_in_mpi_init(self):
+        self.rank_that_ends_before_mpi_init([], 3, 3)
+
+    def test_a_rank_that_mpi_init_waits_for_too_long(self):
+        """Under plain mpirun, which knows of no rank that has ended."""
+        words = [MPIRUN, "--allow-run-as-root", "--oversubscribe", "-np", "2", HOSTS_RANK, "late", self.folder]
+        job = self.start_command(words, RUEDA_START_TIMEOUT="1")
+        output, _ = job.communicate(timeout=TIMEOUT)
+        self.assertRegex(
+            output,
+            r"E rueda\] \[rank 0\]: init: MPI_Init did not return within 1 s \(RUEDA_START_TIMEOUT\): .*; MPI_Init cannot be "
+            r"interrupted, so this process ends with exit status 1\n",
+        )
+        self.assertNotEqual(job.returncode, 0, output)
+        self.assertEqual(self.lines(1), [])  # mpirun has ended it, and nothing else
 
 
 @unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
@@ -148,10 +197,53 @@ class SeveralHosts(WordTest):
         self.rank_that_does_not_come(["-H", "rueda-h0:1,rueda-h1:1"], 2, "again", where=" on rueda-h1")
 
 
+@unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
+class EndsOfJobs(WordTest):
+    """A job ends soon after its ranks have said why, also where a host does not answer, and its last line is the cause."""
+
+    # Seconds from the ranks' errors to ruedarun's end; 4 s were measured, and 15 before.
+    LIMIT = 8
+
+    def setUp(self):
+        super().setUp()
+        self.hosts = test_hosts.Hosts(2)  # each test breaks its hosts
+        self.addCleanup(self.hosts.close)
+
+    def popen(self, command, **options):
+        return self.hosts.popen(0, command, **options)
+
+    def expect_end(self, job, survivors, cause):
+        output, _ = job.communicate(timeout=TIMEOUT)
+        ended = time.time()
+        lines = output.splitlines()
+        for rank in survivors:
+            _, when, message = next(line for line in self.lines(rank) if line.startswith("error ")).split(" ", 2)
+            self.assertRegex(message, rf"^Aborted: (tensor '\w+': )?{cause}", f"rank {rank}")
+            self.assertLess(ended - float(when), self.LIMIT, output)
+        self.assertRegex(
+            lines[-1], rf"^ruedarun: .*ended with exit status 1, after the job was aborted: {cause}", output
+        )
+        self.assertEqual(job.returncode, 1, output)
+        self.assertEqual(self.hosts.wait_until_empty(), {}, "left on the hosts")
+
+    def test_a_host_is_cut_off(self):
+        job = self.start(["-H", "rueda-h0:2,rueda-h1:2"], [HOSTS_RANK, "steps", self.folder])
+        self.wait_until(lambda: self.is_running(4), job)
+        (self.folder / "done").write_text("")
+        self.hosts.unplug(1)
+        self.expect_end(job, (0, 1), r"host rueda-h1 \(ranks 2, 3\) has not answered for 3\.\d s: it was cut off")
+
+    def test_a_stall_ends_the_job(self):
+        (self.folder / "done").write_text("")
+        stall = {"RUEDA_STALL_CHECK_TIME_SECONDS": "1", "RUEDA_STALL_SHUTDOWN_TIME_SECONDS": "2"}
+        job = self.start(["-H", "rueda-h0:1,rueda-h1:2"], [HOSTS_RANK, "wait", self.folder], **stall)
+        self.expect_end(job, (0, 1), r"tensor '\w+' has waited for rank 2 for [\d.]+ s")
+
+
 def load_tests(loader, _tests, _pattern):
     rounds = int(os.environ.get("FAULT_ROUNDS", "1"))
     return unittest.TestSuite(
-        loader.loadTestsFromTestCase(case) for _ in range(rounds) for case in (OneHost, SeveralHosts)
+        loader.loadTestsFromTestCase(case) for _ in range(rounds) for case in (OneHost, SeveralHosts, EndsOfJobs)
     )
 
 

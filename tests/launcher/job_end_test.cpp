@@ -138,7 +138,7 @@ TEST_CASE("where all were told that the job is aborted, why it was is the cause"
 
 TEST_CASE("after a failure: grace, SIGTERM, SIGKILL, giving up", "[unit]") {
     const JobEnding::TimePoint start{};
-    JobEnding ending(milliseconds(300));
+    JobEnding ending(milliseconds(300), milliseconds(200));
     CHECK_FALSE(ending.deadline());
     CHECK_FALSE(ending.advance(start + seconds(1000)));
     ending.rank_failed(start);
@@ -156,17 +156,26 @@ TEST_CASE("after a failure: grace, SIGTERM, SIGKILL, giving up", "[unit]") {
     CHECK_FALSE(ending.deadline());
 }
 
+TEST_CASE("after an abort, of which all ranks know, the grace is another one", "[unit]") {
+    const JobEnding::TimePoint start{};
+    JobEnding ending(milliseconds(300), milliseconds(200));
+    ending.job_aborted(start);
+    ending.rank_failed(start + milliseconds(100));  // what comes second does not begin the time anew
+    CHECK(ending.deadline() == start + milliseconds(200));
+    CHECK(ending.advance(start + milliseconds(200)) == SIGTERM);
+}
+
 TEST_CASE("the user's first signal is handed on, the second kills", "[unit]") {
     const JobEnding::TimePoint start{};
-    JobEnding once(seconds(5));
+    JobEnding once(seconds(5), seconds(3));
     CHECK(once.user_signal(SIGINT, start) == SIGINT);
     CHECK_FALSE(once.advance(start + JobEnding::kInterruptTime - milliseconds(1)));
     CHECK(once.advance(start + JobEnding::kInterruptTime) == SIGKILL);
-    JobEnding twice(seconds(5));
+    JobEnding twice(seconds(5), seconds(3));
     CHECK(twice.user_signal(SIGTERM, start) == SIGTERM);
     twice.rank_failed(start);
     CHECK(twice.user_signal(SIGINT, start + milliseconds(1)) == SIGKILL);
-    JobEnding during_grace(seconds(5));
+    JobEnding during_grace(seconds(5), seconds(3));
     during_grace.rank_failed(start);
     CHECK(during_grace.user_signal(SIGINT, start) == SIGINT);
     CHECK(during_grace.deadline() == start + JobEnding::kInterruptTime);

@@ -101,6 +101,15 @@ TEST_CASE("without mpirun, or when told, ruedarun starts the ranks", "[unit]") {
                                                      {"RUEDA_RENDEZVOUS", "@rueda-00ff"}});
 }
 
+TEST_CASE("the grace is shorter after an abort, unless the user has set it", "[unit]") {
+    Options options = two_ranks();
+    CHECK(planned(options, machine_with_mpi()).grace == kDefaultGrace);
+    CHECK(planned(options, machine_with_mpi()).grace_after_abort == kDefaultGraceAfterAbort);
+    options.grace = std::chrono::milliseconds(7000);
+    CHECK(planned(options, machine_with_mpi()).grace == std::chrono::milliseconds(7000));
+    CHECK(planned(options, machine_with_mpi()).grace_after_abort == std::chrono::milliseconds(7000));
+}
+
 TEST_CASE("root, too few cores", "[unit]") {
     Surroundings around = machine_with_mpi();
     around.is_root = true;

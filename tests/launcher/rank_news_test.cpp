@@ -43,6 +43,17 @@ TEST_CASE("an end is told in the words of ruedarun", "[unit]") {
     CHECK(ranks_of(news.told()) == std::vector<int>{3, 1, 2});
 }
 
+TEST_CASE("a rank that ends well after an abort is told of as the failure that it knows of", "[unit]") {
+    RankEnd told = exited(1, 0);
+    told.abort_reason = "host b (rank 2) has not answered for 3.0 s";
+    RankNews news;
+    const auto items = news.note({exited(0, 0), told});
+    CHECK(ranks_of(items) == std::vector<int>{1, 0});
+    CHECK(word_of(items[0]).kind == Kind::failed);
+    CHECK(word_of(items[0]).text == "host b (rank 2) has not answered for 3.0 s");
+    CHECK(word_of(items[1]).kind == Kind::ended_well);
+}
+
 TEST_CASE("of ends that are seen together the likely cause is told first", "[unit]") {
     RankEnd echo = exited(4, 1);
     echo.abort_reason = "rank 2 was killed";

@@ -41,6 +41,30 @@ class KilledRank(unittest.TestCase):
         self.check_survivors("Aborted, naming rank 1; in time", "members")
 
 
+class KilledBeforeTheOthersHaveLeft(unittest.TestCase):
+    """The others wait for all ranks to leave, and hear nothing of the death by any other call: their own end has to say it."""
+
+    KILLED = "import os, signal, rueda; rueda.init(); rueda.barrier()\nif rueda.rank() == 1: os.kill(os.getpid(), 9)\n"
+    LINE = r"rueda.*Aborted: shutdown: the job ended before all ranks had left it: rank 1 "
+
+    def run_job(self, program):
+        shell = '"$@"; echo "<$RUEDA_RANK: $?>"'
+        command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", "sh", "-c", shell, "sh", sys.executable, "-B", "-c"]
+        job = subprocess.run([*command, program], capture_output=True, text=True, timeout=60, check=False)
+        self.assertRegex(job.stderr, self.LINE)
+        return dict(re.findall(r"<(\d): ([^>]*)>", job.stdout))
+
+    def test_shutdown_raises(self):
+        self.assertEqual(self.run_job(self.KILLED + "rueda.shutdown()"), {"0": "1", "1": "137"})
+
+    def test_a_program_that_does_not_call_it_ends_with_status_1(self):
+        self.assertEqual(self.run_job(self.KILLED), {"0": "1", "1": "137"})
+
+    def test_a_program_that_catches_it_ends_as_it_likes(self):
+        caught = "try: rueda.shutdown()\nexcept rueda.Aborted as error: print('rueda, Aborted:', error, file=__import__('sys').stderr)"
+        self.assertEqual(self.run_job(self.KILLED + caught), {"0": "0", "1": "137"})
+
+
 class FailedWorker(unittest.TestCase):
     """multiprocessing catches what its workers raise, before Python's own end knows of it."""
 

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <functional>
+#include <future>
 #include <span>
 #include <string>
 #include <utility>
@@ -55,6 +57,85 @@ TEST_CASE("a start that somebody knows to be in vain ends at once, before the ca
     CHECK(asked == std::vector<int>{1, 3, 1, 3, 1, 3});
     CHECK(std::chrono::steady_clock::now() - begin < 5s);
     CHECK(mpi->diary == "init cancel ");  // neither duplicated nor finalised
+}
+
+/// A job of two whose MPI_Init returns when the process would have been ended.
+struct InMpiInit {
+    std::promise<Status> ended;
+    std::future<Status> reason = ended.get_future();
+    std::shared_ptr<StandIn> mpi = std::make_shared<StandIn>();
+    int ended_rank = -1;
+    MpiControlPlaneOptions options;
+
+    explicit InMpiInit(std::chrono::milliseconds timeout) : options(in_time(timeout)) {
+        options.init_rules.rank = 1;
+        options.init_rules.size = 2;
+        options.init_rules.end_process = [this](int rank, const Status& status) {
+            ended_rank = rank;
+            ended.set_value(status);
+        };
+        mpi->during_init = [this] { static_cast<void>(reason.wait_for(10s)); };
+    }
+};
+
+TEST_CASE("a process whose MPI_Init takes too long is ended", "[unit]") {
+    InMpiInit job(50ms);
+    const auto begin = std::chrono::steady_clock::now();
+    auto opened = open_mpi_control_plane(job.mpi, job.options);
+    CHECK(std::chrono::steady_clock::now() - begin >= 50ms);
+    REQUIRE(job.reason.wait_for(0s) == std::future_status::ready);
+    CHECK(outcome(job.reason.get()) ==
+          "Timeout: init: MPI_Init did not return within 0.05 s (RUEDA_START_TIMEOUT): a rank of this launch has not "
+          "called it, or the ranks cannot reach each other; look for a rank that has ended or is late, or raise "
+          "RUEDA_START_TIMEOUT");
+    CHECK(job.ended_rank == 1);
+    REQUIRE(opened.is_ok());  // this stand-in for the end of the process has returned
+    opened.value().control_plane->close(false);
+}
+
+TEST_CASE("a process whose MPI_Init waits for a rank that has ended is ended", "[unit]") {
+    InMpiInit job(10s);
+    std::vector<int> asked;
+    job.options.init_rules.interruption = [&](int rank, int size) {
+        asked.insert(asked.end(), {rank, size});
+        return asked.size() > 2 ? failure(ErrorCode::aborted, "rank 0 has ended") : Status();
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    auto opened = open_mpi_control_plane(job.mpi, job.options);
+    CHECK(std::chrono::steady_clock::now() - begin < 5s);
+    REQUIRE(job.reason.wait_for(0s) == std::future_status::ready);
+    CHECK(outcome(job.reason.get()) == "Aborted: rank 0 has ended");
+    CHECK(asked == std::vector<int>{1, 2, 1, 2});
+    REQUIRE(opened.is_ok());
+    opened.value().control_plane->close(false);
+}
+
+TEST_CASE("a process whose MPI_Init returns in time is left alone", "[unit]") {
+    InMpiInit job(10s);
+    job.mpi->during_init = [] {};
+    const auto begin = std::chrono::steady_clock::now();
+    auto opened = open_mpi_control_plane(job.mpi, job.options);
+    CHECK(std::chrono::steady_clock::now() - begin < 5s);  // nobody waits for the thread that watches
+    CHECK(job.reason.wait_for(0s) == std::future_status::timeout);
+    REQUIRE(opened.is_ok());
+    opened.value().control_plane->close(false);
+}
+
+TEST_CASE("a rank whose peers do not end says that it does not finalise MPI", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    MpiControlPlaneOptions options = in_time(50ms);
+    std::vector<std::string> warnings;
+    options.warn = [&](const std::string& text) { warnings.push_back(text); };
+    auto opened = open_mpi_control_plane(mpi, options);
+    REQUIRE(opened.is_ok());
+    mpi->answers = false;
+    mpi->diary.clear();
+    opened.value().control_plane->close(false);
+    CHECK(warnings == std::vector<std::string>{
+                          "shutdown: not all ranks came within 0.05 s; every rank had its results, but MPI is not "
+                          "finalised on this one, so mpirun may report the job as failed: look for a process of the "
+                          "job that was stopped or cut off as it ended"});
+    CHECK(mpi->diary.find("finalize") == std::string::npos);
 }
 
 TEST_CASE("somebody else's MPI is left as it was", "[unit]") {

@@ -39,6 +39,7 @@ public:
     bool is_initialized = false;
     bool is_finalized = false;
     int level = MPI_THREAD_MULTIPLE;
+    std::function<void()> during_init = [] {};
     bool answers = true;  ///< false: requests never complete
     Status collective;    ///< what collectives return, if a failure
     /// Of the ABI that the tests are compiled with.
@@ -64,6 +65,7 @@ public:
     std::string library_version() override { return version; }
     Result<int> init_thread(int required) override {
         diary += required == MPI_THREAD_MULTIPLE ? "init " : "init(?) ";
+        during_init();
         is_initialized = true;
         return level;
     }

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/mpi/init_watch.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <system_error>
+
+namespace rueda::collectives {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Status init_took_too_long(std::chrono::milliseconds timeout) {
+    return failure(
+        ErrorCode::timeout,
+        "init: MPI_Init did not return within {} s (RUEDA_START_TIMEOUT): a rank of this launch has not called "
+        "it, or the ranks cannot reach each other; look for a rank that has ended or is late, or raise "
+        "RUEDA_START_TIMEOUT",
+        std::chrono::duration<double>(timeout).count());
+}
+
+}  // namespace
+
+InitWatch::InitWatch(const MpiInitRules& rules, std::chrono::milliseconds timeout) : rules_(rules), timeout_(timeout) {
+    if (!rules_.end_process) {
+        return;
+    }
+    // Signals belong to the program's threads.
+    sigset_t all;
+    sigset_t saved;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &saved);
+    try {
+        thread_ = std::thread([this] { watch(); });
+    } catch (const std::system_error&) {
+        // There is no thread left. The start may still succeed, so it goes on as an unwatched one.
+    }
+    pthread_sigmask(SIG_SETMASK, &saved, nullptr);
+}
+
+InitWatch::~InitWatch() {
+    {
+        const std::lock_guard lock(mutex_);
+        has_returned_ = true;
+    }
+    returned_.notify_one();
+    if (thread_.joinable()) {
+        thread_.join();
+    }
+}
+
+void InitWatch::watch() {
+    const Clock::time_point deadline = Clock::now() + timeout_;
+    // Held while the process is ended: a call that returns in that moment must not go on.
+    std::unique_lock lock(mutex_);
+    while (!has_returned_) {
+        Status reason = ask(rules_.interruption, rules_.rank, rules_.size);
+        if (reason.is_ok() && Clock::now() >= deadline) {
+            reason = init_took_too_long(timeout_);
+        }
+        if (!reason.is_ok()) {
+            rules_.end_process(rules_.rank, reason);
+            return;
+        }
+        const Clock::time_point next_look =
+            rules_.interruption ? std::min(deadline, Clock::now() + kInterruptionInterval) : deadline;
+        returned_.wait_until(lock, next_look, [this] { return has_returned_; });
+    }
+}
+
+}  // namespace rueda::collectives
