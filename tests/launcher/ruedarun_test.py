@@ -281,6 +281,56 @@ class BothWays:
         done = self.launch(1, "-x", "MODE=p;q r", *python("import sys; print(sys.argv[1:], os.environ['MODE'])"), *hard)
         self.assertEqual((done.status, done.out), (0, f"{hard} p;q r\n"))
 
+    TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "GROUP_WORLD_SIZE")
+    #: What each of three ranks finds of these.
+    torch_places = [f"{rank} 3 {rank} 3 0 0 1" for rank in range(3)]
+    # Rank 0 listens as PyTorch's store does; the others come, and say who they are.
+    TORCH_STORE = (
+        "import socket, time\n"
+        f"mine = ' '.join(os.environ[name] for name in {TORCH})\n"
+        "strays = [name for name in os.environ if name.startswith(('TORCHELASTIC_', 'ROLE_'))]\n"
+        "place = (os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']))\n"
+        "if rank == 0:\n"
+        "  server = socket.create_server(('', place[1]))\n"
+        "  server.settimeout(20)\n"
+        "  heard = [server.accept()[0].makefile().readline().strip() for _ in range(2)]\n"
+        "  print(*sorted([mine, *heard]), strays, sep='|')\n"
+        "else:\n"
+        "  deadline = time.monotonic() + 20\n"
+        "  while True:\n"
+        "    try: connection = socket.create_connection(place, 20); break\n"
+        "    except ConnectionRefusedError:\n"
+        "      if time.monotonic() > deadline: raise\n"
+        "      time.sleep(0.01)\n"
+        "  connection.sendall(mine.encode() + b'\\n')\n"
+    )
+
+    def test_ranks_find_the_variables_of_torchrun_and_meet_at_its_place(self):
+        outer = environment(
+            **{name: "7" for name in self.TORCH},
+            MASTER_ADDR="192.0.2.1",
+            MASTER_PORT="1",
+            TORCHELASTIC_RUN_ID="outer",
+            TORCHELASTIC_USE_AGENT_STORE="True",
+            ROLE_RANK="7",
+        )
+        done = self.launch(3, *python(self.TORCH_STORE), env=outer)
+        self.assertEqual((done.status, done.out), (0, f"[0] {'|'.join(self.torch_places)}|[]\n"), done.err)
+
+    def test_variables_of_torchrun_that_the_user_gives_win(self):
+        (self.folder / "job.env").write_text("WORLD_SIZE=55\n")
+        code = "print(*(os.environ[name] for name in ('RANK', 'WORLD_SIZE', 'MASTER_ADDR', 'MASTER_PORT')))"
+        given = ["-x", "MASTER_ADDR=192.0.2.9", "-x", "MASTER_PORT=4711", "--env-file", "job.env"]
+        done = self.launch(2, *given, *python(code))
+        self.assertEqual(
+            (done.status, sorted(done.out.splitlines())), (0, [f"[{r}] {r} 55 192.0.2.9 4711" for r in range(2)]), done.err
+        )
+
+    def test_the_variables_of_torchrun_can_be_left_out(self):
+        code = f"print([name for name in (*{self.TORCH}, 'MASTER_ADDR', 'MASTER_PORT') if name in os.environ])"
+        done = self.launch(2, "--no-torch-variables", *python(code))
+        self.assertEqual((done.status, sorted(done.out.splitlines())), (0, ["[0] []", "[1] []"]), done.err)
+
     def test_lines_of_ranks_never_mix(self):
         code = "for i in range(400):\n  os.write(1, f'{rank}:{i}:'.encode()); os.write(1, b'x' * 50 + b'\\n')"
         done = self.launch(3, *python(code))
@@ -692,13 +742,39 @@ class Srun(LauncherTest):
             "SLURM_LOCALID": str(rank),
             "SLURM_NODEID": "0",
         }
-        return self.run_it(*arguments, env=environment(**step, **more))
+        return self.run_it(*arguments, env=environment(**{**step, **more}))
 
     def test_each_task_becomes_its_rank(self):
         for rank in range(2):
             done = self.task(rank, "sh", "-c", "echo $RUEDA_RANK $RUEDA_SIZE $RUEDA_RENDEZVOUS; exit 7")
             self.assertEqual((done.status, done.err), (7, ""))
-            self.assertEqual(done.out, f"{rank} 2 @rueda-slurm-{os.getpid()}.0\n")
+            self.assertEqual(done.out, f"{rank} 2 @rueda-slurm-{os.geteuid()}-{os.getpid()}.0\n")
+
+    SHOW_TORCH = "echo " + " ".join(f"${name}" for name in (*BothWays.TORCH, "MASTER_ADDR", "MASTER_PORT"))
+
+    def test_the_variables_of_torchrun_are_slurms(self):
+        outer = {"RANK": "9", "MASTER_PORT": "1", "TORCHELASTIC_RUN_ID": "outer"}
+        ports = set()
+        for rank in range(2):
+            done = self.task(rank, "sh", "-c", self.SHOW_TORCH + " ${TORCHELASTIC_RUN_ID-none}", **outer)
+            self.assertRegex(done.out, rf"^{rank} 2 {rank} 2 0 0 1 127\.0\.0\.1 \d+ none\n$", done.err)
+            ports.add(int(done.out.split()[-2]))
+        self.assertEqual(len(ports), 1)
+        self.assertTrue(12000 <= min(ports) < 32000)
+        two_hosts = {
+            "PMIX_RANK": "1",
+            "SLURM_STEP_NUM_NODES": "2",
+            "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+            "SLURM_STEP_NODELIST": "n[07-08]",
+            "SLURM_STEP_RESV_PORTS": "12321-12322",
+        }
+        step = {"SLURM_LOCALID": "0", "SLURM_NODEID": "1"}
+        done = self.task(1, "sh", "-c", self.SHOW_TORCH, **two_hosts, **step)
+        self.assertEqual((done.status, done.out), (0, "1 2 0 1 1 1 2 n07 12321\n"), done.err)
+        done = self.task(1, "-x", "MASTER_PORT=4711", "sh", "-c", self.SHOW_TORCH, **two_hosts, **step)
+        self.assertEqual((done.status, done.out), (0, "1 2 0 1 1 1 2 n07 4711\n"), done.err)
+        done = self.task(1, "--no-torch-variables", "sh", "-c", "echo $RANK ${WORLD_SIZE-none}", **outer)
+        self.assertEqual((done.status, done.out), (0, "9 none\n"), done.err)
 
     def test_with_pmi_mpi_gives_the_ranks(self):
         done = self.task(1, "--verbose", "sh", "-c", "echo ${RUEDA_RANK-none}", PMIX_RANK="1")
@@ -755,6 +831,44 @@ class Direct(BothWays, LauncherTest):
         self.assertEqual(len(names), 2, "two jobs must not meet at one name")
         for pair in names:
             self.assertEqual(pair[0], pair[1])
+
+    def test_variables_of_torchrun_of_an_outer_job_stay_where_ruedarun_sets_none(self):
+        outer = environment(RANK="7", TORCHELASTIC_RUN_ID="outer")
+        code = "print(os.environ['RANK'], os.environ['TORCHELASTIC_RUN_ID'])"
+        done = self.launch(1, "--no-torch-variables", *python(code), env=outer)
+        self.assertEqual((done.status, done.out), (0, "7 outer\n"), done.err)
+
+    def test_jobs_at_the_same_time_have_different_ports(self):
+        code = "import sys\nprint(os.environ['MASTER_PORT'], flush=True)\nsys.stdin.read()"
+        jobs = [self.start([*DIRECT, "-np", 1, *python(code)], stdin=subprocess.PIPE) for _ in range(4)]
+        ports = {job.stdout.readline() for job in jobs}
+        for job in jobs:
+            job.communicate("", timeout=TIMEOUT)
+        self.assertEqual((len(ports), [job.returncode for job in jobs]), (4, [0] * 4), ports)
+
+    def test_nobody_who_asks_for_any_port_gets_that_of_rank_0(self):
+        # The network of this test's own has four ports to give: of these, rank 0's is kept until it listens there.
+        if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode != 0:
+            self.skipTest("no network namespaces here")
+        code = (
+            "import socket\nwanted = int(os.environ['MASTER_PORT'])\ntaken = []\n"
+            "try:\n"
+            "  while len(taken) < 9:\n"
+            "    taken.append(socket.socket()); taken[-1].bind(('127.0.0.1', 0))\n"
+            "except OSError: taken.pop()\n"
+            "print(len(taken), wanted in {one.getsockname()[1] for one in taken})\n"
+            "socket.create_server(('', wanted)).close()\n"
+        )
+        script = 'ip link set lo up && echo "40000 40003" >/proc/sys/net/ipv4/ip_local_port_range && exec "$@"'
+        done = subprocess.run(
+            ["unshare", "--net", "sh", "-c", script, "sh", RUEDARUN, *DIRECT, "-np", "1", *python(code)],
+            env=environment(),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+        )
+        self.assertEqual((done.returncode, done.stdout), (0, "3 False\n"), done.stderr)
 
     def test_out_of_memory(self):
         self.check_out_of_memory()
@@ -936,6 +1050,13 @@ class SeveralHosts(BothWays, LauncherTest):
         )
 
     WHERE = "import socket\nprint(socket.gethostname())"
+    torch_places = ["0 3 0 2 0 0 2", "1 3 1 2 0 0 2", "2 3 0 1 1 1 2"]
+
+    def test_the_place_of_rank_0_is_on_its_host(self):
+        code = "print(os.environ['MASTER_ADDR'])"
+        for first, address in (("rueda-h0:1,rueda-h1:1", "10.77.0.1"), ("rueda-h1:2", "10.77.0.2")):
+            done = self.run_it("-H", first, *python(code))
+            self.assertEqual((done.status, done.out.split()[1::2]), (0, [address] * 2), done.err)
 
     def test_ranks_fill_the_hosts_in_their_order(self):
         expected = ["[0] rueda-h0", "[1] rueda-h0", "[2] rueda-h1"]
@@ -1295,10 +1416,38 @@ class Network(LauncherTest):
         )
         (tools / "mpirun").chmod(0o755)
         patient = environment(PATH=f"{tools}:{os.environ['PATH']}", RUEDA_START_TIMEOUT="0.5")
-        done = self.run_it("-H", "nowhere:1,elsewhere:1", "true", env=patient)
+        done = self.run_it("-H", "127.77.0.1:1,127.77.0.2:1", "true", env=patient)
         self.assertEqual(done.status, 127, done.err)
-        self.assertIn("rank 0 on nowhere could not be started: its supervisor has not reported within", done.err)
+        self.assertIn("rank 0 on 127.77.0.1 could not be started: its supervisor has not reported within", done.err)
         self.assertLess(done.seconds, 20)
+
+    def with_one_supervisor_of_two(self, **variables):
+        """An mpirun that starts the supervisor of rank 0 alone. No program may start, whatever happens then."""
+        tools = self.folder / "bin"
+        tools.mkdir()
+        (tools / "mpirun").write_text(
+            '#!/bin/sh\n[ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit; }\n'
+            'until [ "$2" = --rank-supervisor ]; do shift; done\n'
+            'OMPI_COMM_WORLD_RANK=0 "$@" &\nexec sleep 100\n'
+        )
+        (tools / "mpirun").chmod(0o755)
+        there = environment(PATH=f"{tools}:{os.environ['PATH']}", **variables)
+        process = self.start(["-H", "127.77.0.1:1,127.77.0.2:1", "touch", self.folder / "started"], env=there)
+        self.addCleanup(lambda: self.assertFalse((self.folder / "started").exists()))
+        return process
+
+    def test_no_program_starts_where_a_supervisor_is_missing(self):
+        process = self.with_one_supervisor_of_two(RUEDA_START_TIMEOUT="1")
+        _, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 127, err)
+        self.assertRegex(err, r"rank 1 on 127\.77\.0\.2 could not be started: its supervisor has not reported within")
+
+    def test_a_signal_ends_a_job_that_has_not_started(self):
+        process = self.with_one_supervisor_of_two()
+        self.assertTrue(wait_until(lambda: any("--rank-supervisor tcp" in line for line in marked_processes().values())))
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 143, err)
 
     def test_a_supervisor_that_finds_no_ruedarun(self):
         with contextlib.closing(socket.socket()) as unused:
