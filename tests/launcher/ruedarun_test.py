@@ -701,6 +701,17 @@ class BothWays:
         self.assertEqual(done.err.count("s are lost, in step 7; starting"), 2, done.err)
         self.assertRegex(done.err, r"was started 3 times and ended well; .* failed; 4 of 12 steps were done again")
 
+    def test_another_number_of_ranks_in_world_size_is_said_once(self):
+        library = pathlib.Path(RUEDARUN).resolve().parent.parent / "lib" / "librueda.so"
+        code = "import ctypes, sys\nl = ctypes.CDLL(sys.argv[1])\nassert l.rueda_init() == 0 and l.rueda_shutdown() == 0"
+        for given, lines in (((), 0), (("-x", "WORLD_SIZE=2"), 0), (("-x", "WORLD_SIZE=8"), 1), (("-x", "WORLD_SIZE=x"), 1)):
+            done = self.launch(2, *given, *python(code), library)
+            self.assertEqual(done.status, 0, done.err)
+            found = [line for line in done.err.splitlines() if "WORLD_SIZE is" in line]
+            self.assertEqual(len(found), lines, done.err)
+            if found:
+                self.assertRegex(found[0], r"WORLD_SIZE is '[8x]' in the environment, but Rueda's job has 2 ranks; .*unset")
+
     def test_explain_says_why_and_runs_nothing(self):
         done = self.launch(2, "--explain", *python("open(f'ran.{rank}', 'w').write('')"))
         self.assertEqual((done.status, done.err, list(self.folder.iterdir())), (0, "", []))
