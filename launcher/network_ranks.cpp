@@ -69,7 +69,6 @@ NetworkRanks::NetworkRanks(const LaunchPlan& plan, StartContext context)
 
 Status NetworkRanks::start(JobOutput& output) {
     output_ = &output;
-    name_unknown_hosts();
     raise_descriptor_limit();
     ControlAddress address;
     Result<std::vector<base::UniqueFd>> listeners = listen_on_network(plan_.interfaces, address.endpoints);
@@ -86,16 +85,6 @@ Status NetworkRanks::start(JobOutput& output) {
     };
     start_deadline_ = std::chrono::steady_clock::now() + plan_.start_time;
     return mpirun_.start(plan_, context_, {{kControlVariable, format_control_address(address)}});
-}
-
-/// One line before the pages that mpirun prints about it. No refusal: ssh may know the name where this host does not.
-void NetworkRanks::name_unknown_hosts() {
-    for (const HostShare& share : plan_.shares) {
-        if (const std::string reason = why_unknown(share.host); !reason.empty()) {
-            output_->say(fmt::format("host {} is not known here: {}; check the name, unless it is one of ssh's own",
-                                     base::quote(share.host), reason));
-        }
-    }
 }
 
 void NetworkRanks::add_to(PollSet& set) {

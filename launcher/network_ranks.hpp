@@ -56,7 +56,6 @@ private:
     [[nodiscard]] std::string master_address() const;
     void take_reports(int rank);
     void take_report(int rank, const Frame& frame);
-    void name_unknown_hosts();
     void lose(int rank);
     void lose_broken_links();
     void tell_rank(int rank, const RankNews::Item& item);
