@@ -131,16 +131,18 @@ bool is_everybody_in_order(const std::vector<int>& launch_ranks, int launch_size
     return launch_ranks == all;
 }
 
-/// Libraries for PyTorch take the number of ranks from WORLD_SIZE. Where it is another than Rueda's, each of them trains
-/// with other ranks than Rueda does, and none of them sees an error. "" where there is nothing to say.
+/// Libraries for PyTorch take the number of ranks from WORLD_SIZE. Where it is another than Rueda's, each of them
+/// trains with other ranks than Rueda does, and none of them sees an error. "" where there is nothing to say.
 std::string notice_of_world_size(const base::EnvironmentLookup& environment, int launch_size) {
     const std::optional<std::string> text = environment.value("WORLD_SIZE");
     if (!text || text->empty() || base::parse_integer<std::int64_t>(*text) == launch_size) {
         return "";
     }
     return fmt::format(
-        "init: WORLD_SIZE is {} in the environment, but Rueda's job has {} rank{}; PyTorch, accelerate and Lightning go by "
-        "WORLD_SIZE, and would not work with the same ranks as Rueda; unset WORLD_SIZE, or start the program with ruedarun, "
+        "init: WORLD_SIZE is {} in the environment, but Rueda's job has {} rank{}; PyTorch, accelerate and Lightning "
+        "go by "
+        "WORLD_SIZE, and would not work with the same ranks as Rueda; unset WORLD_SIZE, or start the program with "
+        "ruedarun, "
         "which sets it",
         base::quote(*text), launch_size, launch_size == 1 ? "" : "s");
 }

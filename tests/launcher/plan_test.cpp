@@ -2,6 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/plan.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>

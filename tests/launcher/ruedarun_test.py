@@ -10,6 +10,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
@@ -198,6 +199,60 @@ class WrongInput(LauncherTest):
         self.assertIn("is a folder", self.refused("-np", "2", "/"))
         self.assertIn("RUEDA_CELLS is 'many'", self.refused("-np", "2", "true", env=environment(RUEDA_CELLS="many")))
 
+    def test_a_file_that_is_no_text_harms_no_terminal(self):
+        # Bytes of a program, and what an 8-bit terminal takes for a control sequence, in the file's name as well.
+        name = "bad\x1b[31m\udcff.txt"
+        (self.folder / name).write_bytes(b"\x7fELF\x02\x9b31m\xff\xfe\x00@" + bytes(range(128, 256)) * 20)
+        for option in ("--hostfile", "--env-file", "--config"):
+            process = self.start([option, name, "-np", "2", "true"], errors="strict")  # all of it is UTF-8
+            out, err = process.communicate(timeout=TIMEOUT)
+            self.assertEqual((process.returncode, out, err.count("\n")), (2, "", 1), err)
+            self.assertRegex(err, r"^ruedarun: bad\?\[31m\?\.txt:1: ")
+            self.assertTrue(err[:-1].isprintable(), err)
+            self.assertLess(len(err), 400)
+
+    def with_ssh(self, script):
+        """An environment whose ssh is the script."""
+        tools = self.folder / "bin"
+        tools.mkdir(exist_ok=True)
+        (tools / "ssh").write_text(f"#!/bin/sh\n{script}\n")
+        (tools / "ssh").chmod(0o755)
+        return environment(PATH=f"{tools}:{os.environ['PATH']}")
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+    def test_a_host_that_neither_the_resolver_nor_ssh_knows(self):
+        name = "no-such-host.invalid"
+        plain = self.with_ssh(f'[ "$1" = -G ] && echo "user me\nhostname $2"; echo "$@" >>{self.folder}/called')
+        text = self.refused("-H", f"{name}:2", "true", env=plain)
+        self.assertRegex(
+            text, rf"host '{name}' is not known: this host has no address for it \(.+\), and ssh's .* no HostName"
+        )
+        elsewhere = self.with_ssh('[ "$1" = -G ] && echo "hostname other.invalid"')
+        self.assertIn(
+            "HostName 'other.invalid' for it, which has none", self.refused("-H", name, "-np", 2, "true", env=elsewhere)
+        )
+        self.assertEqual((self.folder / "called").read_text(), f"-G {name}\n", "only asked, never used")
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+    def test_a_host_that_only_ssh_knows_is_left_to_it(self):
+        for answer in ("hostname 127.77.0.1", "hostname alias.invalid\nproxyjump gate"):
+            there = self.with_ssh(
+                f'[ "$1" = -G ] && exec printf "{answer}\n"; echo "$@" >{self.folder}/called; exit 255'
+            )
+            done = self.run_it("-H", "no-such-alias:2", "true", env=there)
+            self.assertNotIn("is not known", done.err)
+            self.assertRegex((self.folder / "called").read_text(), r"no-such-alias .*orted")
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+    def test_the_key_for_ssh_is_one_argument_or_refused(self):
+        there = self.with_ssh(f'for word in "$@"; do echo "$word"; done >{self.folder}/called; exit 255')
+        self.run_it("-H", "127.77.0.1:2", "--ssh-identity-file", "/keys/my-key", "true", env=there)
+        words = (self.folder / "called").read_text().splitlines()
+        self.assertEqual(words[words.index("-i") + 1], "/keys/my-key")
+        for more in ([], ["--dry-run"]):
+            text = self.refused("-H", "127.77.0.1:2", *more, "--ssh-identity-file", "/my keys/key", "true", env=there)
+            self.assertIn("--ssh-identity-file is '/my keys/key', but the mpirun of Open MPI", text)
+
     def test_a_program_that_is_not_executable(self):
         (self.folder / "train.py").write_text("print('x')\n")
         (self.folder / "tool").write_text("#!/bin/sh\n")
@@ -323,7 +378,9 @@ class BothWays:
         given = ["-x", "MASTER_ADDR=192.0.2.9", "-x", "MASTER_PORT=4711", "--env-file", "job.env"]
         done = self.launch(2, *given, *python(code))
         self.assertEqual(
-            (done.status, sorted(done.out.splitlines())), (0, [f"[{r}] {r} 55 192.0.2.9 4711" for r in range(2)]), done.err
+            (done.status, sorted(done.out.splitlines())),
+            (0, [f"[{r}] {r} 55 192.0.2.9 4711" for r in range(2)]),
+            done.err,
         )
 
     def test_the_variables_of_torchrun_can_be_left_out(self):
@@ -703,14 +760,72 @@ class BothWays:
 
     def test_another_number_of_ranks_in_world_size_is_said_once(self):
         library = pathlib.Path(RUEDARUN).resolve().parent.parent / "lib" / "librueda.so"
-        code = "import ctypes, sys\nl = ctypes.CDLL(sys.argv[1])\nassert l.rueda_init() == 0 and l.rueda_shutdown() == 0"
-        for given, lines in (((), 0), (("-x", "WORLD_SIZE=2"), 0), (("-x", "WORLD_SIZE=8"), 1), (("-x", "WORLD_SIZE=x"), 1)):
+        code = (
+            "import ctypes, sys\nl = ctypes.CDLL(sys.argv[1])\nassert l.rueda_init() == 0 and l.rueda_shutdown() == 0"
+        )
+        for given, lines in (
+            ((), 0),
+            (("-x", "WORLD_SIZE=2"), 0),
+            (("-x", "WORLD_SIZE=8"), 1),
+            (("-x", "WORLD_SIZE=x"), 1),
+        ):
             done = self.launch(2, *given, *python(code), library)
             self.assertEqual(done.status, 0, done.err)
             found = [line for line in done.err.splitlines() if "WORLD_SIZE is" in line]
             self.assertEqual(len(found), lines, done.err)
             if found:
-                self.assertRegex(found[0], r"WORLD_SIZE is '[8x]' in the environment, but Rueda's job has 2 ranks; .*unset")
+                self.assertRegex(
+                    found[0], r"WORLD_SIZE is '[8x]' in the environment, but Rueda's job has 2 ranks; .*unset"
+                )
+
+    def run_into(self, file, *arguments, limit=None):
+        """With standard output in a file that takes no more than so many bytes."""
+        with open(file, "wb") as output:
+            process = subprocess.run(
+                [RUEDARUN, *self.way, *arguments],
+                stdout=output,
+                stderr=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                env=environment(),
+                cwd=self.folder,
+                timeout=TIMEOUT,
+                preexec_fn=None
+                if limit is None
+                else (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))),
+            )
+        return Done(process.returncode, "", process.stderr, 0)
+
+    def test_output_that_a_file_does_not_take(self):
+        if self.way not in ([], DIRECT):
+            self.skipTest("a test host has a shell between, which would have to write")
+        code = "import signal\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\nfor i in range(100000): print('x' * 99)"
+        file = self.folder / "out.txt"
+        full = {
+            file: r"File too large \(errno 27\); .*ulimit -f",
+            pathlib.Path("/dev/full"): r"No space left on device \(errno 28\)",
+        }
+        for name, reason in full.items():
+            done = self.run_into(name, "-np", "2", *python(code), limit=8192 if name == file else None)
+            self.assertEqual(done.status, 128 + signal.SIGPIPE, done.err)
+            lines = [line for line in done.own_lines() if "writing the output" in line]
+            self.assertEqual(len(lines), 1, done.err)
+            self.assertRegex(lines[0], rf"to standard output \('{name}'\) failed: {reason}")
+        self.assertEqual(file.stat().st_size, 8192)
+
+    def test_ranks_have_the_default_of_the_signals_that_ruedarun_ignores(self):
+        done = self.launch(1, "grep", "SigIgn", "/proc/self/status")
+        ignored = int(done.out.split()[-1], 16)
+        for number in (signal.SIGXFSZ, signal.SIGPIPE):
+            self.assertEqual(ignored >> (number - 1) & 1, 0, done.out)
+
+    # The word that the library writes when it ends because of what ruedarun has told.
+    def test_a_rank_that_leaves_early_with_status_0_is_the_cause(self):
+        code = "if rank == 1: os._exit(0)\nabort(hear()[3])"
+        done = self.launch(3, *python(self.LINE.replace("print(", "") + code))
+        self.assertEqual(done.status, 1, done.err)
+        expected = r"rank 1( on \S+)? \(pid \d+\) ended with exit status 0 without having called rueda::shutdown\(\)"
+        self.assertRegex(done.own_lines()[0], rf"^ruedarun: {expected}(; ending the job)?$")
 
     def test_explain_says_why_and_runs_nothing(self):
         done = self.launch(2, "--explain", *python("open(f'ran.{rank}', 'w').write('')"))
@@ -1145,7 +1260,9 @@ class SeveralHosts(BothWays, LauncherTest):
     def test_an_unknown_host_is_named_before_mpirun_speaks(self):
         done = self.run_it("-H", "rueda-h0:1,rueda-h9:1", "true")
         self.assertNotEqual(done.status, 0)
-        self.assertRegex(done.err.splitlines()[0], r"^ruedarun: host 'rueda-h9' is not known here: .*check the name")
+        self.assertRegex(
+            done.err.splitlines()[0], r"^ruedarun: this host has no address for 'rueda-h9': .*mpirun is started"
+        )
 
     def test_control_c_ends_a_command_on_a_test_host_and_the_hosts(self):
         script = pathlib.Path(test_hosts.__file__)
@@ -1245,7 +1362,13 @@ class SeveralHosts(BothWays, LauncherTest):
 
     def test_the_doctor_asks_the_other_hosts(self):
         done = self.run_it("--doctor", "-H", "rueda-h0:1,rueda-h1:1")
-        self.assertIn("ok       host rueda-h1: answers\n", done.out)
+        for checked in (
+            "rueda-h0: is this host; .*",
+            "rueda-h1: mpirun reaches it, and ruedarun answers there",
+            r"rueda-h1: has Rueda \d+\.\d+\.\d+, like this host",
+            "rueda-h1: its clock is not known to differ by more than 1 s",
+        ):
+            self.assertRegex(done.out, rf"(?m)^ok       host {checked}$")
         self.assertIn(done.status, (0, 1), done.out)
         done = self.run_it("--doctor", "-H", "rueda-h1:1,rueda-h9:1")
         self.assertEqual(done.status, 2, done.out)
@@ -1455,7 +1578,9 @@ class Network(LauncherTest):
 
     def test_a_signal_ends_a_job_that_has_not_started(self):
         process = self.with_one_supervisor_of_two()
-        self.assertTrue(wait_until(lambda: any("--rank-supervisor tcp" in line for line in marked_processes().values())))
+        self.assertTrue(
+            wait_until(lambda: any("--rank-supervisor tcp" in line for line in marked_processes().values()))
+        )
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 143, err)
