@@ -14,6 +14,7 @@
 #include "launcher/describe_plan.hpp"
 #include "launcher/host_settings.hpp"
 #include "launcher/srun_task.hpp"
+#include "launcher/unknown_hosts.hpp"
 
 namespace rueda::launcher {
 namespace {
@@ -481,6 +482,22 @@ TEST_CASE("several hosts with Open MPI 5", "[unit]") {
     const LaunchPlan four = planned(options, around);
     CHECK(has(four.mpirun, {"--mca", "oob_tcp_if_include", "eth0,eth1"}));
     CHECK(has(four.mpirun, {"--mca", "plm_rsh_args", "-p 2222 -i /k"}));
+    options.ssh_identity = "/my keys/k";
+    for (const int major : {4, 5}) {
+        around.mpi->major = major;
+        const Status refused = make_plan(options, around).status();
+        CHECK(refused.code() == ErrorCode::invalid_argument);
+        CHECK(refused.message().find("--ssh-identity-file is '/my keys/k'") != std::string::npos);
+    }
+}
+
+TEST_CASE("what ssh -G says of a host", "[unit]") {
+    const SshHost plain = read_ssh_configuration("user me\nhostname 10.0.0.7\nport 22\nproxycommand none\n");
+    CHECK(plain.address == "10.0.0.7");
+    CHECK_FALSE(plain.has_proxy);
+    CHECK(read_ssh_configuration("hostname a\nproxyjump gate").has_proxy);
+    CHECK(read_ssh_configuration("hostname a\nproxycommand nc %h %p\n").has_proxy);
+    CHECK(read_ssh_configuration("unknown option -- G\n").address.empty());
 }
 
 TEST_CASE("several hosts with Hydra", "[unit]") {
