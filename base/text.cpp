@@ -13,6 +13,50 @@ namespace {
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
+/// One of the bytes behind the first one of a character of UTF-8.
+bool is_continuation(char c) noexcept { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; }
+
+/// The bytes of the character of UTF-8 that begins the text; 0 where none does (RFC 3629, section 4), or where it is
+/// one of the control characters U+0080 to U+009F, which some terminals obey.
+std::size_t character_bytes(std::string_view text) noexcept {
+    const auto byte = [text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+    const unsigned first = byte(0);
+    if (first < 0x80U) {
+        return 1;
+    }
+    const std::size_t length = first >= 0xf0U ? 4 : first >= 0xe0U ? 3 : 2;
+    if (first < 0xc2U || first > 0xf4U) {
+        return 0;
+    }
+    for (std::size_t i = 1; i < length; ++i) {
+        if (i >= text.size() || !is_continuation(text[i])) {
+            return 0;
+        }
+    }
+    const unsigned second = byte(1);
+    const bool is_control_character = first == 0xc2U && second < 0xa0U;
+    const bool is_overlong = (first == 0xe0U && second < 0xa0U) || (first == 0xf0U && second < 0x90U);
+    const bool is_surrogate = first == 0xedU && second > 0x9fU;
+    const bool is_too_large = first == 0xf4U && second > 0x8fU;
+    return is_control_character || is_overlong || is_surrogate || is_too_large ? 0 : length;
+}
+
+/// Control characters, and bytes that are no UTF-8, as '?'.
+std::string printable_characters(std::string_view text) {
+    std::string result;
+    result.reserve(text.size());
+    while (!text.empty()) {
+        const std::size_t length = character_bytes(text);
+        if (length < 2) {
+            result += length == 0 ? '?' : printable(text.front());
+        } else {
+            result += text.substr(0, length);
+        }
+        text.remove_prefix(std::max<std::size_t>(length, 1));
+    }
+    return result;
+}
+
 }  // namespace
 
 bool equal_ignoring_case(std::string_view left, std::string_view right) noexcept {
@@ -117,13 +161,17 @@ std::string shortened(std::string_view text, std::size_t limit) {
 }
 
 std::string printable(std::string_view text, std::size_t limit) {
-    std::string result = shortened(text, limit);
-    std::transform(result.begin(), result.end(), result.begin(), [](char c) { return printable(c); });
-    return result;
+    const std::string cut = shortened(text, limit);
+    return printable_characters(cut);
 }
 
 std::string quote(std::string_view text, std::size_t limit) {
-    return fmt::format("'{}{}'", printable(text.substr(0, limit), limit), text.size() > limit ? "…" : "");
+    std::size_t length = std::min(text.size(), limit);
+    // Not in the middle of a character of UTF-8, which has at most three bytes behind its first one.
+    for (int i = 0; i < 3 && length < text.size() && length > 0 && is_continuation(text[length]); ++i) {
+        --length;
+    }
+    return fmt::format("'{}{}'", printable_characters(text.substr(0, length)), length < text.size() ? "…" : "");
 }
 
 }  // namespace rueda::base

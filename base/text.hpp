@@ -44,11 +44,12 @@ std::size_t copy_shortened(std::string_view text, std::span<char> room) noexcept
 /// What stands for the character in a message. For a signal handler, too.
 [[nodiscard]] constexpr char printable(char c) noexcept { return is_control(c) ? '?' : c; }
 
-/// Text of another process as it may stand in an error message: one line, no control characters, not endless.
+/// Text of another process as it may stand in an error message: one line, not endless, and control characters and bytes
+/// that are no UTF-8 as '?'.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t limit = 512);
 
-/// Text from outside for use inside a one-line message: in single quotes, control characters as '?', and cut after
-/// `limit` bytes.
+/// Text from outside for use inside a one-line message: in single quotes, control characters and bytes that are no
+/// UTF-8 as '?', and cut after `limit` bytes.
 [[nodiscard]] std::string quote(std::string_view text, std::size_t limit = 80);
 
 }  // namespace rueda::base

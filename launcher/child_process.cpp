@@ -70,6 +70,12 @@ void place_descriptor(const PreparedChild& child, int from, int to) {
     }
 }
 
+/// Those that ruedarun ignores, which a program would inherit.
+void restore_signals() {
+    ::signal(SIGPIPE, SIG_DFL);
+    ::signal(SIGXFSZ, SIG_DFL);
+}
+
 [[noreturn]] void become_program(const PreparedChild& child) {
     if (child.spec.own_group) {
         ::setpgid(0, 0);
@@ -84,7 +90,7 @@ void place_descriptor(const PreparedChild& child, int from, int to) {
     if (child.spec.kept_fd >= 0 && ::fcntl(child.spec.kept_fd, F_SETFD, 0) != 0) {
         report_and_exit(child);
     }
-    ::signal(SIGPIPE, SIG_DFL);
+    restore_signals();
     ::pthread_sigmask(SIG_SETMASK, &child.spec.signal_mask, nullptr);
     ::execvpe(child.spec.file.c_str(), child.argv.data(), child.envp.data());
     report_and_exit(child);
@@ -149,6 +155,7 @@ int exec_program(const std::string& file, const std::vector<std::string>& words,
     spec.words = words;
     spec.environment = environment;
     const PreparedChild program(spec, -1);
+    restore_signals();
     ::execvpe(file.c_str(), program.argv.data(), program.envp.data());
     const int error = errno;
     fmt::print(stderr, "ruedarun: {}: {} (errno {})\n", base::quote(file), std::generic_category().message(error),

@@ -23,7 +23,7 @@ Result<std::optional<HostList>> hosts_of_file(const std::string& name, const bas
     std::vector<std::string> notes;
     Result<std::vector<Host>> hosts = parse_host_file(*text, name, &notes);
     RUEDA_RETURN_IF_FAILED(hosts.status());
-    HostList list = named_hosts(std::move(hosts).value(), name);
+    HostList list = named_hosts(std::move(hosts).value(), base::printable(name));
     list.notes = std::move(notes);
     return std::optional(std::move(list));
 }

@@ -75,19 +75,21 @@ Result<std::vector<ConfigEntry>> parse_config_file(std::string_view text, const 
         root = Json::parse(text, nullptr, /*allow_exceptions=*/true, /*ignore_comments=*/true);
     } catch (const Json::parse_error& error) {
         const std::size_t position = error.byte == 0 ? 0 : error.byte - 1;
-        return failure(ErrorCode::invalid_argument, "{}:{}: this is no JSON: {}", file,
+        return failure(ErrorCode::invalid_argument, "{}:{}: this is no JSON: {}", base::printable(file),
                        line_at(text, std::min(position, text.size())), reason_of(error));
     } catch (const Json::exception& error) {  // a number that no number type holds
-        return failure(ErrorCode::invalid_argument, "{}: this is no JSON: {}", file, base::quote(error.what(), 160));
+        return failure(ErrorCode::invalid_argument, "{}: this is no JSON: {}", base::printable(file),
+                       base::quote(error.what(), 160));
     }
     if (!root.is_object()) {
-        return failure(ErrorCode::invalid_argument, R"({}:1: found no object; expected one such as {{"np": 4}})", file);
+        return failure(ErrorCode::invalid_argument, R"({}:1: found no object; expected one such as {{"np": 4}})",
+                       base::printable(file));
     }
     std::vector<ConfigEntry> entries;
     for (const auto& [name, value] : root.items()) {
         ConfigEntry entry;
         entry.name = name;
-        entry.place = fmt::format("{}:{}", file, line_of(text, name));
+        entry.place = fmt::format("{}:{}", base::printable(file), line_of(text, name));
         if (!read_entry(value, entry)) {
             return failure(ErrorCode::invalid_argument,
                            "{}: {} is {}; expected a text, a number, true, false, or a list of texts", entry.place,

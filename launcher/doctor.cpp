@@ -41,6 +41,9 @@ public:
         look_at_files();
         look_at_network();
         look_at_environment();
+        for (const std::string& name : facts_.own_names) {
+            fine(fmt::format("host {}", name), "is this host; everything above is about it");
+        }
         for (const HostProbe& host : facts_.hosts) {
             look_at_host(host);
         }
@@ -286,10 +289,16 @@ private:
                  fmt::format("try: ssh {} true — it has to work without a password, and ruedarun has to be at the same "
                              "place there",
                              host.name));
-        } else if (host.version != RUEDA_VERSION) {
+            return;
+        }
+        fine(subject, "mpirun reaches it, and ruedarun answers there");
+        if (host.version != RUEDA_VERSION) {
             fail(subject, fmt::format("has Rueda {}, this host {}", host.version, RUEDA_VERSION),
                  "install the same version on all hosts");
-        } else if (std::abs(host.clock_ahead_seconds) > kSkewSeconds) {
+        } else {
+            fine(subject, fmt::format("has Rueda {}, like this host", RUEDA_VERSION));
+        }
+        if (std::abs(host.clock_ahead_seconds) > kSkewSeconds) {
             warn(
                 subject,
                 fmt::format("its clock is at least {:.1f} s {}", std::abs(host.clock_ahead_seconds),
@@ -297,7 +306,7 @@ private:
                 "run a time service (chrony) on all hosts: files that seem to come from the future confuse build tools "
                 "and checkpoints");
         } else {
-            fine(subject, "answers");
+            fine(subject, fmt::format("its clock is not known to differ by more than {:.0f} s", kSkewSeconds));
         }
     }
 

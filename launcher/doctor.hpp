@@ -74,6 +74,7 @@ struct DoctorFacts {
     bool has_loopback = true;
     bool has_network = true;  ///< an address that leads out of this host
     std::map<std::string, std::string> environment;
+    std::vector<std::string> own_names;  ///< among the named hosts, those that mean this one
     std::vector<HostProbe> hosts;
 };
 

@@ -102,7 +102,8 @@ Result<std::vector<ExportedVariable>> parse_env_file(std::string_view text, cons
         }
         Result<ExportedVariable> variable = read_line(content);
         if (!variable.is_ok()) {
-            return failure(ErrorCode::invalid_argument, "{}:{}: {}", file, number, variable.status().message());
+            return failure(ErrorCode::invalid_argument, "{}:{}: {}", base::printable(file), number,
+                           variable.status().message());
         }
         variables.push_back(std::move(variable).value());
     }

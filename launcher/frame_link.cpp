@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -108,6 +109,14 @@ std::uint16_t port_of(int fd) {
     sockaddr_in four{};
     std::memcpy(&four, &own.storage, sizeof four);
     return ntohs(four.sin_port);
+}
+
+/// "10.0.0.1" or "fd00::1"
+std::string numeric_text(const SocketAddress& address) {
+    std::array<char, NI_MAXHOST> text{};
+    return ::getnameinfo(raw(address), address.size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0
+               ? std::string(text.data())
+               : std::string();
 }
 
 /// The addresses that supervisors may try, those of the loopback only where there are no others.
@@ -297,6 +306,17 @@ Result<base::UniqueFd> connect_over_network(const std::vector<std::string>& endp
                        host_name());
     }
     return connected;
+}
+
+ConnectionEnds ends_of_connection(int socket) {
+    SocketAddress own;
+    SocketAddress peer;
+    own.size = peer.size = sizeof own.storage;
+    if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own.storage), &own.size) != 0 ||
+        ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size) != 0) {
+        return {};
+    }
+    return {numeric_text(own), numeric_text(peer)};
 }
 
 bool is_same_secret(std::string_view left, std::string_view right) {

@@ -78,6 +78,13 @@ struct ControlAddress {
 /// Tries all endpoints at the same time and takes the first that answers.
 [[nodiscard]] Result<base::UniqueFd> connect_over_network(const std::vector<std::string>& endpoints);
 
+/// The numeric addresses of both ends of a TCP connection; empty where it has ended.
+struct ConnectionEnds {
+    std::string own;
+    std::string peer;
+};
+[[nodiscard]] ConnectionEnds ends_of_connection(int socket);
+
 /// In a time that does not depend on where the texts differ.
 [[nodiscard]] bool is_same_secret(std::string_view left, std::string_view right);
 

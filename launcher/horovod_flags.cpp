@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.hpp"
+
 namespace rueda::launcher {
 
 namespace {
@@ -127,14 +129,15 @@ std::optional<HorovodFlag> find_horovod_flag(std::string_view name) {
 }
 
 std::string describe_horovod_flag(std::string_view name, const HorovodFlag& flag, const std::string& value) {
-    const std::string shown = flag.takes_value ? fmt::format("{} {}", name, value) : std::string(name);
+    const std::string printed = base::printable(value);
+    const std::string shown = flag.takes_value ? fmt::format("{} {}", name, printed) : std::string(name);
     if (!flag.option.empty()) {
         return fmt::format("{} is horovodrun's; taken as {}{}{}", shown, flag.option, flag.takes_value ? " " : "",
-                           flag.takes_value ? value : "");
+                           flag.takes_value ? printed : "");
     }
     if (!flag.variable.empty()) {
         return fmt::format("{} is horovodrun's; taken as -x {}={}", shown, flag.variable,
-                           *variable_of(flag, value).value);
+                           *variable_of(flag, printed).value);
     }
     return fmt::format("{} is horovodrun's; ignored: {}", shown, flag.reason);
 }

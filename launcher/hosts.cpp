@@ -291,16 +291,18 @@ Result<std::vector<Host>> parse_host_file(std::string_view text, const std::stri
         const Result<Host> host = read_host_line(words, ignored);
         const Status added = host.is_ok() ? add_host(hosts, host.value()) : host.status();
         if (!added.is_ok()) {
-            return failure(ErrorCode::invalid_argument, "{}:{}: {}", file, number, added.message());
+            return failure(ErrorCode::invalid_argument, "{}:{}: {}", base::printable(file), number, added.message());
         }
         for (const HostKey& key : ignored) {
             if (noted.insert(key.name).second && notes != nullptr) {
-                notes->push_back(fmt::format("{}:{}: {}= is ignored: {}", file, number, key.name, key.reason));
+                notes->push_back(
+                    fmt::format("{}:{}: {}= is ignored: {}", base::printable(file), number, key.name, key.reason));
             }
         }
     }
     if (hosts.empty()) {
-        return failure(ErrorCode::invalid_argument, "{}: no host is in it; expected lines such as 'a slots=2'", file);
+        return failure(ErrorCode::invalid_argument, "{}: no host is in it; expected lines such as 'a slots=2'",
+                       base::printable(file));
     }
     return hosts;
 }

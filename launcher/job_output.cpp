@@ -37,6 +37,14 @@ bool same_terminal(int left, int right) {
            a.st_rdev == b.st_rdev;
 }
 
+/// With what there is to do about it.
+std::string describe_error(int number) {
+    const char* const hint = number == EFBIG    ? "; raise the limit of the size of a file (ulimit -f)"
+                             : number == ENOSPC ? "; make room on the disk"
+                                                : "";
+    return fmt::format("{} (errno {}){}", std::generic_category().message(number), number, hint);
+}
+
 /// Colours that can be read on dark and on light grounds; https://no-color.org is kept.
 std::string prefix_of(int rank, const OutputSink& sink) {
     constexpr std::array<int, 6> kColours = {36, 32, 35, 33, 34, 31};
@@ -49,8 +57,8 @@ std::string prefix_of(int rank, const OutputSink& sink) {
 
 }  // namespace
 
-OutputSink::OutputSink(int fd, std::shared_ptr<Screen> screen)
-    : fd_(fd), is_terminal_(::isatty(fd) == 1), screen_(std::move(screen)) {}
+OutputSink::OutputSink(int fd, std::shared_ptr<Screen> screen, std::function<void(int)> on_failure)
+    : fd_(fd), is_terminal_(::isatty(fd) == 1), screen_(std::move(screen)), on_failure_(std::move(on_failure)) {}
 
 void OutputSink::wipe_progress() {
     if (std::exchange(screen_->progress_open, false)) {
@@ -109,8 +117,12 @@ void OutputSink::write_some() {
             break;
         }
         if (got < 0) {
+            const int error_number = errno;
             broken_ = true;
             queue_.clear();
+            if (error_number != EPIPE) {
+                on_failure_(error_number);
+            }
             return;
         }
         written += static_cast<std::size_t>(got);
@@ -165,10 +177,21 @@ void RankStream::show(const std::vector<OutputPiece>& pieces) {
 
 JobOutput::JobOutput(const LaunchPlan& plan)
     : plan_(plan),
-      output_(STDOUT_FILENO, std::make_shared<Screen>()),
-      error_(STDERR_FILENO,
-             same_terminal(STDOUT_FILENO, STDERR_FILENO) ? output_.screen() : std::make_shared<Screen>()),
+      output_(STDOUT_FILENO, std::make_shared<Screen>(),
+              [this](int error_number) { tell_failure(STDOUT_FILENO, "standard output", error_number); }),
+      error_(STDERR_FILENO, same_terminal(STDOUT_FILENO, STDERR_FILENO) ? output_.screen() : std::make_shared<Screen>(),
+             [this](int error_number) { tell_failure(STDERR_FILENO, "standard error", error_number); }),
       streams_(static_cast<std::size_t>(plan.ranks)) {}
+
+/// Of standard error the line cannot be read where it is the stream that failed.
+void JobOutput::tell_failure(int fd, const char* stream, int error_number) {
+    std::error_code error;
+    const std::string file = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd), error).string();
+    say(
+        fmt::format("writing the output of the ranks to {} ({}) failed: {}; what they write there is lost from now on, "
+                    "and ends them by SIGPIPE",
+                    stream, base::quote(file, 200), describe_error(error_number)));
+}
 
 Status JobOutput::prepare() {
     if (plan_.output != OutputMode::files) {
@@ -250,7 +273,13 @@ void JobOutput::feed(int rank, bool is_error, std::string_view bytes) {
         if (written < 0 && errno == EINTR) {
             continue;
         }
-        if (written < 0) {  // a full disk: the job goes on without its log, as it does for ranks of this host
+        if (written < 0) {  // the job goes on without its log, as it does for ranks of this host
+            const int error_number = errno;
+            const std::string name = output_file(plan_.output_dir, rank, is_error ? "err" : "out");
+            if (failed_files_.insert(name).second) {
+                say(fmt::format("--output-dir: writing to {} failed: {}; the job goes on without the rest of this file",
+                                base::quote(name, 200), describe_error(error_number)));
+            }
             return;
         }
         bytes.remove_prefix(static_cast<std::size_t>(written));

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,13 +33,15 @@ struct Screen {
 /// (a pager) must not keep ruedarun from seeing Ctrl-C.
 class OutputSink {
 public:
-    OutputSink(int fd, std::shared_ptr<Screen> screen);
+    /// `on_failure` hears once, with its errno, of a write that failed, unless the reader of a pipe has gone.
+    OutputSink(int fd, std::shared_ptr<Screen> screen, std::function<void(int)> on_failure);
 
     void put_line(std::string_view prefix, std::string_view text);
     void put_progress(std::string_view prefix, std::string_view text);
     void put_bytes(std::string_view bytes);
     void add_to(PollSet& set);
-    /// The reader has gone: whoever writes next is to get SIGPIPE, as if there were no ruedarun between.
+    /// The reader has gone, or the file takes no more: whoever writes next is to get SIGPIPE, as if there were no
+    /// ruedarun between.
     [[nodiscard]] bool is_broken() const { return broken_; }
     [[nodiscard]] bool is_empty() const { return queue_.empty(); }
     [[nodiscard]] bool is_full() const;
@@ -54,6 +58,7 @@ private:
     int fd_;
     bool is_terminal_;
     std::shared_ptr<Screen> screen_;
+    std::function<void(int)> on_failure_;
     std::string queue_;
     std::size_t lines_ = 0;  ///< that were put
     bool broken_ = false;
@@ -125,6 +130,7 @@ public:
     void finish();
 
 private:
+    void tell_failure(int fd, const char* stream, int error_number);
     [[nodiscard]] Result<base::UniqueFd> open_pipe(int rank, OutputSink& sink);
     [[nodiscard]] Result<base::UniqueFd> open_file(int rank, const char* ending) const;
 
@@ -135,6 +141,7 @@ private:
     std::size_t passed_on_ = 0;
     std::vector<RankDescriptors> files_;                             ///< by rank, until they are handed out
     std::vector<std::vector<std::unique_ptr<RankStream>>> streams_;  ///< by rank
+    std::set<std::string> failed_files_;                             ///< of which a line has been said
 };
 
 }  // namespace rueda::launcher

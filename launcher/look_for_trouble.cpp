@@ -166,7 +166,10 @@ Status look_at_hosts(DoctorFacts& facts, const Options& options, const Surroundi
     for (const Host& host : list.value()->hosts) {
         if (!around.host_names.contains(host.name) && host.name != list.value()->own) {
             others.push_back(host.name);
-        } else if (host.slots != 0 && !facts.ranks) {
+            continue;
+        }
+        facts.own_names.push_back(host.name);
+        if (host.slots != 0 && !facts.ranks) {
             facts.ranks = host.slots;
         }
     }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -21,6 +22,7 @@
 #include "launcher/srun_task.hpp"
 #include "launcher/supervisor.hpp"
 #include "launcher/surroundings.hpp"
+#include "launcher/unknown_hosts.hpp"
 
 namespace {
 
@@ -117,6 +119,11 @@ int launch(const rueda::launcher::Options& options) {
         fmt::print("{}", describe_as_shell(plan.value()));
         return 0;
     }
+    const Result<std::vector<std::string>> unknown = look_for_unknown_hosts(plan.value(), options, environment);
+    if (!unknown.is_ok()) {
+        return refuse(unknown.status());
+    }
+    say_lines(unknown.value());
     return run_attempts(options, around.value(), plan.value(), program.is_ok() ? program.value() : "");
 }
 
@@ -146,6 +153,9 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
     open_standard_descriptors();
+    // A file of output that reaches the limit of its size (ulimit -f) is then an error of write(), like a full disk.
+    // The programs that ruedarun starts get the default back (child_process.cpp).
+    ::signal(SIGXFSZ, SIG_IGN);
     try {
         return run({argv + (argc > 0 ? 1 : 0), argv + argc});
     } catch (const std::exception& error) {

@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "launcher/trimmed.hpp"
 
 namespace rueda::launcher {
@@ -119,8 +120,22 @@ void add_yielding(CommandBuilder& builder, std::optional<bool> more_ranks_than_c
                                        : "every rank has a core of its own");
 }
 
+/// Open MPI cuts what it hands to ssh at every blank, and knows no quotes there (orte/mca/plm/rsh of 4.1 and PRRTE's
+/// plm/ssh split plm_rsh_args and plm_ssh_args by opal_argv_split).
+Status check_ssh_identity(const MpiLauncher& launcher, const std::string& file) {
+    if (file.find_first_of(" \t\n") == std::string::npos) {
+        return {};
+    }
+    return failure(
+        ErrorCode::invalid_argument,
+        "--ssh-identity-file is {}, but the mpirun of {} cuts the arguments of ssh at blanks; expected a path "
+        "without blanks; make a link to the file (ln -s), or write IdentityFile into ~/.ssh/config",
+        base::quote(file, 200), launcher.version);
+}
+
 /// Open MPI 4 starts ranks by ORTE, Open MPI 5 by PRRTE, which has other words for some of it.
-MpiCommand open_mpi_command(const MpiLauncher& launcher, const MpiRequest& request) {
+Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiRequest& request) {
+    RUEDA_RETURN_IF_FAILED(check_ssh_identity(launcher, request.ssh_identity));
     const bool is_prrte = launcher.major >= 5;
     CommandBuilder builder(launcher, request);
     builder.add_plain({"-np", std::to_string(request.ranks)});

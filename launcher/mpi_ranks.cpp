@@ -80,7 +80,8 @@ void MpiRanks::welcome(int rank, base::UniqueFd socket) {
     }
     const std::array<int, 2> fds = {descriptors.value().standard_output.value(),
                                     descriptors.value().standard_error.value()};
-    const Status sent = send_message(socket.value(), SupervisorWord::welcome, plan_.ranks, fds);
+    const Status sent = send_message(socket.value(), SupervisorWord::welcome, plan_.ranks, fds,
+                                     encode_variables(torch_environment(plan_, rank)));
     if (!sent.is_ok()) {
         end_rank(not_started(rank, sent.message()));
         return;

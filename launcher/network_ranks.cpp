@@ -10,6 +10,7 @@
 #include <csignal>
 
 #include "base/launcher_word.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "launcher/network.hpp"
 #include "launcher/surroundings.hpp"
@@ -35,6 +36,26 @@ void raise_descriptor_limit() {
     }
 }
 
+/// What a supervisor says first: three lines. Rank 0's names the port that it holds for its program, others 0.
+struct Greeting {
+    std::string secret;
+    std::string host;
+    std::uint16_t master_port = 0;
+};
+
+Greeting parse_greeting(std::string_view text) {
+    const auto take_line = [&text] {
+        const std::string_view line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(text.size(), line.size() + 1));
+        return std::string(line);
+    };
+    Greeting greeting;
+    greeting.secret = take_line();
+    greeting.host = take_line();
+    greeting.master_port = base::parse_integer<std::uint16_t>(take_line()).value_or(0);
+    return greeting;
+}
+
 /// As a supervisor told it: nothing of it may harm a terminal.
 std::string host_name_of(std::string name) {
     std::erase_if(name, [](char c) { return c <= ' ' || c > '~'; });
@@ -48,7 +69,6 @@ NetworkRanks::NetworkRanks(const LaunchPlan& plan, StartContext context)
 
 Status NetworkRanks::start(JobOutput& output) {
     output_ = &output;
-    name_unknown_hosts();
     raise_descriptor_limit();
     ControlAddress address;
     Result<std::vector<base::UniqueFd>> listeners = listen_on_network(plan_.interfaces, address.endpoints);
@@ -68,16 +88,6 @@ Status NetworkRanks::start(JobOutput& output) {
     };
     start_deadline_ = std::chrono::steady_clock::now() + plan_.start_time;
     return mpirun_.start(plan_, context_, {{kControlVariable, format_control_address(address)}});
-}
-
-/// One line before the pages that mpirun prints about it. No refusal: ssh may know the name where this host does not.
-void NetworkRanks::name_unknown_hosts() {
-    for (const HostShare& share : plan_.shares) {
-        if (const std::string reason = why_unknown(share.host); !reason.empty()) {
-            output_->say(fmt::format("host {} is not known here: {}; check the name, unless it is one of ssh's own",
-                                     base::quote(share.host), reason));
-        }
-    }
 }
 
 void NetworkRanks::add_to(PollSet& set) {
@@ -117,23 +127,60 @@ void NetworkRanks::take_hello(Newcomer& newcomer) {
         return;
     }
     const Frame& hello = frames.front();
-    const std::size_t secret_end = std::min(hello.payload.find('\n'), hello.payload.size());
+    const Greeting greeting = parse_greeting(hello.payload);
     const bool is_ours = frames.size() == 1 && hello.word == SupervisorWord::hello && hello.value >= 0 &&
-                         hello.value < plan_.ranks && is_same_secret(hello.payload.substr(0, secret_end), secret_);
+                         hello.value < plan_.ranks && is_same_secret(greeting.secret, secret_);
     Rank* const rank = is_ours ? &ranks_[static_cast<std::size_t>(hello.value)] : nullptr;
     if (rank == nullptr || rank->met || rank->ended) {
         newcomer.link.close();
         return;
     }
     rank->met = true;
-    rank->host = host_name_of(hello.payload.substr(std::min(secret_end + 1, hello.payload.size())));
+    rank->host = host_name_of(greeting.host);
     rank->link = std::move(newcomer.link);
     newcomer.link = FrameLink();
-    output_->open_remote_rank(hello.value);
-    rank->link.send(SupervisorWord::welcome, plan_.ranks);
-    for (const RankNews::Item& item : context_.news->told()) {
-        tell_rank(hello.value, item);
+    if (hello.value == 0) {
+        master_port_ = greeting.master_port;
     }
+    output_->open_remote_rank(hello.value);
+    welcome_all_once_met();
+}
+
+/// The programs start together: each is told where rank 0 listens, and on which hosts the others are, which ruedarun
+/// knows for certain only when all supervisors have reported.
+void NetworkRanks::welcome_all_once_met() {
+    const bool all_met = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.met; });
+    if (welcomed_ || start_failed_ || !all_met) {
+        return;
+    }
+    welcomed_ = true;
+    std::vector<std::string> hosts;
+    for (const Rank& rank : ranks_) {
+        hosts.push_back(rank.host);
+    }
+    const MasterAddress master{master_address(), master_port_};
+    for (const TorchPlace& place : torch_places(hosts)) {
+        ranks_[static_cast<std::size_t>(place.rank)].link.send(
+            SupervisorWord::welcome, plan_.ranks, encode_variables(torch_environment(plan_, place, master)));
+        for (const RankNews::Item& item : context_.news->told()) {
+            tell_rank(place.rank, item);
+        }
+    }
+}
+
+/// An address of rank 0's host that other hosts reach: the one from which its supervisor has reached ruedarun. Where
+/// rank 0 runs on ruedarun's own host, it is the one at which a supervisor of another host has reached ruedarun.
+std::string NetworkRanks::master_address() const {
+    const ConnectionEnds first = ends_of_connection(ranks_.front().link.fd());
+    if (first.own != first.peer) {
+        return first.peer;
+    }
+    for (const Rank& rank : ranks_) {
+        if (const ConnectionEnds ends = ends_of_connection(rank.link.fd()); ends.own != ends.peer) {
+            return ends.own;
+        }
+    }
+    return first.own;
 }
 
 void NetworkRanks::tell_ranks(const RankNews::Item& item) {
@@ -239,6 +286,7 @@ RankEnd NetworkRanks::end_of(int rank, int wait_status) const {
 void NetworkRanks::end_rank(RankEnd end) {
     if (!std::exchange(ranks_[static_cast<std::size_t>(end.rank)].ended, true)) {
         ends_.push_back(std::move(end));
+        start_failed_ = start_failed_ || !welcomed_;
     }
 }
 
@@ -248,6 +296,7 @@ void NetworkRanks::child_ended(pid_t pid, int wait_status) {
     }
     if (!mpirun_.is_released()) {  // the supervisors wait for us, so mpirun had no reason to go
         ends_.push_back({kLauncherRank, pid, wait_status, "", false});
+        start_failed_ = start_failed_ || !welcomed_;
     }
     for (Rank& rank : ranks_) {
         rank.ended = rank.ended || !rank.link.is_open();  // nobody will start them now
@@ -255,15 +304,20 @@ void NetworkRanks::child_ended(pid_t pid, int wait_status) {
 }
 
 void NetworkRanks::signal_ranks(int signal_number) {
-    bool all_met = true;
-    for (Rank& rank : ranks_) {
-        all_met = all_met && (rank.met || rank.ended);
-        if (rank.link.is_open() && !rank.ended) {
-            rank.link.send(SupervisorWord::deliver, signal_number);
-        }
-    }
     const bool ends_ranks = signal_number == SIGTERM || signal_number == SIGINT || signal_number == SIGHUP ||
                             signal_number == SIGQUIT || signal_number == SIGKILL;
+    bool all_met = true;
+    for (int number = 0; number < plan_.ranks; ++number) {
+        Rank& rank = ranks_[static_cast<std::size_t>(number)];
+        all_met = all_met && (rank.met || rank.ended);
+        if (rank.link.is_open() && !rank.ended && welcomed_) {
+            rank.link.send(SupervisorWord::deliver, signal_number);
+        } else if (!welcomed_ && rank.met && ends_ranks) {  // there is no program that could get the signal
+            RankEnd end = end_of(number, signal_number);
+            end.by_launcher = true;
+            end_rank(std::move(end));
+        }
+    }
     if (ends_ranks && !all_met) {
         mpirun_.signal(signal_number == SIGKILL ? SIGKILL : SIGTERM);
     }
@@ -272,7 +326,7 @@ void NetworkRanks::signal_ranks(int signal_number) {
 std::vector<std::int32_t> NetworkRanks::running() const {
     std::vector<std::int32_t> running;
     for (int rank = 0; rank < plan_.ranks; ++rank) {
-        if (!ranks_[static_cast<std::size_t>(rank)].ended) {
+        if (!start_failed_ && !ranks_[static_cast<std::size_t>(rank)].ended) {
             running.push_back(rank);
         }
     }

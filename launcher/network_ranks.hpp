@@ -54,9 +54,10 @@ private:
 
     void meet_newcomer(base::UniqueFd socket);
     void take_hello(Newcomer& newcomer);
+    void welcome_all_once_met();
+    [[nodiscard]] std::string master_address() const;
     void take_reports(int rank);
     void take_report(int rank, const Frame& frame);
-    void name_unknown_hosts();
     void lose(int rank);
     void lose_broken_links();
     void tell_rank(int rank, const RankNews::Item& item);
@@ -80,6 +81,9 @@ private:
     TimePoint link_deadline_;   ///< after release(), for the links to end
     bool links_expired_ = false;
     bool is_watched_closely_ = false;
+    bool welcomed_ = false;          ///< all supervisors, which start their programs then
+    bool start_failed_ = false;      ///< before that: no program runs, and none will
+    std::uint16_t master_port_ = 0;  ///< as the supervisor of rank 0 has told; 0: it has none
 };
 
 }  // namespace rueda::launcher

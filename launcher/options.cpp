@@ -144,6 +144,9 @@ private:
         take_all(app_.add_option("--env-file", raw_.env_files,
                                  "File of lines NAME=VALUE to set for the ranks; may be repeated"),
                  "FILE");
+        app_.add_flag_callback(
+            "--no-torch-variables", [this] { options_.torch_variables = false; },
+            "Do not set torchrun's variables for the ranks (RANK, WORLD_SIZE, MASTER_ADDR, ...)");
         take_last(app_.add_option("--config", raw_.config, "File of options, as JSON; the command line wins"), "FILE");
     }
 

@@ -32,6 +32,7 @@ struct Options {
     std::string hostfile;         ///< its name
     std::optional<int> per_host;  ///< --processes-per-host
     bool no_mpi = false;
+    bool torch_variables = true;  ///< RANK, WORLD_SIZE and the like are set for the ranks
     std::vector<std::string> mpi_args;
     std::vector<ExportedVariable> exported;  ///< the later of two with one name counts
     std::vector<std::string> interfaces;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 #include <span>
 #include <string_view>
@@ -84,6 +85,11 @@ public:
         plan_.grace = options.grace.value_or(kDefaultGrace);
         plan_.grace_after_abort = options.grace.value_or(kDefaultGraceAfterAbort);
         plan_.output_dir = options.output_dir;
+        plan_.sets_torch_variables = options.torch_variables;
+        plan_.master_port = surroundings.master_port;
+        for (const ExportedVariable& variable : options.exported) {
+            plan_.user_variables.insert(variable.name);
+        }
     }
 
     Result<LaunchPlan> make() {
@@ -92,6 +98,7 @@ public:
         RUEDA_RETURN_IF_FAILED(choose_way());
         choose_output();
         forget_identity();
+        choose_torch_variables();
         choose_control_plane();
         choose_threads();
         unbuffer_python();
@@ -279,11 +286,33 @@ private:
     }
 
     void forget_identity() {
-        for (const std::string_view name : kIdentityVariables) {
+        forget(kIdentityVariables);
+        if (options_.torch_variables) {
+            forget(kTorchVariables);
+            forget(kTorchrunsOwnVariables);
+        }
+    }
+
+    void forget(std::span<const std::string_view> names) {
+        for (const std::string_view name : names) {
             if (around_.environment.contains(std::string(name))) {
                 set(name, std::nullopt);
                 say("{} was set in the environment and is removed: it is the launcher's to set", name);
             }
+        }
+    }
+
+    void choose_torch_variables() {
+        if (!options_.torch_variables) {
+            say("the variables of torchrun are not set: --no-torch-variables");
+            return;
+        }
+        std::vector<std::string_view> set_here;
+        std::copy_if(kTorchVariables.begin(), kTorchVariables.end(), std::back_inserter(set_here),
+                     [this](std::string_view name) { return !exports(name); });
+        say("{}: set for each rank, for libraries that expect torchrun", fmt::join(set_here, ", "));
+        if (plan_.shares.empty() && plan_.master_port == 0) {
+            say("MASTER_ADDR and MASTER_PORT are not set: this host has no free port");
         }
     }
 
@@ -451,11 +480,31 @@ std::string host_of(const LaunchPlan& plan, int rank) {
 std::vector<EnvironmentChange> rank_environment(const LaunchPlan& plan, int rank) {
     const std::string number = std::to_string(rank);
     const std::string size = std::to_string(plan.ranks);
-    return {{"RUEDA_RANK", number},
-            {"RUEDA_SIZE", size},
-            {"RUEDA_LOCAL_RANK", number},
-            {"RUEDA_LOCAL_SIZE", size},
-            {"RUEDA_RENDEZVOUS", plan.rendezvous}};
+    std::vector<EnvironmentChange> changes = {{"RUEDA_RANK", number},
+                                              {"RUEDA_SIZE", size},
+                                              {"RUEDA_LOCAL_RANK", number},
+                                              {"RUEDA_LOCAL_SIZE", size},
+                                              {"RUEDA_RENDEZVOUS", plan.rendezvous}};
+    const std::vector<EnvironmentChange> torch = torch_environment(plan, rank);
+    changes.insert(changes.end(), torch.begin(), torch.end());
+    return changes;
+}
+
+std::vector<EnvironmentChange> torch_environment(const LaunchPlan& plan, const TorchPlace& place,
+                                                 const MasterAddress& master) {
+    if (!plan.sets_torch_variables) {
+        return {};
+    }
+    std::vector<EnvironmentChange> changes = torch_variables(place, master);
+    std::erase_if(changes, [&](const EnvironmentChange& change) { return plan.user_variables.contains(change.name); });
+    return changes;
+}
+
+std::vector<EnvironmentChange> torch_environment(const LaunchPlan& plan, int rank) {
+    TorchPlace place;
+    place.rank = place.local_rank = rank;
+    place.ranks = place.local_ranks = plan.ranks;
+    return torch_environment(plan, place, {"127.0.0.1", plan.master_port});
 }
 
 Environment changed_environment(Environment environment, const std::vector<EnvironmentChange>& changes) {

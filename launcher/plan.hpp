@@ -3,7 +3,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,8 +14,11 @@
 
 #include "base/files.hpp"
 #include "base/status.hpp"
+#include "launcher/held_port.hpp"
 #include "launcher/mpi_launcher.hpp"
 #include "launcher/options.hpp"
+#include "launcher/torch_variables.hpp"
+#include "launcher/variables.hpp"
 
 namespace rueda::launcher {
 
@@ -25,10 +30,12 @@ struct Surroundings {
     std::set<std::string> host_names;  ///< names and addresses that mean this host
     base::FileReader read = base::read_small_file;
     std::optional<MpiLauncher> mpi;
-    std::string no_mpi_reason;      ///< where `mpi` is empty
-    std::string own_path;           ///< ruedarun's file
-    std::string rendezvous;         ///< "@rueda-<token>"
-    std::string supervisor_socket;  ///< "@ruedarun-<token>"
+    std::string no_mpi_reason;                  ///< where `mpi` is empty
+    std::string own_path;                       ///< ruedarun's file
+    std::string rendezvous;                     ///< "@rueda-<token>"
+    std::string supervisor_socket;              ///< "@ruedarun-<token>"
+    std::uint16_t master_port = 0;              ///< kept for the program of rank 0; 0: there is none
+    std::shared_ptr<const HeldPort> held_port;  ///< keeps it
     bool stdin_is_terminal = false;
     int attempt = 0;  ///< how often the job has been started before
 };
@@ -41,11 +48,6 @@ enum class OutputMode {
     files,     ///< a pair of files for each rank
 };
 
-struct EnvironmentChange {
-    std::string name;
-    std::optional<std::string> value;  ///< nothing: the variable is removed
-};
-
 /// All that is to be done, decided. Pure data: it can be printed instead of run.
 struct LaunchPlan {
     LaunchWay way = LaunchWay::direct;
@@ -55,9 +57,12 @@ struct LaunchPlan {
     bool runs_here = true;                       ///< some rank does; else the program need not be on this host
     std::vector<EnvironmentChange> environment;  ///< against ruedarun's own, for all ranks
     std::string rendezvous;                      ///< direct only
-    std::vector<std::string> mpirun;             ///< the whole command line, supervisor and program included
-    std::vector<std::string> mpirun_to_paste;    ///< the same for who runs it without ruedarun
-    std::string supervisor_socket;               ///< mpirun only; kSupervisorsByNetwork with other hosts
+    bool sets_torch_variables = true;
+    std::uint16_t master_port = 0;             ///< where all ranks are on this host
+    std::set<std::string> user_variables;      ///< names that the user has given values: no rank gets other values
+    std::vector<std::string> mpirun;           ///< the whole command line, supervisor and program included
+    std::vector<std::string> mpirun_to_paste;  ///< the same for who runs it without ruedarun
+    std::string supervisor_socket;             ///< mpirun only; kSupervisorsByNetwork with other hosts
     std::vector<std::string> program;
     OutputMode output = OutputMode::prefixed;
     std::string output_dir;
@@ -92,6 +97,13 @@ inline constexpr const char* kRestartVariable = "RUEDARUN_RESTART";
 
 /// What is set for this rank alone, where ruedarun starts it itself.
 [[nodiscard]] std::vector<EnvironmentChange> rank_environment(const LaunchPlan& plan, int rank);
+
+/// The variables of torchrun for one rank, without those that the user has given values. Empty where the plan sets
+/// none.
+[[nodiscard]] std::vector<EnvironmentChange> torch_environment(const LaunchPlan& plan, const TorchPlace& place,
+                                                               const MasterAddress& master);
+/// The same for a rank of a job whose ranks are all on this host.
+[[nodiscard]] std::vector<EnvironmentChange> torch_environment(const LaunchPlan& plan, int rank);
 
 /// The environment after the changes.
 [[nodiscard]] std::map<std::string, std::string> changed_environment(std::map<std::string, std::string> environment,

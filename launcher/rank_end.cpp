@@ -24,6 +24,12 @@ constexpr int kSignalBase = 128;
 /// The layout of a wait status that says "exited" (wait(2): the status is in the second byte).
 constexpr int exited(int status) { return status << 8; }
 
+std::string name_of(const RankEnd& end) {
+    return end.rank == kLauncherRank ? "mpirun"
+           : end.host.empty()        ? fmt::format("rank {}", end.rank)
+                                     : fmt::format("rank {} on {}", end.rank, end.host);
+}
+
 }  // namespace
 
 RankEnd not_started(int rank, std::string error) {
@@ -63,9 +69,7 @@ std::string signal_text(int number) {
 }
 
 std::string describe(const RankEnd& end) {
-    const std::string who = end.rank == kLauncherRank ? "mpirun"
-                            : end.host.empty()        ? fmt::format("rank {}", end.rank)
-                                                      : fmt::format("rank {} on {}", end.rank, end.host);
+    const std::string who = name_of(end);
     if (!end.start_error.empty()) {
         return fmt::format("{} could not be started: {}", who, end.start_error);
     }
@@ -81,6 +85,10 @@ std::string describe(const RankEnd& end) {
         return fmt::format("{} (pid {}) was killed by signal {} ({}){}{}", who, end.pid, number, signal_text(number),
                            end.by_launcher ? ", by mpirun or together with its supervisor" : "", after);
     }
+    if (end.left_early) {
+        return fmt::format("{} (pid {}) ended with exit status 0 without having called rueda::shutdown()", who,
+                           end.pid);
+    }
     return fmt::format("{} (pid {}) ended with exit status {}{}{}", who, end.pid, WEXITSTATUS(end.wait_status),
                        end.rank == kLauncherRank ? " before the job was over" : "", after);
 }
@@ -90,6 +98,9 @@ void JobOutcome::add(const std::vector<RankEnd>& together) {
         return;
     }
     for (const RankEnd& end : together) {
+        if (end.rank != kLauncherRank && ended_well(end)) {
+            ended_well_.push_back(end);
+        }
         // An mpirun that leaves before its ranks has failed whatever it says.
         const bool failed = !ended_well(end) || end.rank == kLauncherRank;
         const bool better = !cause_ || (WIFSIGNALED(end.wait_status) && !WIFSIGNALED(cause_->wait_status));
@@ -105,8 +116,17 @@ void JobOutcome::add(const std::vector<RankEnd>& together) {
 }
 
 void JobOutcome::settle() {
-    if (!cause_) {
-        cause_ = echo_;
+    if (cause_ || !echo_) {
+        return;
+    }
+    cause_ = echo_;
+    for (const RankEnd& end : ended_well_) {
+        // A rank that has shut down is not missed: shutdown waits for all. So this rank has not.
+        if (echo_->abort_reason.find(fmt::format("{} (pid {})", name_of(end), end.pid)) != std::string::npos) {
+            cause_ = end;
+            cause_->left_early = true;
+            return;
+        }
     }
 }
 

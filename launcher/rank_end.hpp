@@ -37,6 +37,8 @@ struct RankEnd {
     /// Of a killed rank: what the kernel ended for want of memory while it ran.
     OomKills oom_kills{};
     base::StepSpan steps{};  ///< the training steps that it has told of
+    /// It ended with exit status 0, and others say that the job was aborted because of that.
+    bool left_early = false;
 };
 
 /// A RankEnd for a program that never ran.
@@ -72,7 +74,8 @@ public:
     [[nodiscard]] bool is_unsettled() const { return !cause_ && echo_; }
     /// All that failed were told that the job had been aborted. Once all ranks have ended nothing better will come.
     [[nodiscard]] bool has_only_echoes_of_abort() const { return is_unsettled() && !echo_->abort_reason.empty(); }
-    /// Nothing better has come: what there is is the cause. For an abort that is why it was.
+    /// Nothing better has come: what there is is the cause. For an abort that is why it was. Where a rank that ended
+    /// with exit status 0 is the reason, that rank is the cause.
     void settle();
     /// The user ended the job by this signal; it is then the cause, unless a rank had failed before.
     void interrupt(int signal_number);
@@ -85,6 +88,7 @@ public:
 private:
     std::optional<RankEnd> cause_;
     std::optional<RankEnd> echo_;
+    std::vector<RankEnd> ended_well_;
     int interrupted_by_ = 0;
 };
 

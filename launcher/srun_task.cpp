@@ -3,8 +3,10 @@
 #include "launcher/srun_task.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/numbers.hpp"
 #include "launcher/variables.hpp"
@@ -43,8 +45,9 @@ std::optional<int> local_tasks(const Environment& environment, int tasks) {
 /// Ranks of one host can meet without MPI.
 void meet_without_mpi(SrunTask& task, const Environment& environment, int rank, int tasks) {
     const std::string local = std::to_string(number_of(environment, "SLURM_LOCALID").value_or(rank));
-    const std::string place =
-        fmt::format("@rueda-slurm-{}.{}", text_of(environment, "SLURM_JOB_ID"), text_of(environment, "SLURM_STEP_ID"));
+    // Another user can guess the name, and take it. The ranks then refuse to speak to that process, and say so.
+    const std::string place = fmt::format("@rueda-slurm-{}-{}.{}", ::geteuid(), text_of(environment, "SLURM_JOB_ID"),
+                                          text_of(environment, "SLURM_STEP_ID"));
     task.environment.insert(task.environment.end(), {{"RUEDA_CONTROL_PLANE", "socket"},
                                                      {"RUEDA_RANK", std::to_string(rank)},
                                                      {"RUEDA_SIZE", std::to_string(tasks)},
@@ -52,6 +55,60 @@ void meet_without_mpi(SrunTask& task, const Environment& environment, int rank, 
                                                      {"RUEDA_LOCAL_SIZE", std::to_string(tasks)},
                                                      {"RUEDA_RENDEZVOUS", place}});
     task.reasons.push_back(fmt::format("on one host the ranks meet at {}", place));
+}
+
+/// The name of the host of task 0. Tasks are given to the hosts of the step in their order, so it is the first one.
+std::string first_host_of_step(const Environment& environment) {
+    std::string text = text_of(environment, "SLURM_STEP_NODELIST");
+    text = text.empty() ? text_of(environment, "SLURM_JOB_NODELIST") : text;
+    const Result<std::vector<std::string>> names = expand_slurm_names(text);
+    return names.is_ok() && !names.value().empty() ? names.value().front() : "";
+}
+
+/// A port that all tasks of the step know without having spoken to each other. Where Slurm has reserved ports for the
+/// step (MpiParams=ports=), it is the first of these. Else it follows from the numbers of the job and of the step, so
+/// that the steps of one job, and jobs with near numbers, have different ones. The range lies below the ports that
+/// Linux gives to programs that ask for any (32768 and higher). 61 is coprime to the size of the range.
+std::uint16_t master_port_of_step(const Environment& environment) {
+    constexpr std::uint64_t kFirst = 12000;
+    constexpr std::uint64_t kCount = 20000;
+    const std::string reserved = text_of(environment, "SLURM_STEP_RESV_PORTS");  // "12005-12008"
+    if (const auto port = base::parse_integer<std::uint16_t>(reserved.substr(0, reserved.find_first_of("-,")))) {
+        return *port;
+    }
+    const auto job = base::parse_integer<std::uint64_t>(text_of(environment, "SLURM_JOB_ID")).value_or(0);
+    const auto step = base::parse_integer<std::uint64_t>(text_of(environment, "SLURM_STEP_ID")).value_or(0);
+    return static_cast<std::uint16_t>(kFirst + (job % kCount * 61 + step % kCount) % kCount);
+}
+
+/// The variables of torchrun. Nothing holds the port: each task becomes its program, and none stays behind.
+void set_torch_variables(SrunTask& task, const Options& options, const Environment& environment, int rank, int tasks) {
+    if (!options.torch_variables) {
+        task.reasons.emplace_back("the variables of torchrun are not set: --no-torch-variables");
+        return;
+    }
+    TorchPlace place;
+    place.rank = rank;
+    place.ranks = tasks;
+    place.local_rank = number_of(environment, "SLURM_LOCALID").value_or(rank);
+    place.local_ranks = local_tasks(environment, tasks).value_or(tasks);
+    place.host = number_of(environment, "SLURM_NODEID").value_or(0);
+    place.hosts = number_of(environment, "SLURM_STEP_NUM_NODES").value_or(1);
+    const std::string host = place.hosts == 1 ? "127.0.0.1" : first_host_of_step(environment);
+    const MasterAddress master{host, host.empty() ? std::uint16_t{0} : master_port_of_step(environment)};
+    for (const std::string_view name : kTorchVariables) {
+        task.environment.push_back({std::string(name), std::nullopt});
+    }
+    for (const std::string_view name : kTorchrunsOwnVariables) {
+        task.environment.push_back({std::string(name), std::nullopt});
+    }
+    for (EnvironmentChange& change : torch_variables(place, master)) {
+        std::erase_if(task.environment, [&](const EnvironmentChange& other) { return other.name == change.name; });
+        task.environment.push_back(std::move(change));
+    }
+    std::erase_if(task.environment,
+                  [&](const EnvironmentChange& change) { return !change.value && !environment.contains(change.name); });
+    task.reasons.emplace_back("RANK, WORLD_SIZE and the other variables of torchrun: from Slurm's");
 }
 
 /// How the ranks find each other.
@@ -164,9 +221,11 @@ Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Env
         fmt::format("srun has started {} tasks; this is rank {}, and ruedarun becomes the program", *tasks, *rank));
     RUEDA_RETURN_IF_FAILED(choose_meeting(task, options, environment, *rank, *tasks));
     choose_threads(task, environment, *tasks, cores);
+    set_torch_variables(task, options, environment, *rank, *tasks);
     for (const ExportedVariable& variable : options.exported) {
         Result<std::string> value = exported_value(variable, environment);
         RUEDA_RETURN_IF_FAILED(value.status());
+        std::erase_if(task.environment, [&](const EnvironmentChange& change) { return change.name == variable.name; });
         task.environment.push_back({variable.name, std::move(value).value()});
     }
     if (*rank == 0) {

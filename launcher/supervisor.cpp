@@ -24,6 +24,7 @@
 #include "base/numbers.hpp"
 #include "launcher/child_process.hpp"
 #include "launcher/frame_link.hpp"
+#include "launcher/held_port.hpp"
 #include "launcher/host_settings.hpp"
 #include "launcher/network.hpp"
 #include "launcher/oom_kills.hpp"
@@ -35,6 +36,7 @@
 #include "launcher/signal_inbox.hpp"
 #include "launcher/supervisor_protocol.hpp"
 #include "launcher/surroundings.hpp"
+#include "launcher/torch_variables.hpp"
 
 namespace rueda::launcher {
 
@@ -118,7 +120,19 @@ private:
             return;
         }
         link_ = FrameLink(std::move(socket).value());
-        link_.send(SupervisorWord::hello, *rank, address.value().secret + "\n" + host_name());
+        link_.send(SupervisorWord::hello, *rank,
+                   fmt::format("{}\n{}\n{}", address.value().secret, host_name(), *rank == 0 ? hold_master_port() : 0));
+    }
+
+    /// The other ranks are told it before they start. 0 where this host has none.
+    [[nodiscard]] std::uint16_t hold_master_port() {
+        Result<HeldPort> held = hold_port();
+        if (!held.is_ok()) {
+            complain(fmt::format("the ranks get no MASTER_PORT: {}", held.status().message()));
+            return 0;
+        }
+        master_port_ = std::move(held).value();
+        return master_port_->port;
     }
 
     void run_alone(const std::string& reason) {
@@ -160,6 +174,7 @@ private:
         for (const Frame& frame : link_.receive()) {
             if (frame.word == SupervisorWord::welcome) {
                 ranks_ = frame.value;
+                variables_ = decode_variables(frame.payload);
                 start_with_pump();
             } else {
                 take_order(frame.word, frame.value, frame.payload);
@@ -206,7 +221,7 @@ private:
         ChildSpec spec;
         spec.file = program_.front();
         spec.words = program_;
-        spec.environment = environment_for_this_host();
+        spec.environment = changed_environment(environment_for_this_host(), variables_);
         spec.environment.erase(kControlVariable);  // the program has no business with ruedarun
         spec.kept_fd = open_line(spec.environment);
         spec.stdout_fd = outputs[0];
@@ -266,6 +281,7 @@ private:
             take_order(received.message.word, received.message.value, received.text);
         } else if (program_pid_ == 0 && !ended_ && received.fds.size() == 2) {
             ranks_ = received.message.value;
+            variables_ = decode_variables(received.text);
             start({received.fds[0].value(), received.fds[1].value()});
         }
     }
@@ -381,9 +397,11 @@ private:
     base::UniqueFd socket_;  ///< to ruedarun on this host
     FrameLink link_;         ///< to ruedarun on another host
     OutputPump pump_;
-    RankLine line_;          ///< to the program
-    int ranks_ = 0;          ///< of the job, as ruedarun has told
-    pid_t program_pid_ = 0;  ///< 0: not yet started, or reaped
+    RankLine line_;                             ///< to the program
+    int ranks_ = 0;                             ///< of the job, as ruedarun has told
+    std::vector<EnvironmentChange> variables_;  ///< for the program, likewise
+    std::optional<HeldPort> master_port_;       ///< of rank 0, for its program to listen at
+    pid_t program_pid_ = 0;                     ///< 0: not yet started, or reaped
     bool ended_ = false;
     bool done_ = false;
     bool launcher_ends_it_ = false;

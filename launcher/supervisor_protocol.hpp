@@ -19,8 +19,8 @@ namespace rueda::launcher {
 /// whole, between hosts over TCP (frame_link.hpp).
 enum class SupervisorWord : std::uint32_t {
     hello = 1,              ///< supervisor: value is my rank
-    welcome = 2,            ///< ruedarun: start the program, one of `value` ranks; on one host comes with its standard
-                            ///< output and error
+    welcome = 2,            ///< ruedarun: start the program, one of `value` ranks; the text has variables for it
+                            ///< (torch_variables.hpp); on one host comes with its standard output and error
     started = 3,            ///< supervisor: value is the program's pid
     start_failed = 4,       ///< supervisor: value is the errno; nothing more will come
     ended = 5,              ///< supervisor: value is the program's wait status

@@ -76,6 +76,10 @@ Status rename_sockets(Surroundings& around) {
     RUEDA_RETURN_IF_FAILED(token.status());
     around.rendezvous = "@rueda-" + token.value();
     around.supervisor_socket = "@ruedarun-" + token.value();
+    // Without a port (no network at all) a job of this host still runs: only what needs MASTER_PORT does not.
+    Result<HeldPort> port = hold_port();
+    around.master_port = port.is_ok() ? port.value().port : std::uint16_t{0};
+    around.held_port = port.is_ok() ? std::make_shared<const HeldPort>(std::move(port).value()) : nullptr;
     return {};
 }
 

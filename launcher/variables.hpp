@@ -3,12 +3,18 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace rueda::launcher {
 
 using Environment = std::map<std::string, std::string>;
+
+struct EnvironmentChange {
+    std::string name;
+    std::optional<std::string> value;  ///< nothing: the variable is removed
+};
 
 /// Empty where the variable is not set.
 [[nodiscard]] inline std::string text_of(const Environment& environment, std::string_view name) {

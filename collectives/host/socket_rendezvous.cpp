@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,6 +18,9 @@
 
 namespace rueda::collectives {
 namespace {
+
+/// Between a bind and the listen that follows it; a busy machine may take rank 0's core away there.
+constexpr std::chrono::seconds kListenGrace{2};
 
 double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
@@ -215,6 +219,7 @@ private:
 Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, Deadline deadline) {
     // Rank 0 may be a little later than we are; a process takes milliseconds to start.
     std::chrono::milliseconds pause(1);
+    std::optional<Deadline> silent_since;
     while (true) {
         ConnectAttempt attempt = connect_unix(options.rendezvous);
         if (attempt.error == 0) {
@@ -223,6 +228,17 @@ Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, D
         if (!is_worth_retrying(attempt.error)) {
             return system_failure(ErrorCode::unsupported, fmt::format("connect to '{}'", options.rendezvous),
                                   attempt.error);
+        }
+        // Rank 0 listens as soon as it has the name. Another process may have taken it to keep the job from starting.
+        const bool is_silent = attempt.error == ECONNREFUSED && is_taken(options.rendezvous);
+        silent_since = !is_silent ? std::nullopt : silent_since ? silent_since : std::optional(deadline_in({}));
+        if (is_silent && has_passed(*silent_since + kListenGrace)) {
+            return failure(
+                ErrorCode::unsupported,
+                "rendezvous '{}' is taken by a process that does not listen there, so it is not rank 0 of this "
+                "job: end that process (/proc/net/unix lists its socket), or give the job another "
+                "RUEDA_RENDEZVOUS",
+                options.rendezvous);
         }
         if (has_passed(deadline)) {
             return failure(ErrorCode::timeout, "rank 0 did not come to '{}' within {} s (RUEDA_START_TIMEOUT): {}",

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <fstream>
 
 namespace rueda::collectives {
 namespace {
@@ -31,6 +32,16 @@ UnixAddress address_of(const std::string& name) {
     result.length =
         static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size() + static_cast<std::size_t>(!is_abstract));
     return result;
+}
+
+/// ", by process 17 of user 1000"; "" where the process that has the name does not listen.
+std::string describe_listener(const std::string& name) {
+    const ConnectAttempt attempt = connect_unix(name);
+    if (attempt.error != 0) {
+        return "";
+    }
+    const Result<PeerCredentials> owner = peer_of(attempt.socket.value());
+    return owner.is_ok() ? fmt::format(", by process {} of user {}", owner.value().pid, owner.value().uid) : "";
 }
 
 base::UniqueFd new_socket() { return base::UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
@@ -71,11 +82,12 @@ Result<base::UniqueFd> listen_unix(const std::string& name, int backlog) {
     }
     const UnixAddress address = address_of(name);
     if (::bind(listener.value(), reinterpret_cast<const sockaddr*>(&address.address), address.length) != 0) {
-        return errno == EADDRINUSE ? failure(ErrorCode::invalid_argument,
-                                             "rendezvous '{}' is in use already: give every job a name of its own, or "
-                                             "remove the file if no job runs",
-                                             name)
-                                   : system_failure(ErrorCode::unsupported, fmt::format("bind of '{}'", name));
+        return errno == EADDRINUSE
+                   ? failure(ErrorCode::invalid_argument,
+                             "rendezvous '{}' is in use already{}: give every job a name of its own, or "
+                             "remove the file if no job runs",
+                             name, describe_listener(name))
+                   : system_failure(ErrorCode::unsupported, fmt::format("bind of '{}'", name));
     }
     if (::listen(listener.value(), backlog) != 0) {
         const Status status = system_failure(ErrorCode::unsupported, fmt::format("listen on '{}'", name));
@@ -101,6 +113,21 @@ ConnectAttempt connect_unix(const std::string& name) {
 bool is_worth_retrying(int connect_error) {
     return connect_error == ECONNREFUSED || connect_error == ENOENT || connect_error == EAGAIN ||
            connect_error == EINTR;
+}
+
+bool is_taken(const std::string& name) {
+    if (name.front() != '@') {
+        return ::access(name.c_str(), F_OK) == 0;
+    }
+    // The last word of a line is the name, an abstract one with '@' in the place of its zero byte.
+    std::ifstream list("/proc/net/unix");
+    const std::string end = " " + name;
+    for (std::string line; std::getline(list, line);) {
+        if (line.ends_with(end)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 Result<PeerCredentials> peer_of(int socket) {

@@ -40,6 +40,9 @@ struct ConnectAttempt {
 /// The other side may still come: nobody listens yet, or its queue is full.
 [[nodiscard]] bool is_worth_retrying(int connect_error);
 
+/// Some process of this network namespace has bound a socket to the name, whether it listens or not.
+[[nodiscard]] bool is_taken(const std::string& name);
+
 /// Who connected, or who called listen. The kernel vouches for it.
 [[nodiscard]] Result<PeerCredentials> peer_of(int socket);
 /// Only processes of this user are talked to.

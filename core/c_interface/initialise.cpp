@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/c_interface/initialise.hpp"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 
 #include "base/clock.hpp"
 #include "base/environment.hpp"
+#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/diagnostics/launcher_line.hpp"
@@ -167,6 +170,22 @@ bool is_everybody_in_order(const std::vector<int>& launch_ranks, int launch_size
     std::vector<int> all(static_cast<std::size_t>(launch_size));
     std::iota(all.begin(), all.end(), 0);
     return launch_ranks == all;
+}
+
+/// Libraries for PyTorch take the number of ranks from WORLD_SIZE. Where it is another than Rueda's, each of them
+/// trains with other ranks than Rueda does, and none of them sees an error. "" where there is nothing to say.
+std::string notice_of_world_size(const base::EnvironmentLookup& environment, int launch_size) {
+    const std::optional<std::string> text = environment.value("WORLD_SIZE");
+    if (!text || text->empty() || base::parse_integer<std::int64_t>(*text) == launch_size) {
+        return "";
+    }
+    return fmt::format(
+        "init: WORLD_SIZE is {} in the environment, but Rueda's job has {} rank{}; PyTorch, accelerate and Lightning "
+        "go by "
+        "WORLD_SIZE, and would not work with the same ranks as Rueda; unset WORLD_SIZE, or start the program with "
+        "ruedarun, "
+        "which sets it",
+        base::quote(*text), launch_size, launch_size == 1 ? "" : "s");
 }
 
 /// A second init of the same job does nothing.
@@ -320,6 +339,9 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
         }
         if (!selected.value().notice.empty()) {
             runtime.value()->logger().warning("{}", selected.value().notice);
+        }
+        if (const std::string notice = notice_of_world_size(environment, launch_size); !notice.empty()) {
+            runtime.value()->logger().warning("{}", notice);
         }
         if (first_time && !launcher.notice().empty()) {
             runtime.value()->logger().warning("{}", launcher.notice());

@@ -70,6 +70,11 @@ TEST_CASE("printable text is one line, harms no terminal and ends", "[text]") {
     CHECK(printable("a\x1b[0m\nb\x7f\tü") == "a?[0m?b??ü");
     CHECK(printable("012345\n789", 9) == "012345…");
     CHECK(printable(std::string(5000, 'x')).size() == 512);
+    // A binary file: no UTF-8, and what would be control characters of eight bits.
+    CHECK(printable("\x80\xff\xc3(\xe2\x82") == "\?\?\?(\?\?");
+    CHECK(printable("\xc2\x9b\x31m") == "\?\?1m");
+    CHECK(printable("\xc0\xaf\xed\xa0\x80\xf5\x80\x80\x80") == std::string(9, '?'));
+    CHECK(printable("ü€\xf0\x9f\x98\x80") == "ü€\xf0\x9f\x98\x80");
 }
 
 TEST_CASE("quoted text stays on its line", "[text]") {
@@ -77,6 +82,10 @@ TEST_CASE("quoted text stays on its line", "[text]") {
     CHECK(quote("a\nb\033[31mc\x7f") == "'a?b?[31mc?'");
     CHECK(quote("abcdef", 3) == "'abc…'");
     CHECK(quote("abc", 3) == "'abc'");
+    CHECK(quote("ab\xff\x80", 80) == "'ab\?\?'");
+    CHECK(quote("a€b", 3) == "'a…'");
+    CHECK(quote("a€b", 4) == "'a€…'");
+    CHECK(quote("\x80\x80\x80\x80\x80\x80", 5) == "'\?\?…'");
 }
 
 }  // namespace rueda::base

@@ -207,7 +207,14 @@ TEST_CASE("a host answers, among other lines", "[unit]") {
 TEST_CASE("what is said about a host", "[unit]") {
     DoctorFacts facts = healthy();
     facts.hosts = {{"b", true, "", RUEDA_VERSION, 0.4}};
+    facts.own_names = {"a"};
     CHECK(exit_status_of(examine(facts)) == 0);
+    const std::string all = describe(examine(facts));
+    for (const char* const line : {"ok       host a: is this host", "ok       host b: mpirun reaches it",
+                                   "ok       host b: has Rueda", "ok       host b: its clock is not known to differ"}) {
+        CAPTURE(line);
+        CHECK(all.find(line) != std::string::npos);
+    }
     facts.hosts[0].clock_ahead_seconds = -3;
     CHECK(finding(facts, "host b", "3.0 s behind").severity == Severity::warning);
     facts.hosts[0].version = "0.0.1";

@@ -121,6 +121,19 @@ TEST_CASE("a rank that ended because the job was aborted is no cause, however ea
     CHECK(before.cause()->rank == 1);
 }
 
+TEST_CASE("a rank that ended with status 0 and made the others abort is the cause", "[unit]") {
+    JobOutcome outcome;
+    outcome.add({exited(1, 0), exited(3, 0)});
+    outcome.add(
+        {echo_of(exited(0, 1), "rank 3 (pid 103) ended with exit status 0, while the others had not shut down")});
+    CHECK(outcome.is_unsettled());
+    outcome.settle();
+    CHECK(describe(*outcome.cause()) ==
+          "rank 3 (pid 103) ended with exit status 0 without having called rueda::shutdown()");
+    CHECK(outcome.exit_status() == 1);
+    CHECK(outcome.is_worth_another_try());
+}
+
 TEST_CASE("where all were told that the job is aborted, why it was is the cause", "[unit]") {
     JobOutcome outcome;
     RankEnd by_mpirun = killed(3, SIGTERM);

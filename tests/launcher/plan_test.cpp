@@ -2,6 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/plan.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -11,6 +14,7 @@
 #include "launcher/describe_plan.hpp"
 #include "launcher/host_settings.hpp"
 #include "launcher/srun_task.hpp"
+#include "launcher/unknown_hosts.hpp"
 
 namespace rueda::launcher {
 namespace {
@@ -31,6 +35,7 @@ Surroundings machine_with_mpi() {
     around.mpi = MpiLauncher{"/usr/bin/mpirun", MpiKind::open_mpi, "Open MPI 4.1.4"};
     around.own_path = "/usr/bin/ruedarun";
     around.rendezvous = "@rueda-00ff";
+    around.master_port = 40123;
     around.supervisor_socket = "@ruedarun-00ff";
     return around;
 }
@@ -98,7 +103,69 @@ TEST_CASE("without mpirun, or when told, ruedarun starts the ranks", "[unit]") {
                                                      {"RUEDA_SIZE", "2"},
                                                      {"RUEDA_LOCAL_RANK", "1"},
                                                      {"RUEDA_LOCAL_SIZE", "2"},
-                                                     {"RUEDA_RENDEZVOUS", "@rueda-00ff"}});
+                                                     {"RUEDA_RENDEZVOUS", "@rueda-00ff"},
+                                                     {"RANK", "1"},
+                                                     {"WORLD_SIZE", "2"},
+                                                     {"LOCAL_RANK", "1"},
+                                                     {"LOCAL_WORLD_SIZE", "2"},
+                                                     {"GROUP_RANK", "0"},
+                                                     {"NODE_RANK", "0"},
+                                                     {"GROUP_WORLD_SIZE", "1"},
+                                                     {"MASTER_ADDR", "127.0.0.1"},
+                                                     {"MASTER_PORT", "40123"}});
+}
+
+TEST_CASE("the variables of torchrun", "[unit]") {
+    Options options = two_ranks();
+    Surroundings around = machine_without_mpi();
+    around.environment["RANK"] = "9";
+    around.environment["TORCHELASTIC_RUN_ID"] = "outer";
+    SECTION("those of an outer job are replaced or removed") {
+        const LaunchPlan plan = planned(options, around);
+        CHECK(variable(plan, around, "RANK") == "(none)");  // until each rank gets its own
+        CHECK(variable(plan, around, "TORCHELASTIC_RUN_ID") == "(none)");
+        CHECK(says(plan, "MASTER_ADDR, MASTER_PORT: set for each rank"));
+    }
+    SECTION("what the user gives, no rank gets otherwise") {
+        options.exported = {{"RANK", "5"}, {"MASTER_PORT", "4711"}};
+        const LaunchPlan plan = planned(options, around);
+        const auto rank =
+            changed_environment(changed_environment(around.environment, plan.environment), rank_environment(plan, 1));
+        CHECK(rank.at("RANK") == "5");
+        CHECK(rank.at("MASTER_PORT") == "4711");
+        CHECK(rank.at("LOCAL_RANK") == "1");
+    }
+    SECTION("--no-torch-variables") {
+        options.torch_variables = false;
+        const LaunchPlan plan = planned(options, around);
+        CHECK(variable(plan, around, "RANK") == "9");
+        CHECK(variable(plan, around, "TORCHELASTIC_RUN_ID") == "outer");
+        CHECK(torch_environment(plan, 1).empty());
+    }
+    SECTION("without a port") {
+        around.master_port = 0;
+        const LaunchPlan plan = planned(options, around);
+        const auto rank = changed_environment({}, rank_environment(plan, 1));
+        CHECK(rank.at("WORLD_SIZE") == "2");
+        CHECK_FALSE(rank.contains("MASTER_ADDR"));
+        CHECK(says(plan, "MASTER_PORT are not set"));
+    }
+}
+
+TEST_CASE("places of ranks on hosts, in torchrun's words", "[unit]") {
+    const std::vector<TorchPlace> places = torch_places({"b", "a", "b", "c"});
+    REQUIRE(places.size() == 4);
+    const auto numbers = [](const TorchPlace& one) {
+        return std::vector<int>{one.rank, one.ranks, one.local_rank, one.local_ranks, one.host, one.hosts};
+    };
+    CHECK(numbers(places[0]) == std::vector<int>{0, 4, 0, 2, 0, 3});
+    CHECK(numbers(places[1]) == std::vector<int>{1, 4, 0, 1, 1, 3});
+    CHECK(numbers(places[2]) == std::vector<int>{2, 4, 1, 2, 0, 3});
+    CHECK(numbers(places[3]) == std::vector<int>{3, 4, 0, 1, 2, 3});
+    const auto copy = decode_variables(encode_variables(torch_variables(places[2], {"fd00::1", 4711})));
+    REQUIRE(copy.size() == kTorchVariables.size());
+    CHECK(changed_environment({}, copy).at("MASTER_ADDR") == "fd00::1");
+    CHECK(decode_variables("no assignment\n=x\nA=b=c").size() == 1);
 }
 
 TEST_CASE("the grace is shorter after an abort, unless the user has set it", "[unit]") {
@@ -424,6 +491,22 @@ TEST_CASE("several hosts with Open MPI 5", "[unit]") {
     const LaunchPlan four = planned(options, around);
     CHECK(has(four.mpirun, {"--mca", "oob_tcp_if_include", "eth0,eth1"}));
     CHECK(has(four.mpirun, {"--mca", "plm_rsh_args", "-p 2222 -i /k"}));
+    options.ssh_identity = "/my keys/k";
+    for (const int major : {4, 5}) {
+        around.mpi->major = major;
+        const Status refused = make_plan(options, around).status();
+        CHECK(refused.code() == ErrorCode::invalid_argument);
+        CHECK(refused.message().find("--ssh-identity-file is '/my keys/k'") != std::string::npos);
+    }
+}
+
+TEST_CASE("what ssh -G says of a host", "[unit]") {
+    const SshHost plain = read_ssh_configuration("user me\nhostname 10.0.0.7\nport 22\nproxycommand none\n");
+    CHECK(plain.address == "10.0.0.7");
+    CHECK_FALSE(plain.has_proxy);
+    CHECK(read_ssh_configuration("hostname a\nproxyjump gate").has_proxy);
+    CHECK(read_ssh_configuration("hostname a\nproxycommand nc %h %p\n").has_proxy);
+    CHECK(read_ssh_configuration("unknown option -- G\n").address.empty());
 }
 
 TEST_CASE("several hosts with Hydra", "[unit]") {
@@ -582,7 +665,11 @@ TEST_CASE("a task of srun becomes the program", "[unit]") {
     CHECK(found("RUEDA_SIZE") == "4");
     CHECK(found("RUEDA_LOCAL_SIZE") == "4");
     CHECK(found("RUEDA_CONTROL_PLANE") == "socket");
-    CHECK(found("RUEDA_RENDEZVOUS") == "@rueda-slurm-17.3");
+    CHECK(found("RUEDA_RENDEZVOUS") == fmt::format("@rueda-slurm-{}-17.3", ::geteuid()));
+    CHECK(found("RANK") == "2");
+    CHECK(found("WORLD_SIZE") == "4");
+    CHECK(found("MASTER_ADDR") == "127.0.0.1");
+    CHECK(found("MASTER_PORT") == "13040");  // 12000 + 61 × 17 + 3
     CHECK(found("OMP_NUM_THREADS") == "2");
     CHECK(found("MODE") == "m");
     CHECK(found("HOME") == "/home/h");
@@ -715,10 +802,14 @@ TEST_CASE("a dry run is a shell script", "[unit]") {
     CHECK(describe_as_shell(planned(options, around)) ==
           "mkdir -p 'my logs'\n"
           "env -u HOROVOD_RANK RUEDA_CONTROL_PLANE=socket PYTHONUNBUFFERED=1 RUEDA_RANK=0 RUEDA_SIZE=2 "
-          "RUEDA_LOCAL_RANK=0 RUEDA_LOCAL_SIZE=2 RUEDA_RENDEZVOUS=@rueda-00ff ./train --lr 0.1 "
+          "RUEDA_LOCAL_RANK=0 RUEDA_LOCAL_SIZE=2 RUEDA_RENDEZVOUS=@rueda-00ff RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 "
+          "LOCAL_WORLD_SIZE=2 GROUP_RANK=0 NODE_RANK=0 GROUP_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=40123 "
+          "./train --lr 0.1 "
           ">'my logs/rank.0.out' 2>'my logs/rank.0.err' &\n"
           "env -u HOROVOD_RANK RUEDA_CONTROL_PLANE=socket PYTHONUNBUFFERED=1 RUEDA_RANK=1 RUEDA_SIZE=2 "
-          "RUEDA_LOCAL_RANK=1 RUEDA_LOCAL_SIZE=2 RUEDA_RENDEZVOUS=@rueda-00ff ./train --lr 0.1 "
+          "RUEDA_LOCAL_RANK=1 RUEDA_LOCAL_SIZE=2 RUEDA_RENDEZVOUS=@rueda-00ff RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 "
+          "LOCAL_WORLD_SIZE=2 GROUP_RANK=0 NODE_RANK=0 GROUP_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=40123 "
+          "./train --lr 0.1 "
           ">'my logs/rank.1.out' 2>'my logs/rank.1.err' &\n"
           "wait\n");
 }

@@ -10,6 +10,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
@@ -198,6 +199,60 @@ class WrongInput(LauncherTest):
         self.assertIn("is a folder", self.refused("-np", "2", "/"))
         self.assertIn("RUEDA_CELLS is 'many'", self.refused("-np", "2", "true", env=environment(RUEDA_CELLS="many")))
 
+    def test_a_file_that_is_no_text_harms_no_terminal(self):
+        # Bytes of a program, and what an 8-bit terminal takes for a control sequence, in the file's name as well.
+        name = "bad\x1b[31m\udcff.txt"
+        (self.folder / name).write_bytes(b"\x7fELF\x02\x9b31m\xff\xfe\x00@" + bytes(range(128, 256)) * 20)
+        for option in ("--hostfile", "--env-file", "--config"):
+            process = self.start([option, name, "-np", "2", "true"], errors="strict")  # all of it is UTF-8
+            out, err = process.communicate(timeout=TIMEOUT)
+            self.assertEqual((process.returncode, out, err.count("\n")), (2, "", 1), err)
+            self.assertRegex(err, r"^ruedarun: bad\?\[31m\?\.txt:1: ")
+            self.assertTrue(err[:-1].isprintable(), err)
+            self.assertLess(len(err), 400)
+
+    def with_ssh(self, script):
+        """An environment whose ssh is the script."""
+        tools = self.folder / "bin"
+        tools.mkdir(exist_ok=True)
+        (tools / "ssh").write_text(f"#!/bin/sh\n{script}\n")
+        (tools / "ssh").chmod(0o755)
+        return environment(PATH=f"{tools}:{os.environ['PATH']}")
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+    def test_a_host_that_neither_the_resolver_nor_ssh_knows(self):
+        name = "no-such-host.invalid"
+        plain = self.with_ssh(f'[ "$1" = -G ] && echo "user me\nhostname $2"; echo "$@" >>{self.folder}/called')
+        text = self.refused("-H", f"{name}:2", "true", env=plain)
+        self.assertRegex(
+            text, rf"host '{name}' is not known: this host has no address for it \(.+\), and ssh's .* no HostName"
+        )
+        elsewhere = self.with_ssh('[ "$1" = -G ] && echo "hostname other.invalid"')
+        self.assertIn(
+            "HostName 'other.invalid' for it, which has none", self.refused("-H", name, "-np", 2, "true", env=elsewhere)
+        )
+        self.assertEqual((self.folder / "called").read_text(), f"-G {name}\n", "only asked, never used")
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+    def test_a_host_that_only_ssh_knows_is_left_to_it(self):
+        for answer in ("hostname 127.77.0.1", "hostname alias.invalid\nproxyjump gate"):
+            there = self.with_ssh(
+                f'[ "$1" = -G ] && exec printf "{answer}\n"; echo "$@" >{self.folder}/called; exit 255'
+            )
+            done = self.run_it("-H", "no-such-alias:2", "true", env=there)
+            self.assertNotIn("is not known", done.err)
+            self.assertRegex((self.folder / "called").read_text(), r"no-such-alias .*orted")
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+    def test_the_key_for_ssh_is_one_argument_or_refused(self):
+        there = self.with_ssh(f'for word in "$@"; do echo "$word"; done >{self.folder}/called; exit 255')
+        self.run_it("-H", "127.77.0.1:2", "--ssh-identity-file", "/keys/my-key", "true", env=there)
+        words = (self.folder / "called").read_text().splitlines()
+        self.assertEqual(words[words.index("-i") + 1], "/keys/my-key")
+        for more in ([], ["--dry-run"]):
+            text = self.refused("-H", "127.77.0.1:2", *more, "--ssh-identity-file", "/my keys/key", "true", env=there)
+            self.assertIn("--ssh-identity-file is '/my keys/key', but the mpirun of Open MPI", text)
+
     def test_a_program_that_is_not_executable(self):
         (self.folder / "train.py").write_text("print('x')\n")
         (self.folder / "tool").write_text("#!/bin/sh\n")
@@ -280,6 +335,58 @@ class BothWays:
         hard = ["a b", "it's", "", "$HOME", "*", "--np", "a;b", "-x"]
         done = self.launch(1, "-x", "MODE=p;q r", *python("import sys; print(sys.argv[1:], os.environ['MODE'])"), *hard)
         self.assertEqual((done.status, done.out), (0, f"{hard} p;q r\n"))
+
+    TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "GROUP_WORLD_SIZE")
+    #: What each of three ranks finds of these.
+    torch_places = [f"{rank} 3 {rank} 3 0 0 1" for rank in range(3)]
+    # Rank 0 listens as PyTorch's store does; the others come, and say who they are.
+    TORCH_STORE = (
+        "import socket, time\n"
+        f"mine = ' '.join(os.environ[name] for name in {TORCH})\n"
+        "strays = [name for name in os.environ if name.startswith(('TORCHELASTIC_', 'ROLE_'))]\n"
+        "place = (os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']))\n"
+        "if rank == 0:\n"
+        "  server = socket.create_server(('', place[1]))\n"
+        "  server.settimeout(20)\n"
+        "  heard = [server.accept()[0].makefile().readline().strip() for _ in range(2)]\n"
+        "  print(*sorted([mine, *heard]), strays, sep='|')\n"
+        "else:\n"
+        "  deadline = time.monotonic() + 20\n"
+        "  while True:\n"
+        "    try: connection = socket.create_connection(place, 20); break\n"
+        "    except ConnectionRefusedError:\n"
+        "      if time.monotonic() > deadline: raise\n"
+        "      time.sleep(0.01)\n"
+        "  connection.sendall(mine.encode() + b'\\n')\n"
+    )
+
+    def test_ranks_find_the_variables_of_torchrun_and_meet_at_its_place(self):
+        outer = environment(
+            **{name: "7" for name in self.TORCH},
+            MASTER_ADDR="192.0.2.1",
+            MASTER_PORT="1",
+            TORCHELASTIC_RUN_ID="outer",
+            TORCHELASTIC_USE_AGENT_STORE="True",
+            ROLE_RANK="7",
+        )
+        done = self.launch(3, *python(self.TORCH_STORE), env=outer)
+        self.assertEqual((done.status, done.out), (0, f"[0] {'|'.join(self.torch_places)}|[]\n"), done.err)
+
+    def test_variables_of_torchrun_that_the_user_gives_win(self):
+        (self.folder / "job.env").write_text("WORLD_SIZE=55\n")
+        code = "print(*(os.environ[name] for name in ('RANK', 'WORLD_SIZE', 'MASTER_ADDR', 'MASTER_PORT')))"
+        given = ["-x", "MASTER_ADDR=192.0.2.9", "-x", "MASTER_PORT=4711", "--env-file", "job.env"]
+        done = self.launch(2, *given, *python(code))
+        self.assertEqual(
+            (done.status, sorted(done.out.splitlines())),
+            (0, [f"[{r}] {r} 55 192.0.2.9 4711" for r in range(2)]),
+            done.err,
+        )
+
+    def test_the_variables_of_torchrun_can_be_left_out(self):
+        code = f"print([name for name in (*{self.TORCH}, 'MASTER_ADDR', 'MASTER_PORT') if name in os.environ])"
+        done = self.launch(2, "--no-torch-variables", *python(code))
+        self.assertEqual((done.status, sorted(done.out.splitlines())), (0, ["[0] []", "[1] []"]), done.err)
 
     def test_lines_of_ranks_never_mix(self):
         code = "for i in range(400):\n  os.write(1, f'{rank}:{i}:'.encode()); os.write(1, b'x' * 50 + b'\\n')"
@@ -651,6 +758,75 @@ class BothWays:
         self.assertEqual(done.err.count("s are lost, in step 7; starting"), 2, done.err)
         self.assertRegex(done.err, r"was started 3 times and ended well; .* failed; 4 of 12 steps were done again")
 
+    def test_another_number_of_ranks_in_world_size_is_said_once(self):
+        library = pathlib.Path(RUEDARUN).resolve().parent.parent / "lib" / "librueda.so"
+        code = (
+            "import ctypes, sys\nl = ctypes.CDLL(sys.argv[1])\nassert l.rueda_init() == 0 and l.rueda_shutdown() == 0"
+        )
+        for given, lines in (
+            ((), 0),
+            (("-x", "WORLD_SIZE=2"), 0),
+            (("-x", "WORLD_SIZE=8"), 1),
+            (("-x", "WORLD_SIZE=x"), 1),
+        ):
+            done = self.launch(2, *given, *python(code), library)
+            self.assertEqual(done.status, 0, done.err)
+            found = [line for line in done.err.splitlines() if "WORLD_SIZE is" in line]
+            self.assertEqual(len(found), lines, done.err)
+            if found:
+                self.assertRegex(
+                    found[0], r"WORLD_SIZE is '[8x]' in the environment, but Rueda's job has 2 ranks; .*unset"
+                )
+
+    def run_into(self, file, *arguments, limit=None):
+        """With standard output in a file that takes no more than so many bytes."""
+        with open(file, "wb") as output:
+            process = subprocess.run(
+                [RUEDARUN, *self.way, *arguments],
+                stdout=output,
+                stderr=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                env=environment(),
+                cwd=self.folder,
+                timeout=TIMEOUT,
+                preexec_fn=None
+                if limit is None
+                else (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))),
+            )
+        return Done(process.returncode, "", process.stderr, 0)
+
+    def test_output_that_a_file_does_not_take(self):
+        if self.way not in ([], DIRECT):
+            self.skipTest("a test host has a shell between, which would have to write")
+        code = "import signal\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\nfor i in range(100000): print('x' * 99)"
+        file = self.folder / "out.txt"
+        full = {
+            file: r"File too large \(errno 27\); .*ulimit -f",
+            pathlib.Path("/dev/full"): r"No space left on device \(errno 28\)",
+        }
+        for name, reason in full.items():
+            done = self.run_into(name, "-np", "2", *python(code), limit=8192 if name == file else None)
+            self.assertEqual(done.status, 128 + signal.SIGPIPE, done.err)
+            lines = [line for line in done.own_lines() if "writing the output" in line]
+            self.assertEqual(len(lines), 1, done.err)
+            self.assertRegex(lines[0], rf"to standard output \('{name}'\) failed: {reason}")
+        self.assertEqual(file.stat().st_size, 8192)
+
+    def test_ranks_have_the_default_of_the_signals_that_ruedarun_ignores(self):
+        done = self.launch(1, "grep", "SigIgn", "/proc/self/status")
+        ignored = int(done.out.split()[-1], 16)
+        for number in (signal.SIGXFSZ, signal.SIGPIPE):
+            self.assertEqual(ignored >> (number - 1) & 1, 0, done.out)
+
+    # The word that the library writes when it ends because of what ruedarun has told.
+    def test_a_rank_that_leaves_early_with_status_0_is_the_cause(self):
+        code = "if rank == 1: os._exit(0)\nabort(hear()[3])"
+        done = self.launch(3, *python(self.LINE.replace("print(", "") + code))
+        self.assertEqual(done.status, 1, done.err)
+        expected = r"rank 1( on \S+)? \(pid \d+\) ended with exit status 0 without having called rueda::shutdown\(\)"
+        self.assertRegex(done.own_lines()[0], rf"^ruedarun: {expected}(; ending the job)?$")
+
     def test_explain_says_why_and_runs_nothing(self):
         done = self.launch(2, "--explain", *python("open(f'ran.{rank}', 'w').write('')"))
         self.assertEqual((done.status, done.err, list(self.folder.iterdir())), (0, "", []))
@@ -692,13 +868,39 @@ class Srun(LauncherTest):
             "SLURM_LOCALID": str(rank),
             "SLURM_NODEID": "0",
         }
-        return self.run_it(*arguments, env=environment(**step, **more))
+        return self.run_it(*arguments, env=environment(**{**step, **more}))
 
     def test_each_task_becomes_its_rank(self):
         for rank in range(2):
             done = self.task(rank, "sh", "-c", "echo $RUEDA_RANK $RUEDA_SIZE $RUEDA_RENDEZVOUS; exit 7")
             self.assertEqual((done.status, done.err), (7, ""))
-            self.assertEqual(done.out, f"{rank} 2 @rueda-slurm-{os.getpid()}.0\n")
+            self.assertEqual(done.out, f"{rank} 2 @rueda-slurm-{os.geteuid()}-{os.getpid()}.0\n")
+
+    SHOW_TORCH = "echo " + " ".join(f"${name}" for name in (*BothWays.TORCH, "MASTER_ADDR", "MASTER_PORT"))
+
+    def test_the_variables_of_torchrun_are_slurms(self):
+        outer = {"RANK": "9", "MASTER_PORT": "1", "TORCHELASTIC_RUN_ID": "outer"}
+        ports = set()
+        for rank in range(2):
+            done = self.task(rank, "sh", "-c", self.SHOW_TORCH + " ${TORCHELASTIC_RUN_ID-none}", **outer)
+            self.assertRegex(done.out, rf"^{rank} 2 {rank} 2 0 0 1 127\.0\.0\.1 \d+ none\n$", done.err)
+            ports.add(int(done.out.split()[-2]))
+        self.assertEqual(len(ports), 1)
+        self.assertTrue(12000 <= min(ports) < 32000)
+        two_hosts = {
+            "PMIX_RANK": "1",
+            "SLURM_STEP_NUM_NODES": "2",
+            "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+            "SLURM_STEP_NODELIST": "n[07-08]",
+            "SLURM_STEP_RESV_PORTS": "12321-12322",
+        }
+        step = {"SLURM_LOCALID": "0", "SLURM_NODEID": "1"}
+        done = self.task(1, "sh", "-c", self.SHOW_TORCH, **two_hosts, **step)
+        self.assertEqual((done.status, done.out), (0, "1 2 0 1 1 1 2 n07 12321\n"), done.err)
+        done = self.task(1, "-x", "MASTER_PORT=4711", "sh", "-c", self.SHOW_TORCH, **two_hosts, **step)
+        self.assertEqual((done.status, done.out), (0, "1 2 0 1 1 1 2 n07 4711\n"), done.err)
+        done = self.task(1, "--no-torch-variables", "sh", "-c", "echo $RANK ${WORLD_SIZE-none}", **outer)
+        self.assertEqual((done.status, done.out), (0, "9 none\n"), done.err)
 
     def test_with_pmi_mpi_gives_the_ranks(self):
         done = self.task(1, "--verbose", "sh", "-c", "echo ${RUEDA_RANK-none}", PMIX_RANK="1")
@@ -755,6 +957,44 @@ class Direct(BothWays, LauncherTest):
         self.assertEqual(len(names), 2, "two jobs must not meet at one name")
         for pair in names:
             self.assertEqual(pair[0], pair[1])
+
+    def test_variables_of_torchrun_of_an_outer_job_stay_where_ruedarun_sets_none(self):
+        outer = environment(RANK="7", TORCHELASTIC_RUN_ID="outer")
+        code = "print(os.environ['RANK'], os.environ['TORCHELASTIC_RUN_ID'])"
+        done = self.launch(1, "--no-torch-variables", *python(code), env=outer)
+        self.assertEqual((done.status, done.out), (0, "7 outer\n"), done.err)
+
+    def test_jobs_at_the_same_time_have_different_ports(self):
+        code = "import sys\nprint(os.environ['MASTER_PORT'], flush=True)\nsys.stdin.read()"
+        jobs = [self.start([*DIRECT, "-np", 1, *python(code)], stdin=subprocess.PIPE) for _ in range(4)]
+        ports = {job.stdout.readline() for job in jobs}
+        for job in jobs:
+            job.communicate("", timeout=TIMEOUT)
+        self.assertEqual((len(ports), [job.returncode for job in jobs]), (4, [0] * 4), ports)
+
+    def test_nobody_who_asks_for_any_port_gets_that_of_rank_0(self):
+        # The network of this test's own has four ports to give: of these, rank 0's is kept until it listens there.
+        if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode != 0:
+            self.skipTest("no network namespaces here")
+        code = (
+            "import socket\nwanted = int(os.environ['MASTER_PORT'])\ntaken = []\n"
+            "try:\n"
+            "  while len(taken) < 9:\n"
+            "    taken.append(socket.socket()); taken[-1].bind(('127.0.0.1', 0))\n"
+            "except OSError: taken.pop()\n"
+            "print(len(taken), wanted in {one.getsockname()[1] for one in taken})\n"
+            "socket.create_server(('', wanted)).close()\n"
+        )
+        script = 'ip link set lo up && echo "40000 40003" >/proc/sys/net/ipv4/ip_local_port_range && exec "$@"'
+        done = subprocess.run(
+            ["unshare", "--net", "sh", "-c", script, "sh", RUEDARUN, *DIRECT, "-np", "1", *python(code)],
+            env=environment(),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+        )
+        self.assertEqual((done.returncode, done.stdout), (0, "3 False\n"), done.stderr)
 
     def test_out_of_memory(self):
         self.check_out_of_memory()
@@ -936,6 +1176,13 @@ class SeveralHosts(BothWays, LauncherTest):
         )
 
     WHERE = "import socket\nprint(socket.gethostname())"
+    torch_places = ["0 3 0 2 0 0 2", "1 3 1 2 0 0 2", "2 3 0 1 1 1 2"]
+
+    def test_the_place_of_rank_0_is_on_its_host(self):
+        code = "print(os.environ['MASTER_ADDR'])"
+        for first, address in (("rueda-h0:1,rueda-h1:1", "10.77.0.1"), ("rueda-h1:2", "10.77.0.2")):
+            done = self.run_it("-H", first, *python(code))
+            self.assertEqual((done.status, done.out.split()[1::2]), (0, [address] * 2), done.err)
 
     def test_ranks_fill_the_hosts_in_their_order(self):
         expected = ["[0] rueda-h0", "[1] rueda-h0", "[2] rueda-h1"]
@@ -1013,7 +1260,9 @@ class SeveralHosts(BothWays, LauncherTest):
     def test_an_unknown_host_is_named_before_mpirun_speaks(self):
         done = self.run_it("-H", "rueda-h0:1,rueda-h9:1", "true")
         self.assertNotEqual(done.status, 0)
-        self.assertRegex(done.err.splitlines()[0], r"^ruedarun: host 'rueda-h9' is not known here: .*check the name")
+        self.assertRegex(
+            done.err.splitlines()[0], r"^ruedarun: this host has no address for 'rueda-h9': .*mpirun is started"
+        )
 
     def test_control_c_ends_a_command_on_a_test_host_and_the_hosts(self):
         script = pathlib.Path(test_hosts.__file__)
@@ -1113,7 +1362,13 @@ class SeveralHosts(BothWays, LauncherTest):
 
     def test_the_doctor_asks_the_other_hosts(self):
         done = self.run_it("--doctor", "-H", "rueda-h0:1,rueda-h1:1")
-        self.assertIn("ok       host rueda-h1: answers\n", done.out)
+        for checked in (
+            "rueda-h0: is this host; .*",
+            "rueda-h1: mpirun reaches it, and ruedarun answers there",
+            r"rueda-h1: has Rueda \d+\.\d+\.\d+, like this host",
+            "rueda-h1: its clock is not known to differ by more than 1 s",
+        ):
+            self.assertRegex(done.out, rf"(?m)^ok       host {checked}$")
         self.assertIn(done.status, (0, 1), done.out)
         done = self.run_it("--doctor", "-H", "rueda-h1:1,rueda-h9:1")
         self.assertEqual(done.status, 2, done.out)
@@ -1295,10 +1550,40 @@ class Network(LauncherTest):
         )
         (tools / "mpirun").chmod(0o755)
         patient = environment(PATH=f"{tools}:{os.environ['PATH']}", RUEDA_START_TIMEOUT="0.5")
-        done = self.run_it("-H", "nowhere:1,elsewhere:1", "true", env=patient)
+        done = self.run_it("-H", "127.77.0.1:1,127.77.0.2:1", "true", env=patient)
         self.assertEqual(done.status, 127, done.err)
-        self.assertIn("rank 0 on nowhere could not be started: its supervisor has not reported within", done.err)
+        self.assertIn("rank 0 on 127.77.0.1 could not be started: its supervisor has not reported within", done.err)
         self.assertLess(done.seconds, 20)
+
+    def with_one_supervisor_of_two(self, **variables):
+        """An mpirun that starts the supervisor of rank 0 alone. No program may start, whatever happens then."""
+        tools = self.folder / "bin"
+        tools.mkdir()
+        (tools / "mpirun").write_text(
+            '#!/bin/sh\n[ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit; }\n'
+            'until [ "$2" = --rank-supervisor ]; do shift; done\n'
+            'OMPI_COMM_WORLD_RANK=0 "$@" &\nexec sleep 100\n'
+        )
+        (tools / "mpirun").chmod(0o755)
+        there = environment(PATH=f"{tools}:{os.environ['PATH']}", **variables)
+        process = self.start(["-H", "127.77.0.1:1,127.77.0.2:1", "touch", self.folder / "started"], env=there)
+        self.addCleanup(lambda: self.assertFalse((self.folder / "started").exists()))
+        return process
+
+    def test_no_program_starts_where_a_supervisor_is_missing(self):
+        process = self.with_one_supervisor_of_two(RUEDA_START_TIMEOUT="1")
+        _, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 127, err)
+        self.assertRegex(err, r"rank 1 on 127\.77\.0\.2 could not be started: its supervisor has not reported within")
+
+    def test_a_signal_ends_a_job_that_has_not_started(self):
+        process = self.with_one_supervisor_of_two()
+        self.assertTrue(
+            wait_until(lambda: any("--rank-supervisor tcp" in line for line in marked_processes().values()))
+        )
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 143, err)
 
     def test_a_supervisor_that_finds_no_ruedarun(self):
         with contextlib.closing(socket.socket()) as unused:

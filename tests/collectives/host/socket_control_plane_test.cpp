@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -336,6 +337,39 @@ TEST_CASE("another user is not talked to, on either side", "[processes]") {
                             Catch::Contains("belongs to user 65534, expected 0"));
     CHECK_THAT(ends[1],
                Catch::StartsWith("Unsupported: rendezvous") && Catch::Contains("belongs to user 0, expected 65534"));
+}
+
+TEST_CASE("a name that another user has taken is an error at once, on all ranks", "[processes]") {
+    if (::geteuid() != 0) {
+        WARN("not root: a second user cannot be played");
+        return;
+    }
+    const bool listens = GENERATE(true, false);
+    const std::string name = tests::fresh_socket_name();
+    base::UniqueFd taken(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    name.copy(address.sun_path + 1, sizeof address.sun_path - 1, 1);
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+    constexpr uid_t kOther = 65534;
+    REQUIRE(::seteuid(kOther) == 0);  // whose the socket is then
+    const bool is_bound = ::bind(taken.value(), reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+                          (!listens || ::listen(taken.value(), 16) == 0);
+    REQUIRE(::seteuid(0) == 0);
+    REQUIRE(is_bound);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto ends =
+        run_processes(2, [&](int rank) { return with_plane(options_for(name, rank, 2, 60s), barrier_of); });
+    CHECK(std::chrono::steady_clock::now() - begin < 30s);
+    CHECK_THAT(ends[0], Catch::StartsWith("InvalidArgument: rendezvous") && Catch::Contains("in use already"));
+    if (listens) {
+        CHECK_THAT(ends[0], Catch::Contains(" of user 65534"));
+        CHECK_THAT(ends[1], Catch::StartsWith("Unsupported: rendezvous") &&
+                                Catch::Contains("belongs to user 65534, expected 0"));
+    } else {
+        CHECK_THAT(ends[1], Catch::StartsWith("Unsupported: rendezvous") &&
+                                Catch::Contains("taken by a process that does not listen"));
+    }
 }
 
 TEST_CASE("a rank that dies between operations is named on all others", "[processes]") {

@@ -111,7 +111,8 @@ def _who(said: list[list[str]], index: int) -> list[str]:
 def _environment(**variables: str) -> Iterator[None]:
     """For the time of init(), which reads it: children that are started later are no ranks."""
     forced = {**variables, "RUEDA_CONTROL_PLANE": "socket"}
-    taken = {"RUEDA_LOCAL_RANK", "RUEDA_LOCAL_SIZE", "HOROVOD_RANK", "HOROVOD_SIZE"}
+    # WORLD_SIZE counts all processes, and the group may be a part of them.
+    taken = {"RUEDA_LOCAL_RANK", "RUEDA_LOCAL_SIZE", "HOROVOD_RANK", "HOROVOD_SIZE", "WORLD_SIZE"}
     before = {name: os.environ.get(name) for name in {*forced, *taken}}
     for name in taken:
         os.environ.pop(name, None)
