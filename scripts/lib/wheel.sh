@@ -183,7 +183,7 @@ complete_wheel() {
     mkdir -p "${information[0]}/licenses/libraries"
     cp "$kWheelPrefix"/licenses/* "${information[0]}/licenses/libraries/"
     for library in libcxx libcxxabi libunwind; do
-        cp "$(find "$kWheelTools" -path "*/ziglang/lib/$library/LICENSE.TXT")" "${information[0]}/licenses/libraries/$library"
+        cp "$(find "$kWheelTools" -path "*/site-packages/ziglang/lib/$library/LICENSE.TXT")" "${information[0]}/licenses/libraries/$library"
     done
     "$kWheelTools/bin/wheel" pack --dest-dir "$kWheel/packed" "${trees[0]}"
 }
