@@ -103,9 +103,11 @@ TEXT
     chmod +x "$root/mpicc"
 }
 
-# with_wheel_compiler COMMAND…: finds that compiler and the static libraries, and none of this machine.
+# with_wheel_compiler COMMAND…: finds that compiler and the static libraries, and none of this machine. ccache knows the compiler
+# by its version, since each clone has a copy of its own.
 with_wheel_compiler() {
-    env CC="$kWheelTools/bin/cc" CXX="$kWheelTools/bin/c++" CCACHE_COMPILERTYPE=clang CCACHE_COMPILERCHECK=content \
+    env CC="$kWheelTools/bin/cc" CXX="$kWheelTools/bin/c++" CCACHE_COMPILERTYPE=clang \
+        CCACHE_COMPILERCHECK="string:$(grep ziglang "$kRoot/scripts/wheel-tools.txt") for glibc $kGlibc" \
         CMAKE_PREFIX_PATH="$kWheelPrefix" PKG_CONFIG_LIBDIR="$kWheelPrefix/lib/pkgconfig" PKG_CONFIG_PATH= \
         PATH="$kWheelTools/bin:$PATH" "$@"
 }
