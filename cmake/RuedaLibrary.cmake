@@ -18,6 +18,9 @@ if(SKBUILD)
   set_target_properties(rueda PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
 endif()
 # Whole archives, as nothing inside the library calls its own front doors. An override, since one room also brings the other.
+# CMake's own definition also saves the linker's state around it, which the linker of scripts/wheel does not know.
+set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE "LINKER:--whole-archive" "<LINK_ITEM>" "LINKER:--no-whole-archive")
+set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE_SUPPORTED TRUE)
 set_property(TARGET rueda PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,rueda_core,rueda_training")
 target_link_libraries(rueda PRIVATE rueda_core rueda_training ${CMAKE_DL_LIBS})
 target_include_directories(rueda PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>

@@ -64,8 +64,11 @@ int exit_status_of(const RankEnd& end) {
 }
 
 std::string signal_text(int number) {
-    const char* text = ::sigdescr_np(number);
-    return text != nullptr ? text : "of a kind that has no name";
+    // Linux has names for the signals 1 to 31. For these strsignal() returns a constant, which any thread may ask for.
+    // sigdescr_np() would say the same, but needs glibc 2.32.
+    constexpr int kFirstWithoutName = 32;
+    const bool has_name = number > 0 && number < kFirstWithoutName;
+    return has_name ? ::strsignal(number) : "of a kind that has no name";  // NOLINT(concurrency-mt-unsafe): see above
 }
 
 std::string describe(const RankEnd& end) {

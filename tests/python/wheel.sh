@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # wheel.sh SOURCE WORK PYTHON: builds the wheel in WORK, installs it into a new environment that has nothing else, and uses it from
 # outside the source tree: alone, with two processes, under mpirun, by every other Python of this machine, and beside every
-# PyTorch, which the wheel has not seen when it was built.
+# PyTorch, which the wheel has not seen when it was built. A wheel of scripts/wheel that is as new as the sources is checked too.
 # CC, CXX, CXXFLAGS, BUILD_TYPE and STRICT are those of the build around, so that ccache has its objects.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,7 +12,7 @@ export CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 unset PYTHONPATH RUEDA_MPI_PLUGIN
 "$python" -c 'import scikit_build_core' 2>/dev/null || { echo "scikit-build-core is not installed: skipped"; exit 77; }
 mkdir -p "$work"
-rm -rf "$work/environment" "$work/wheels"  # the objects stay
+rm -rf "$work/environment" "$work/portable" "$work/wheels" "$work/renamed"  # the objects stay
 
 begin=$SECONDS
 # CXXFLAGS in the environment would come before CMake's flags of the build type, and ccache would not know the objects.
@@ -94,3 +94,34 @@ for pytorch in "$source/build/pytorch/latest/bin/python" /usr/bin/python3; do
     tried=$((tried + 1))
 done
 echo "used beside $tried versions of PyTorch"
+
+# The check of scripts/wheel refuses this wheel, which uses the libraries of this machine.
+mkdir -p "$work/renamed"
+renamed=$work/renamed/$(basename "${wheels[0]%-linux_x86_64.whl}")-manylinux_2_28_x86_64.whl
+cp "${wheels[0]}" "$renamed"
+found=$(python3 -B "$source/scripts/lib/check_wheel.py" "$renamed") && { echo "check_wheel.py accepts a wheel for this machine only"; exit 1; }
+grep -q "librueda.so.0: it needs libhwloc.so.15, which other machines may not have" <<<"$found" || { echo "$found"; exit 1; }
+if grep "tests/abi" <<<"$found"; then
+    echo "the wheel shows other symbols than the lists of tests/abi"
+    exit 1
+fi
+
+portable=("$source"/build/wheel/rueda-*-manylinux_*.whl)
+if [[ ! -e ${portable[0]} ]]; then
+    echo "there is no wheel of scripts/wheel: not checked"
+elif [[ -n $(cd "$source" && find base ops collectives core training launcher python include cmake pyproject.toml -type f \
+    -newer "${portable[0]}" -not -name '*.pyc' -print -quit) ]]; then
+    echo "the wheel of scripts/wheel is older than the sources: not checked"
+else
+    begin=$SECONDS
+    python3 -B "$source/scripts/lib/check_wheel.py" "${portable[0]}"
+    "$python" -m venv "$work/portable"
+    "$work/portable/bin/pip" install --quiet --no-index "${portable[0]}"
+    bin=$work/portable/bin
+    expect 1 "$bin/python" outside.py
+    expect 2 "$bin/ruedarun" --no-mpi -np 2 "$bin/python" outside.py
+    if mpirun --version 2>/dev/null | grep -q "Open MPI"; then
+        expect 2 mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 "$bin/python" outside.py
+    fi
+    echo "the wheel of scripts/wheel checked and used in $((SECONDS - begin)) s"
+fi

