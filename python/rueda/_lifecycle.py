@@ -231,7 +231,7 @@ def _uncaught_exception() -> BaseException | None:
 
 def begin_step(step: int) -> None:
     """Says that this rank begins training step ``step``, counted from 0 on through restarts: ``ruedarun --max-restarts``
-    then tells how many steps were done again. Every rank may say it, or one of them; without ruedarun it does nothing.
+    then tells how many steps were done again, and stall reports say in which step a rank is. Every rank may say it, or one.
 
     Raises:
         InvalidArgument: a negative number.

@@ -16,7 +16,7 @@ constexpr NegotiationExtent kThree = {
 
 void take_all_entries(const Members& set) {
     for (std::uint64_t position = 0; position < set.extent().log_entries(); ++position) {
-        set.memory().entry(position).sequence.store(std::uint64_t{1} << 62);
+        set.memory().entry(position).sequence.store(std::uint64_t{1} << 55);
     }
 }
 

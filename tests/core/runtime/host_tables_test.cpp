@@ -168,7 +168,7 @@ TEST_CASE("a rank that finds no room in the log ends the job", "[threads]") {
     Operation last;
     host.submit(1, last);
     for (std::uint64_t position = 0; position < extent_of_host().log_entries(); ++position) {
-        host.memory().entry(position).sequence.store(std::uint64_t{1} << 62U);
+        host.memory().entry(position).sequence.store(std::uint64_t{1} << 55U);
     }
     host.submit(0, pending);  // the last to announce it
     CHECK(host.ended_by_reading() ==
