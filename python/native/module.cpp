@@ -29,19 +29,6 @@ PyObject* none_or_error(int status) {
     Py_RETURN_NONE;
 }
 
-/// Calls what may block for long.
-PyObject* without_gil(int (*function)()) {
-    if (!may_wait()) {
-        return nullptr;
-    }
-    int status = RUEDA_OK;
-    {
-        const WithoutGil released;
-        status = function();
-    }
-    return none_or_error(status);
-}
-
 /// False with an error set.
 bool read_ranks(PyObject* list, std::vector<std::int32_t>& ranks) {
     for (Py_ssize_t i = 0, count = PyList_Size(list); i < count; ++i) {

@@ -60,7 +60,7 @@ def wait_for_abort() -> None:
             rueda.allreduce(np.ones(3), "x")
         except rueda.RuedaError as error:
             if "has shut down" not in str(error):
-                say(str(error))
+                say(str(error).removeprefix("tensor 'x': "))
                 os._exit(0)
         time.sleep(0.01)
 
