@@ -91,6 +91,7 @@ void forget_in_child() {
     }
     new (&state.mutex) std::timed_mutex;
     new (&state.runtimes_mutex) std::mutex;
+    unwatch_memory();  // a thread of the parent may hold the mutex of the notes, and the child has no operations
     if (state.launcher.load(std::memory_order_relaxed) != nullptr) {
         state.launcher.store(&deaf_line(), std::memory_order_relaxed);
     }

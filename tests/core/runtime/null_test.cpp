@@ -112,6 +112,11 @@ std::vector<Call> calls_without_places(rueda_handle* ended) {
         {"handle_output", kNoPlace, [=] { return rueda_handle_output(ended, nullptr); }},
         {"handle_sender", kNoPlace, [=] { return rueda_handle_sender(ended, nullptr); }},
         {"handle_waits_for", kNoPlace, [=] { return rueda_handle_waits_for(ended, nullptr, 8); }},
+        {"handle_waits_for's size", "the size of the memory for the text is 0",
+         [=] {
+             char place = 0;
+             return rueda_handle_waits_for(ended, &place, 0);
+         }},
         {"handle_joined_last", kNoPlace, [=] { return rueda_handle_joined_last(ended, nullptr); }},
         {"handle_received_splits", kNoPlace, [=] { return rueda_handle_received_splits(ended, nullptr, nullptr); }},
         {"allocate", kNoPlace, [] { return rueda_allocate(8, nullptr); }},
