@@ -60,9 +60,9 @@ source_apt() {
     local own=$kWheel/apt
     rm -rf "$own/parts"
     mkdir -p "$own/parts" "$own/lists/partial" "$own/cache/archives/partial"
-    find /etc/apt/sources.list /etc/apt/sources.list.d -name '*.list' -exec sed -n 's/^deb \(.*bookworm.*\)/deb \1\ndeb-src \1/p' \
+    find /etc/apt -path '/etc/apt/sources.list*' -name '*.list' -exec sed -n 's/^deb \(.*bookworm.*\)/deb \1\ndeb-src \1/p' \
         {} + >"$own/parts/debian.list"
-    find /etc/apt/sources.list.d -name '*.sources' -exec awk 'FNR == 1 { print "" } { print }' {} + |
+    find /etc/apt -path '/etc/apt/sources.list*' -name '*.sources' -exec awk 'FNR == 1 { print "" } { print }' {} + |
         awk -v RS= '/Suites:[^\n]*bookworm/ { sub(/Types:[^\n]*/, "Types: deb deb-src"); print $0 "\n" }' >"$own/parts/debian.sources"
     apt-get -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$own/parts" -o Dir::State::lists="$own/lists" \
         -o Dir::Cache="$own/cache" -o APT::Sandbox::User="" --quiet "$@"
