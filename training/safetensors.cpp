@@ -169,7 +169,7 @@ Result<StoredTensor> parse_tensor(const std::string& key, const Json& json, std:
 }
 
 /// Places in `tensors`, in the order of the names.
-std::vector<std::size_t> by_name(std::span<const StoredTensor> tensors) {
+std::vector<std::size_t> in_order_of_names(std::span<const StoredTensor> tensors) {
     std::vector<std::size_t> sorted(tensors.size());
     std::iota(sorted.begin(), sorted.end(), std::size_t{0});
     std::sort(sorted.begin(), sorted.end(),
@@ -185,7 +185,7 @@ std::uint64_t checksum_of_header(const Header& header) {
         checksum.add_text(key);
         checksum.add_text(value);
     }
-    for (const std::size_t i : by_name(header.tensors)) {
+    for (const std::size_t i : in_order_of_names(header.tensors)) {
         const StoredTensor& tensor = header.tensors[i];
         const auto extents = tensor.info.shape.extents();
         checksum.add_text(tensor.info.name);
@@ -199,7 +199,7 @@ std::uint64_t checksum_of_header(const Header& header) {
 
 std::string checksums_text(const Header& header) {
     std::string text = fmt::format("{} {}", kChecksumsMark, checksum_text(checksum_of_header(header)));
-    for (const std::size_t i : by_name(header.tensors)) {
+    for (const std::size_t i : in_order_of_names(header.tensors)) {
         text += ' ';
         text += checksum_text(header.tensors[i].checksum);
     }
@@ -250,7 +250,7 @@ Status take_checksums(Header& header) {
         whole = take_checksum(rest);
     }
     bool is_complete = whole.has_value();
-    for (const std::size_t i : by_name(header.tensors)) {
+    for (const std::size_t i : in_order_of_names(header.tensors)) {
         const std::optional<std::uint64_t> one = is_complete ? take_checksum(rest) : std::nullopt;
         is_complete = one.has_value();
         header.tensors[i].checksum = one.value_or(0);

@@ -38,7 +38,7 @@ void check_places(const Header& header, std::uint64_t data_bytes) {
 
 bool same(const StoredTensor& a, const StoredTensor& b) {
     return a.info.name == b.info.name && a.info.dtype == b.info.dtype && a.begin == b.begin && a.end == b.end &&
-           a.info.shape.ndim() == b.info.shape.ndim() &&
+           a.checksum == b.checksum && a.info.shape.ndim() == b.info.shape.ndim() &&
            std::memcmp(a.info.shape.data(), b.info.shape.data(), a.info.shape.extents().size_bytes()) == 0;
 }
 
@@ -47,7 +47,7 @@ void check_again(const Header& header, std::uint64_t data_bytes) {
     expect(text.is_ok());
     const auto again = parse_header(text.value(), data_bytes);
     expect(again.is_ok());
-    expect(again.value().metadata == header.metadata);
+    expect(again.value().metadata == header.metadata && again.value().has_checksums == header.has_checksums);
     expect(again.value().tensors.size() == header.tensors.size());
     for (std::size_t i = 0; i < header.tensors.size(); ++i) {
         expect(same(again.value().tensors[i], header.tensors[i]));
@@ -67,6 +67,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     if (header.is_ok()) {
         check_places(header.value(), data_bytes);
         check_again(header.value(), data_bytes);
+        Header with_checksums = header.value();
+        with_checksums.has_checksums = true;
+        for (StoredTensor& tensor : with_checksums.tensors) {
+            tensor.checksum = tensor.checksum * 31 + tensor.end;
+        }
+        check_again(with_checksums, data_bytes);
     } else {
         expect(!header.status().message().empty());
     }
