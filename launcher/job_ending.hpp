@@ -9,8 +9,8 @@ namespace rueda::launcher {
 
 /// When which signal goes to the ranks that still run. A pure state machine: it knows neither clock nor process.
 ///
-///   running ──a rank failed, or the job was aborted──▶ grace ──time──▶ terminating (SIGTERM) ──time──▶ killing
-///   (SIGKILL) ──time──▶ given up
+///   running ──a rank failed──▶ grace ──time──▶ terminating (SIGTERM) ──time──▶ killing (SIGKILL) ──time──▶ given up
+///      │──the job was aborted──▶ the same, with a grace of its own
 ///      └──the user's signal──▶ interrupted (that signal) ──time, or a second signal──▶ killing
 class JobEnding {
 public:
