@@ -126,8 +126,7 @@ Status ProcessSet::shut_down_status(std::string_view name) const noexcept try {
     return no_memory_to_say_who_;
 }
 
-// ---- ends
-// -------------------------------------------------------------------------------------------------------------
+// ---- ends -----------------------------------------------------------------------------------------------------------
 
 void ProcessSet::complete(TensorEntry& entry, const Status& status) {
     Completion* completion = entry.completion;
