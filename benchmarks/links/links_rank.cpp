@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// One operation, timed on its slowest rank, in µs. Every result is looked at.
+/// One operation, timed on its slowest rank, in µs. Every result is checked.
 class Timed {
 public:
     explicit Timed(std::size_t elements) : data_(elements) {}
@@ -40,7 +40,7 @@ public:
     }
 
 private:
-    /// Sums of small whole numbers: exact in every order, and in float16 up to 66 ranks.
+    /// Inputs are small whole numbers. Their sums are exact in every order, and also in float16 up to 66 ranks.
     static float value(std::size_t i, int rank) {
         return static_cast<float>((i + static_cast<std::size_t>(rank)) % 32);
     }

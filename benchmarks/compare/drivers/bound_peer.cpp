@@ -26,7 +26,7 @@ public:
         return {buffers_[static_cast<std::size_t>(place_.rank)]};
     }
     void run() override {
-        constexpr std::uint64_t kUnit = 16;  // float32 of a cache line
+        constexpr std::uint64_t kUnit = 16;  // number of float32 in a cache line
         const std::uint64_t units = (count_ + kUnit - 1) / kUnit;
         const auto rank = static_cast<std::uint64_t>(place_.rank);
         const auto size = static_cast<std::uint64_t>(place_.size);

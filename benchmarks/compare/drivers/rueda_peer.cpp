@@ -114,7 +114,7 @@ private:
     std::vector<std::string> names_;
     std::unique_ptr<rueda::TensorSlot> slot_;
     std::vector<rueda::Handle> handles_;
-    Buffer output_;  // of operations whose result is not where the input was
+    Buffer output_;  // for operations whose result is in other memory than the input
     std::optional<rueda::TensorView> output_view_;
 };
 
