@@ -46,8 +46,7 @@ _DEFAULT = (Setting("default"),)
 
 
 class Family:
-    """A library. Its `ways` are measured one by one. The first way runs single tensors and sets; other ways only sets.
-    """
+    """A library. Its `ways` are measured one by one. Single tensors run only in the first way, sets in all ways."""
 
     name: str
     ways: tuple[str, ...] = ("",)
