@@ -23,7 +23,7 @@ constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
 void ExchangeTask::begin(const Batch& batch) {
     batch_ = batch;
-    // clearing the entries of all possible members would be measurable for a tensor of 4 bytes
+    // only the members' entries: clearing all possible ones would be measurable with 4 bytes
     std::fill_n(contributions_.begin(), set_.members, Contribution{});
     staged_chunks_ = fetched_chunks_ = 0;
     others_read_my_input_ = false;

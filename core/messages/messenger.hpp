@@ -27,8 +27,8 @@ namespace rueda::core {
 /// (docs/design/0010-send-receive.md).
 ///
 /// Threads: submit(), needs_turn(), has_work(), has_to_poll() and for_each_pending() from any thread; all other
-/// functions from the thread that drives progress. Lock order: crank, submissions, operations. No other lock is taken
-/// while one of the last two is held.
+/// functions from the thread that drives progress. Lock order: the right to drive progress, then submissions, then
+/// operations. No other lock is taken while one of the last two is held.
 class Messenger {
 public:
     /// `transport` may be null if all ranks are on one host. `pending`: see ProcessSet. All arguments outlive this

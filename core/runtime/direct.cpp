@@ -43,7 +43,8 @@ void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place, Ur
     }
     if (urgency == Urgency::driving) {
         at_once_ = &entry;
-        direct_.store(&entry, std::memory_order_relaxed);  // for this thread, or passed on together with the crank
+        // for this thread, or passed on with the right to drive progress
+        direct_.store(&entry, std::memory_order_relaxed);
     } else {
         // Comes before the stamp. The thread that drives progress may be asleep as a blocked caller; it finds this when
         // it is woken below. seq_cst, because that thread first says that it sleeps and then looks.

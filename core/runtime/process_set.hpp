@@ -66,8 +66,8 @@ struct OtherHosts {
 /// between.
 ///
 /// Threads: submit() and the other functions that announce, from any thread; they take the enqueue lock. step(),
-/// finish_at_once(), has_work() and fail_all() from the thread that drives progress. Lock order: crank, then enqueue
-/// lock. No function takes another lock while it holds the enqueue lock.
+/// finish_at_once(), has_work() and fail_all() from the thread that drives progress. Lock order: the right to drive
+/// progress, then the enqueue lock. No function takes another lock while it holds the enqueue lock.
 class ProcessSet {
 public:
     using Atomics = base::StdAtomics;
@@ -127,7 +127,7 @@ public:
     /// pending like any other: drive progress.
     [[nodiscard]] bool finish_at_once(int looks);
 
-    // ---- the crank ------------------------------------------------------------------------------------------------
+    // ---- progress ---------------------------------------------------------------------------------------------------
 
     /// Does what can be done now. With `urgent`, an open batch is closed at once. Without `asks_others`, it looks only
     /// at what this host reports. This is enough before a sleep, shortly after a turn with `asks_others`.
