@@ -68,8 +68,8 @@ void HierarchicalAdasumTask::find_parts() {
     }
 }
 
-/// Allocates room for this lane's part, for all hosts' partials of the part of it that this host combines, and for the
-/// dot products of all hosts.
+/// Allocates room for this lane's part of the tensors. For the part of it that this host combines, there is also room
+/// for the partials of the other hosts. Then follow the dot products of all hosts.
 void HierarchicalAdasumTask::make_room() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::uint64_t own = own_part().bytes();

@@ -137,7 +137,7 @@ Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::
     return {};
 }
 
-/// The numbers of members of the groups that ranks mean by this name, each number once.
+/// How many members the groups have that some ranks mean by this name. Each number is returned once.
 std::vector<std::int64_t> TreeRoot::sizes_of_groups(const Announcement& announcement,
                                                     const std::optional<Metadata>& last_called) const {
     std::vector<RankRange> of_groups;

@@ -76,7 +76,7 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
     if (entry.kind == EntryKind::mismatch || entry.kind == EntryKind::disagreed || entry.kind == EntryKind::failed ||
         entry.kind == EntryKind::lacks_joined || entry.kind == EntryKind::all_joined ||
         entry.kind == EntryKind::wanted) {
-        waking_.wake_others();  // the end of this operation also ends one of theirs
+        waking_.wake_others();  // this entry also ends an operation of the other ranks
     }
     if (entry.kind == EntryKind::retire && direct_holds_retirement(position, entry.slot)) {
         return Turn::idle;
@@ -123,7 +123,7 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
                 if (entry.rank == rank_) {
                     handle_refused(entry);
                 } else if (entry.rank < extent_.members) {
-                    waking_.wake(entry.rank);  // the member is told, and may be asleep
+                    waking_.wake(entry.rank);  // this entry is for that member, which may be asleep
                 }
                 break;
             case EntryKind::closed:

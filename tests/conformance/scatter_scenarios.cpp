@@ -190,7 +190,7 @@ std::vector<std::pair<Extents, DType>> small_extents(int size) {
     return all;
 }
 
-/// Uses the same names again and again, so that their slots are assigned to other names and back.
+/// Uses the same names again and again, so that the places of their announcements are reused.
 void small_reducescatters(Client& client) {
     const auto extents = small_extents(client.size());
     for (int round = 0; round < 7; ++round) {

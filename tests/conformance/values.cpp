@@ -153,7 +153,8 @@ std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t element
     const auto mixed = static_cast<std::int64_t>(
         (index * 2654435761U + static_cast<std::size_t>(rank) * 40503U + static_cast<std::size_t>(salt) * 97U) >> 3U &
         0xFFFF);
-    if (dtype == DType::boolean) {  // the and and the or of eight ranks give both results
+    // over eight ranks, a logical and, and a logical or, then both have true and false results
+    if (dtype == DType::boolean) {
         return op == ReduceOp::max ? (mixed % 8 == 0 ? 1 : 0) : (mixed % 8 == 0 ? 0 : 1);
     }
     if (op == ReduceOp::product) {

@@ -208,8 +208,8 @@ TEST_CASE("16-bit sums are rounded once, at the end") {
         // float16 cannot represent 2048 + 1, but it can represent 2048 + 1 + 1; rounding after the first addition would
         // lose it.
         CHECK(reduced<std::uint16_t>(sum16, {0x6800, 0x3C00, 0x3C00}) == 0x6801);
-        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF}) == 0x7C00);  // 65504 twice is infinite
-        // … but only if the sum stays infinite at the end
+        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF}) == 0x7C00);  // 65504 + 65504 is infinite
+        // intermediate sums are float32: 65504 + 65504 − 65504 is 65504
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF, 0xFBFF}) == 0x7BFF);
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4BFF}) == 0x7BFF);  // 65504 + 15.99 stays 65504
         CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4C00}) == 0x7C00);  // 65504 + 16 is a tie, rounded to even

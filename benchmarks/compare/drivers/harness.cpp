@@ -37,7 +37,8 @@ constexpr int kMostRanks = 64;
 constexpr Seconds kGivesUpAfter{120};
 
 /// One rank's place on the board, on cache lines of its own. Only the rank itself writes `arrived` (release), and all
-/// ranks read it (acquire). Therefore every rank that leaves a line-up sees what the others wrote before it.
+/// ranks read it (acquire). Therefore every rank that returns from line_up() sees what the others wrote before they
+/// called it.
 struct Seat {
     std::atomic<std::uint64_t> arrived;
     double value;

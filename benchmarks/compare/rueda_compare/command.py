@@ -197,7 +197,7 @@ def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Recor
 
 
 def _measure_standing(runners: list[Runner], ranks: int, seconds: float, session: Session) -> list[summary.Record]:
-    """Measures each library once, because its memory use and its way of waiting do not depend on the configuration."""
+    """Measures each library once, because how it waits does not depend on its `way`."""
     report = []
     for runner in {
         runner.family.name: runner for runner in reversed(runners) if runner.family.name != "bound"

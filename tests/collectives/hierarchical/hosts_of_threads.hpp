@@ -48,7 +48,7 @@ struct HostsShape {
     std::uint32_t cells = 4;
     Residency residency = Residency::none;
     collectives::HierarchicalOptions options;
-    std::uint32_t most_delay = 0;  ///< of messages, in numbers of tests
+    std::uint32_t most_delay = 0;  ///< in tests: how often a message is tested, at most, before it ends
 
     [[nodiscard]] std::string text() const;
 };

@@ -117,7 +117,7 @@ TEST_CASE("a guest that has said that it is there waits for more", "[unit]") {
     CHECK(outcome(*guest.verdict()).starts_with("Timeout: start: rank 0 of those that were launched did not answer"));
     CHECK(guest.take_letters().front().numbers == Numbers{2, 5});
     guest.hear(Numbers{0, 5}, kStart + 20s);
-    CHECK(!guest.verdict()->is_ok());  // what this rank has said stays valid
+    CHECK(!guest.verdict()->is_ok());  // the verdict does not change any more
 }
 
 /// Three ranks that try again and again, at independent times. Messages between two ranks keep their order, and wait

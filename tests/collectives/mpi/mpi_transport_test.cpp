@@ -215,7 +215,7 @@ TEST_CASE("a message that nobody can have sent is refused before there is room f
         pair.b.mpi->expected = 1;
     }
     pair.b.plane->close(false);
-    CHECK(pair.b.mpi->diary.empty());  // there was no proper end
+    CHECK(pair.b.mpi->diary.empty());  // after the failure, closing the plane changes nothing in MPI
     CHECK(pair.b.mpi->requests() == 0);
 }
 
