@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One rank of benchmarks/links/links: times blocking allreduces of Rueda, of Rueda with values that travel as float16,
-// and of MPI in turns, and prints on rank 0 a line of JSON for each size: {"bytes": …, "rueda": [µs …], "fp16": [µs …],
-// "mpi": [µs …]}. links_rank SECONDS SIZE…
+// One rank of benchmarks/links/links. It times blocking allreduces of Rueda, of Rueda with values that travel as
+// float16, and of MPI, which alternate. Rank 0 prints a line of JSON for each size:
+//
+//   {"bytes": …, "rueda": [µs …], "fp16": [µs …], "mpi": [µs …]}
+//
+// Usage: links_rank SECONDS SIZE…
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <fmt/format.h>

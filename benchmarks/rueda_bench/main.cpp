@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Times collectives and messages of Rueda beside raw MPI and the bounds of the machine, in one run and in turns.
+// Times collectives and messages of Rueda, of plain MPI, and of the bounds of the machine; all alternate in one run.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Raw MPI, a hand-written sum in MPI's own shared memory, and the crossing bound of the machine.
+// Plain MPI, a hand-written sum in MPI's own shared memory, and the crossing bound of the machine.
 #define OMPI_SKIP_MPICXX 1  // the C interface only: the C++ one of Open MPI 4 does not compile without warnings
 #include <mpi.h>
 

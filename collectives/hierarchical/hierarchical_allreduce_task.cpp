@@ -49,7 +49,7 @@ void HierarchicalAllreduceTask::plan_cells() {
     delivery_places_ = half / place_bytes_;
 }
 
-/// Chooses how many bytes of a lane cross between hosts at one time, so that a place has room for all of them in their
+/// Chooses how many bytes of a lane cross between hosts at one time. A place must have room for all of them in their
 /// staged form, which may be longer.
 void HierarchicalAllreduceTask::plan_pieces() {
     staged_ratio_ = 1;

@@ -16,9 +16,9 @@ constexpr std::uint64_t kResidentStep = 128 * 1024;
 /// between cores than if each rank combines its share, but there is one wait less.
 constexpr std::uint64_t kWholeBytes = 64 * 1024;
 
-/// With two ranks, the same number of cache lines crosses either way, so the faster way was measured. Shares are faster
-/// by 3 to 10 % from 8 to 24 KiB per rank, whole tensors by 8 to 15 % from there to 40 KiB, and shares above that
-/// (docs/design/collectives.md).
+/// With two ranks, the same number of cache lines crosses either way, so the faster way was measured. From 8 to 24 KiB
+/// per rank, shares are faster by 3 to 10 %. From there to 40 KiB, whole tensors are faster by 8 to 15 %. Above that,
+/// shares are faster again (docs/design/collectives.md).
 constexpr std::uint64_t kSharesOfTwoFrom = 8 * 1024;
 constexpr std::uint64_t kWholeOfTwoFrom = 24 * 1024;
 constexpr std::uint64_t kWholeOfTwoTo = 40 * 1024;

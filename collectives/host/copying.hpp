@@ -15,8 +15,8 @@ namespace rueda::collectives {
 
 /// How many bytes of `longest` go through a cell of `cell_bytes` at one time. With a quarter of the data per chunk, the
 /// reader waits only briefly for the first chunk, and the number of flags to wait for stays small. Above 64 KiB, fewer
-/// of the lines in transit stay in the writer's and the reader's caches (a broadcast of 1 MiB took 95 µs with chunks of
-/// 256 KiB, and 72 µs with 64 KiB).
+/// of the lines in transit stay in the writer's and the reader's caches. A broadcast of 1 MiB took 95 µs with chunks of
+/// 256 KiB, and 72 µs with 64 KiB.
 [[nodiscard]] constexpr std::uint64_t chunk_bytes_of(std::uint64_t longest, std::uint64_t smallest,
                                                      std::uint64_t cell_bytes) {
     constexpr std::uint64_t kParts = 4;

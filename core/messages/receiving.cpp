@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What comes from other ranks: frames of messages, answers, and that somebody has gone.
+// Handles what other ranks send: frames of messages, answers, and the notification that a rank has shut down.
 #include <algorithm>
 #include <cstring>
 #include <utility>

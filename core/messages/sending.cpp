@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What goes to other ranks: replies, whole messages and offers, and what a receiver has asked for.
+// Sends to other ranks: replies, whole messages and offers, and the parts that a receiver has asked for.
 #include <algorithm>
 #include <utility>
 

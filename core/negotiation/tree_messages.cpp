@@ -549,9 +549,9 @@ std::size_t encoded_bytes(std::span<const std::int64_t> rows) { return kLengthBy
 }  // namespace
 
 std::size_t most_message_bytes(std::uint32_t ranks) {
-    // The longest announcement has a name, kMostClaims claims (of less than 200 bytes each), and for each rank at most
-    // 8 bytes of rank ranges and, if the rank is alone on its host, 16 bytes of first dimensions. No other indivisible
-    // part is longer.
+    // The longest announcement has a name and kMostClaims claims of less than 200 bytes each. For each rank it has at
+    // most 8 bytes of rank ranges and, if the rank is alone on its host, 16 bytes of first dimensions. No other
+    // indivisible part is longer.
     constexpr std::size_t kLongestHead = 32 * 1024;
     constexpr std::size_t kPerRank = 24;
     constexpr std::size_t kLeast = 64 * 1024;

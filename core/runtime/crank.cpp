@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A turn of the crank: what this rank can do now, and what the next entry of the log asks it to do.
+// One turn of the engine on a process set: does what this rank can do now, and what the next entry of the log asks it
+// to do.
 #include <new>
 
 #include "core/fusion/batch_end.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Direct announcements (docs/design/0001-negotiation.md): blocking operations whose inputs travel along.
+// Direct announcements (docs/design/0001-negotiation.md): blocking operations whose inputs travel with the
+// announcement.
 #include <algorithm>
 #include <array>
 #include <cstring>

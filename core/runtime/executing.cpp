@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What the log calls, executed: in place where the inputs have travelled along, else as a task of the communicators.
+// Executes what the log calls: directly if all inputs travelled with the announcements, else as a task of a
+// communicator.
 #include <array>
 #include <cstring>
 

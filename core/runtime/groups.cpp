@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Groups (docs/design/0006-groups-and-roots.md): operations that are started together, and end together where ranks
-// disagree about how many they are.
+// Groups (docs/design/0006-groups-and-roots.md): operations that are started together. They also end together if the
+// ranks disagree about the number of the group's members.
 #include "core/operations/groups.hpp"
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Ranks that have joined (docs/design/0005-join.md): they announce what the others announce, and give nothing to it.
+// Ranks that have joined (docs/design/0005-join.md): they announce what the others announce, but contribute nothing.
 #include <algorithm>
 #include <cstring>
 #include <utility>

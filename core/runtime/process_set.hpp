@@ -90,9 +90,9 @@ public:
 
     // ---- announcing -----------------------------------------------------------------------------------------------
 
-    /// Announces a tensor. An empty `name` means an operation without a name. The call fails, and nothing was begun,
-    /// with DuplicateName, with ResourceExhausted if there is no memory for the name, or with the reason why nothing
-    /// can be started any more. Every later result comes through `completion`.
+    /// Announces a tensor. An empty `name` means an operation without a name. If the call fails, nothing was begun. It
+    /// fails with DuplicateName, with ResourceExhausted if there is no memory for the name, or with the reason why
+    /// nothing can be started any more. Every later result comes through `completion`.
     Status submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency);
     /// The same for a name that was already looked up.
     Status submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Comparing what the ranks have (docs/design/0009-verify.md): after an operation that is checked, and before its caller
-// hears of its end, the ranks tell each other what they have found, by an operation of their own.
+// Comparing what the ranks have (docs/design/0009-verify.md). After an operation that is checked, the ranks tell each
+// other what they found. They do so by another operation, which runs before the caller learns that the checked one has
+// ended.
 #include <utility>
 #include <vector>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The conformance suite as a user's program: started by mpirun, over the public interface and the settings of the
-// environment. Exit status 0, or 1 with the first failure on the standard error.
-// mpi_conformance [WORD…]   all, or only the scenarios that begin with one of the words, in one job
+// The conformance suite as a user's program: started by mpirun, over the public interface and with the settings of the
+// environment. The exit status is 0, or 1 with the first failure on standard error.
+//
+// Usage: mpi_conformance [WORD…] runs all scenarios, or only those that begin with one of the words, in one job.
 #include <algorithm>
 #include <bit>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Adasum of the ranks of one host: bit for bit what its definition gives, whatever way a tensor goes, wherever it is
-// cut, and whatever else is in its batch.
+// Adasum over the ranks of one host. The result must have the bits of the definition, whichever path a tensor takes,
+// wherever it is cut, and whatever else is in its batch.
 #include <array>
 #include <catch2/catch.hpp>
 #include <thread>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Two members, stepped by one thread in an order of the test's choice: who writes into a cell, and when.
+// Two members, stepped by one thread in an order that the test chooses. The tests check which member writes into a
+// cell, and when.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>

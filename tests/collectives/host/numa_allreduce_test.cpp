@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Allreduces of ranks on several NUMA nodes: bit for bit what the definition of the order gives, on every way.
+// Allreduces over ranks on several NUMA nodes. The result must have the bits that the definition of the order gives, on
+// every path.
 #include <array>
 #include <catch2/catch.hpp>
 #include <thread>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What the ranks of a meeting say to each other, in every order that a late one, a leaving one and an old letter make:
-// without MPI, and with a clock that the test turns.
+// The messages of a rendezvous, in every order that arises from a late rank, a rank that leaves, and an old message.
+// The tests use no MPI, and set the clock themselves.
 #include "collectives/mpi/meeting_letters.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The rules about initialising and finalising MPI, with a stand-in for MPI: a job of one rank that keeps a diary.
+// The rules for initialising and finalising MPI, tested with a fake MPI: a job of one rank that keeps a diary.
 #include "collectives/mpi/mpi_control_plane.hpp"
 
 #include <catch2/catch.hpp>

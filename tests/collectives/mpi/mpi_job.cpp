@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One rank of a job under a real MPI launcher, for CTest: `mpi_job <scenario>`. It is not linked with MPI: the plugin
-// brings it. Ends with status 0 and no output, or says what was wrong.
+// One rank of a job under a real MPI launcher, for CTest: `mpi_job <scenario>`. The program is not linked with MPI; the
+// plugin loads it. It ends with status 0 and no output, or prints what was wrong.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>

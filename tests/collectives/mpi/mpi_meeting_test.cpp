@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// How some ranks of MPI_COMM_WORLD meet, with a stand-in for MPI: what the others say is written into the mail before.
+// The rendezvous of some ranks of MPI_COMM_WORLD, tested with a fake MPI: the test writes the other ranks' messages
+// into the mail beforehand.
 #include "collectives/mpi/mpi_meeting.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A program that has an MPI of its own, under a real launcher: `mpi_program <scenario>`. Ends with status 0 and no
-// output, or says what was wrong.
+// A program with its own MPI, under a real launcher: `mpi_program <scenario>`. It ends with status 0 and no output, or
+// prints what was wrong.
 #include <cstdio>
 #include <functional>
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Messages over a stand-in for MPI: which calls are made, and which are not any more.
+// Messages over a fake MPI: the tests check which MPI calls are made, and which are no longer made after a failure.
 #include "collectives/mpi/mpi_transport.hpp"
 
 #include <catch2/catch.hpp>
