@@ -298,7 +298,8 @@ Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
                                                      : message.state != SendingMessage::State::unsent &&
                                                            message.state != SendingMessage::State::dropped;
     if (!is_due) {
-        return failure(ErrorCode::internal, "rank {} answers with frame {} to message {}, where it cannot come",
+        return failure(ErrorCode::internal,
+                       "rank {} answered with frame {} to message {}, whose state does not allow this answer",
                        peer.rank, frame.kind, frame.id);
     }
     const bool is_withdrawn = message.operation != nullptr && !message.operation->ends_with.is_ok();

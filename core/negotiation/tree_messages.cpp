@@ -303,12 +303,13 @@ private:
                 announcement.rows.push_back(host_rows(before));
                 before = announcement.rows.back().host;
             });
-            expect(!announcement.rows.empty(), "an announcement has first dimensions of no host");
+            expect(!announcement.rows.empty(),
+                   "an announcement says that it has first dimensions, but has those of no host");
         }
         if ((flags & kAnnouncedJoined) != 0) {
             announcement.joined = ranges("who has joined");
             announcement.uncounted = ranges("who is not counted");
-            expect(has_joined(announcement), "an announcement has joined ranks, and they are none");
+            expect(has_joined(announcement), "an announcement says that it has joined ranks, but lists none");
         }
         return announcement;
     }
@@ -320,7 +321,8 @@ private:
         } else if (kind == static_cast<std::uint8_t>(KeyKind::name)) {
             key.name = name();
         } else {
-            expect(kind == static_cast<std::uint8_t>(KeyKind::call), "a tensor is named in the unknown way {}", kind);
+            expect(kind == static_cast<std::uint8_t>(KeyKind::call), "a tensor is identified in an unknown way ({})",
+                   kind);
             key.call = in_.number<std::uint64_t>();
         }
         return key;

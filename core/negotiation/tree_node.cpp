@@ -269,8 +269,10 @@ Status TreeNode::take_settled(std::uint32_t hosts, std::uint32_t contributor_num
     Contributor& contributor = contributors_[contributor_number];
     contributor.settled_hosts += hosts;
     if (contributor.settled_hosts > contributor.joined_hosts) {
-        return failure(ErrorCode::internal, "of {} hosts nothing is pending, and of {} all ranks have joined",
-                       contributor.settled_hosts, contributor.joined_hosts);
+        return failure(
+            ErrorCode::internal,
+            "{} hosts report that they have nothing pending after a join, but only on {} hosts have all ranks joined",
+            contributor.settled_hosts, contributor.joined_hosts);
     }
     if (root_) {
         return root_->settle(hosts);
@@ -285,7 +287,8 @@ Status TreeNode::take_wanted(const Decision& wanted) {
     RUEDA_RETURN_IF_FAILED(key.status());
     const auto is_away = [](const Contributor& contributor) { return contributor.is_away(); };
     if (closing_ || !std::all_of(contributors_.begin(), contributors_.end(), is_away)) {
-        return failure(ErrorCode::internal, "{} is wanted of host {} and those below, of which not all have joined",
+        return failure(ErrorCode::internal,
+                       "{} is wanted from host {} and the hosts below it, but not all of their ranks have joined",
                        text_of(key.value()), options_.host);
     }
     Entry& entry = find_or_add(key.value());
@@ -335,8 +338,8 @@ Status TreeNode::end_joins() {
         if (!contributor.is_away() || contributor.settled_hosts != contributor.joined_hosts || !pending_.empty() ||
             !pending_calls_.empty()) {
             return failure(ErrorCode::internal,
-                           "all ranks have joined, and here {} of {} hosts have, {} with nothing pending; {} tensors "
-                           "are",
+                           "the root says that all ranks have joined; in this part of the tree they have on {} of {} "
+                           "hosts, {} hosts have nothing pending, and {} tensors are pending",
                            contributor.joined_hosts, contributor.hosts.size(), contributor.settled_hosts,
                            pending_.size() + pending_calls_.size());
         }

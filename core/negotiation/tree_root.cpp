@@ -49,7 +49,7 @@ Status TreeRoot::complete(Announcement announcement) {
         const auto everybody = RankRange{0, static_cast<std::int32_t>(options_.ranks) - 1};
         announcement.claims.push_back({std::nullopt, without({&everybody, 1}, joined)});
         if (announcement.claims.front().ranks.empty()) {
-            return failure(ErrorCode::internal, "tensor {} was announced by nobody who has not joined",
+            return failure(ErrorCode::internal, "tensor {} was announced only by ranks that have joined",
                            base::quote(known != nullptr ? known->name : announcement.key.name));
         }
     }

@@ -271,10 +271,10 @@ Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint
                  !__builtin_mul_overflow(count, static_cast<std::uint64_t>(metadata.shape[i]), &count);
     }
     if (!usable || count > (std::uint64_t{1} << 60) || (member == extent_.members && !extent_.is_led())) {
-        return failure(ErrorCode::internal,
-                       "tensor '{}': the log calls it, and what the ranks that have not joined announced is nothing "
-                       "that could be called",
-                       entry.name);
+        return failure(
+            ErrorCode::internal,
+            "tensor '{}': the log calls it, but what the ranks that have not joined announced cannot be called",
+            entry.name);
     }
     entry.request.metadata = metadata;
     entry.request.count = count;
@@ -289,9 +289,9 @@ void ProcessSet::handle_lacks_joined(std::uint32_t slot, std::uint32_t attachmen
     }
     TensorEntry* entry = entry_of_slot(slot);
     if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed)) {
-        raise(ErrorCode::internal,
-              fmt::format("the log says that slot {} lacks who has joined, where rank {} has nothing pending", slot,
-                          own_job_rank()));
+        raise(ErrorCode::internal, fmt::format("the log says that the operation in slot {} needs ranks that have "
+                                               "joined, but rank {} has nothing pending in it",
+                                               slot, own_job_rank()));
         return;
     }
     const std::uint64_t generation = entry->slot == kNoSlot ? 0 : entry->generation;
@@ -313,9 +313,10 @@ void ProcessSet::handle_lacks_joined(std::uint32_t slot, std::uint32_t attachmen
 /// has announced it: before it joined, or because another rank of its host did.
 void ProcessSet::handle_wanted(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment == 0 || attachment > extent_.attachments || !has_joined_) {
-        raise(ErrorCode::internal, fmt::format("the log has something that other hosts wait for, with attachment {}, "
-                                               "and rank {} has{} joined",
-                                               attachment, own_job_rank(), has_joined_ ? "" : " not"));
+        raise(ErrorCode::internal,
+              fmt::format(
+                  "the log has an operation that other hosts wait for, with attachment {}, and rank {} has{} joined",
+                  attachment, own_job_rank(), has_joined_ ? "" : " not"));
         return;
     }
     memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);

@@ -144,11 +144,13 @@ void ProcessSet::complete_and_forget(TensorEntry& entry, const Status& status) {
     if (entry.held != nullptr) [[unlikely]] {
         // A call announces the held members. A call that did not comes from a faulty rank, and the members were not
         // reduced.
-        end_held(entry, !status.is_ok() ? status
-                                        : failure(ErrorCode::internal,
-                                                  "group '{}': its number was called as none that "
-                                                  "was announced in full",
-                                                  entry.name));
+        end_held(
+            entry,
+            !status.is_ok()
+                ? status
+                : failure(ErrorCode::internal,
+                          "group '{}': the number of its members was called, but not as one that was announced in full",
+                          entry.name));
     }
     complete(entry, status);
     table_.forget_if_unused(entry);
