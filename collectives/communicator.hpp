@@ -12,32 +12,34 @@
 
 namespace rueda::collectives {
 
-/// Where one member's tensor of one segment lies, as that member announced it and this rank's mapping sees it.
+/// Where one member's tensor of one segment lies, as that member announced it and as this rank's mapping shows it.
 struct Location {
     std::byte* input = nullptr;          ///< null: private memory of that member
-    std::byte* output = nullptr;         ///< likewise
-    const std::byte* payload = nullptr;  ///< the whole input, where it travelled with the announcement
-    std::int64_t first_dimension = 0;    ///< operations by rows: rows of that member's input
+    std::byte* output = nullptr;         ///< null: private memory of that member
+    const std::byte* payload = nullptr;  ///< the whole input, if it travelled with the announcement
+    std::int64_t first_dimension = 0;    ///< operations of variable size: the number of rows of that member's input
     bool absent = false;                 ///< allreduce: that member has joined, and has no tensor
-    bool counted = true;                 ///< where absent: an average divides by that member as well
+    bool counted = true;                 ///< if absent: an average still divides by that member as well
 };
 
-/// One tensor's part of a batch: this rank's own memory, and what is to be done with it.
+/// One tensor's part of a batch: this rank's own memory, and what has to be done with it.
 struct Segment {
     DType dtype = DType::float32;
     ReduceOp reduce_op = ReduceOp::sum;
     double prescale = 1.0;
     double postscale = 1.0;
-    std::uint32_t root = 0;            ///< broadcast, gather, reduce: index in the set, over all hosts
-    std::uint64_t count = 0;           ///< elements; of an operation by rows: of one row
+    std::uint32_t root = 0;            ///< broadcast, gather, reduce: index in the set, counted over all hosts
+    std::uint64_t count = 0;           ///< number of elements; for an operation of variable size: elements of one row
     const std::byte* input = nullptr;  ///< broadcast: read on the root only
-    /// Allgather: room for the rows of all members; alltoall: for all for me. Of these, and where nothing is for this
-    /// rank, null: it takes part for the others' sake, and keeps nothing.
+    /// For an allgather: room for the rows of all members. For an alltoall: room for all rows for this rank. In these
+    /// two operations, and if nothing is for this rank, it may be null: the rank then takes part only for the others,
+    /// and keeps nothing.
     std::byte* output = nullptr;
-    /// Allreduce: so many members of this host are absent (Location); so many of all hosts' an average does not count.
+    /// For an allreduce: how many members of this host are absent (Location), and how many members of all hosts an
+    /// average does not count.
     std::uint32_t absent = 0;
     std::uint32_t uncounted = 0;
-    Compression compression = Compression::none;  ///< allreduce on several hosts, of float32 and float64
+    Compression compression = Compression::none;  ///< allreduce on several hosts, for float32 and float64
 
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(dtype); }
     [[nodiscard]] ops::Reduction reduction(std::uint32_t members) const {
@@ -49,16 +51,16 @@ struct Segment {
     }
 };
 
-/// What is done together: the same on every member, but for addresses.
+/// What is executed together. It is the same on every member, except for addresses.
 struct Batch {
     Operation operation = Operation::allreduce;
     std::span<const Segment> segments;
-    std::span<const Location> locations;  ///< segment by segment, member of this host by member
-    /// alltoall, gather, scatter: how many rows each member has for each, by the first; every member's sum is its first
-    /// dimension. Of a set on several hosts: how many rows this rank has for each member, then how many each has for
-    /// it.
+    std::span<const Location> locations;  ///< for each segment, the locations of all members of this host
+    /// For alltoall, gather and scatter: how many rows each member has for each member, ordered by the giving member.
+    /// Each member's numbers add up to its first dimension. In a set on several hosts: how many rows this rank has for
+    /// each member, then how many each member has for this rank.
     std::span<const std::int64_t> splits;
-    /// Sets on several hosts, operations by rows: first dimensions by member, over all hosts.
+    /// For operations of variable size in sets on several hosts: the members' first dimensions, over all hosts.
     std::span<const std::int64_t> rows = {};
 
     [[nodiscard]] std::span<const Location> locations_of(std::size_t segment, std::size_t members) const {
@@ -67,13 +69,13 @@ struct Batch {
 };
 
 enum class StepResult : std::uint8_t {
-    done,      ///< every output is there, and nobody reads or writes this rank's tensors any more
+    done,      ///< every output is complete, and nobody reads or writes this rank's tensors any more
     advanced,  ///< something was done, at most about a chunk
-    waiting,   ///< for another rank of this host, which will wake a sleeper
-    polling,   ///< for a message from another host, of which nobody tells a sleeper: step again soon
+    waiting,   ///< waits for another rank of this host, which will wake a sleeper
+    polling,   ///< waits for a message from another host, which wakes no sleeper: step again soon
 };
 
-/// A batch under way. Stepped by one thread at a time until it is done, or left for good after an abort.
+/// A batch in progress. One thread at a time steps it until it is done, or abandons it after an abort.
 class Task {
 public:
     virtual ~Task() = default;
@@ -82,12 +84,12 @@ public:
 
 /// Moves bytes between the members of one process set.
 ///
-/// Threads: one at a time, whoever drives the engine.
+/// Threads: one at a time, the thread that drives progress.
 class Communicator {
 public:
     virtual ~Communicator() = default;
-    /// Starts `batch`, whose spans stay valid until the task is done. One task at a time per communicator; the task
-    /// belongs to it.
+    /// Starts `batch`, whose spans must stay valid until the task is done. A communicator runs one task at a time and
+    /// owns it.
     [[nodiscard]] virtual Task& start(const Batch& batch) = 0;
 };
 

@@ -10,19 +10,20 @@
 
 namespace rueda::collectives {
 
-/// Asked by a control plane while it waits for other ranks, by the thread that waits: whether there is still something
-/// to wait for, for this rank of so many: of those that were launched. A failure ends the wait with it. Empty: nobody
-/// knows more than the plane.
+/// A control plane that waits for other ranks calls this function, in the waiting thread, to ask whether waiting still
+/// makes sense. It gets this rank's number and the number of ranks, both counted among the processes that were
+/// launched. If the function returns a failure, the wait ends with it. Empty: only the plane itself decides.
 using Interruption = std::function<Status(int rank, int size)>;
 
-/// How often it is asked: a few system calls, and a start that cannot succeed ends soon enough.
+/// How often the function is called. A call costs a few system calls, and at this rate a start that cannot succeed ends
+/// soon enough.
 inline constexpr std::chrono::milliseconds kInterruptionInterval{20};
 
 [[nodiscard]] inline Status ask(const Interruption& interruption, int rank, int size) {
     return interruption ? interruption(rank, size) : Status();
 }
 
-/// The longest sleep until it is to be asked again, in the form of poll(2); −1: as long as one likes.
+/// The longest sleep until the function must be called again, in the form that poll(2) takes; −1 means no limit.
 [[nodiscard]] inline int sliced(const Interruption& interruption, int milliseconds) {
     const int slice = static_cast<int>(kInterruptionInterval.count());
     return !interruption ? milliseconds : milliseconds < 0 ? slice : std::min(milliseconds, slice);

@@ -6,34 +6,34 @@
 
 namespace rueda::collectives {
 
-/// What a set of ranks does together with one tensor. The numbers lie in the arena.
+/// What the ranks of a set do together with one tensor. The numbers of the enumerators are stored in the arena.
 enum class Operation : std::uint8_t {
     allreduce = 0,
     broadcast = 1,
     allgather = 2,
     barrier = 3,
-    join = 4,  ///< is announced in another way (docs/design/0005-join.md); keeps the number
+    join = 4,  ///< announced in another way (docs/design/0005-join.md); keeps its number
     alltoall = 5,
     reducescatter = 6,
-    group = 7,  ///< announces how many members a group has: it moves nothing, and comes with them
+    group = 7,  ///< announces how many members a group has; it moves no data and is announced together with them
     gather = 8,
     scatter = 9,
     reduce = 10,
 };
 inline constexpr Operation kLastOperation = Operation::reduce;
 
-/// Whose input's first dimension may differ between ranks and steps.
+/// Whether the input's first dimension may differ between ranks and steps.
 [[nodiscard]] constexpr bool may_differ_in_rows(Operation operation) noexcept {
     return operation == Operation::allgather || operation == Operation::alltoall || operation == Operation::group ||
            operation == Operation::gather || operation == Operation::scatter;
 }
 
-/// Whose input is announced by its first dimension and the size of a row.
+/// Whether the input is announced by its first dimension and the size of a row.
 [[nodiscard]] constexpr bool is_by_rows(Operation operation) noexcept {
     return may_differ_in_rows(operation) || operation == Operation::reducescatter;
 }
 
-/// Whose input is announced with how many of its rows are for each member.
+/// Whether the input is announced with the number of its rows for each member.
 [[nodiscard]] constexpr bool has_splits(Operation operation) noexcept {
     return operation == Operation::alltoall || operation == Operation::scatter;
 }
@@ -42,7 +42,8 @@ inline constexpr Operation kLastOperation = Operation::reduce;
     return operation == Operation::allreduce || operation == Operation::reducescatter || operation == Operation::reduce;
 }
 
-/// Whether it can be done where some ranks have joined: they would give nothing, and miss nothing.
+/// Whether the operation can run after some ranks have joined: such a rank would contribute nothing and needs no
+/// result.
 [[nodiscard]] constexpr bool goes_on_without_joined(Operation operation) noexcept {
     return operation == Operation::allreduce || operation == Operation::barrier || operation == Operation::group;
 }

@@ -9,13 +9,14 @@
 
 namespace rueda::collectives {
 
-/// Rows [begin, begin + count) of a tensor: pieces along its first dimension.
+/// Rows [begin, begin + count) of a tensor, counted along its first dimension.
 struct Rows {
     std::int64_t begin = 0;
     std::int64_t count = 0;
 };
 
-/// Which of `rows` rows of a reducescatter are `member`'s: as even as can be, and the first members get one more.
+/// The rows of a reducescatter that belong to `member`. The division is as even as possible; the first members get one
+/// row more.
 [[nodiscard]] constexpr Rows rows_of_member(std::int64_t rows, std::uint32_t member, std::uint32_t members) {
     RUEDA_ASSERT(members > 0);
     const std::int64_t least = rows / members;

@@ -8,13 +8,16 @@
 
 namespace rueda::collectives {
 
-/// The messages of a process set: over the job's transport, by ranks of the set, on ports of its own.
+/// The messages of a process set. They use the job's transport, with ports of their own; ranks are numbered within the
+/// set.
 ///
-/// Whoever has receives posted when the set goes takes them back (cancel()).
+/// Receives that are still posted when the set is removed must be cancelled by their owner (cancel()).
+///
 /// Threads: as the job's transport.
 class SetTransport final : public Transport {
 public:
-    /// `ranks`: of the job, by rank in the set. `job` outlives this; `set` < kMostSets, and no set had it before.
+    /// `ranks` holds the job's rank for each rank of the set. `job` outlives this object. `set` is below kMostSets, and
+    /// no earlier set had this number.
     SetTransport(Transport& job, std::vector<int> ranks, std::uint32_t set)
         : job_(job), ranks_(std::move(ranks)), set_(set) {}
 

@@ -15,16 +15,16 @@
 
 namespace rueda::collectives {
 
-/// A message of a control plane is never longer, results of an allgather included.
+/// The maximum length of a message of a control plane, including the result of an allgather.
 inline constexpr std::size_t kMaxControlMessage = std::size_t{64} << 20;
 
-/// Puts numbers and texts one after the other, in this machine's byte order: all messages of a control plane stay
+/// Writes numbers and texts one after the other, in this machine's byte order; all messages of a control plane stay
 /// among builds of the same architecture. Threads: one at a time.
 class WireWriter {
 public:
     template <class T>
     requires(std::is_integral_v<T>) void number(T value) { append(std::as_bytes(std::span(&value, 1))); }
-    /// Length first, in 32 bits.
+    /// Writes the length first, in 32 bits.
     void text(std::string_view value) {
         number(static_cast<std::uint32_t>(value.size()));
         append(std::as_bytes(std::span(value)));
@@ -36,8 +36,8 @@ private:
     Bytes bytes_;
 };
 
-/// Takes them out again. Once something was missing or too long, everything that follows is zero or empty, and
-/// `complete()` says no: callers read all fields and check once. Threads: one at a time.
+/// Reads what WireWriter wrote. If something is missing or too long, this and everything after it reads as zero or
+/// empty, and `complete()` returns false. Callers can therefore read all fields and check once. Threads: one at a time.
 class WireReader {
 public:
     explicit WireReader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -50,7 +50,7 @@ public:
         }
         return value;
     }
-    /// Refuses lengths above `limit` before anything is allocated.
+    /// Refuses lengths above `limit` before it allocates anything.
     [[nodiscard]] std::string text(std::size_t limit) {
         const std::size_t length = number<std::uint32_t>();
         if (length > limit) {
@@ -72,9 +72,9 @@ public:
         rest_ = rest_.subspan(count);
         return bytes;
     }
-    /// Everything asked for was there.
+    /// Whether everything that was read so far was there.
     [[nodiscard]] bool intact() const { return !damaged_; }
-    /// The same, and nothing is left over.
+    /// Whether everything that was read was there, and nothing is left over.
     [[nodiscard]] bool complete() const { return !damaged_ && rest_.empty(); }
 
 private:

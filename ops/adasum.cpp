@@ -15,11 +15,12 @@
 namespace rueda::ops {
 namespace {
 
-/// What is left of a vector's square, of what its inputs could have added up to, below which it is taken for zero. The
-/// square of a difference has an error of about 1e-15 of theirs.
+/// A vector of the tree counts as zero if its square is below this fraction of the square that its inputs could have
+/// added up to. The square of a difference has a rounding error of about 1e-15 of the inputs' squares.
 constexpr double kVanishes = 0x1p-44;
 
-/// The tree, on a matrix of dot products and the weights that the sources have so far.
+/// Computes the tree of pairs with numbers only: it reads the matrix of dot products and updates the weights that the
+/// sources have so far.
 class Tree {
 public:
     Tree(std::span<const double> dots, std::span<double> weights) : dots_(dots), weights_(weights) {}
@@ -41,7 +42,7 @@ public:
     }
 
 private:
-    /// Sources [begin, end), whose weighted sum is a vector of the tree.
+    /// A vector of the tree: the weighted sum of the sources [begin, end).
     struct Vector {
         std::size_t begin;
         std::size_t end;
@@ -73,7 +74,7 @@ private:
         const double a_square = dot(a, a);
         const double b_square = dot(b, b);
         if (vanishes(a, a_square) || vanishes(b, b_square)) {
-            return;  // a + b
+            return;  // the result is a + b
         }
         const double product = dot(a, b);
         scale(a, 1 - product / (2 * a_square));
@@ -89,7 +90,7 @@ private:
     std::span<double> weights_;
 };
 
-/// A block of all sources is read several times: for that it should stay in the first-level cache.
+/// A block of all sources is read several times, so it must stay in the first-level cache.
 constexpr std::size_t kBytesAtATime = 16 * 1024;
 
 std::size_t elements_at_a_time(DType dtype, std::size_t sources) {

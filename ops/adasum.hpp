@@ -11,44 +11,48 @@
 
 namespace rueda::ops {
 
-/// Adasum (Maleki et al., "Scaling Distributed Training with Adaptive Summation", 2020). Of two vectors
+/// Adasum (Maleki et al., "Scaling Distributed Training with Adaptive Summation", 2020). For two vectors it is
 ///
 ///     adasum(a, b) = (1 − a·b / 2|a|²) a + (1 − a·b / 2|b|²) b
 ///
-/// and a + b where one of them is zero; of more, a tree of pairs (docs/design/0007-adasum.md). Every vector of the tree
-/// is a linear combination of the inputs, so the dot products of the inputs with each other, their *Gram matrix*, are
-/// all that its coefficients depend on. One pass over the inputs finds it (DotProducts), the tree is worked out in
-/// numbers (adasum_weights()), and a second pass makes the result (weighted_sum()). Both passes compute in float64.
+/// or a + b if one of them is zero. For more vectors it is a tree of pairs (docs/design/0007-adasum.md). Every vector
+/// of the tree is a linear combination of the inputs. Its coefficients therefore depend only on the dot products of the
+/// inputs with each other, their *Gram matrix*. A first pass over the inputs computes this matrix (DotProducts),
+/// adasum_weights() computes the tree with numbers only, and a second pass computes the result (weighted_sum()). Both
+/// passes compute in float64.
 ///
-/// Threads: any, each with its own objects. The floating-point environment must be the default one, as of reduce().
+/// Threads: any, each with its own objects. The floating-point environment must be the default one, as for reduce().
 
-/// Pairs (i, j) of so many sources with i ≤ j; the pairs of one i lie together, in the order of j.
+/// The number of pairs (i, j) with i ≤ j among so many sources, and the position of one pair. All pairs with the same i
+/// are contiguous, in the order of j.
 [[nodiscard]] constexpr std::size_t pairs_of(std::size_t sources) { return sources * (sources + 1) / 2; }
 [[nodiscard]] constexpr std::size_t pair_index(std::size_t i, std::size_t j, std::size_t sources) {
     return i * sources - i * (i + 1) / 2 + j;
 }
 
-/// The dot products of a tensor are made in so many parts, one by one, and added from the first to the last: whoever
-/// makes a part, the bits are those of the whole. Cut at lines of 64 bytes, as even as these allow; offsets in bytes.
+/// The dot products of a tensor are computed in this many parts, which are then added from the first to the last. The
+/// bits are therefore the same whichever rank computes a part. The parts begin at multiples of 64 bytes and are
+/// otherwise as even as possible. All numbers here are byte offsets.
 [[nodiscard]] constexpr std::uint64_t part_begin(std::uint64_t bytes, std::uint64_t part, std::uint64_t parts) {
     constexpr std::uint64_t kLine = 64;
     const std::uint64_t begin = (bytes + kLine - 1) / kLine * part / parts * kLine;
     return begin < bytes ? begin : bytes;
 }
 
-/// The dot products of all pairs of sources over one part, which comes piece by piece; where it is cut into pieces
-/// changes nothing. Element e of the part is added to lane e mod 8; every 4096 elements the lanes are added to lanes of
-/// a second level, which keeps the rounding errors of long tensors small; at the end these are added pair by pair.
+/// The dot products of all pairs of sources over one part. The part may arrive in pieces; how it is cut into pieces
+/// does not change the result. Element e of the part is added to lane e mod 8. Every 4096 elements the lanes are added
+/// to a second level of lanes, which keeps the rounding errors of long tensors small. At the end the lanes of the
+/// second level are added pair by pair.
 class DotProducts {
 public:
     static constexpr std::size_t kLanes = 8;
     static constexpr std::size_t kBlock = 4096;
 
-    /// A part begins. Allocates where there were fewer sources before.
+    /// Begins a part. Allocates memory if there are more sources than in every part before.
     void begin(DType dtype, std::size_t sources);
-    /// The next `count` elements. A source that is null is zero.
+    /// Adds the next `count` elements. A null source counts as zeros.
     void add(std::span<const std::byte* const> sources, std::size_t count);
-    /// The part ends: adds what it has to `dots`, by pair.
+    /// Ends the part and adds its sums to `dots`, which is indexed by pair.
     void end(std::span<double> dots);
 
 private:
@@ -59,28 +63,29 @@ private:
     std::size_t sources_ = 0;
     std::size_t in_block_ = 0;    // elements
     std::vector<double> open_;    // by pair and lane
-    std::vector<double> closed_;  // likewise
-    // Of the piece under way: the sources that are there.
+    std::vector<double> closed_;  // by pair and lane
+    // The sources of the current piece that are not null: their memory, and their index among all sources.
     std::vector<const std::byte*> memory_;
     std::vector<std::uint32_t> index_;
 };
 
-/// What each source counts in the result: the tree of `weights.size()` sources, whose dot products are `dots`, times
-/// `factor`. The tree: of n = p + r sources, p being the largest power of two in n, the first 2r are combined in pairs,
-/// and the p that there are then in a balanced tree, lower ones to the left.
+/// Computes the weight of each source in the result of the tree. `dots` holds the dot products of the `weights.size()`
+/// sources; every weight is multiplied by `factor`. The tree over n sources: let p be the largest power of two that is
+/// not above n, and r = n − p. The first 2r sources are combined in pairs. The p vectors that then exist are combined
+/// in a balanced tree, lower ones to the left.
 ///
-/// A vector of the tree is taken for zero where its norm is below 2.4e-7 of what its inputs could add up to: they have
-/// cancelled, and what is left is their rounding errors.
+/// A vector of the tree counts as zero if its norm is below 2.4e-7 of what its inputs could have added up to: its
+/// inputs have cancelled each other, and only their rounding errors are left.
 void adasum_weights(std::span<const double> dots, double factor, std::span<double> weights);
 
-/// Element by element weights₀ · s₀ + weights₁ · s₁ + …, from left to right in float64, rounded to the dtype once (a
-/// 16-bit type by way of float32); NaNs as reduce() gives them. Sources that are null are left out. A destination may
-/// be a source.
+/// Computes weights₀ · s₀ + weights₁ · s₁ + … for each element, from left to right in float64, and rounds once to the
+/// dtype (a 16-bit type via float32). NaNs are treated as in reduce(). Null sources are left out. A destination may be
+/// identical to a source.
 void weighted_sum(DType dtype, std::span<const std::byte* const> sources, std::span<const double> weights,
                   std::span<std::byte* const> destinations, std::size_t count);
 
-/// All of it, of whole tensors, in as many parts as there are sources; null is zero. `reduction`: the factors are
-/// applied to the result, as adasum(s·a, s·b) = s · adasum(a, b).
+/// Runs the whole algorithm over whole tensors, in as many parts as there are sources. A null source counts as zeros.
+/// The factors of `reduction` are applied to the result, because adasum(s·a, s·b) = s · adasum(a, b).
 void adasum(const Reduction& reduction, std::span<const std::byte* const> sources,
             std::span<std::byte* const> destinations, std::size_t count);
 

@@ -9,20 +9,21 @@
 
 namespace rueda::ops {
 
-/// Some sources, of which those that are zero are left out.
+/// The sources of a pass that are not zero.
 struct PresentSources {
     const std::byte* const* memory;
-    const std::uint32_t* index;  ///< of each among all
+    const std::uint32_t* index;  ///< each one's index among all sources
     std::size_t count;
     std::size_t all;
 };
 
-/// Adds the products of `count` elements, a multiple of 8, to `lanes` (by pair and lane). Element 0 is of lane 0.
+/// Adds the products of `count` elements to `lanes`, which is indexed by pair and lane. `count` is a multiple of 8, and
+/// element 0 belongs to lane 0.
 void add_products(DType dtype, const PresentSources& sources, std::size_t count, double* lanes);
-/// The same of up to 8 elements, of which the first is of lane `lane`.
+/// Does the same for up to 8 elements; the first one belongs to lane `lane`.
 void add_products_singly(DType dtype, const PresentSources& sources, std::size_t count, std::size_t lane,
                          double* lanes);
-/// The first source is not null; others that are, are left out.
+/// Computes the weighted sum of the sources. The first source must not be null; other null sources are left out.
 void add_weighted(DType dtype, const std::byte* const* sources, const double* weights, std::size_t source_count,
                   std::byte* const* destinations, std::size_t destination_count, std::size_t count);
 

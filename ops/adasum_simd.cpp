@@ -3,13 +3,13 @@
 
 // This file is compiled once per SIMD target: foreach_target.h includes it again with other values of HWY_TARGET.
 //
-// Everything is computed in float64. Products are added in eight lanes whatever a vector holds: one of four lanes goes
-// over the elements twice, once for lanes 0 to 3 and once for 4 to 7, in the first-level cache. So the bits are the
-// same on every target; and there is no fused multiply-add, which not every CPU has.
+// Everything is computed in float64. Products are always added in eight lanes. A CPU whose vectors hold four lanes goes
+// over the elements twice while they are in the first-level cache: once for lanes 0 to 3 and once for lanes 4 to 7.
+// Fused multiply-add is not used, because not every CPU has it. The bits are therefore the same on every target.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/adasum_simd.cpp"
-#include <hwy/foreach_target.h>  // before highway.h
+#include <hwy/foreach_target.h>  // must come before highway.h
 //
 #include <hwy/highway.h>
 
@@ -29,7 +29,7 @@ constexpr std::size_t kBytesOf = sizeof(typename Element::Memory);
 template <class Element>
 constexpr bool kIsDouble = std::is_same_v<typename Element::Lane, double>;
 
-/// As float64, which holds every value of the other types.
+/// Loads elements as float64, which can represent every value of the other types.
 template <class Element, class D>
 HWY_INLINE hn::Vec<D> load_wide(D d, const std::byte* memory) {
     if constexpr (kIsDouble<Element>) {
@@ -49,7 +49,8 @@ HWY_INLINE auto narrowed_from_wide(D d, hn::Vec<D> v) {
     }
 }
 
-/// The squares of two sources and their product: three chains of additions, and each element is converted once.
+/// Adds the squares of two sources and their product. These are three independent chains of additions, and each element
+/// is converted only once.
 template <class Element, class D>
 void add_square(D d, const std::byte* a, const std::byte* b, std::size_t count, double* aa, double* ab, double* bb) {
     constexpr std::size_t kBytes = kBytesOf<Element>;
@@ -70,7 +71,7 @@ void add_square(D d, const std::byte* a, const std::byte* b, std::size_t count, 
     }
 }
 
-/// One source with two others.
+/// Adds the products of one source with two others.
 template <class Element, class D>
 void add_row_of_two(D d, const std::byte* a, const std::byte* b, const std::byte* c, std::size_t count, double* ab,
                     double* ac) {
@@ -190,7 +191,8 @@ private:
     std::size_t destination_count_;
 };
 
-/// f(element type) for a floating-point dtype; others are refused before.
+/// Calls f with an object of the dtype's element type. The dtype is a floating-point type; the caller has already
+/// refused all others.
 template <class F>
 void with_element(DType dtype, F&& f) {
     switch (dtype) {

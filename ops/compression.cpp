@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// This file is compiled once per SIMD target, as reduce_simd.cpp is: foreach_target.h includes it again.
+// This file is compiled once per SIMD target, like reduce_simd.cpp: foreach_target.h includes it again.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/compression.cpp"
-#include <hwy/foreach_target.h>  // before highway.h
+#include <hwy/foreach_target.h>  // must come before highway.h
 //
 #include <hwy/highway.h>
 
@@ -19,18 +19,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace rueda::ops::HWY_NAMESPACE {
 
-/// Doubles for bfloat16, on the way to float32: a number that float32 holds, and that is on the same side of every
-/// halfway point between two 16-bit numbers, and on one exactly where `v` is. So the rounding that follows is as good
-/// as one of `v` itself. The 29 bits that float32 has no room for are put together in the lowest that it has (rounding
-/// to odd). Where float32 is subnormal it has room for fewer; there, as bfloat16 has the same exponents, the number is
-/// rounded to a multiple of bfloat16's smallest one, 2^-133, by adding what has its last place there: 2^-81.
-/// For float16 that is more than enough: all such numbers become zeros.
+/// Prepares a double for rounding to a 16-bit type via float32, so that rounding twice gives the same result as
+/// rounding `v` once. The returned number fits into float32, lies on the same side of every halfway point between two
+/// 16-bit numbers as `v`, and equals such a halfway point exactly if `v` does. For this the 29 bits that do not fit
+/// into float32 are merged into its lowest bit (rounding to odd).
+///
+/// If the float32 would be subnormal, it has fewer bits. Because bfloat16 has the same exponents, the number is then
+/// rounded to a multiple of bfloat16's smallest number, 2^-133, by adding 2^-81, whose last place has that value. For
+/// float16 this is more than precise enough: all such numbers become zeros.
 template <class D>
 HWY_INLINE hn::Vec<D> shortened(D d, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> d_bits;
     const auto bits = hn::BitCast(d_bits, v);
     const auto tail = hn::Set(d_bits, (std::uint64_t{1} << 29) - 1);
-    // Any bit of the tail carries into the place above it.
+    // If any bit of the tail is set, the addition carries into the bit above the tail.
     const auto sticky = hn::And(hn::Add(hn::And(bits, tail), tail), hn::Set(d_bits, std::uint64_t{1} << 29));
     const auto odd = hn::BitCast(d, hn::Or(hn::AndNot(tail, bits), sticky));
     const auto magnitude = hn::Abs(v);
@@ -39,7 +41,7 @@ HWY_INLINE hn::Vec<D> shortened(D d, hn::Vec<D> v) {
     return hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0x1p-126)), tiny, odd);
 }
 
-/// 16 bits in memory that are computed with as doubles.
+/// An element type that is stored as 16 bits and computed with as double.
 template <class Half>
 struct AsDouble {
     using Lane = double;
@@ -51,12 +53,13 @@ struct AsDouble {
     template <class D>
     static HWY_INLINE hn::Vec<hn::Rebind<Memory, D>> to_memory(D d, hn::Vec<D> v) {
         const hn::Rebind<float, D> d_float;
-        // A NaN's quiet bit is not in the tail.
+        // The quiet bit of a NaN is not part of the tail, so it survives.
         return Half::to_memory(d_float, canonical_nan(d_float, hn::DemoteTo(d_float, shortened(d, v))));
     }
 };
 
-/// Calls f(d, i) for vectors of lanes i and after; at the end for single lanes, never outside [0, count).
+/// Calls f(d, i) for whole vectors that begin at lane i, and at the end for single lanes. It never goes outside
+/// [0, count).
 template <class Lane, class F>
 HWY_INLINE void for_each_vector(std::size_t count, F&& f) {
     const hn::ScalableTag<Lane> whole;
@@ -145,7 +148,7 @@ void run_reduce_of(ReduceOp op, std::span<const std::byte* const> sources, std::
     RUEDA_ASSERT(kIsCombinedBetweenHosts);
 }
 
-/// Of float64.
+/// Reduces compressed float64 elements.
 void run_reduce(const Compressed& way, ReduceOp op, std::span<const std::byte* const> sources, std::byte* destination,
                 std::size_t count) {
     if (way.compression == Compression::fp16) {
@@ -186,7 +189,7 @@ void expand(const Compressed& way, const std::byte* halves, std::byte* elements,
 void reduce_compressed(const Compressed& way, ReduceOp op, std::span<const std::byte* const> sources,
                        std::byte* destination, std::size_t count) {
     RUEDA_ASSERT(is_compressed(way) && !sources.empty());
-    if (way.dtype == DType::float32) {  // what 16-bit tensors are computed in anyway
+    if (way.dtype == DType::float32) {  // 16-bit tensors are computed in float32 anyway
         const DType halves = way.compression == Compression::fp16 ? DType::float16 : DType::bfloat16;
         reduce({.dtype = halves, .op = op}, sources, {&destination, 1}, count);
     } else {

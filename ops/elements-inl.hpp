@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Element types: how they lie in memory, and as which type they are computed with. Included once per SIMD target,
-// hence the guard that toggles instead of an include-once.
+// Element types: how they lie in memory, and in which type they are computed. This file is included once per SIMD
+// target, so its guard toggles instead of allowing only one inclusion.
 #if defined(RUEDA_OPS_ELEMENTS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef RUEDA_OPS_ELEMENTS_INL
 #undef RUEDA_OPS_ELEMENTS_INL
@@ -21,8 +21,8 @@ namespace rueda::ops::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Lanes from memory of any alignment. A single lane goes through memcpy: Highway reads it through a pointer to the
-/// type on some targets, which is only defined where that is aligned.
+/// Loads lanes from memory of any alignment. A single lane is copied with memcpy, because Highway reads it through a
+/// typed pointer on some targets, which is undefined for unaligned memory.
 template <class D>
 HWY_INLINE hn::Vec<D> load_lanes(D d, const std::byte* memory) {
     using T = hn::TFromD<D>;
@@ -46,7 +46,7 @@ HWY_INLINE void store_lanes(D d, hn::Vec<D> v, std::byte* memory) {
     }
 }
 
-/// Types that are computed with as they are stored.
+/// Types that are computed in the type in which they are stored.
 template <class T>
 struct Plain {
     using Lane = T;
@@ -61,7 +61,8 @@ struct Plain {
     }
 };
 
-/// Every byte but 0 is true. As 0 and 1 from the start: so min is and, max is or, and results are 0 and 1.
+/// Every byte except 0 is true. Loading turns each byte into 0 or 1. Then min is a logical and, max is a logical or,
+/// and results are 0 or 1.
 struct Boolean {
     using Lane = std::uint8_t;
     using Memory = std::uint8_t;
@@ -85,7 +86,7 @@ struct BFloat16 {
         const hn::Rebind<Memory, D> d_memory;
         return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d_bits, load_lanes(d_memory, memory))));
     }
-    /// Rounds to nearest even. NaNs are those of canonical_nan(), which cannot carry over into the exponent.
+    /// Rounds to nearest even. A NaN must come from canonical_nan(), so that rounding cannot carry into the exponent.
     template <class D>
     static HWY_INLINE hn::Vec<hn::Rebind<Memory, D>> to_memory(D /*d*/, hn::Vec<D> v) {
         const hn::RebindToUnsigned<D> d_bits;
@@ -98,7 +99,8 @@ struct BFloat16 {
     }
 };
 
-/// IEEE 754 binary16, by the CPU's instructions where every CPU of the target has them, else by integer arithmetic.
+/// IEEE 754 binary16. The conversion uses the CPU's instructions if every CPU of the target has them, else integer
+/// arithmetic.
 struct Float16 {
     using Lane = float;
     using Memory = std::uint16_t;
@@ -126,8 +128,9 @@ struct Float16 {
     }
 
 private:
-    /// Three kinds of magnitudes: below 2^-14 (no implicit bit: an integer times 2^-24), ordinary (the exponent's bias
-    /// goes from 15 to 127, by 112), infinite or NaN (the exponent is all ones: another 112).
+    /// There are three kinds of magnitudes. Below 2^-14 there is no implicit bit, and the value is an integer times
+    /// 2^-24. For ordinary values the exponent's bias changes from 15 to 127, by 112. For infinity and NaN the exponent
+    /// is all ones, which takes another 112.
     template <class D>
     static HWY_INLINE hn::Vec<D> widened(D d, hn::Vec<hn::RebindToUnsigned<D>> bits) {
         const hn::RebindToUnsigned<D> d_bits;
@@ -144,8 +147,8 @@ private:
         return hn::BitCast(d, hn::Or(sign, hn::BitCast(d_bits, all)));
     }
 
-    /// Rounds to nearest even. Results below 2^-14 are rounded by adding 0.5, whose last place is 2^-24 like theirs;
-    /// from 65520 on the result is infinite; NaN is 0x7E00.
+    /// Rounds to nearest even. Results below 2^-14 are rounded by adding 0.5, whose last place is 2^-24 like theirs.
+    /// From 65520 on the result is infinite. NaN becomes 0x7E00.
     template <class D>
     static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> narrowed(D d, hn::Vec<D> v) {
         const hn::RebindToUnsigned<D> d_bits;

@@ -25,10 +25,10 @@ void to_words_of(double prescale, const std::byte* elements, std::byte* words, s
         }
         std::int64_t parts[kWords<T>];
         if constexpr (kWords<T> == 2) {
-            parts[0] = static_cast<std::int64_t>(value >> kHalf);  // of a signed type with the sign
+            parts[0] = static_cast<std::int64_t>(value >> kHalf);  // for a signed type this half carries the sign
             parts[1] = static_cast<std::int64_t>(static_cast<std::uint32_t>(value));
         } else {
-            parts[0] = +value;  // of a small type as int: its sign goes along
+            parts[0] = +value;  // the unary plus promotes a small type to int and keeps its sign
         }
         std::memcpy(words + i * sizeof(parts), parts, sizeof(parts));
     }

@@ -11,7 +11,7 @@
 namespace rueda::ops {
 namespace {
 
-/// For the partial results of all groups: half of a first-level cache of 32 KiB.
+/// Space for the partial results of all groups: half of a first-level cache of 32 KiB.
 constexpr std::size_t kScratchBytes = 16 * 1024;
 constexpr std::size_t kLine = 64;
 static_assert(kScratchBytes / kMostInGroups >= kLine);
@@ -69,7 +69,7 @@ void reduce_in_groups(const Reduction& reduction, std::span<const std::byte* con
             first += group_sizes[group];
         }
         RUEDA_ASSERT(first == sources.size());
-        // A destination may be a source: of this block all are read by now.
+        // A destination may be a source. That is safe here, because all sources of this block have already been read.
         reduce(levels->across, {partials.data(), groups}, {to.data(), destinations.size()}, length, store);
         for (std::size_t i = 0; i < sources.size(); ++i) {
             from[i] += length * element_bytes;

@@ -9,7 +9,7 @@
 namespace rueda::ops {
 namespace {
 
-/// The bits of the floating-point types with 16 bits.
+/// Bit patterns of the 16-bit floating-point types.
 struct HalfBits {
     std::uint16_t one;
     std::uint16_t infinity;

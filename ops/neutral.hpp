@@ -8,15 +8,17 @@
 
 namespace rueda::ops {
 
-/// `count` elements that change nothing where reduce() combines them with others: for who has nothing to give, and must
-/// send something.
+/// Writes `count` neutral elements: reduce() combines them with other elements without changing those. A rank uses them
+/// if it has nothing to contribute but must send something.
 ///
-///     sum, average   −0 (which, unlike +0, leaves a −0 as it is), integers 0
-///     min, max       the largest, the lowest value: an infinity; of bool true, false
+///     sum, average   −0 (unlike +0, it leaves a −0 unchanged); integers 0
+///     min            the largest value: +infinity; for bool true
+///     max            the lowest value: −infinity; for bool false
 ///     product        1
 ///
-/// `count` elements of the dtype are written to `destination`, of any alignment. A reduction that is_defined(). No
-/// factors are applied.
+/// The elements have the reduction's dtype and are written to `destination`, which may have any alignment. The
+/// reduction must satisfy is_defined(). No factors are applied.
+///
 /// Threads: any.
 void fill_neutral(const Reduction& reduction, std::byte* destination, std::size_t count);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// What is done to a vector of elements. Included once per SIMD target, hence the guard that toggles.
+// The operations on vectors of elements. This file is included once per SIMD target, so its guard toggles.
 #if defined(RUEDA_OPS_OPERATIONS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef RUEDA_OPS_OPERATIONS_INL
 #undef RUEDA_OPS_OPERATIONS_INL
@@ -18,8 +18,8 @@ namespace rueda::ops::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Every NaN becomes the positive quiet NaN without payload. Which payload and sign come out of an addition depends on
-/// the order of its operands, which compilers swap as they like, and on the CPU.
+/// Turns every NaN into the positive quiet NaN without payload. Otherwise payload and sign would depend on the CPU and
+/// on the order of an addition's operands, which compilers may swap.
 template <class D>
 HWY_INLINE hn::Vec<D> canonical_nan(D d, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> d_bits;
@@ -42,13 +42,13 @@ struct Product {
     }
 };
 
-/// In floating point −0 is less than +0 and a NaN on either side gives NaN. Highway's own Min and Max leave both to the
-/// CPU. Equal numbers have equal bits, zeros excepted: of those, `Or` keeps a sign and `And` drops one.
+/// For floating point, −0 is less than +0, and a NaN on either side gives NaN. Highway's own Min and Max leave both
+/// cases to the CPU. Equal numbers have equal bits, except zeros: for those, `Or` keeps a sign and `And` drops it.
 struct Min {
     template <class D>
     static HWY_INLINE hn::Vec<D> combine(D /*d*/, hn::Vec<D> a, hn::Vec<D> b) {
         if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
-            const auto ordered = hn::IfThenElse(hn::Lt(a, b), a, b);  // b where one is NaN
+            const auto ordered = hn::IfThenElse(hn::Lt(a, b), a, b);  // b if one operand is NaN
             const auto zeros = hn::IfThenElse(hn::Eq(a, b), hn::Or(a, b), ordered);
             return hn::IfThenElse(hn::IsNaN(a), a, zeros);
         } else {
@@ -61,7 +61,7 @@ struct Max {
     template <class D>
     static HWY_INLINE hn::Vec<D> combine(D /*d*/, hn::Vec<D> a, hn::Vec<D> b) {
         if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
-            const auto ordered = hn::IfThenElse(hn::Gt(a, b), a, b);  // b where one is NaN
+            const auto ordered = hn::IfThenElse(hn::Gt(a, b), a, b);  // b if one operand is NaN
             const auto zeros = hn::IfThenElse(hn::Eq(a, b), hn::And(a, b), ordered);
             return hn::IfThenElse(hn::IsNaN(a), a, zeros);
         } else {
@@ -70,7 +70,7 @@ struct Max {
     }
 };
 
-/// Which factors a kernel multiplies by. Leaving out a factor of 1 changes no bit: with it the product is the same
+/// The factors by which a kernel multiplies. Leaving out a factor of 1 changes no bit: the product would be the same
 /// number, and NaNs are made canonical in any case.
 enum class Scaling { none, after, both };
 

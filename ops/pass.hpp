@@ -8,7 +8,7 @@
 
 namespace rueda::ops {
 
-/// One call of reduce() with its arguments checked, as the kernels see it.
+/// One call of reduce() with checked arguments, in the form that the kernels take.
 struct Pass {
     const std::byte* const* sources;
     std::size_t source_count;
@@ -18,10 +18,11 @@ struct Pass {
     bool streaming;
 };
 
-/// Integers with an average, with scale factors or with a product: what reduce_simd() does not do.
+/// Handles what reduce_simd() does not: integers with an average, with scale factors or with a product.
 void reduce_exact(const Reduction& reduction, const Pass& pass);
 
-/// Floating-point types with any operation and any factors; integers with sum, min and max and no factors; bool.
+/// Handles floating-point types with any operation and any factors, integers with sum, min or max and without factors,
+/// and bool.
 void reduce_simd(const Reduction& reduction, const Pass& pass);
 
 }  // namespace rueda::ops

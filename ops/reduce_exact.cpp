@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Integers whose result needs more than their own width on the way: averages, scale factors; and products, which few
-// use. Plain loops over a block that stays in the first-level cache, the same machine code on every CPU.
+// Integer reductions whose intermediate values need more than their own width, namely averages and scale factors; and
+// products, which few programs use. They are plain loops over a block that stays in the first-level cache, with the
+// same machine code on every CPU.
 
 #include <algorithm>
 #include <array>
@@ -17,13 +18,13 @@
 namespace rueda::ops {
 namespace {
 
-/// Elements worked on at a time: 4 KiB of 128-bit sums, 2 KiB of 64-bit ones.
+/// The number of elements processed at a time: 4 KiB of 128-bit sums, 2 KiB of 64-bit sums.
 constexpr std::size_t kBlock = 256;
 
-/// Combines in the integers modulo 2^bits where the operation is a sum or a product.
+/// Combines two values. Sums and products are computed modulo 2^bits.
 template <class A>
 A combine(ReduceOp op, A a, A b) {
-    // 32 bits at least: smaller types would be promoted to a signed int, whose product may overflow.
+    // At least 32 bits: smaller types would be promoted to a signed int, whose product may overflow.
     using Unsigned = std::conditional_t<sizeof(A) <= 4, std::uint32_t, std::uint64_t>;
     switch (op) {
         case ReduceOp::min:
@@ -102,7 +103,7 @@ private:
 
     const Reduction& reduction_;
     const Pass& pass_;
-    std::array<T, kBlock> values_;  // of one source, then of the result
+    std::array<T, kBlock> values_;  // first the values of one source, then the result
 };
 
 }  // namespace

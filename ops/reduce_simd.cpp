@@ -4,13 +4,13 @@
 // This file is compiled once per SIMD target: foreach_target.h includes it again with other values of HWY_TARGET.
 //
 // A kernel walks through the range in blocks of four vectors. It accumulates a block over all sources in registers and
-// then stores it to all destinations, so each byte is read once and written once. What is left at the end goes by
-// single vectors, by vectors of 16 bytes, and by single lanes: never by a vector that reaches outside the range.
-// Every lane is computed by the same operations whatever the width, so the bits do not show where a block began.
+// then stores it to all destinations, so each byte is read once and written once. The rest at the end is processed by
+// single vectors, then by vectors of 16 bytes, then by single lanes, never by a vector that reaches outside the range.
+// Every lane is computed by the same operations at every width, so the bits do not depend on where a block began.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/reduce_simd.cpp"
-#include <hwy/foreach_target.h>  // before highway.h
+#include <hwy/foreach_target.h>  // must come before highway.h
 //
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
@@ -28,7 +28,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace rueda::ops::HWY_NAMESPACE {
 
-/// Only whole vectors of 16 bytes and more can be streamed; Highway writes 16 bytes even for smaller ones.
+/// Only whole vectors of at least 16 bytes can be streamed; Highway writes 16 bytes even for smaller ones.
 template <class D>
 constexpr bool can_stream(D /*d*/) {
     return HWY_TARGET != HWY_SCALAR && hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) >= 16;
@@ -48,7 +48,8 @@ HWY_INLINE void stream_lanes(D d, hn::Vec<D> v, std::byte* memory) {
     }
 }
 
-/// kSources and kDestinations are their numbers where these are fixed, 0 where the pass says them.
+/// kSources and kDestinations are the numbers of sources and destinations if these are fixed. They are 0 if the pass
+/// gives them at run time.
 template <class Element, class Operation, Scaling kScaling, std::size_t kSources, std::size_t kDestinations>
 class Kernel {
 public:
@@ -86,7 +87,8 @@ public:
     }
 
 private:
-    /// Below this many bytes a store that crosses cache lines costs less than the lanes it would take to align it.
+    /// Below this many bytes, stores that cross cache lines cost less than processing single lanes until the
+    /// destination is aligned.
     static constexpr std::size_t kAlignFrom = 4096;
 
     template <class D>
@@ -95,7 +97,8 @@ private:
     std::size_t source_count() const { return kSources != 0 ? kSources : pass_.source_count; }
     std::size_t destination_count() const { return kDestinations != 0 ? kDestinations : pass_.destination_count; }
 
-    /// Lanes to do singly until the first destination is aligned; 0 where that is impossible or not worth it.
+    /// The number of lanes to process singly until the first destination is aligned; 0 if alignment is impossible or
+    /// not worthwhile.
     template <class D>
     HWY_INLINE std::size_t lanes_to_alignment(D d) const {
         const std::size_t vector_bytes = hn::Lanes(d) * kBytes;
@@ -139,7 +142,7 @@ private:
         }
     }
 
-    // Four named vectors, as vectors of some CPUs (SVE) have no size known to the compiler and fit in no array.
+    // Four named vectors, not an array: vectors of some CPUs (SVE) have no size known to the compiler.
     template <class D>
     HWY_INLINE void four_vectors(D d, std::size_t i) const {
         const std::size_t n = hn::Lanes(d);
@@ -185,7 +188,7 @@ void run_general(const Pass& pass, double before, double after) {
     Kernel<Element, Operation, kScaling, 0, 0>(pass, before, after).run();
 }
 
-/// With the pointers in local arrays of known length the compiler keeps them in registers.
+/// Copying the pointers into local arrays of known length lets the compiler keep them in registers.
 template <class Element, Scaling kScaling, std::size_t kSources, std::size_t kDestinations>
 void run_fixed_sum(const Pass& pass, double before, double after) {
     const std::byte* sources[kSources];
@@ -207,8 +210,8 @@ void run_sum_of(const Pass& pass, double before, double after) {
     }
 }
 
-/// A known number of sources makes sums in the caches 1.5 times as fast with 2 to 4 sources, and not with 8 (Zen 4,
-/// 2026-11-21, benchmarks/ops_bench). Every case is code for each SIMD target, so only float32 has 3 and 4.
+/// With a known number of sources, sums in the caches are 1.5 times as fast for 2 to 4 sources, but not for 8 (Zen 4,
+/// 2026-11-21, benchmarks/ops_bench). Every case adds code for each SIMD target, so only float32 has the cases 3 and 4.
 template <class Element, Scaling kScaling>
 void run_sum(const Pass& pass, double before, double after) {
     if (pass.source_count == 2) {
@@ -259,7 +262,7 @@ void run_integer(ReduceOp op, const Pass& pass) {
         case ReduceOp::max:
             return run_general<Plain<T>, Max, Scaling::none>(pass, 1.0, 1.0);
         case ReduceOp::sum:
-            // Sums wrap, so signed and unsigned ones have the same bits.
+            // Sums wrap, so signed and unsigned sums have the same bits.
             return run_general<Plain<std::make_unsigned_t<T>>, Sum, Scaling::none>(pass, 1.0, 1.0);
         case ReduceOp::average:
         case ReduceOp::adasum:
@@ -274,7 +277,7 @@ void run_boolean(ReduceOp op, const Pass& pass) {
     if (op == ReduceOp::max) {
         run_general<Boolean, Max, Scaling::none>(pass, 1.0, 1.0);
     } else {
-        run_general<Boolean, Min, Scaling::none>(pass, 1.0, 1.0);  // min, and product: of 0 and 1 the same
+        run_general<Boolean, Min, Scaling::none>(pass, 1.0, 1.0);  // min and product are the same for 0 and 1
     }
 }
 
@@ -311,7 +314,7 @@ void run_kernel(const Reduction& reduction, const Pass& pass) {
     RUEDA_ASSERT(kIsKnownDType);
 }
 
-/// Whole cache lines past the caches; the ends by memcpy.
+/// Writes whole cache lines past the caches, and the two ends with memcpy.
 void stream_bytes(std::byte* destination, const std::byte* source, std::size_t bytes) {
     const hn::ScalableTag<std::uint8_t> d;
     const std::size_t n = hn::Lanes(d);
@@ -345,7 +348,7 @@ HWY_EXPORT(run_kernel);
 HWY_EXPORT(stream_bytes);
 HWY_EXPORT(target_name);
 
-/// Streaming pays from a few cache lines on; below, the fence alone costs more than the copy.
+/// Streaming is faster from a few cache lines on. For fewer bytes the fence alone costs more than the copy.
 constexpr std::size_t kStreamFrom = 1024;
 
 }  // namespace

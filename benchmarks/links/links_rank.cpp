@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One rank of benchmarks/links/links: times blocking allreduces of Rueda, of Rueda with values that travel as float16,
-// and of MPI in turns, and prints on rank 0 a line of JSON for each size: {"bytes": …, "rueda": [µs …], "fp16": [µs …],
-// "mpi": [µs …]}. links_rank SECONDS SIZE…
+// One rank of benchmarks/links/links. It times blocking allreduces of Rueda, of Rueda with values that travel as
+// float16, and of MPI, which alternate. Rank 0 prints a line of JSON for each size:
+//
+//   {"bytes": …, "rueda": [µs …], "fp16": [µs …], "mpi": [µs …]}
+//
+// Usage: links_rank SECONDS SIZE…
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <fmt/format.h>
@@ -21,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// One operation, timed on its slowest rank, in µs. Every result is looked at.
+/// One operation, timed on its slowest rank, in µs. Every result is checked.
 class Timed {
 public:
     explicit Timed(std::size_t elements) : data_(elements) {}
@@ -40,7 +43,7 @@ public:
     }
 
 private:
-    /// Sums of small whole numbers: exact in every order, and in float16 up to 66 ranks.
+    /// Inputs are small whole numbers. Their sums are exact in every order, and also in float16 up to 66 ranks.
     static float value(std::size_t i, int rank) {
         return static_cast<float>((i + static_cast<std::size_t>(rank)) % 32);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Speed of ops::reduce() and ops::copy() on one thread, beside memcpy and a plain loop which the compiler vectorises
-// for the baseline CPU. The argument is the bytes of one buffer; bytes_per_second counts what is read and what is
-// written, without the lines a cached store reads first.
+// Measures the speed of ops::reduce() and ops::copy() on one thread, and for comparison memcpy and a plain loop that
+// the compiler vectorises for the baseline CPU. The argument is the number of bytes of one buffer. bytes_per_second
+// counts the bytes that are read and written, without the lines that a cached store reads first.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -21,13 +21,13 @@
 namespace rueda::ops {
 namespace {
 
-/// Buffers as the host communicator has them: each on lines of its own, all pages touched.
+/// Buffers like those of the host communicator: each on cache lines of its own, and all pages touched.
 class Buffers {
 public:
     Buffers(std::size_t number, std::size_t bytes, std::size_t shift = 0) : bytes_(bytes) {
         for (std::size_t i = 0; i < number; ++i) {
             memory_.emplace_back(static_cast<std::byte*>(::operator new (bytes + 64, std::align_val_t{4096})));
-            // 0x3C is a small positive number in every floating-point dtype.
+            // The byte 0x3C makes a small positive number in every floating-point dtype.
             std::memset(memory_.back().get(), 0x3C, bytes + 64);
             pointers_.push_back(memory_.back().get() + shift);
         }
@@ -91,7 +91,7 @@ void streaming_copy(benchmark::State& state) {
     count_bytes(state, 2, buffers.bytes());
 }
 
-/// What a user would write; the pointers are said not to overlap, so that nothing keeps the compiler from vectorising.
+/// The loop that a user would write. The pointers are declared not to overlap, so the compiler can vectorise it.
 void add_into_both(float* __restrict a, float* __restrict b, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
         const float sum = a[i] + b[i];
@@ -150,7 +150,7 @@ void register_all() {
     }
     register_reduce("reduce/2to2/bool/max", {{.dtype = DType::boolean, .op = ReduceOp::max}, 2, 2, Store::cached, 0},
                     32 * kKiB, 32 * kKiB);
-    // The latency path: what a call costs.
+    // The latency of small calls.
     for (const std::size_t n : {2u, 8u}) {
         register_reduce(fmt::format("latency/{0}to1/float32/average", n), {average, n, 1, Store::cached, 0}, 4, 256);
     }

@@ -2,9 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """How long calls from Python take: ruedarun -np 2 python benchmarks/python/python_bench.py
 
-Medians over the samples, of the slower rank. Before each sample of a set of tensors the ranks meet in a barrier; single
-operations follow each other. The rows of a part take turns, so that all see the same machine. `ctypes` is the C interface
-called without this package: the tensors' descriptions are made once, outside of the timing.
+The figures are medians over the samples, of the slower rank. Before each sample of a set of tensors the ranks meet
+in a barrier; single operations follow each other directly. The rows of a part alternate, so that all are measured
+under the same conditions. `ctypes` is the C interface called without this package; there the tensors' descriptions
+are created once, outside of the timing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ FLOAT32 = 6
 
 
 class Tensor(ctypes.Structure):
-    """rueda_tensor of rueda.h."""
+    """The struct rueda_tensor of rueda.h."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -71,7 +72,7 @@ def single_operations(samples: int) -> dict[str, float]:
         "rueda_allreduce by ctypes, name": by_ctypes(one),
     }
     times: dict[str, list[float]] = {row: [] for row in rows}
-    block = 200  # operations of one kind in a row, before the next kind has its turn
+    block = 200  # number of operations of one kind in a row, before it is the next kind's turn
     for _ in range(samples // block):
         for row, call in rows.items():
             rueda.barrier()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Draws the timeline of one training step: when each gradient of ResNet-50 is announced, and when it has been reduced.
+"""Draws the timeline of one training step: when each gradient of ResNet-50 is announced, and when its reduction is
+complete.
 
 ruedarun --no-mpi -np 2 python benchmarks/python/timeline_picture.py PICTURE.svg [--compute MS]
 """
@@ -53,7 +54,7 @@ def label(x: float, y: float, text: str, anchor: str = "start") -> str:
 
 
 def rank_of(events: list[dict], rank: int, place, y: float) -> tuple[list[str], float]:
-    """The shapes of a rank, and where they end."""
+    """The shapes of one rank, and the position where they end."""
     mine = [event for event in events if event["pid"] == rank]
     shapes = [label(8, y + 12, f"rank {rank}: trainer")]
     for event in mine:
@@ -71,7 +72,7 @@ def rank_of(events: list[dict], rank: int, place, y: float) -> tuple[list[str], 
 
 
 def picture(events: list[dict], ranks: int) -> str:
-    # What is called before the backward pass is not of the step.
+    # Calls before the backward pass do not belong to the step.
     first = min(event["ts"] for event in events if event["name"] == "backward pass")
     events = [event for event in events if event.get("ts", 0) >= first]
     last = max(event["ts"] + event.get("dur", 0) for event in events)

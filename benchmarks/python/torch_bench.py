@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What rueda.torch's calls take. Run as: ruedarun --no-mpi -np 2 python benchmarks/python/torch_bench.py [seconds a row].
+"""How long calls of rueda.torch take. Run as: ruedarun --no-mpi -np 2 python benchmarks/python/torch_bench.py [seconds
+a row].
 
-Medians of the slower rank, in microseconds.
+The figures are medians of the slower rank, in microseconds.
 """
 
 import statistics
@@ -18,7 +19,7 @@ CALLS = 161
 
 
 def row(name: str, call: Callable[[], float | None]) -> None:
-    """`call` may say what part of it counts, in seconds."""
+    """`call` may return the time that counts, in seconds; otherwise the whole call counts."""
     for _ in range(50):
         call()
     times = []

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""torch.distributed on the backend "rueda" beside Gloo, in one run that alternates. Run as:
+"""Compares torch.distributed on the backend "rueda" with Gloo, in one run that alternates between them. Run as:
 ruedarun --no-mpi -np 2 python benchmarks/python/torch_distributed_bench.py [--seconds S] [--largest BYTES] [--ddp | --small]
 
-Blocks of calls on each backend take turns; before each call each rank rewrites its input. Medians of the slower rank, in microseconds,
-in lines of a table; and before that both backends' results of other values are compared. send/recv: half of a message there
-and back between neighbours, all pairs at once.
+Blocks of calls on each backend alternate. Before each call each rank rewrites its input. The output is a table with
+medians of the slower rank, in microseconds. Before the measurement, the results of both backends for other values
+are compared. send/recv is half the time of a message there and back between neighbours, with all pairs at once.
 
---ddp: the steps of a model with as many parameters as ResNet-50, in milliseconds, beside those that communicate nothing: plain, with
-gradients as views of the buckets, and with a hook that copies the buckets into resident memory. --small: all_reduce of 4 bytes again
-and again, as a program calls it, in microseconds.
+--ddp: the steps of a model with as many parameters as ResNet-50, in milliseconds, and for comparison steps without
+communication. The variants are plain DDP, gradients as views of the buckets, and a hook that copies the buckets into
+resident memory. --small: all_reduce of 4 bytes again and again, as a program calls it, in microseconds.
 """
 
 import argparse
@@ -26,12 +26,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 SCATTER = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base
 SIZES = [4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20]
-#: Calls of a block: of so many bytes at most, and of more.
+#: The number of calls in a block: for tensors of up to SMALL bytes, and for larger ones.
 SMALL, CALLS_OF_SMALL, CALLS_OF_LARGE = 64 << 10, 32, 2
 
 
 def slower(value: float, group: dist.ProcessGroup) -> float:
-    """The largest of the ranks'."""
+    """The largest of all ranks' values."""
     largest = torch.tensor([value], dtype=torch.float64)
     dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
     return largest.item()
@@ -46,21 +46,21 @@ class Row:
     call: Callable[[dist.ProcessGroup], object]
     input: torch.Tensor
     output: torch.Tensor
-    share: float = 1.0  # of the call's time
+    share: float = 1.0  # the fraction of the call's time that counts
 
     def prepare(self) -> None:
-        """The input of the next call."""
+        """Writes the input of the next call."""
         self.input.fill_(1.0)
 
     def result(self, group: dist.ProcessGroup) -> torch.Tensor:
-        """Of values that tell places and ranks apart, and whose sums are exact."""
+        """The result for values that differ between elements and ranks, and whose sums are exact."""
         self.input.copy_(torch.arange(self.input.numel()).remainder_(251).add_(dist.get_rank()))
         self.call(group)
         return self.output.clone()
 
 
 def has(row: Row, group: dist.ProcessGroup) -> bool:
-    """Whether the backend has the operation (Gloo of PyTorch 1.13 has no reduce_scatter)."""
+    """Whether the backend has the operation (Gloo in PyTorch 1.13 has no reduce_scatter)."""
     try:
         row.call(group)
     except RuntimeError as error:
@@ -71,7 +71,7 @@ def has(row: Row, group: dist.ProcessGroup) -> bool:
 
 
 def compare(groups: dict[str, dist.ProcessGroup], row: Row, seconds: float) -> dict[str, float]:
-    """Medians, in seconds."""
+    """The medians, in seconds."""
     there = {name: group for name, group in groups.items() if has(row, group)}
     results = [row.result(group) for group in there.values()]
     assert all(
@@ -83,7 +83,7 @@ def compare(groups: dict[str, dist.ProcessGroup], row: Row, seconds: float) -> d
     while slower(float(time.monotonic() < end or len(times["rueda"]) < 3 * calls), groups["gloo"]) > 0:
         for name, group in there.items():
             row.prepare()
-            row.call(group)  # the ranks meet, and caches are this backend's
+            row.call(group)  # synchronises the ranks, and fills the caches with this backend's data
             for _ in range(calls):
                 row.prepare()
                 begin = time.perf_counter()
@@ -93,7 +93,7 @@ def compare(groups: dict[str, dist.ProcessGroup], row: Row, seconds: float) -> d
 
 
 def there_and_back(tensor: torch.Tensor, group: dist.ProcessGroup) -> None:
-    """Between this rank and its neighbour; the last of an odd number has none."""
+    """Sends a message to the neighbour and back. If the number of ranks is odd, the last rank has no neighbour."""
     rank = dist.get_rank()
     peer = rank ^ 1
     if peer >= dist.get_world_size():
@@ -107,7 +107,9 @@ def there_and_back(tensor: torch.Tensor, group: dist.ProcessGroup) -> None:
 
 
 def rows_of(count: int) -> Iterator[Row]:
-    """With tensors of so many bytes; those of which each rank has a part have it in all."""
+    """The rows for tensors of this many bytes. If each rank has only a part of a tensor, the parts together have this
+    size.
+    """
     size = dist.get_world_size()
     tensor = torch.ones(count // 4)
     each = torch.ones(max(count // 4 // size, 1))
@@ -122,7 +124,7 @@ def rows_of(count: int) -> Iterator[Row]:
 
 
 def operations(largest: int) -> list[Row]:
-    """By name, then size."""
+    """All rows, by name, then size."""
     nothing = torch.zeros(0)
     rows = [Row("barrier", 0, lambda group: dist.barrier(group=group), nothing, nothing)]
     for count in SIZES:
@@ -132,8 +134,8 @@ def operations(largest: int) -> list[Row]:
 
 
 def resnet() -> torch.nn.Module:
-    """Parameters of the sizes of ResNet-50's convolutions, which are summed up: the backward pass is cheap, and the
-    communication is what there is to hide.
+    """A model with parameters of the sizes of ResNet-50's convolutions. It only adds them up, so the backward pass is
+    cheap and can hide little communication.
     """
 
     class Sizes(torch.nn.Module):
@@ -159,7 +161,7 @@ def resnet() -> torch.nn.Module:
 
 
 class ResidentBuckets:
-    """A communication hook: each bucket is copied into resident memory of its own, and averaged there."""
+    """A communication hook that copies each bucket into its own resident memory and averages it there."""
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self.group = group
@@ -168,7 +170,8 @@ class ResidentBuckets:
     def __call__(self, _state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         given = bucket.buffer()
         memory = self.memory.get(bucket.index())
-        if memory is None or memory.numel() != given.numel():  # DDP divides the buckets anew after the first step
+        # DDP divides the parameters into other buckets after the first step
+        if memory is None or memory.numel() != given.numel():
             memory = self.memory[bucket.index()] = torch.from_numpy(rueda.empty(given.numel(), "float32"))
         memory.copy_(given)
         work = dist.all_reduce(memory, dist.ReduceOp.AVG, group=self.group, async_op=True)
@@ -176,7 +179,7 @@ class ResidentBuckets:
 
 
 def networks_of(groups: dict[str, dist.ProcessGroup]) -> dict[str, torch.nn.Module]:
-    """The ways of a DDP, by name."""
+    """The variants of DDP, by name."""
     made: dict[str, torch.nn.Module] = {}
     for name, group in groups.items():
         made[name] = DistributedDataParallel(resnet(), process_group=group)
@@ -188,7 +191,7 @@ def networks_of(groups: dict[str, dist.ProcessGroup]) -> dict[str, torch.nn.Modu
 
 
 def steps(groups: dict[str, dist.ProcessGroup], seconds: float) -> None:
-    """A step of DDP in each way, and of the model alone. The gradients are checked."""
+    """Times a step of DDP in each variant, and of the model alone. The gradients are checked."""
     networks = networks_of(groups)
     alone = resnet()
     factor = torch.full((1,), float(dist.get_rank() + 1))
@@ -214,7 +217,7 @@ def steps(groups: dict[str, dist.ProcessGroup], seconds: float) -> None:
 
 
 def small(groups: dict[str, dist.ProcessGroup], seconds: float) -> None:
-    """Blocks of calls, in turn; the median of the blocks' means."""
+    """Times blocks of calls on each backend in turn; prints the median of the blocks' means."""
     tensor = torch.zeros(1)
     means: dict[str, list[float]] = {name: [] for name in groups}
     end = time.monotonic() + seconds
@@ -232,7 +235,7 @@ def small(groups: dict[str, dist.ProcessGroup], seconds: float) -> None:
 
 
 def line(row: Row, medians: dict[str, float]) -> str:
-    """Of the table."""
+    """One line of the table."""
     mine = medians["rueda"] * 1e6
     theirs = medians["gloo"] * 1e6 if "gloo" in medians else None
     told = f"{theirs:.1f} | {theirs / mine:.1f}" if theirs is not None else "has none |"

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A training step with the gradients of a model: what of the communication is not hidden behind the backward pass.
+"""A training step with the gradients of a model: how much of the communication is not hidden behind the backward pass.
 
     ruedarun --no-mpi -np 2 python benchmarks/python/torch_step_bench.py
     mpirun -np 2 --bind-to none python benchmarks/python/torch_step_bench.py --library horovod
 
-The gradients are those of ResNet-50 (161, 25.6 million float32), of AlexNet (16, 61.1 million, most of them in three), or 161
-small ones. The backward pass is synthetic: for each parameter it computes for a while, in the L1 and L2 caches, and writes a new gradient. The candidates take
-turns in one run: no communication, rueda.torch with gradients in each of its places ("auto" is the default), and DDP over Gloo where
-this PyTorch has it. Horovod, whose thread also works while there is nothing to do, has a run of its own with a step without communication of its own.
+The gradients are those of ResNet-50 (161, 25.6 million float32), of AlexNet (16, 61.1 million, most of them in
+three), or 161 small ones. The backward pass is synthetic: for each parameter it computes for a while, in the L1 and
+L2 caches, and writes a new gradient. The candidates alternate in one run: no communication, rueda.torch with
+gradients in each of its places ("auto" is the default), and DDP over Gloo if this PyTorch has it. Horovod gets a
+separate run with its own step without communication, because its thread also works when there is nothing to do.
 
-For each the median step of the slower rank, how much longer that is than without communication, and the CPU time and context
-switches of a rank beyond those without communication. All gradients are checked after every step.
+For each candidate the output has the median step of the slower rank, how much longer that is than without
+communication, and the CPU time and context switches of a rank in addition to those without communication. All
+gradients are checked after every step.
 """
 
 import argparse
@@ -30,7 +32,7 @@ import torch.distributed as dist
 
 
 def resnet50() -> list[tuple[int, ...]]:
-    """Shapes of its parameters, in the order of the layers."""
+    """The shapes of the model's parameters, in the order of the layers."""
     made: list[tuple[int, ...]] = [(64, 3, 7, 7), (64,), (64,)]
     inputs = 64
     for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
@@ -52,7 +54,7 @@ def alexnet() -> list[tuple[int, ...]]:
 
 
 def small() -> list[tuple[int, ...]]:
-    """As many as ResNet-50 has, of which nothing counts but their number."""
+    """As many tensors as ResNet-50 has, but tiny, so that only their number matters."""
     return [(8, 8)] * len(resnet50())
 
 
@@ -60,7 +62,9 @@ MODELS = {"resnet50": resnet50, "alexnet": alexnet, "small": small}
 
 
 class Layer(torch.autograd.Function):
-    """Whose backward pass takes so many multiplications of matrices, and gives the parameter a gradient of one value."""
+    """Its backward pass does `work` matrix multiplications and gives the parameter a gradient with one value
+    everywhere.
+    """
 
     @staticmethod
     def forward(ctx, x, parameter, work, value):
@@ -94,7 +98,9 @@ class Model(torch.nn.Module):
 
 
 def work_of(milliseconds: float, shapes: list[tuple[int, ...]], hvd: Any) -> list[int]:
-    """As many multiplications as take so long, the same for every layer that has weights, and the same on all ranks."""
+    """The number of multiplications that take this long: the same for every layer with weights, and the same on all
+    ranks.
+    """
     multiply(2000)
     begin = time.perf_counter()
     multiply(2000)
@@ -108,7 +114,7 @@ class Candidate(NamedTuple):
     model: Model
     wrapped: Any
     optimizer: torch.optim.Optimizer
-    #: The scope of a backward pass that is not the last of its step.
+    #: The context in which a backward pass runs that is not the last of its step.
     earlier_pass: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     communicates: bool = True
     #: Horovod's zero_grad() takes no arguments.

@@ -12,7 +12,7 @@
 
 namespace rueda::bench {
 
-/// `message`: a send and a receive, there and back, between the ranks 0 and 1, 2 and 3, and so on.
+/// `message` is a send and a receive, there and back, between the ranks 0 and 1, 2 and 3, and so on.
 enum class Operation { allreduce, broadcast, allgather, reducescatter, alltoall, message };
 
 [[nodiscard]] constexpr const char* name_of(Operation operation) {
@@ -33,14 +33,15 @@ enum class Operation { allreduce, broadcast, allgather, reducescatter, alltoall,
     return "";
 }
 
-/// One row of the table before it is measured. `bytes` is the size of one rank's input.
+/// What one row of the table measures. `bytes` is the size of one rank's input.
 struct Case {
     Operation operation = Operation::allreduce;
     DType dtype = DType::float32;
     std::uint64_t bytes = 4;
 
     [[nodiscard]] std::uint64_t count() const { return bytes / size_of(dtype); }
-    /// Elements of one rank's output. Of a reducescatter and an alltoall every rank has the same share of the input.
+    /// The number of elements of one rank's output. In a reducescatter and an alltoall every rank has an equal share of
+    /// the input.
     [[nodiscard]] std::uint64_t output_count(int size) const {
         const auto ranks = static_cast<std::uint64_t>(size);
         return operation == Operation::allgather       ? count() * ranks
@@ -54,23 +55,23 @@ struct Case {
         return (operation != Operation::reducescatter && operation != Operation::alltoall) ||
                count() % static_cast<std::uint64_t>(size) == 0;
     }
-    /// The result is not where the input was.
+    /// Whether the result is in other memory than the input.
     [[nodiscard]] bool has_output() const {
         return operation != Operation::allreduce && operation != Operation::broadcast;
     }
 };
 
-/// Who takes part in the job.
+/// This process' place in the job.
 struct Job {
     int rank = 0;
     int size = 1;
 };
 
-/// Of a message: the other rank of the pair, and whether this one begins.
+/// For `message`: the other rank of the pair, and whether this rank sends first.
 [[nodiscard]] constexpr int partner_of(const Job& job) { return job.rank ^ 1; }
 [[nodiscard]] constexpr bool begins(const Job& job) { return job.rank % 2 == 0; }
 
-/// Something that can do the operation of a case: Rueda in one of its ways, a peer, or a bound of the machine.
+/// Something that can run the operation of a case: Rueda in one of its ways, a peer, or a bound of the machine.
 class Candidate {
 public:
     virtual ~Candidate() = default;
@@ -78,25 +79,25 @@ public:
     [[nodiscard]] virtual bool can(const Case& c) const = 0;
     /// Allocates for one case. Collective.
     virtual void begin(const Case& c) = 0;
-    /// Written anew before every operation.
+    /// The input, which is rewritten before every operation.
     [[nodiscard]] virtual std::byte* input() = 0;
-    /// The operation that is timed.
+    /// Runs the operation that is timed.
     virtual void run() = 0;
     [[nodiscard]] virtual const std::byte* output() = 0;
-    /// Whether output() is the operation's result. A bound moves the same bytes and has none.
+    /// Whether output() is the operation's result. A bound moves the same bytes but has no result.
     [[nodiscard]] virtual bool has_result() const { return true; }
     virtual void end() = 0;
 };
 
-/// All that this build has. With MPI they include raw MPI and the bounds; rows are in the order of the list.
+/// All candidates of this build. With MPI they include plain MPI and the bounds. Rows are in the order of this list.
 [[nodiscard]] std::vector<std::unique_ptr<Candidate>> make_candidates(const Job& job);
 
-/// In the file of the MPI candidates, or in its stand-in for builds without MPI.
+/// Defined in the file of the MPI candidates, or in its replacement for builds without MPI.
 void add_mpi_candidates(std::vector<std::unique_ptr<Candidate>>& candidates, const Job& job);
-/// A barrier that leaves all ranks at about the same moment: MPI's where there is one, else Rueda's.
+/// A barrier that all ranks leave at about the same moment: MPI's if there is one, else Rueda's.
 void line_up();
 [[nodiscard]] std::string mpi_description();
-/// MPI_Init before Rueda and MPI_Finalize after it, where there is an MPI.
+/// Call MPI_Init before Rueda starts, and MPI_Finalize after it ends; do nothing without MPI.
 void begin_mpi(int* argc, char*** argv);
 void end_mpi();
 

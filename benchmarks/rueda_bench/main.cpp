@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Times collectives and messages of Rueda beside raw MPI and the bounds of the machine, in one run and in turns.
+// Times collectives and messages of Rueda, of plain MPI, and of the bounds of the machine; all alternate in one run.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -53,7 +53,7 @@ std::vector<Case> cases_of(const Options& options) {
                                      Operation::reducescatter, Operation::alltoall, Operation::message},
                                     "operation");
                 c.dtype = named(
-                    dtype,  // all that have a sum, which is what is measured
+                    dtype,  // all dtypes that have a sum, which is what is measured
                     {DType::uint8, DType::int8, DType::int16, DType::uint16, DType::int32, DType::uint32, DType::int64,
                      DType::uint64, DType::float16, DType::bfloat16, DType::float32, DType::float64},
                     "dtype");
@@ -70,7 +70,7 @@ std::vector<Case> cases_of(const Options& options) {
     return cases;
 }
 
-/// The peer that the ratios of the table are to.
+/// The time of the peer to which the table gives ratios.
 double peer_median(const std::vector<Row>& rows) {
     for (const Row& row : rows) {
         if (row.candidate == "MPI") {
@@ -109,7 +109,7 @@ nlohmann::json json_of(const Row& row, const Job& job) {
             {"wrong_elements", row.wrong}};
 }
 
-/// The worst rank's figure, on every rank.
+/// The largest value of all ranks, on every rank.
 double largest(const char* name, double mine) {
     rueda::allreduce(name, std::span(&mine, 1), {.op = rueda::ReduceOp::max});
     return mine;
@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
         return app.exit(error) == 0 ? 0 : 2;
     }
     try {
-        static_cast<void>(cases_of(options));  // before anything is started
+        static_cast<void>(cases_of(options));  // checks the options before anything is started
     } catch (const rueda::Error& error) {
         fmt::print(stderr, "rueda_bench: {}\n", error.what());
         return 2;

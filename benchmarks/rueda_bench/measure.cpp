@@ -23,9 +23,9 @@ void write_input(std::byte* input, const Case& c, const Encoding& encoding, int 
 /// Element i of the output, by the definition of the operation.
 int expected(const Case& c, const Job& job, std::uint64_t i, std::uint64_t iteration) {
     const std::uint64_t part = c.count() / static_cast<std::uint64_t>(job.size);
-    const auto mine = static_cast<std::uint64_t>(job.rank) * part;  // where this rank's part begins
+    const auto mine = static_cast<std::uint64_t>(job.rank) * part;  // the index at which this rank's part begins
     switch (c.operation) {
-        case Operation::alltoall:  // of every rank, the part for this one
+        case Operation::alltoall:  // consists of every rank's part for this rank
             return value_at(mine + i % part, static_cast<int>(i / part), iteration);
         case Operation::reducescatter:
             i += mine;
@@ -34,7 +34,7 @@ int expected(const Case& c, const Job& job, std::uint64_t i, std::uint64_t itera
             return value_at(i, 0, iteration);
         case Operation::allgather:
             return value_at(i % c.count(), static_cast<int>(i / c.count()), iteration);
-        case Operation::message:  // what the first of the pair has sent, on both
+        case Operation::message:  // on both ranks, what the first rank of the pair sent
             return value_at(i, job.rank - job.rank % 2, iteration);
         case Operation::allreduce:
             break;
@@ -56,7 +56,7 @@ std::uint64_t count_wrong(const std::byte* output, const Case& c, const Encoding
     return wrong;
 }
 
-/// The slowest rank of every iteration, and the errors of all ranks.
+/// Takes the time of the slowest rank in every iteration, and adds the errors of all ranks.
 void combine(std::vector<Row>& rows) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const std::string name = "bench.times." + std::to_string(i);
@@ -68,7 +68,7 @@ void combine(std::vector<Row>& rows) {
     }
 }
 
-/// Rank 0's clock decides for all whether there is time for another round.
+/// Rank 0's clock decides for all ranks whether there is time for another round.
 bool goes_on(Clock::time_point end, std::uint64_t done, const Plan& plan) {
     std::int32_t more = done < plan.fewest_iterations || (done < plan.most_iterations && Clock::now() < end) ? 1 : 0;
     rueda::broadcast("bench.goes_on", std::span(&more, 1), 0);
@@ -103,7 +103,7 @@ double Row::bus_gigabytes_per_second(int size) const {
 std::vector<Row> measure(const Case& c, const std::vector<std::unique_ptr<Candidate>>& candidates, const Job& job,
                          const Plan& plan) {
     constexpr std::uint64_t kWarmUp = 3;
-    constexpr std::uint64_t kRound = 20;  // iterations between two looks at the clock
+    constexpr std::uint64_t kRound = 20;  // number of iterations between two looks at the clock
     const Encoding encoding(c.dtype);
     std::vector<Candidate*> able;
     std::vector<Row> rows;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Raw MPI, a hand-written sum in MPI's own shared memory, and the crossing bound of the machine.
+// Plain MPI, a hand-written sum in MPI's own shared memory, and the crossing bound of the machine.
 #define OMPI_SKIP_MPICXX 1  // the C interface only: the C++ one of Open MPI 4 does not compile without warnings
 #include <mpi.h>
 
@@ -118,7 +118,7 @@ private:
     std::vector<std::byte> output_;
 };
 
-/// Buffers of all ranks in one window of shared memory, with a counter per rank to wait for each other.
+/// Buffers of all ranks in one window of shared memory, with a counter per rank for synchronisation.
 class SharedBuffers {
 public:
     SharedBuffers(const Job& job, std::uint64_t bytes) : job_(job) {
@@ -144,7 +144,7 @@ public:
     SharedBuffers& operator=(const SharedBuffers&) = delete;
 
     [[nodiscard]] std::byte* of(int rank) const { return data_[static_cast<std::size_t>(rank)]; }
-    /// Everybody has come so far. Spins, as a hand-written program on a machine of its own would.
+    /// Returns when all ranks have called it. Spins, as a hand-written program on an otherwise idle machine would.
     void meet() {
         ++round_;
         counters_[static_cast<std::size_t>(job_.rank)]->store(round_, std::memory_order_release);
@@ -156,9 +156,9 @@ public:
             }
         }
     }
-    /// The part of `count` elements that is this rank's.
+    /// This rank's part of `count` elements.
     [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> share(std::uint64_t count) const {
-        constexpr std::uint64_t kUnit = 16;  // float32 of a cache line
+        constexpr std::uint64_t kUnit = 16;  // number of float32 in a cache line
         const std::uint64_t units = (count + kUnit - 1) / kUnit;
         const auto size = static_cast<std::uint64_t>(job_.size);
         const auto rank = static_cast<std::uint64_t>(job_.rank);
@@ -173,7 +173,8 @@ private:
     std::uint64_t round_ = 0;
 };
 
-/// What somebody would write by hand: wait for all inputs, add my share of all into all, wait for all shares.
+/// A hand-written allreduce: wait for all inputs, write the sum of this rank's share into all buffers, wait for all
+/// ranks.
 class SharedSum final : public Candidate {
 public:
     explicit SharedSum(const Job& job) : job_(job) {}
@@ -198,7 +199,7 @@ public:
     void end() override { buffers_.reset(); }
 
 private:
-    static constexpr std::uint64_t kBlock = 2048;  // float32: the sum of a block stays in the L1 cache
+    static constexpr std::uint64_t kBlock = 2048;  // number of float32; the sum of a block stays in the L1 cache
 
     void add_block(std::uint64_t begin, std::uint64_t end) {
         float sum[kBlock];
@@ -225,7 +226,7 @@ private:
     std::unique_ptr<SharedBuffers> buffers_;
 };
 
-/// The same of the other operations: wait for all inputs, copy (or add) what is mine of them, wait for all.
+/// The same for other operations: wait for all inputs, copy (or add) this rank's part of them, wait for all ranks.
 class SharedCopy final : public Candidate {
 public:
     explicit SharedCopy(const Job& job) : job_(job) {}
@@ -285,8 +286,9 @@ private:
     std::vector<std::byte> output_;
 };
 
-/// What no allreduce in shared memory can beat by much: after every rank wrote its buffer, rank p scales its share of
-/// all buffers in place. Each reads S and writes S bytes (S × ranks / ranks), most of it last written by another core.
+/// A bound that no allreduce in shared memory can beat by much: after every rank wrote its buffer, rank p scales its
+/// share of all buffers in place. Each rank reads S and writes S bytes (S × ranks / ranks), most of them last written
+/// by another core.
 class CrossingBound final : public Candidate {
 public:
     explicit CrossingBound(const Job& job) : job_(job) {}
@@ -320,7 +322,8 @@ private:
     std::unique_ptr<SharedBuffers> buffers_;
 };
 
-/// Started by an MPI launcher: only then is an MPI of our own the whole job, and not one process of it.
+/// Whether an MPI launcher started this process. Only then does an MPI initialised here cover the whole job, and not
+/// just one process.
 bool launched_by_mpi() {
     return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr ||
            std::getenv("PMIX_RANK") != nullptr;

@@ -12,8 +12,8 @@
 
 namespace rueda::bench {
 
-/// Small whole numbers, which every dtype holds exactly, also when they are added over up to 40 ranks: so every result
-/// can be compared bit by bit with what is expected.
+/// Values are small whole numbers. Every dtype holds them, and their sums over up to 40 ranks, exactly. So every result
+/// can be compared with the expected one bit by bit.
 inline constexpr int kModulus = 7;
 
 /// What rank `rank` contributes at element `i` of iteration `iteration`.
@@ -66,7 +66,8 @@ private:
                 return put(to,
                            static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
             case DType::float16: {
-                // Exponent and the leading 10 bits of the fraction are those of the float32: whole numbers below 2048.
+                // The exponent and the leading 10 bits of the fraction are those of the float32, for whole numbers
+                // below 2048.
                 const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
                 const std::uint32_t half = value == 0 ? 0 : ((bits >> 13) - ((127U - 15U) << 10));
                 return put(to, static_cast<std::uint16_t>(half));

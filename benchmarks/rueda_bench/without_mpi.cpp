@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// In place of mpi_candidates.cpp where no MPI was found: Rueda's rows only.
+// Replaces mpi_candidates.cpp if no MPI was found: the table then has only Rueda's rows.
 #include "candidate.hpp"
 #include "rueda/rueda.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Who is ready, simulated for jobs of thousands of ranks: Rueda's tree of leaders beside Horovod's cycles.
+// Simulates the negotiation of jobs with thousands of ranks, and compares Rueda's tree of leaders with Horovod's
+// cycles.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

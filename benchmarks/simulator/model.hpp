@@ -7,40 +7,42 @@
 #include <cstdint>
 #include <vector>
 
-/// Who is ready, in jobs too large to have: what the job does, what the network costs, and what is measured.
+/// Simulates negotiation in jobs that are too large to run: what the job does, what the network costs, and what is
+/// measured.
 namespace rueda::simulator {
 
 using Nanoseconds = std::int64_t;
 
-/// What something costs. The defaults are those of a cluster with 10 Gbit/s and a fast MPI; docs/simulator.md.
+/// The costs of single actions. The defaults are those of a cluster with 10 Gbit/s and a fast MPI; see
+/// docs/simulator.md.
 struct Costs {
     Nanoseconds latency = 5'000;         ///< from one host to another, one way
     Nanoseconds local_latency = 500;     ///< from one process of a host to another
-    double bytes_per_nanosecond = 1.25;  ///< of each host's way out
-    Nanoseconds send = 1'000;            ///< of the sender's CPU, per message
-    Nanoseconds receive = 1'000;         ///< of the receiver's CPU, per message
-    Nanoseconds item = 400;              ///< of CPU, per announcement or decision that is written, or taken in
+    double bytes_per_nanosecond = 1.25;  ///< of each host's outgoing link
+    Nanoseconds send = 1'000;            ///< CPU time of the sender, per message
+    Nanoseconds receive = 1'000;         ///< CPU time of the receiver, per message
+    Nanoseconds item = 400;              ///< CPU time per announcement or decision that is written or processed
 
     [[nodiscard]] Nanoseconds transfer(std::size_t bytes) const {
         return static_cast<Nanoseconds>(static_cast<double>(bytes) / bytes_per_nanosecond);
     }
 };
 
-/// Ranks that announce the same tensors, step after step.
+/// Ranks that announce the same tensors in every step.
 struct Job {
     std::uint32_t hosts = 8;
     std::uint32_t ranks_per_host = 8;
     std::uint32_t tensors = 400;
     std::uint64_t tensor_bytes = 256 * 1024;
     std::uint64_t fusion_threshold_bytes = 64 * 1024 * 1024;
-    Nanoseconds backward = 100'000'000;  ///< the tensors become ready one after the other in this time
-    Nanoseconds skew = 1'000'000;        ///< a rank begins a step later than others by up to this
-    Nanoseconds noise = 50'000;          ///< and is late with each tensor by up to this
-    double stragglers = 0.001;           ///< share of ranks that are late in a step
+    Nanoseconds backward = 100'000'000;  ///< the time in which the tensors become ready one after the other
+    Nanoseconds skew = 1'000'000;        ///< a rank begins a step up to this much later than others
+    Nanoseconds noise = 50'000;          ///< a rank is up to this much late with each tensor
+    double stragglers = 0.001;           ///< the fraction of ranks that are late in a step
     Nanoseconds straggler_delay = 10'000'000;
     std::uint32_t radix = 8;
-    Nanoseconds cycle = 1'000'000;        ///< of Horovod
-    std::uint32_t cache_capacity = 1024;  ///< of Horovod, tensors
+    Nanoseconds cycle = 1'000'000;        ///< Horovod's cycle time
+    std::uint32_t cache_capacity = 1024;  ///< number of tensors in Horovod's cache
     std::uint64_t seed = 1;
 
     [[nodiscard]] std::uint32_t ranks() const { return hosts * ranks_per_host; }
@@ -52,27 +54,27 @@ struct Arrival {
     std::uint32_t tensor = 0;
 };
 
-/// When what becomes ready in a step, from the beginning of that step.
+/// When each tensor becomes ready in a step, counted from the beginning of that step.
 struct Arrivals {
     static constexpr Nanoseconds kBin = 50'000;
 
-    std::vector<std::vector<Arrival>> by_host;  ///< each in the order of time
-    std::vector<Nanoseconds> last;              ///< by tensor: on all ranks
-    std::vector<std::uint64_t> counts;          ///< of ranks' tensors, by bin of time
+    std::vector<std::vector<Arrival>> by_host;  ///< by host; each list is in the order of time
+    std::vector<Nanoseconds> last;              ///< by tensor: when it is ready on all ranks
+    std::vector<std::uint64_t> counts;          ///< how many of the ranks' tensors become ready, by bin of time
 };
 
 [[nodiscard]] Arrivals arrivals_of(const Job& job, std::uint32_t step);
 
-/// What was measured in a step.
+/// The measurements of one step.
 struct StepResult {
     std::uint64_t messages = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t most_messages = 0;  ///< that one node sent and received
+    std::uint64_t most_messages = 0;  ///< the largest number that one node sent and received
     Nanoseconds busiest = 0;          ///< CPU time of the node that worked most
-    Nanoseconds coordinator = 0;      ///< of the root, or of rank 0
+    Nanoseconds coordinator = 0;      ///< CPU time of the root, or of rank 0
     Nanoseconds work = 0;             ///< CPU time of all nodes together
-    std::vector<Nanoseconds> delays;  ///< by tensor: from ready everywhere to known everywhere, ascending
-    std::uint64_t rounds = 0;         ///< cycles, or batches
+    std::vector<Nanoseconds> delays;  ///< by tensor: the time from ready everywhere to known everywhere, ascending
+    std::uint64_t rounds = 0;         ///< number of cycles, or of batches
     bool exactly_once = true;         ///< each host got each tensor once, all in the same order
 
     [[nodiscard]] Nanoseconds delay(double quantile) const {
@@ -81,13 +83,13 @@ struct StepResult {
     }
 };
 
-/// The leaders' tree: the TreeNode that ships, over a modelled network. A host's own negotiation costs nothing.
-/// Returns a result for each step; names are new in the first.
+/// Simulates the tree of leaders: the real TreeNode over a modelled network. A host's own negotiation costs nothing.
+/// Returns one result for each step; in the first step all names are new.
 [[nodiscard]] std::vector<StepResult> simulate_tree(const Job& job, const Costs& costs, std::uint32_t steps);
 [[nodiscard]] std::uint32_t depth_of_tree(const Job& job);
 
-/// Horovod's scheme: every rank takes part in every cycle, rank 0 coordinates; known tensors are a bit vector. A
-/// formula per cycle, no state machines.
+/// Simulates Horovod's scheme: every rank takes part in every cycle, rank 0 coordinates, and known tensors are a bit
+/// vector. It is a formula for each cycle, without state machines.
 [[nodiscard]] std::vector<StepResult> simulate_cycles(const Job& job, const Costs& costs, std::uint32_t steps);
 [[nodiscard]] std::uint32_t depth_of_cycles(const Job& job);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Draws what rueda_simulator --json has written. Needs matplotlib (Debian: python3-matplotlib)."""
+"""Draws the output of rueda_simulator --json. Needs matplotlib (Debian: python3-matplotlib)."""
 
 import argparse
 import json
@@ -41,7 +41,7 @@ def draw(report: Row, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    # So that the same figures give the same file.
+    # A fixed salt, so that the same figures give the same file.
     matplotlib.rcParams["svg.hashsalt"] = "simulator"
     matplotlib.rcParams["svg.fonttype"] = "none"
     matplotlib.rcParams["font.family"] = "sans-serif"

@@ -42,7 +42,7 @@ Size size_of(const TreeMessage& message) {
     return size;
 }
 
-/// A message that has come, or is under way.
+/// A message that has arrived, or is under way.
 struct Delivery {
     std::uint32_t from = 0;
     TreeMessage message;
@@ -52,30 +52,32 @@ struct Delivery {
 /// A neighbour that a leader sends to.
 struct Neighbour {
     std::uint32_t host = 0;
-    Nanoseconds left = 0;  ///< when the last message to it had left
+    Nanoseconds left = 0;  ///< when the last message to it was sent completely
 };
 
-/// A leader: one CPU, one way out.
+/// A leader with one CPU and one outgoing link.
 struct Leader {
     std::unique_ptr<core::TreeNode> node;
     std::vector<Neighbour> neighbours;
     std::vector<Delivery> inbox;
-    Nanoseconds free_at = 0;     ///< its CPU
-    Nanoseconds looks_at = 0;    ///< after the work that it was at when something came
-    Nanoseconds way_out_at = 0;  ///< is free
-    Nanoseconds busy = 0;        ///< in this step
+    Nanoseconds free_at = 0;  ///< when its CPU is free
+    /// when it looks for messages: after the work that was in progress when something arrived
+    Nanoseconds looks_at = 0;
+    Nanoseconds way_out_at = 0;  ///< when its outgoing link is free
+    Nanoseconds busy = 0;        ///< CPU time in this step
     std::uint64_t messages = 0;  ///< sent or received in this step
     std::size_t next_arrival = 0;
-    std::uint32_t got = 0;  ///< calls, in this step
+    std::uint32_t got = 0;  ///< number of calls that it got in this step
 };
 
-/// Something happens at a host: a message comes, or it has a look.
+/// An event at a host: a message arrives, or the leader looks for messages.
 struct Event {
     Nanoseconds at = 0;
     std::uint64_t order = 0;
     std::uint32_t host = 0;
 };
-/// std::priority_queue gives the largest; equal times in the order in which they were made.
+/// std::priority_queue returns the largest element. Events at the same time are handled in the order in which they were
+/// created.
 struct Later {
     bool operator()(const Event& a, const Event& b) const { return a.at != b.at ? a.at > b.at : a.order > b.order; }
 };
@@ -106,7 +108,7 @@ public:
         }
     }
 
-    /// Begins when everything of the last one is over.
+    /// A step begins when everything of the previous step is over.
     StepResult step(const Arrivals& arrivals) {
         arrivals_ = &arrivals;
         result_ = {};
@@ -150,7 +152,7 @@ private:
             leader.inbox.push_back(std::move(delivery.mapped()));
         }
         if (leader.free_at > now_) {
-            if (leader.looks_at != leader.free_at) {  // one look is enough for all that came meanwhile
+            if (leader.looks_at != leader.free_at) {  // one look is enough for everything that arrived meanwhile
                 leader.looks_at = leader.free_at;
                 look(host, leader.free_at);
             }
@@ -159,7 +161,7 @@ private:
         work(host);
     }
 
-    /// A leader takes in everything that is there, then says what there is to say.
+    /// A leader processes everything that has arrived, and then sends what there is to send.
     void work(std::uint32_t host) {
         Leader& leader = leaders_[host];
         Nanoseconds cost = take_arrivals(host) + take_messages(leader);
@@ -167,7 +169,8 @@ private:
             cost += costs_.item;
             note(host, *decision, now_ + cost);
             if (host == 0 && decision->ends_batch) {
-                leader.node->executed(++batches_);  // at once: it is the negotiation that is looked at
+                // counts as executed at once, because only the negotiation is simulated
+                leader.node->executed(++batches_);
             }
         }
         for (Neighbour& neighbour : leader.neighbours) {
@@ -209,7 +212,7 @@ private:
         const auto last = first + static_cast<std::int32_t>(job_.ranks_per_host) - 1;
         return {{0, name_of(tensor), std::nullopt}, {{metadata, {{first, last}}}}, {}};
     }
-    /// As long as names of parameters are.
+    /// A name as long as typical names of parameters.
     static std::string name_of(std::uint32_t tensor) {
         return "allreduce.encoder.layer." + std::to_string(tensor) + ".attention.weight";
     }
@@ -230,7 +233,7 @@ private:
     Nanoseconds send(std::uint32_t host, Neighbour& to, Nanoseconds cost_before) {
         Leader& leader = leaders_[host];
         if (to.left > now_) {
-            return 0;  // it looks again when the last message to it has left
+            return 0;  // the leader looks again when the last message to this neighbour was sent
         }
         auto message = leader.node->next_message(to.host);
         if (!message) {
@@ -302,16 +305,16 @@ private:
     std::vector<Leader> leaders_;
     std::priority_queue<Event, std::vector<Event>, Later> events_;
     std::uint64_t events_made_ = 0;
-    std::unordered_map<std::uint64_t, Delivery> under_way_;  ///< by the order of the event that is its coming
+    std::unordered_map<std::uint64_t, Delivery> under_way_;  ///< by the order of the event at which the message arrives
     Nanoseconds now_ = 0;
-    Nanoseconds start_ = 0;  ///< of the step
+    Nanoseconds start_ = 0;  ///< when the step began
     std::uint64_t batches_ = 0;
     bool first_step_ = true;
     std::vector<std::uint64_t> ids_;  ///< by tensor
     std::unordered_map<std::uint64_t, std::uint32_t> tensor_of_id_;
     std::unordered_map<std::string, std::uint32_t> tensor_of_name_;
     const Arrivals* arrivals_ = nullptr;
-    std::vector<std::uint32_t> order_;  ///< of the tensors, as the first host got them
+    std::vector<std::uint32_t> order_;  ///< the tensors in the order in which the first host got them
     std::vector<Nanoseconds> known_everywhere_;
     StepResult result_;
 };

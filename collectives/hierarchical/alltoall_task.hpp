@@ -14,8 +14,9 @@
 
 namespace rueda::collectives {
 
-/// Alltoall: a part from every rank for every other one, whose sizes both know. Its own one a rank copies; the others
-/// go through the cells or over the transport, both at the same time. One segment per batch.
+/// Alltoall: every rank has a part for every other rank, and both know its size. A rank copies its own part. The other
+/// parts go through the cells (same host) or over the transport (other hosts), both at the same time. A batch has one
+/// segment.
 class AlltoallTask final : public Task {
 public:
     explicit AlltoallTask(HierarchicalSet& set) : set_(set), local_(set), remote_(set) {}

@@ -8,13 +8,14 @@
 
 namespace rueda::collectives {
 
-/// Small tensors: recursive doubling, in ⌈log₂ h⌉ steps of S bytes for h hosts; two more where h is no power of two.
+/// Recursive doubling, for small tensors: ⌈log₂ h⌉ steps of S bytes for h hosts, and two more steps if h is not a power
+/// of two.
 ///
-/// The hosts are combined in a balanced tree, lower ones to the left. Let h = p + r, p being the largest power of two
-/// in it. Of the first 2r hosts, each odd one hands its partials to the one below (phase 0), and gets the result from
-/// there (last phase). The p that are left have the numbers 0 to p − 1 in their order; in step k, two whose numbers
-/// differ in bit k exchange what they have. Every combination rounds to the dtype; both of a pair compute the same
-/// bits.
+/// The hosts are combined in a balanced tree, lower ones to the left. Let p be the largest power of two that is not
+/// above h, and r = h − p. Among the first 2r hosts, each odd one sends its partials to the host below it (phase 0),
+/// and receives the result from there in the last phase. The remaining p hosts are numbered 0 to p − 1 in their order.
+/// In step k, two hosts whose numbers differ in bit k exchange what they have combined so far. Every combination rounds
+/// to the dtype, and both hosts of a pair compute the same bits.
 class DoublingExchange final : public NetworkAllreduce {
 public:
     DoublingExchange(Messages& messages, const std::vector<std::uint32_t>& peers, std::uint32_t host);
@@ -39,9 +40,9 @@ private:
     void combine_received(std::uint32_t phase);
 
     std::uint32_t steps_ = 0;
-    std::uint32_t folded_ = 0;      // r
-    std::uint32_t rooms_ = 0;       // taken of the memory
-    std::byte* current_ = nullptr;  // what this host has so far
+    std::uint32_t folded_ = 0;      // r in the class comment
+    std::uint32_t rooms_ = 0;       // rooms of the memory that are in use
+    std::byte* current_ = nullptr;  // what this host has combined so far
     std::vector<std::byte*> rooms_of_phase_;
 };
 

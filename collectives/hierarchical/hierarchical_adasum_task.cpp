@@ -8,7 +8,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// What is measured and combined at one time, of one host's partial; of a host of one rank, what is delivered.
+/// How much of one host's partial is measured and combined at one time. On a host with one rank it is also how much is
+/// delivered at one time.
 constexpr std::uint64_t kPieceBytes = 32 * 1024;
 
 constexpr std::uint64_t up_to_lines(std::uint64_t bytes) {
@@ -25,7 +26,8 @@ HierarchicalAdasumTask::HierarchicalAdasumTask(HierarchicalSet& set)
       maps_(set.hosts.lanes()),
       piece_bytes_(set.members > 1 ? set.arena->plan().cell_bytes : kPieceBytes) {}
 
-/// Of a batch's first chunks the cells held something of another batch.
+/// Before the first pieces of a batch, the cells held data of another batch, so those pieces wait until the run may
+/// begin.
 bool HierarchicalAdasumTask::may_write(std::uint64_t number) const {
     return number < set_.arena->plan().cells_per_rank ? set_.run_may_begin()
                                                       : set_.exchanged_cell_is_free(set_.chunks + number);
@@ -50,7 +52,7 @@ void HierarchicalAdasumTask::begin(const Batch& batch) {
     phase_ = Phase::partials;
 }
 
-/// As AdasumPasses::cut() lays them out.
+/// Lays the parts out in the same way as AdasumPasses::cut().
 void HierarchicalAdasumTask::find_parts() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::uint32_t parts = hosts * set_.hosts.lanes();
@@ -66,7 +68,8 @@ void HierarchicalAdasumTask::find_parts() {
     }
 }
 
-/// My lane's part; the partials of all hosts of what is my host's; the numbers of all.
+/// Allocates room for this lane's part of the tensors. For the part of it that this host combines, there is also room
+/// for the partials of the other hosts. Then follow the dot products of all hosts.
 void HierarchicalAdasumTask::make_room() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::uint64_t own = own_part().bytes();
@@ -109,7 +112,7 @@ bool HierarchicalAdasumTask::end() {
     return true;
 }
 
-/// One action, or the step to the next phase.
+/// Does one action, or moves on to the next phase.
 bool HierarchicalAdasumTask::act() {
     switch (phase_) {
         case Phase::partials:
@@ -190,8 +193,8 @@ void HierarchicalAdasumTask::spread() {
     }
 }
 
-/// Calls f(part, offset in the tensor, bytes, offset in my lane's part) for the next piece of my own part. False: there
-/// is none.
+/// Calls f(part, offset in the tensor, bytes, offset in this lane's part) for the next piece of this host's part.
+/// Returns false if there is none.
 template <class F>
 bool HierarchicalAdasumTask::next_of_own(F&& f) {
     const Range own = own_part();
@@ -240,7 +243,7 @@ void HierarchicalAdasumTask::tell() {
     }
 }
 
-/// In the order of the hosts, so that all have the same bits.
+/// Adds the dot products in the order of the hosts, so that all hosts get the same bits.
 void HierarchicalAdasumTask::add_numbers() {
     std::memcpy(dots_.data(), numbers_[0], dots_.size() * sizeof(double));
     for (std::uint32_t host = 1; host < set_.hosts.count(); ++host) {
@@ -252,7 +255,7 @@ void HierarchicalAdasumTask::add_numbers() {
     }
 }
 
-/// The factors have been applied to the partials.
+/// The weights contain no factors, because the factors were already applied to the partials.
 void HierarchicalAdasumTask::find_weights() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::size_t pairs = ops::pairs_of(hosts);
@@ -263,7 +266,7 @@ void HierarchicalAdasumTask::find_weights() {
     }
 }
 
-/// Over this host's partial, which has been sent.
+/// Writes the result over this host's partial, which has been sent already.
 bool HierarchicalAdasumTask::combine() {
     const std::uint32_t hosts = set_.hosts.count();
     return next_of_own([&](const PartMap::Part& part, std::uint64_t, std::uint64_t bytes, std::uint64_t at) {
@@ -332,7 +335,7 @@ bool HierarchicalAdasumTask::take_piece() {
     return true;
 }
 
-/// To this rank's outputs. `piece`: what `lane` has of `range` of its part.
+/// Writes results to this rank's outputs. `piece` holds the results for the bytes `range` of the part of `lane`.
 void HierarchicalAdasumTask::write_results(std::uint32_t lane, const std::byte* piece, Range range) {
     maps_[lane].for_each_piece(
         range, [&](const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {

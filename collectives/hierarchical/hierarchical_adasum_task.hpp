@@ -16,24 +16,26 @@
 
 namespace rueda::collectives {
 
-/// An allreduce by adasum of ranks of several hosts: first of the ranks of each host (AdasumPasses), rounded to the
-/// dtype, then of the hosts' *partials*, each tensor by itself. Every lane has a part of each tensor, and of that every
-/// host a part again; of h hosts:
+/// An allreduce by adasum over several hosts. First the ranks of each host combine their tensors (AdasumPasses), and
+/// the result is rounded to the dtype. Then the hosts combine these *partials*, each tensor by itself. Every lane has a
+/// part of each tensor, and within that part every host has a part again. Let h be the number of hosts.
 ///
-///     partials  lane     its part of the host's result                   → memory of its own
-///     spread    lane     from all hosts, the part of it that is its host's → memory of its own
-///     measure   lane     dot products of the h partials there
-///     tell      lane     these to the same lane of all hosts, which adds them in the hosts' order
-///     sum       host     the lanes' in their order (NumbersSum)
-///     combine   lane     the part of the result that is its host's
-///     collect   lane     the other hosts' parts of the result
-///     deliver   host     through the cells, to all outputs
+///     phase     by       what it does
+///     partials  lane     its part of the host's result → its own memory
+///     spread    lane     receives, from all hosts, their partials of its host's part → its own memory
+///     measure   lane     computes the dot products of these h partials
+///     tell      lane     sends the dot products to the same lane of all hosts, which adds them in the hosts' order
+///     sum       host     adds the dot products of all lanes, in the order of the lanes (NumbersSum)
+///     combine   lane     computes its host's part of the result
+///     collect   lane     receives the other hosts' parts of the result
+///     deliver   host     copies the result through the cells to all outputs
 ///
-/// One after the other: the network rests while a host computes. Between hosts a lane sends and receives 2 (h−1)/h of
-/// its part, as recursive vector halving and doubling would, in two steps instead of 2 log₂ h; and h (h+1)/2 numbers a
-/// tensor. Memory: the lane's part twice, kept for the next batch. Of S bytes and l lanes a part has S/l.
+/// The phases run one after the other, so the network is idle while a host computes. Between hosts a lane sends and
+/// receives 2 (h−1)/h of its part, as recursive vector halving and doubling would, but in two steps instead of 2 log₂
+/// h. It also sends h (h+1)/2 numbers for each tensor. With l lanes, a part of S bytes is S/l bytes long. Each lane
+/// keeps memory for twice its part and reuses it for the next batch.
 ///
-/// Threads: whoever drives the engine.
+/// Threads: the thread that drives progress.
 class HierarchicalAdasumTask final : public Task {
 public:
     explicit HierarchicalAdasumTask(HierarchicalSet& set);
@@ -49,7 +51,7 @@ private:
     [[nodiscard]] std::uint32_t host_after(std::uint32_t distance) const {
         return (set_.hosts.my_host() + distance) % set_.hosts.count();
     }
-    /// Of my lane's part, what is `host`'s; in my memory.
+    /// The bytes of `host`'s part within this lane's part, as offsets in this lane's memory.
     [[nodiscard]] Range part_of(std::uint32_t host) const { return {host_begins_[host], host_begins_[host + 1]}; }
     [[nodiscard]] Range own_part() const { return part_of(set_.hosts.my_host()); }
     [[nodiscard]] const PartMap& own_map() const { return maps_[set_.rank]; }
@@ -71,7 +73,7 @@ private:
     bool take_piece();
     template <class F>
     bool next_of_own(F&& f);
-    /// Of one piece, by host: where its partial lies.
+    /// Finds, for one piece, the memory of each host's partial.
     void collect_sources(std::uint64_t at);
     void write_results(std::uint32_t lane, const std::byte* piece, Range range);
 
@@ -83,21 +85,21 @@ private:
 
     Batch batch_;
     Phase phase_ = Phase::partials;
-    std::vector<std::uint64_t> host_begins_;  // in my lane's part; one more than hosts
+    std::vector<std::uint64_t> host_begins_;  // offsets in this lane's part; one entry more than there are hosts
     std::byte* memory_ = nullptr;
     std::uint64_t memory_bytes_ = 0;
-    std::vector<std::byte*> received_;  // by host: its partial of my own part
+    std::vector<std::byte*> received_;  // by host: its partial of this host's part
     std::vector<std::byte*> numbers_;   // by host
-    std::uint64_t position_ = 0;        // in my own part
+    std::uint64_t position_ = 0;        // an offset in this host's part
     ops::DotProducts products_;
     std::vector<double> dots_;     // by segment, then by pair of hosts
     std::vector<double> weights_;  // by segment, then by host
     std::vector<const std::byte*> sources_;
     std::uint64_t piece_bytes_ = 0;
-    std::uint64_t pieces_ = 0;  // to deliver
+    std::uint64_t pieces_ = 0;  // the number of pieces to deliver
     std::uint64_t published_ = 0;
     std::uint64_t taken_ = 0;
-    std::uint64_t work_ = 0;  // bytes, in this step
+    std::uint64_t work_ = 0;  // bytes moved in this step
 };
 
 }  // namespace rueda::collectives

@@ -12,13 +12,15 @@
 namespace rueda::collectives {
 namespace {
 
-/// Of a host of one rank, which needs no cells.
+/// The place size on a host with one rank, which needs no cells.
 constexpr std::uint64_t kPlaceOfOne = 64 * 1024;
 
-/// Places for staging: two overlap staging and combining; with four, who is late for a moment is not waited for.
+/// The largest number of places for staging. With two places, staging and combining overlap. With four, a rank that is
+/// late for a moment does not delay the others.
 constexpr std::uint64_t kMostStagingPlaces = 4;
 constexpr std::uint64_t kLeastWorthAPlace = 1024;
-/// Two words; and what a double that is compressed takes beside them, where it is four times as long.
+/// The largest staged element: two words. A compressed double takes four times as many bytes staged as on the network,
+/// so a place is at least four times this long.
 constexpr std::uint64_t kLargestStaged = 16;
 constexpr std::uint64_t kLeastPlace = 4 * kLargestStaged;
 
@@ -47,7 +49,8 @@ void HierarchicalAllreduceTask::plan_cells() {
     delivery_places_ = half / place_bytes_;
 }
 
-/// How much crosses at one time, so that a place has room for all of it as it is staged.
+/// Chooses how many bytes of a lane cross between hosts at one time. A place must have room for all of them in their
+/// staged form, which may be longer.
 void HierarchicalAllreduceTask::plan_pieces() {
     staged_ratio_ = 1;
     for (const PartialReduction& reduction : reductions_) {
@@ -65,7 +68,7 @@ void HierarchicalAllreduceTask::begin(const Batch& batch) {
     for (std::uint32_t i = 0; i < batch.segments.size(); ++i) {
         const std::uint64_t rows =
             batch.operation == Operation::reducescatter ? static_cast<std::uint64_t>(batch.rows[0]) : 1;
-        // One host has nobody to send to.
+        // With only one host nothing is sent, so nothing is compressed.
         const bool crosses = set_.hosts.count() > 1;
         const PartialReduction& partial = reductions_.emplace_back(
             in_partials(reduction(i), crosses ? batch.segments[i].compression : Compression::none));
@@ -125,14 +128,15 @@ const std::byte* HierarchicalAllreduceTask::resident_input(std::uint32_t segment
     return reductions_[segment].in_words ? nullptr : location(segment, member).input;
 }
 
-/// Of a reduce, the root only. Who has joined has no place for it.
+/// In a reduce only the root wants the result. A rank that has joined has no memory for it.
 bool HierarchicalAllreduceTask::wants_result(std::uint32_t segment, std::uint32_t member) const {
     const std::uint32_t root = batch_.segments[segment].root;
     return !location(segment, member).absent &&
            (batch_.operation != Operation::reduce || (set_.hosts.is_here(root) && set_.hosts.local_of(root) == member));
 }
 
-/// Rows of a reducescatter, and what is for the root of a reduce, everybody fetches for itself.
+/// Each rank itself fetches its rows of a reducescatter, and the root itself fetches the result of a reduce. Only the
+/// result of an allreduce is written directly to other ranks' outputs.
 bool HierarchicalAllreduceTask::writes_directly(std::uint32_t segment, std::uint32_t member) const {
     return batch_.operation == Operation::allreduce && !reductions_[segment].in_words &&
            location(segment, member).output != nullptr;
@@ -167,7 +171,7 @@ bool HierarchicalAllreduceTask::end() {
     return true;
 }
 
-/// One action, the one that others wait for most.
+/// Does one action. The actions are tried in order: first those for which other ranks wait most.
 bool HierarchicalAllreduceTask::act() {
     if (is_lane() && pipeline_.step()) {
         return true;
@@ -201,7 +205,7 @@ bool HierarchicalAllreduceTask::lanes_reached(std::atomic<std::uint64_t> Progres
     return true;
 }
 
-/// All lanes must have combined what lay in the place.
+/// A place may be reused when all lanes have combined its previous content.
 bool HierarchicalAllreduceTask::may_stage() const {
     if (is_at_end(staging_) || set_.members == 1) {
         return false;
@@ -216,7 +220,7 @@ void HierarchicalAllreduceTask::stage() {
     for (std::uint32_t lane = 0; lane < staging_.chunk.lanes; ++lane) {
         const Range range = part(staging_, lane);
         if (lane == set_.rank || range.bytes() == 0) {
-            continue;  // a lane reads its own input where it lies
+            continue;  // a lane reads its own input directly
         }
         std::byte* const place = staged(set_.rank, lane, number);
         chunks_.map_of(staging_.chunk)
@@ -270,7 +274,7 @@ void HierarchicalAllreduceTask::combine() {
     }
 }
 
-/// Mine, as it is combined.
+/// This rank's own input, in the form in which it is combined.
 const std::byte* HierarchicalAllreduceTask::own_input(std::uint32_t segment, std::uint64_t offset,
                                                       std::uint64_t bytes) {
     if (!reductions_[segment].in_words) {
@@ -294,7 +298,8 @@ void HierarchicalAllreduceTask::combine_segment(std::uint32_t segment, std::span
     ops::compress(*reduction.compressed, combined_.data(), partial, elements);
 }
 
-/// Without ranks that have joined. Where all of this host have, what changes nothing of what other hosts give.
+/// Reduces the inputs of the ranks that have not joined. If all ranks of this host have joined, it writes neutral
+/// elements, which do not change what other hosts contribute.
 void HierarchicalAllreduceTask::reduce_present(const ops::Reduction& reduction,
                                                std::span<const std::byte* const> sources, std::byte* to,
                                                std::uint64_t count) const {
@@ -307,7 +312,7 @@ void HierarchicalAllreduceTask::reduce_present(const ops::Reduction& reduction,
     }
 }
 
-/// All ranks must have fetched what lay in the place.
+/// A place may be reused when all ranks have fetched its previous content.
 bool HierarchicalAllreduceTask::may_deliver() const {
     if (!is_lane() || is_at_end(delivering_) || !pipeline_.is_ready(delivering_.chunk_index)) {
         return false;
@@ -384,7 +389,7 @@ void HierarchicalAllreduceTask::fetch() {
     }
 }
 
-/// What of a segment this rank's output has room for.
+/// The range of a segment's result for which this rank's output has room.
 Range HierarchicalAllreduceTask::kept(std::uint32_t segment) const {
     const std::uint64_t row = batch_.segments[segment].count * reductions_[segment].carried_bytes;
     if (batch_.operation != Operation::reducescatter) {
@@ -405,7 +410,8 @@ void HierarchicalAllreduceTask::write_output(std::uint32_t segment, std::uint64_
     write_to(batch_.segments[segment].output, segment, begin - keep.begin, result + (begin - offset), end - begin);
 }
 
-/// `offset`: of the output, as results are carried.
+/// Writes to `output`. `offset` is an offset in the output, counted in the bytes of the form in which results are
+/// carried.
 void HierarchicalAllreduceTask::write_to(std::byte* output, std::uint32_t segment, std::uint64_t offset,
                                          const std::byte* result, std::uint64_t bytes) const {
     const PartialReduction& partial = reductions_[segment];

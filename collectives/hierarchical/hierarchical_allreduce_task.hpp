@@ -15,24 +15,25 @@
 
 namespace rueda::collectives {
 
-/// An allreduce of all segments of a batch, or a reducescatter, of which each rank keeps its rows.
+/// An allreduce of all segments of a batch. It also runs reduce and reducescatter, in which a rank keeps only its rows.
 ///
-/// A chunk (NetworkChunks) goes through a host in *pieces*, of each lane's share so many bytes as its cells have room
-/// for. Of one piece:
+/// A chunk (NetworkChunks) goes through a host in *pieces*. A piece is as many bytes of each lane's share as the cells
+/// have room for. The phases of one piece:
 ///
-///     stage    every rank   its input for the other lanes      → its own cells, the first half of them
-///     combine  every lane   its part of all ranks' inputs      → its LanePipeline       (in rank order)
-///     deliver  every lane   its part of the result             → its own output, its own cells, the second half
-///     fetch    every rank   the other lanes' parts of it       → its output
+///     stage    every rank   copies its input for the other lanes   → first half of its own cells
+///     combine  every lane   combines its part of all ranks' inputs → its LanePipeline       (in rank order)
+///     deliver  every lane   copies its part of the result          → its own output, and second half of its own cells
+///     fetch    every rank   copies the other lanes' parts          → its output
 ///
-/// with the network between combine and deliver. The two halves of the cells are used in turn, each by itself, so that
-/// every phase of a piece waits for pieces before it only, and nothing waits in a circle. What lies in the arena is not
-/// staged but read there, and results are written there by the lane; of a host of one rank nothing goes through cells.
-/// A compressed tensor is staged and combined as it is, and its result lies in the cells as it has crossed; ranges and
-/// offsets are those of what crosses.
-/// A rank that has joined (Location::absent) stages and fetches nothing; as a lane it combines the others' inputs, and
-/// where all of its host have joined, sends what changes nothing. Per rank and S bytes, m ranks and l lanes on the
-/// host: copies S out, combines S × m/l, and copies S in.
+/// The network works between combine and deliver. The two halves of the cells are used independently of each other. So
+/// every phase of a piece waits only for earlier pieces, and no circular wait can arise. Tensors in the arena are not
+/// staged: lanes read them there, and write results there. On a host with one rank nothing goes through cells. A
+/// compressed tensor is staged and combined uncompressed. Its result lies in the cells compressed, as it crossed the
+/// network. All ranges and offsets count the bytes that cross the network.
+///
+/// A rank that has joined (Location::absent) stages and fetches nothing. As a lane it combines the others' inputs. If
+/// all ranks of its host have joined, it sends neutral elements. Cost per rank for S bytes, with m ranks and l lanes on
+/// the host: it copies S bytes out, combines S × m/l bytes, and copies S bytes in.
 class HierarchicalAllreduceTask final : public Task {
 public:
     explicit HierarchicalAllreduceTask(HierarchicalSet& set);
@@ -41,13 +42,13 @@ public:
     StepResult step() override;
 
 private:
-    /// A place in the order of all pieces.
+    /// A position in the order of all pieces.
     struct Cursor {
-        std::uint64_t number = 0;  ///< of the piece, in this batch
+        std::uint64_t number = 0;  ///< of the piece, counted within this batch
         std::uint64_t chunk_index = 0;
-        std::uint64_t piece = 0;  ///< of the chunk
+        std::uint64_t piece = 0;  ///< of the piece, counted within the chunk
         NetworkChunks::Chunk chunk;
-        std::uint64_t pieces = 0;  ///< the chunk has
+        std::uint64_t pieces = 0;  ///< pieces in the chunk
     };
 
     void plan_cells();
@@ -56,7 +57,7 @@ private:
     void advance(Cursor& cursor) const;
     [[nodiscard]] bool is_at_end(const Cursor& cursor) const { return cursor.chunk_index == chunk_count_; }
     [[nodiscard]] Range part(const Cursor& cursor, std::uint32_t lane) const;
-    /// Over all batches.
+    /// The number of the piece, counted over all batches.
     [[nodiscard]] std::uint64_t number_of(const Cursor& cursor) const { return set_.chunks + cursor.number; }
     [[nodiscard]] bool is_lane() const { return set_.rank < set_.hosts.lanes(); }
 
@@ -78,7 +79,7 @@ private:
     [[nodiscard]] ops::Reduction reduction(std::uint32_t segment) const {
         return batch_.segments[segment].reduction(set_.hosts.size());
     }
-    /// Offsets and bytes are those of the way, here and below. Null: not in the arena.
+    /// Here and below, offsets and bytes count what crosses the network. Returns null if the input is not in the arena.
     [[nodiscard]] const std::byte* resident_input(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool wants_result(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool writes_directly(std::uint32_t segment, std::uint32_t member) const;
@@ -99,20 +100,20 @@ private:
     LanePipeline pipeline_;
     std::vector<PartialReduction> reductions_;  // by segment
     std::uint64_t chunk_count_ = 0;
-    std::vector<std::byte> own_words_;  // a piece of my input
-    std::vector<std::byte> combined_;   // a piece that is compressed next
+    std::vector<std::byte> own_words_;  // a piece of this rank's input, as words
+    std::vector<std::byte> combined_;   // a combined piece that is not compressed yet
 
-    std::uint64_t place_bytes_ = 0;      // for a piece of one lane
-    std::uint64_t piece_bytes_ = 0;      // of one lane, as they cross, in this batch
-    std::uint64_t staged_ratio_ = 1;     // of this batch: the largest; so much longer a piece is in its place
-    std::uint64_t staging_places_ = 0;   // in the first half of a rank's cells, each with a piece for every lane
-    std::uint64_t delivery_places_ = 0;  // in the second half of a lane's
+    std::uint64_t place_bytes_ = 0;     // the length of a place: room for one piece of one lane
+    std::uint64_t piece_bytes_ = 0;     // bytes of one lane that cross at one time, in this batch
+    std::uint64_t staged_ratio_ = 1;    // the largest ratio of staged bytes to bytes that cross, in this batch
+    std::uint64_t staging_places_ = 0;  // places in the first half of a rank's cells; each holds a piece for every lane
+    std::uint64_t delivery_places_ = 0;  // places in the second half of a lane's cells
 
     Cursor staging_;
     Cursor combining_;
     Cursor delivering_;
     Cursor fetching_;
-    std::uint64_t work_ = 0;  // bytes, in this step
+    std::uint64_t work_ = 0;  // bytes moved in this step
 };
 
 }  // namespace rueda::collectives

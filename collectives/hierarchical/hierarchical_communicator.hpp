@@ -14,16 +14,16 @@
 
 namespace rueda::collectives {
 
-/// How tensors cross between hosts; the same on all ranks.
+/// How tensors cross between hosts. The options are the same on all ranks.
 struct HierarchicalOptions {
     std::uint64_t small_bytes = 64 * 1024;  ///< tensors up to this size are combined by recursive doubling
-    bool ring = false;                      ///< larger ones around a ring instead of in host order
-    std::uint64_t network_chunk_bytes = 0;  ///< what crosses at one time; 0: chosen
+    bool ring = false;  ///< larger tensors go around a ring instead of by reduce-scatter + allgather
+    std::uint64_t network_chunk_bytes = 0;  ///< how much crosses at one time; 0: Rueda chooses
 };
 
-/// Collectives of the ranks of several hosts: within a host through its arena, between hosts over the transport, in
-/// lanes (docs/design/0002-several-hosts.md). A failure of the transport ends a task's steps: failed() says why, and
-/// the job has to end.
+/// Collectives over the ranks of several hosts. Within a host they use its arena, between hosts the transport, in lanes
+/// (docs/design/0002-several-hosts.md). If the transport fails, a task makes no more progress: failed() gives the
+/// reason, and the job has to end.
 ///
 /// Threads: as Communicator says.
 class HierarchicalCommunicator final : public Communicator {
@@ -33,12 +33,13 @@ public:
     ~HierarchicalCommunicator() override;
 
     [[nodiscard]] Task& start(const Batch& batch) override;
-    /// Before an alltoall: tells every member how many rows it gets (`to`, by member) and learns how many it gives
-    /// (`from`): numbers of other ranks, which the caller checks. Both stay valid until the task is done.
+    /// Runs before an alltoall. It tells every member how many rows it gets (`to`, by member) and learns how many rows
+    /// each member has for this rank (`from`). The caller must check `from`, because the numbers come from other ranks.
+    /// Both spans stay valid until the task is done.
     [[nodiscard]] Task& start_splits(std::span<const std::int64_t> to, std::span<std::int64_t> from);
-    /// Why no task can go on any more.
+    /// The reason why no task can go on any more.
     [[nodiscard]] const Status& failed() const;
-    /// After an abort: the memory of messages under way stays for as long as the process lives.
+    /// Call this after an abort: the memory of unfinished messages is kept until the process ends.
     void abandon();
 
 private:

@@ -12,13 +12,14 @@
 
 namespace rueda::collectives {
 
-/// What the tasks of a set on several hosts share: what those of one host do, where everybody runs, and the messages.
+/// What the tasks of a process set on several hosts share: the state that tasks of one host share, the hosts of all
+/// ranks, and the messages.
 ///
-/// The tasks lay out a rank's cells in different ways, as one piece of memory. So the first batch of another kind than
-/// the one before writes to its cells only when every rank of the host has ended the ones before; within a run of one
-/// kind, the counters of pieces say which part of the cells is free.
+/// A rank's cells are one piece of memory, which each kind of task lays out in its own way. When the kind changes, the
+/// next batch therefore writes to its cells only after every rank of the host has ended all earlier batches. Within a
+/// run of batches of one kind, the counters of pieces tell which part of the cells is free.
 ///
-/// Threads: whoever drives the engine.
+/// Threads: the thread that drives progress.
 struct HierarchicalSet : HostSet {
     enum class CellUse : std::uint8_t { none, allreduce, streams, by_pairs, adasum };
 
@@ -29,13 +30,14 @@ struct HierarchicalSet : HostSet {
     Hosts hosts;
     Messages messages;
     HierarchicalOptions options;
-    std::uint64_t batches = 0;  ///< ended by me
-    /// Pieces that went through the cells in the run of batches before this one; the same on all ranks of the host.
+    std::uint64_t batches = 0;  ///< batches that this rank has ended
+    /// How many pieces went through the cells before this run of batches began; the same on all ranks of the host.
     std::uint64_t run_begin = 0;
     std::uint64_t batches_before_run = 0;
     CellUse use = CellUse::none;
 
-    /// A batch begins. `chunks` counts the pieces of all batches before. By pairs, and by adasum, every batch is a run.
+    /// Begins a batch. `chunks` counts the pieces of all earlier batches. For pairs and for adasum, every batch is a
+    /// run of its own.
     void begin_batch(CellUse next) {
         if (use != next || next == CellUse::by_pairs || next == CellUse::adasum) {
             use = next;
@@ -43,19 +45,21 @@ struct HierarchicalSet : HostSet {
             batches_before_run = batches;
         }
     }
-    /// May cells be written at all? Partner: end_batch() of the others.
+    /// Whether this run may write to the cells. Partner: end_batch() on the other ranks.
     [[nodiscard]] bool run_may_begin() const { return all_reached(&Progress::ended, batches_before_run); }
-    /// `pieces` of it went through the cells.
+    /// Ends a batch of which `pieces` pieces went through the cells.
     void end_batch(std::uint64_t pieces) {
         chunks += pieces;
         ++batches;
         publish(mine().ended, batches);
     }
-    /// Work of one step: of the order of a chunk of one host, so that abort and other waiters are looked at.
+    /// The work of one step, in bytes. It is about a chunk of one host, so that the engine often checks for an abort
+    /// and for other waiting tasks.
     static constexpr std::uint64_t kStepBytes = 64 * 1024;
-    /// One step of a task: calls act(), which adds to `work` what it has moved and says whether it found anything to
-    /// do, until that is a step's work; then asks whether the task has come to its end. To find something to do counts
-    /// as moving a line: who moves nothing of what others say that they have looks up as often.
+    /// Runs one step of a task. It calls act(), which adds the bytes that it moves to `work` and returns whether it
+    /// found anything to do. When `work` reaches a step's work, or nothing is left to do, the function asks whether the
+    /// task has ended. Each action counts as at least one cache line of work, so a step ends even if its actions move
+    /// no bytes.
     template <class Act, class Ended>
     [[nodiscard]] StepResult step(std::uint64_t& work, Act&& act, Ended&& ended) {
         work = 0;
@@ -75,7 +79,7 @@ struct HierarchicalSet : HostSet {
         }
         return messages.under_way() ? StepResult::polling : StepResult::waiting;
     }
-    /// A rank's cells are one piece of memory.
+    /// A rank's cells are one contiguous piece of memory.
     [[nodiscard]] std::byte* cells_of(std::uint32_t member) const { return arena->cell(member, 0); }
     [[nodiscard]] std::uint64_t bytes_of_cells() const {
         return arena->plan().cell_bytes * arena->plan().cells_per_rank;

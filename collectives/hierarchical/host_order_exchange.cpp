@@ -13,7 +13,7 @@ std::byte* HostOrderExchange::room(std::uint32_t other) const {
     return memory() + share().bytes() + (other < host() ? other : other - 1) * part(host()).bytes();
 }
 
-/// Everybody begins with another neighbour, so that not all send to one host at once.
+/// Each host begins with a different neighbour, so that not all hosts send to the same one at once.
 void HostOrderExchange::start_receives(std::uint32_t phase) {
     for (std::uint32_t step = 1; step < hosts(); ++step) {
         const std::uint32_t other = (host() + hosts() - step) % hosts();

@@ -8,11 +8,11 @@
 
 namespace rueda::collectives {
 
-/// Large tensors: every host is responsible for a part, which all others send it (phase 0). It combines them in the
-/// order of the hosts, and sends the result to all (phase 1). For h hosts and S bytes: 2(h−1)/h × S out and in, in two
-/// steps.
+/// Reduce-scatter + allgather, for large tensors. Every host is responsible for a part, which all other hosts send to
+/// it (phase 0). It combines the part in the order of the hosts and sends the result to all hosts (phase 1). For h
+/// hosts and S bytes, each host sends and receives 2(h−1)/h × S bytes, in two steps.
 ///
-///     memory: | partials, by host | what the others sent of my part, host by host | results, by host |
+///     memory: | partials, by host | the other hosts' partials of this host's part, by host | results, by host |
 class HostOrderExchange final : public NetworkAllreduce {
 public:
     using NetworkAllreduce::NetworkAllreduce;

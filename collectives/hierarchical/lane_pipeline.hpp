@@ -15,42 +15,45 @@
 
 namespace rueda::collectives {
 
-/// A lane's chunks on their way between hosts: several at a time, so that the link is busy while one is combined or
-/// copied.
+/// A lane's chunks that cross between hosts. Several chunks are in progress at a time, so that the link stays busy
+/// while another chunk is combined or copied.
 ///
-/// **The order of messages.** Between two ranks messages are told apart by their order only, so all hosts start their
-/// sends, and their receives, in the same one: phase s of chunk c has the key start(c) + kPhaseDistance × s, and all
-/// goes by ascending keys, of equal ones the lower chunk first. start(c) is the next free key, behind all phases of the
-/// chunk that had c's slot before. So nothing waits in a circle: the start of a chunk waits for that one to have
-/// ended, whose phases all come before it; and a phase waits for its predecessor on all hosts, which comes before it.
+/// **The order of messages.** Messages between two ranks are matched only by their order, so all hosts must start their
+/// sends in the same order, and also their receives. Phase s of chunk c has the key start(c) + kPhaseDistance × s.
+/// Phases start in ascending order of their keys; for equal keys the lower chunk comes first. start(c) is the next free
+/// key after all phases of the chunk that used c's slot before. No circular wait can arise: chunk c starts only after
+/// the previous chunk in its slot has ended, and all phases of that chunk come earlier in the order. A phase waits for
+/// the preceding phase of its chunk on all hosts, which also comes earlier.
 ///
-/// Threads: whoever drives the engine.
+/// Threads: the thread that drives progress.
 class LanePipeline {
 public:
-    /// `lane`: this rank's.
+    /// `lane` is this rank's lane.
     LanePipeline(HierarchicalSet& set, const NetworkChunks& chunks, std::uint32_t lane);
 
-    /// The chunks of a batch; `reductions` by segment.
+    /// Begins the chunks of a batch. `reductions` is indexed by segment.
     void begin(std::span<const PartialReduction> reductions);
 
-    /// Starts what can be started, and combines at most one chunk. False: nothing could be done.
+    /// Starts what can be started, and combines at most one chunk. Returns false if it could do nothing.
     bool step();
 
-    /// Whether partials() may be written; then filled() says that all are there.
+    /// If is_open(), the caller may write to partials(). It then calls filled() to say that all partials are there.
     [[nodiscard]] bool is_open(std::uint64_t chunk) const { return chunk < opened_; }
     [[nodiscard]] std::byte* partials(std::uint64_t chunk) const { return slot(chunk).algorithm->partials(); }
     void filled(std::uint64_t chunk) { slot(chunk).filled = true; }
-    /// Whether results() may be read; then delivered() says that nobody needs them any more. In order.
+    /// If is_ready(), the caller may read results(). It then calls delivered() to say that nobody needs them any more.
+    /// Chunks are delivered in order.
     [[nodiscard]] bool is_ready(std::uint64_t chunk) const { return chunk < ready_; }
     [[nodiscard]] const std::byte* results(std::uint64_t chunk) const { return slot(chunk).algorithm->results(); }
     void delivered() { ++delivered_; }
-    /// Everything has been sent. The sends that are under way make progress by this alone.
+    /// Whether everything has been sent. Pending sends make progress only when this function is called.
     [[nodiscard]] bool all_sent();
 
 private:
-    /// At one time. Three are enough to keep a link busy; the others are filled or delivered meanwhile.
+    /// Chunks in progress at one time. Three are enough to keep a link busy; meanwhile the others are filled or
+    /// delivered.
     static constexpr std::uint64_t kSlots = 6;
-    /// So many chunks are sent before the second phase of the first one.
+    /// The number of chunks whose first phase is sent before the second phase of the first of them.
     static constexpr std::uint64_t kPhaseDistance = 3;
 
     struct Slot {
@@ -59,7 +62,7 @@ private:
         std::byte* memory = nullptr;
         std::uint64_t start = 0;     // key
         std::uint32_t receives = 0;  // phases whose receives were started
-        std::uint32_t sends = 0;     // likewise
+        std::uint32_t sends = 0;     // phases whose sends were started
         bool filled = false;
     };
     [[nodiscard]] Slot& slot(std::uint64_t chunk) { return slots_[chunk % kSlots]; }
@@ -67,7 +70,8 @@ private:
     [[nodiscard]] NetworkAllreduce& algorithm(Slot& slot, NetworkWay way);
 
     bool open_next();
-    /// The chunk whose next phase comes first; none: that of a chunk which is not open yet, or of no chunk.
+    /// The open chunk whose next phase comes first in the order. Returns nothing if the next phase belongs to a chunk
+    /// that is not open yet, or if all phases were started.
     [[nodiscard]] std::optional<std::uint64_t> next_in_order(std::uint32_t Slot::*started) const;
     bool start_receives();
     bool start_sends();
@@ -80,7 +84,7 @@ private:
     std::array<Slot, kSlots> slots_;
     std::span<const PartialReduction> reductions_;
     std::uint64_t count_ = 0;
-    std::uint64_t next_start_ = 0;  // key of the chunk that is opened next
+    std::uint64_t next_start_ = 0;  // the key of the chunk that is opened next
     std::uint64_t opened_ = 0;
     std::uint64_t ready_ = 0;
     std::uint64_t delivered_ = 0;

@@ -9,20 +9,21 @@
 
 namespace rueda::collectives {
 
-/// The part of an alltoall between ranks of one host, through their cells. Each first tells the others how much it has
-/// for whom, as the rounds are as many as the longest part of all needs: a round is a piece of equal length of every
-/// part, of which a cell holds one for each other member.
+/// The part of an alltoall between ranks of one host, through their cells. The exchange runs in rounds. In each round,
+/// a piece of equal length of every part is exchanged; a cell holds one piece for each other member. The longest part
+/// determines the number of rounds, so every rank first tells the others the lengths of its parts.
 ///
-/// Threads: whoever drives the engine.
+/// Threads: the thread that drives progress.
 class LocalExchange {
 public:
     explicit LocalExchange(HierarchicalSet& set);
-    /// In a batch that begins a run (HierarchicalSet). `parts` stay until it is done.
+    /// Begins the exchange, in a batch that begins a run (see HierarchicalSet). `parts` must stay valid until it is
+    /// done.
     void begin(const PairParts& parts);
-    /// One action; false: nothing could be done. `work` grows by the bytes that were copied.
+    /// Does one action; returns false if it could do nothing. `work` grows by the bytes that were copied.
     bool act(std::uint64_t& work);
     [[nodiscard]] bool is_done() const;
-    /// That went through the cells; the same on all ranks of the host.
+    /// How many pieces went through the cells; the same on all ranks of the host.
     [[nodiscard]] std::uint64_t pieces() const { return set_.members > 1 ? 1 + rounds_ : 0; }
 
 private:
@@ -35,7 +36,7 @@ private:
     void stage(std::uint64_t& work);
     [[nodiscard]] bool may_take() const;
     void take(std::uint64_t& work);
-    /// Where the piece that `from` has for `to` lies in a cell of `from`; members of this host.
+    /// The memory, in a cell of `from`, of the piece that `from` has for `to`. Both are members of this host.
     [[nodiscard]] std::byte* place(std::uint32_t from, std::uint32_t to, std::uint64_t round) const;
     [[nodiscard]] Range piece(Range part, std::uint64_t round) const;
     [[nodiscard]] std::uint32_t rank_of(std::uint32_t member) const {

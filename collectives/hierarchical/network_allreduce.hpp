@@ -14,41 +14,44 @@
 
 namespace rueda::collectives {
 
-/// One lane's share of a chunk: an allreduce between the ranks that are this lane on all hosts, of one buffer.
+/// An allreduce of one lane's share of a chunk, between the ranks that have this lane on all hosts.
 ///
-/// It goes in phases, which are as many on all hosts: in each, a host may send, and may receive. There are no tags:
-/// between two ranks, messages are told apart by their order. So whoever drives several of them (LanePipeline) starts
-/// the phases of all in one order, which is the same on all hosts; receives ahead of the sends.
+/// It runs in phases, whose number is the same on all hosts. In each phase a host may send and may receive. Messages
+/// have no tags: those between two ranks are matched by their order. If a caller runs several of these allreduces at
+/// once (LanePipeline), it must therefore start all phases in one order, which is the same on all hosts; receives may
+/// start before the sends.
 ///
 /// A buffer that is sent is not written again before the next begin().
 ///
-/// Threads: whoever drives the engine.
+/// Threads: the thread that drives progress.
 class NetworkAllreduce {
 public:
-    /// `peers`: by host, the rank that has this lane.
+    /// `peers` gives, for each host, the rank that has this lane.
     NetworkAllreduce(Messages& messages, const std::vector<std::uint32_t>& peers, std::uint32_t host)
         : messages_(messages), peers_(peers), host_(host) {}
     virtual ~NetworkAllreduce() = default;
     NetworkAllreduce(const NetworkAllreduce&) = delete;
     NetworkAllreduce& operator=(const NetworkAllreduce&) = delete;
 
-    /// `share` of `map`; `reductions` by segment. `memory` has NetworkChunks::memory_bytes().
+    /// Begins with the range `share` of `map`. `reductions` is indexed by segment. `memory` has
+    /// NetworkChunks::memory_bytes() bytes.
     void begin(const SegmentMap& map, Range share, std::span<const PartialReduction> reductions, std::byte* memory);
 
-    /// Where this host's partials have to lie before the first phase's sends.
+    /// The caller writes this host's partials here before it starts the sends of the first phase.
     [[nodiscard]] std::byte* partials() const { return memory_; }
     [[nodiscard]] virtual std::uint32_t phases() const = 0;
     virtual void start_receives(std::uint32_t phase) = 0;
-    /// Combines first what the phase before has received.
+    /// First combines what the previous phase received.
     virtual void start_sends(std::uint32_t phase) = 0;
-    /// What the last phase has received.
+    /// Processes what the last phase received.
     virtual void finish() = 0;
-    /// After finish().
+    /// Valid after finish().
     [[nodiscard]] virtual const std::byte* results() const = 0;
 
-    /// What was to be received up to and with `phase`, whose receives were started.
+    /// Whether everything up to and including `phase` has been received. The receives of `phase` must have been
+    /// started.
     [[nodiscard]] bool has_received(std::uint32_t phase);
-    /// All that was sent.
+    /// Whether everything has been sent.
     [[nodiscard]] bool has_sent();
 
 protected:
@@ -61,10 +64,10 @@ protected:
     [[nodiscard]] std::byte* memory() const { return memory_; }
     void send(std::uint32_t host, const std::byte* bytes, std::uint64_t count);
     void receive(std::uint32_t phase, std::uint32_t host, std::byte* room, std::uint64_t count);
-    /// `range` of the virtual range; sources and destination begin with it.
+    /// Combines `range` of the virtual range. `sources` and `destination` point to the beginning of `range`.
     void combine(Range range, std::span<const std::byte* const> sources, std::byte* destination,
                  ops::Reduction PartialReduction::*level);
-    /// Of one segment.
+    /// Combines bytes of one segment.
     void combine_piece(std::uint32_t segment, std::span<const std::byte* const> sources, std::byte* destination,
                        std::uint64_t bytes, ops::Reduction PartialReduction::*level) const {
         const PartialReduction& partial = reductions_[segment];
@@ -94,7 +97,7 @@ private:
     std::size_t received_ = 0;
     std::vector<Message> sends_;
     std::size_t sent_ = 0;
-    std::vector<const std::byte*> sources_;  // of a piece
+    std::vector<const std::byte*> sources_;  // the sources of one piece
 };
 
 }  // namespace rueda::collectives

@@ -10,16 +10,16 @@
 namespace rueda::collectives {
 namespace {
 
-/// What a host sends to another at one time is a chunk divided by the hosts: messages of 32 KiB, which MPI sends at
-/// once. Over TCP Open MPI asks first for messages of more than 64 KiB, and that question waits for the other side's
-/// next look: chunks of 128 and 512 KiB of two hosts took 2.2 and 1.6 times as long on a link of 40 Gbit/s, and 7 %
-/// longer on one of 1 Gbit/s, where the first and the last chunk count (2026-11-22, 16 MiB, test hosts). The upper
-/// bound is one of memory: a lane has room for three times this in each of its slots.
+/// A host sends another host a chunk divided by the number of hosts at one time: messages of 32 KiB, which MPI sends at
+/// once. For messages of more than 64 KiB over TCP, Open MPI first asks the receiver, which answers only when it next
+/// calls MPI. With two hosts, chunks of 128 and 512 KiB took 2.2 and 1.6 times as long on a link of 40 Gbit/s. On a
+/// link of 1 Gbit/s they took 7 % longer, because of the first and the last chunk (2026-11-22, 16 MiB, test hosts). The
+/// upper bound limits memory: a lane has room for three times this in each of its slots.
 constexpr std::uint64_t kSmallestChosen = 64 * 1024;
 constexpr std::uint64_t kLargestChosen = 512 * 1024;
 constexpr std::uint64_t kOfEachHost = 32 * 1024;
 
-/// A message costs as much as some KiB; less than that is not divided between lanes.
+/// A message costs as much as sending some KiB, so a share smaller than this is not divided between lanes.
 constexpr std::uint64_t kLeastOfLane = 4 * 1024;
 
 constexpr std::uint64_t down_to_lines(std::uint64_t bytes) {
@@ -36,16 +36,17 @@ std::uint32_t NetworkChunks::doubling_rooms(std::uint32_t hosts) {
 
 NetworkChunks::NetworkChunks(std::uint32_t hosts, std::uint32_t lanes, const HierarchicalOptions& options)
     : lanes_(lanes),
-      // One host has nobody to double with.
+      // With one host there is no partner for recursive doubling.
       small_bytes_(hosts > 1 ? options.small_bytes : 0),
       large_way_(options.ring && hosts > 1 ? NetworkWay::ring : NetworkWay::host_order) {
     const std::uint64_t chosen = std::clamp(hosts * kOfEachHost, kSmallestChosen, kLargestChosen);
     const std::uint64_t wanted = options.network_chunk_bytes != 0 ? options.network_chunk_bytes : chosen;
     large_share_ = down_to_lines(std::min<std::uint64_t>(wanted, Transport::kMostBytes / 4));
     const std::uint32_t rooms = doubling_rooms(hosts);
-    // Partials, what all others send of one part, results; a part is rounded up to a line.
+    // Room for the partials, for what all other hosts send of one part, and for the results. Each part is rounded up to
+    // a cache line.
     const std::uint64_t large = 3 * large_share_ + hosts * base::kCacheLine;
-    // By doubling a whole chunk goes to each partner.
+    // In recursive doubling a whole chunk goes to each partner.
     small_share_ = std::min({large_share_, down_to_lines(large / rooms), kOfEachHost});
     memory_bytes_ = std::max(large, rooms * small_share_);
     least_of_lane_ = std::min(kLeastOfLane, small_share_);

@@ -9,10 +9,10 @@
 
 namespace rueda::collectives {
 
-/// What this rank of an alltoall has for each and gets from each, over all hosts: bytes, by rank.
+/// What this rank gives to each rank in an alltoall and gets from each, over all hosts: byte ranges, indexed by rank.
 struct PairParts {
-    std::vector<Range> to;    ///< in its input
-    std::vector<Range> from;  ///< in its output
+    std::vector<Range> to;    ///< ranges in this rank's input
+    std::vector<Range> from;  ///< ranges in this rank's output
     const std::byte* input = nullptr;
     std::byte* output = nullptr;  ///< null: nothing is kept
 };

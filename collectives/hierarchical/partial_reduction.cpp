@@ -42,7 +42,7 @@ PartialReduction in_partials(const ops::Reduction& reduction, Compression compre
         return compressed(reduction, compression);
     }
     PartialReduction partial;
-    const ops::Levels levels = *ops::levels_of(reduction);  // what has none is in words
+    const ops::Levels levels = *ops::levels_of(reduction);  // a reduction without levels is carried in words (above)
     partial.within = levels.within;
     partial.last = levels.across;
     partial.between = partial.last;

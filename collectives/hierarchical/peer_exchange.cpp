@@ -7,7 +7,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// As of an allreduce (network_chunks.cpp): messages that MPI sends without asking first.
+/// As for an allreduce (network_chunks.cpp): MPI sends messages of this size without asking the receiver first.
 constexpr std::uint64_t kChosenMessage = 32 * 1024;
 
 template <class Byte>

@@ -12,34 +12,36 @@
 
 namespace rueda::collectives {
 
-/// Bytes for some ranks of other hosts and bytes from them, at the same time, in place. What one sends is as long as
-/// what the other receives. Everything goes in messages of equal size, some of each way under way at a time; nothing
-/// waits for anything but its own way's messages before it, so there is no circle.
+/// Exchanges bytes with some ranks of other hosts, in both directions at the same time and in place. One rank sends
+/// exactly as many bytes as the other receives. Everything is split into messages of equal size, and several messages
+/// of each direction are under way at a time. A message waits only for earlier messages of its own direction, so no
+/// circular wait can arise.
 ///
-/// Threads: whoever drives the engine.
+/// Threads: the thread that drives progress.
 class PeerExchange {
 public:
     explicit PeerExchange(HierarchicalSet& set);
 
-    /// Begins the next exchange: the one before has ended.
+    /// Begins the next exchange. The previous one must have ended.
     void begin() { peers_.clear(); }
-    /// Both in allocated room (Messages), and left alone until is_done().
+    /// Both spans lie in memory from Messages::allocate(). The caller does not touch them until is_done().
     void add(std::uint32_t rank, std::span<const std::byte> out, std::span<std::byte> in);
-    /// Starts what can be started; false: nothing could.
+    /// Starts what can be started; returns false if nothing could be started.
     bool act();
-    /// Everything has arrived and left.
+    /// Whether everything was received and sent.
     [[nodiscard]] bool is_done();
 
 private:
-    /// Of one peer and way: over TCP one keeps a link busy while the other side looks for the next.
+    /// Messages under way for each peer and direction. Over TCP this many keep a link busy while the other side looks
+    /// for the next one.
     static constexpr std::size_t kUnderWay = 8;
     using Window = std::array<Message, kUnderWay>;
     struct Peer {
         std::uint32_t rank = 0;
         std::span<const std::byte> out;
         std::span<std::byte> in;
-        std::uint64_t sent = 0;      // messages that were started
-        std::uint64_t received = 0;  // likewise
+        std::uint64_t sent = 0;      // messages whose send was started
+        std::uint64_t received = 0;  // messages whose receive was started
         Window sends;
         Window receives;
     };

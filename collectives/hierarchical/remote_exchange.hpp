@@ -10,26 +10,27 @@
 
 namespace rueda::collectives {
 
-/// The part of an alltoall between ranks of different hosts: from rank to rank, in chunks. Every rank sends to the ones
-/// after it and receives from the ones before it, the nearest first: of all that is under way, the nearest pair with
-/// something left can go on, as both have ended what comes before.
+/// The part of an alltoall between ranks of different hosts: directly from rank to rank, in chunks. Every rank sends to
+/// the ranks after it and receives from the ranks before it, the nearest first. No circular wait can arise: of all
+/// pairs with something left, the nearest pair can always go on, because both its ranks have finished the pairs before
+/// it.
 ///
-/// Threads: whoever drives the engine.
+/// Threads: the thread that drives progress.
 class RemoteExchange {
 public:
     explicit RemoteExchange(HierarchicalSet& set);
-    /// `parts` stay until it is done.
+    /// `parts` must stay valid until the exchange is done.
     void begin(const PairParts& parts);
-    /// One action; false: nothing could be done. `work` grows by the bytes that were copied.
+    /// Does one action; returns false if it could do nothing. `work` grows by the bytes that were copied.
     bool act(std::uint64_t& work);
     [[nodiscard]] bool is_done();
 
 private:
     enum class Way : std::uint8_t { out, in };
-    /// A place in the order of one way.
+    /// A position in the order of chunks of one direction.
     struct Cursor {
         Way way = Way::out;
-        std::uint32_t distance = 0;  ///< of the ranks
+        std::uint32_t distance = 0;  ///< between the two ranks
         std::uint64_t offset = 0;    ///< in the part
     };
     struct Buffer {
@@ -43,7 +44,7 @@ private:
     [[nodiscard]] Range part(const Cursor& cursor) const;
     [[nodiscard]] Range chunk(const Cursor& cursor) const;
     void advance(Cursor& cursor) const;
-    /// To where there is something, from where it is.
+    /// Moves the cursor forward to the next rank with something left to exchange, or leaves it where it is.
     void settle(Cursor& cursor) const;
     [[nodiscard]] std::byte* memory_of(Buffer& buffer);
     bool open();

@@ -8,16 +8,17 @@
 
 namespace rueda::collectives {
 
-/// Large tensors around a ring of the hosts, where the setting says so: everybody speaks to two neighbours only, in
-/// 2(h−1) steps, with the same bytes as HostOrderExchange.
+/// An allreduce around a ring of the hosts, for large tensors, if the setting asks for it. Every host communicates with
+/// two neighbours only, in 2(h−1) steps, and moves as many bytes as HostOrderExchange.
 ///
-/// Of a tensor, granules of kGranule bytes belong to the parts 0 to h − 1 in turn. Part j begins at host j; each host
-/// adds its partials to what it gets and hands it on, rounded to the dtype; the last one, host j − 1, makes the result,
-/// which goes around in the same way. So the order of the hosts depends on an element's place in its tensor, and on
-/// nothing else. A part's granules lie apart in the buffer: they are packed for their way.
+/// A tensor is divided into granules of kGranule bytes, which belong to the parts 0 to h − 1 in turn. Part j begins at
+/// host j. Each host combines its partials with what it receives, rounds to the dtype, and passes the part on. The last
+/// host, j − 1, computes the result, which then goes around in the same way. The order in which hosts are combined
+/// therefore depends only on an element's position in its tensor. The granules of a part are not contiguous in the
+/// buffer, so they are packed before they are sent.
 ///
-///     memory: | partials, then results | the part that I begin, and what I get of each other one | results that I get
-///     |
+///     memory: | partials, then results | the part that begins here, and what arrives of each other part | arriving
+///     results |
 class RingExchange final : public NetworkAllreduce {
 public:
     using NetworkAllreduce::NetworkAllreduce;
@@ -41,7 +42,7 @@ private:
     };
 
     void prepare() override;
-    /// Of what is sent in `phase`; received in it is the one before.
+    /// The part that this host sends in `phase`. In the same phase it receives the part before that one.
     [[nodiscard]] std::uint32_t part_sent(std::uint32_t phase) const;
     [[nodiscard]] std::uint32_t before(std::uint32_t part) const { return (part + hosts() - 1) % hosts(); }
     void take_received(std::uint32_t phase);
@@ -50,7 +51,7 @@ private:
     void unpack(const Part& part, const std::byte* packed);
 
     std::vector<Part> parts_;
-    std::vector<std::byte*> packed_;  // what is sent in each phase; in the next one than that in which it came
+    std::vector<std::byte*> packed_;  // what is sent in each phase; it was received in the phase before
 };
 
 }  // namespace rueda::collectives

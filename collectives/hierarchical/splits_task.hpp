@@ -11,7 +11,7 @@
 
 namespace rueda::collectives {
 
-/// A number from every rank to every other one: through the cells on a host, in messages of their own between hosts.
+/// Sends one number from every rank to every other rank: through the cells within a host, in messages between hosts.
 class SplitsTask final : public Task {
 public:
     explicit SplitsTask(HierarchicalSet& set) : set_(set) {}
@@ -28,10 +28,10 @@ private:
     HierarchicalSet& set_;
     std::span<const std::int64_t> to_;
     std::span<std::int64_t> from_;
-    std::byte* memory_ = nullptr;    // the numbers that are sent, by rank, then those that are received
+    std::byte* memory_ = nullptr;    // the numbers to send, by rank, then the received numbers
     std::vector<Message> sends_;     // by rank
     std::vector<Message> receives_;  // by rank
-    std::uint32_t received_ = 0;     // ranks
+    std::uint32_t received_ = 0;     // number of ranks whose number has arrived
     bool told_ = false;
     bool learnt_ = false;
 };

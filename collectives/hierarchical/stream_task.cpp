@@ -9,7 +9,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// What crosses at one time: a millisecond of a link of 1 Gbit/s. A chain is as many of them long as it has hosts.
+/// How much crosses at one time: a millisecond on a link of 1 Gbit/s. The end of a chain of hosts receives the first
+/// chunk after as many chunk times as the chain has hosts.
 constexpr std::uint64_t kChosenChunk = 128 * 1024;
 
 }  // namespace
@@ -170,7 +171,7 @@ bool StreamTask::all_sent() {
 
 std::byte* StreamTask::cell(std::uint32_t member, std::uint64_t piece) const { return set_.arena->cell(member, piece); }
 
-/// All ranks must have taken what lay there.
+/// A cell may be reused when all ranks have taken its previous content.
 bool StreamTask::cell_is_free(std::uint64_t piece) const {
     const std::uint64_t held = held_[piece % held_.size()];
     return held == 0 ? set_.run_may_begin() : set_.all_reached(&Progress::fetched, held);
@@ -234,7 +235,7 @@ bool StreamTask::take() {
 void StreamTask::write_output(const Cursor& cursor, const std::byte* piece, std::uint64_t bytes) {
     const Stream& stream = stream_at(cursor);
     std::byte* const output = batch_.segments[0].output;
-    // Where the input lies in its place already, nothing is to be done.
+    // If the output is the input's own memory, there is nothing to copy.
     if (output == nullptr || (is_source(stream) && output + stream.output_offset == batch_.segments[0].input)) {
         return;
     }

@@ -13,19 +13,19 @@
 
 namespace rueda::collectives {
 
-/// Broadcast and allgather: streams, each to its place in everybody's output. One segment per batch.
+/// Broadcast and allgather. They consist of streams, each of which goes to its place in the output of every rank. A
+/// batch has one segment.
 ///
-/// A stream crosses between hosts in chunks, and goes to the ranks of a host in pieces, through its owner's cells. The
-/// chunks of all streams have one order: the first of each stream, then the second of each, and so on. Everybody does
-/// everything in this order, with room for some chunks and cells ahead; so of all that is under way the first is never
-/// waited for in a circle, whatever the streams' sizes are.
+/// A stream crosses between hosts in chunks. Within a host, its owner passes it on in pieces through its own cells. The
+/// chunks of all streams have one order: the first chunk of each stream, then the second of each, and so on. Every rank
+/// does everything in this order and has room for a few chunks and cells in advance. So the first unfinished chunk
+/// never waits for a later one, and no circular wait can arise, whatever the sizes of the streams are.
 ///
-///     open     the owner   a buffer for the next chunk: receives it, or copies its own there and sends it
-///     arrive   the owner   sends on what has been received
-///     publish  the owner   a piece → its cells, and its own output
-///     take     every rank  a piece → its output
+///     open     the owner   takes a buffer for the next chunk; receives the chunk, or copies its own input there and
+///     sends it arrive   the owner   sends on what it has received publish  the owner   copies a piece to its cells and
+///     to its own output take     every rank  copies a piece to its output
 ///
-/// What lies in the arena is read there by the ranks of its host.
+/// If the source tensor lies in the arena, the ranks of its host read it there.
 class StreamTask final : public Task {
 public:
     explicit StreamTask(HierarchicalSet& set);
@@ -34,14 +34,14 @@ public:
     StepResult step() override;
 
 private:
-    /// A place in the order of all pieces.
+    /// A position in the order of all pieces.
     struct Cursor {
         std::uint64_t chunk = 0;  ///< of each stream
         std::size_t stream = 0;
-        std::uint64_t offset = 0;  ///< in the chunk
-        std::uint64_t number = 0;  ///< of the piece, in this batch
+        std::uint64_t offset = 0;  ///< of the piece, in the chunk
+        std::uint64_t number = 0;  ///< of the piece, counted within this batch
     };
-    /// A chunk that is received or sent.
+    /// A chunk that is being received or sent.
     struct Buffer {
         std::byte* memory = nullptr;
         Message receive;
@@ -49,7 +49,7 @@ private:
     };
     static constexpr std::uint64_t kBuffers = 8;
 
-    // The order.
+    // Functions about the order of pieces.
     [[nodiscard]] bool is_at_end(const Cursor& cursor) const { return cursor.chunk == chunk_count_; }
     [[nodiscard]] const Stream& stream_at(const Cursor& cursor) const { return streams_[cursor.stream]; }
     [[nodiscard]] std::uint64_t chunk_begin(const Cursor& cursor) const { return cursor.chunk * chunk_bytes_; }
@@ -57,13 +57,14 @@ private:
     [[nodiscard]] std::uint64_t bytes_of_piece(const Cursor& cursor) const;
     void next_chunk(Cursor& cursor) const;
     void next_piece(Cursor& cursor) const;
-    /// To the next piece of a stream that I own; of one for which I need a buffer. From where it is, if it is there.
+    /// Move the cursor forward to the next piece of a stream that this rank owns, or of one for which it needs a
+    /// buffer. A cursor that is already at such a piece stays.
     void go_to_own(Cursor& cursor) const;
     void go_to_crossing(Cursor& cursor) const;
     [[nodiscard]] std::uint64_t number_of(const Cursor& cursor) const { return set_.chunks + cursor.number; }
     [[nodiscard]] bool is_own(const Stream& stream) const { return stream.owner == set_.rank; }
     [[nodiscard]] bool is_source(const Stream& stream) const { return stream.source == set_.hosts.my_rank(); }
-    /// Does the owner need a buffer?
+    /// Whether the owner needs a buffer: the stream comes from another host or goes to one.
     [[nodiscard]] bool crosses(const Stream& stream) const { return !is_source(stream) || !stream.to.empty(); }
     [[nodiscard]] bool needs_cells(const Stream& stream) const {
         return set_.members > 1 && stream.resident == nullptr;
@@ -89,22 +90,24 @@ private:
     std::vector<Stream> streams_;
     std::uint64_t chunk_bytes_ = 0;
     std::uint64_t piece_bytes_ = 0;
-    std::uint64_t chunk_count_ = 0;  // of the longest stream
+    std::uint64_t chunk_count_ = 0;  // number of chunks of the longest stream
 
     std::array<Buffer, kBuffers> buffers_;
-    std::uint64_t opened_ = 0;     // buffers, in this batch
-    std::uint64_t arrived_ = 0;    // what they are for is there
-    std::uint64_t published_ = 0;  // and in the cells
+    std::uint64_t opened_ = 0;     // buffers that were opened, in this batch
+    std::uint64_t arrived_ = 0;    // buffers whose chunk has arrived
+    std::uint64_t published_ = 0;  // buffers whose chunk has been copied to the cells
     Cursor opening_;
     Cursor arriving_;
     Cursor publishing_;
     Cursor taking_;
 
-    std::array<std::uint64_t, base::kMaxLocalRanks> pieces_of_{};  // by owner: pieces in cells that I have taken
-    std::uint64_t own_pieces_ = 0;                                 // that I have put there
-    std::vector<std::uint64_t> held_;  // by cell of mine: behind the piece that lies there, over all batches of the run
+    // by owner: pieces that this rank has taken from the owner's cells
+    std::array<std::uint64_t, base::kMaxLocalRanks> pieces_of_{};
+    std::uint64_t own_pieces_ = 0;  // pieces that this rank has put into its cells
+    // by cell of this rank: one more than the number of the piece in it, counted over all batches of the run
+    std::vector<std::uint64_t> held_;
     ops::Store store_ = ops::Store::cached;
-    std::uint64_t work_ = 0;  // bytes, in this step
+    std::uint64_t work_ = 0;  // bytes moved in this step
 };
 
 }  // namespace rueda::collectives

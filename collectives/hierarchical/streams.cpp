@@ -25,7 +25,7 @@ Stream stream(const HierarchicalSet& set, std::uint32_t source, std::uint64_t by
     return stream;
 }
 
-/// Everybody begins with another neighbour, so that not all send to one host at once.
+/// Each host begins with a different neighbour, so that not all hosts send to the same one at once.
 void send_to_all(Stream& stream, const Hosts& hosts) {
     if (stream.source != hosts.my_rank()) {
         return;
@@ -35,15 +35,15 @@ void send_to_all(Stream& stream, const Hosts& hosts) {
     }
 }
 
-/// With h hosts, a chain is h − 2 chunks later at its end than where it begins; in a binomial tree the root's link
-/// carries the tensor ⌈log₂ h⌉ times.
+/// Compares a chain of hosts with a binomial tree. In a chain of h hosts, the last host finishes h − 2 chunks later
+/// than the first receiver. In a binomial tree, the root's link carries the tensor ⌈log₂ h⌉ times.
 bool goes_in_a_chain(std::uint64_t bytes, std::uint32_t hosts, std::uint64_t chunk_bytes) {
     return hosts > 2 && (std::bit_width(hosts - 1) - 1) * bytes > (hosts - 2) * chunk_bytes;
 }
 
 void send_by_tree(Stream& stream, const Hosts& hosts, bool chain) {
     const std::uint32_t root = hosts.host_of(stream.source);
-    const std::uint32_t place = (hosts.my_host() + hosts.count() - root) % hosts.count();  // the root's is 0
+    const std::uint32_t place = (hosts.my_host() + hosts.count() - root) % hosts.count();  // the root has place 0
     const auto owner_at = [&](std::uint32_t p) { return owner_on(hosts, stream.source, (root + p) % hosts.count()); };
     if (chain) {
         stream.from = place == 0 ? stream.source : owner_at(place - 1);
@@ -52,7 +52,8 @@ void send_by_tree(Stream& stream, const Hosts& hosts, bool chain) {
         }
         return;
     }
-    // The parent's place is mine without its lowest bit; the farthest child has most below it, and comes first.
+    // The parent's place is this host's place without its lowest bit. The farthest child has the largest subtree, so it
+    // is served first.
     stream.from = place == 0 ? stream.source : owner_at(place & (place - 1));
     const std::uint32_t end = place == 0 ? std::bit_ceil(hosts.count()) : place & (0 - place);
     for (std::uint32_t step = end / 2; step > 0; step /= 2) {

@@ -12,24 +12,26 @@ namespace rueda::collectives {
 
 /// The bytes of one rank that all ranks need.
 ///
-/// On every host one rank *owns* a stream: its source, and elsewhere the rank with the source's place on its host (in
-/// turn, where a host has fewer). The owner has it from another host, hands it on to others, and gives it to the ranks
-/// of its host.
+/// On every host one rank *owns* a stream. On the source's host this is the source; on another host it is the rank with
+/// the source's local rank (modulo the number of ranks there). The owner receives the stream from another host, sends
+/// it on to other hosts, and passes it to the ranks of its own host.
 struct Stream {
     std::uint64_t bytes = 0;
     std::uint64_t output_offset = 0;
-    std::uint32_t source = 0;             ///< rank
-    std::uint32_t owner = 0;              ///< local rank on my host
-    const std::byte* resident = nullptr;  ///< all of it, where the source is on my host and it lies in the arena
+    std::uint32_t source = 0;  ///< a rank
+    std::uint32_t owner = 0;   ///< a local rank on this host
+    /// the whole input, if the source is on this host and its tensor lies in the arena; else null
+    const std::byte* resident = nullptr;
 
-    // Where I own it:
-    std::uint32_t from = 0;         ///< rank; the source has it from itself
-    std::vector<std::uint32_t> to;  ///< ranks, in this order
+    // Only if this rank owns the stream:
+    std::uint32_t from = 0;         ///< the rank from which it comes; for the source, the source itself
+    std::vector<std::uint32_t> to;  ///< the ranks to which it is sent, in this order
 };
 
-/// Those of a batch, without empty ones: the same on all ranks, but for what is said of my host. Of an allgather the
-/// source sends to the owners on all hosts. Of a broadcast the owners are a tree, which the tensor's size chooses: a
-/// binomial one, where the time of a message counts, or a chain of the hosts, whose links are all busy.
+/// The streams of a batch, without empty ones. They are the same on all ranks, except for the fields about this host.
+/// In an allgather the source sends to the owners on all hosts. In a broadcast the owners form a tree. The tensor's
+/// size chooses its shape: a binomial tree if latency matters most, or a chain of the hosts, which keeps all links
+/// busy.
 [[nodiscard]] std::vector<Stream> streams_of(const Batch& batch, const HierarchicalSet& set, std::uint64_t chunk_bytes);
 
 }  // namespace rueda::collectives

@@ -10,10 +10,10 @@
 namespace rueda::collectives {
 namespace {
 
-/// Of a host of one rank, which needs no cells.
+/// The piece size on a host with one rank, which needs no cells.
 constexpr std::uint64_t kPieceOfOne = 64 * 1024;
 
-/// Work of one step without chunks, of each input.
+/// How many bytes of each input one step processes in place, where there are no chunks.
 constexpr std::uint64_t kPieceInPlace = 32 * 1024;
 
 std::uint64_t bytes_of_piece(const HostSet& set, std::uint32_t owners) {
@@ -35,7 +35,8 @@ void AdasumPasses::cut(const Batch& batch, std::uint32_t parts, std::span<PartMa
     for (PartMap& map : maps) {
         map.clear();
     }
-    // An owner's first parts of all tensors come before its second ones: between hosts each is for another one.
+    // An owner's first parts of all tensors come before its second parts, because between hosts each of an owner's
+    // parts goes to a different host.
     for (std::uint32_t turn = 0; turn < of_each; ++turn) {
         for (std::uint32_t owner = 0; owner < owners; ++owner) {
             const std::uint32_t part = owner * of_each + turn;
@@ -87,7 +88,7 @@ void AdasumPasses::start(const Batch& batch, std::span<const PartMap> maps) {
     phase_ = is_empty ? Phase::done : Phase::measure;
 }
 
-/// The same on all ranks.
+/// The answer is the same on all ranks.
 bool AdasumPasses::goes_in_place(std::uint32_t segment) const {
     const auto of = batch_.locations_of(segment, set_.members);
     return std::all_of(of.begin(), of.end(), [this](const Location& l) {
@@ -121,7 +122,7 @@ bool AdasumPasses::act(std::uint64_t& work) {
 
 // ---- in place -------------------------------------------------------------------------------------------------------
 
-/// Calls f for the next piece of what I own and goes in place. False: there is none.
+/// Calls f for the next piece that this rank owns and that goes in place. Returns false if there is none.
 template <class F>
 bool AdasumPasses::next_in_place(F&& f, std::uint64_t& work) {
     if (in_place_is_done_) {
@@ -167,7 +168,7 @@ bool AdasumPasses::combine_in_place(std::uint64_t& work) {
         },
         work);
     if (acted && in_place_is_done_ && wrote_in_place()) {
-        set_.publish(set_.mine().resident, set_.resident_batches + 1);  // partner: is_combined() of the others
+        set_.publish(set_.mine().resident, set_.resident_batches + 1);  // partner: is_combined() of the other ranks
     }
     return acted;
 }
@@ -177,7 +178,7 @@ bool AdasumPasses::is_combined() const {
            (!wrote_in_place() || set_.all_reached(&Progress::resident, set_.resident_batches + 1));
 }
 
-/// The next elements of a part, from sources_.
+/// Adds the dot products of the next elements of a part, which lie in sources_.
 void AdasumPasses::measure_part(const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes) {
     const DType dtype = batch_.segments[part.segment].dtype;
     const std::size_t pairs = ops::pairs_of(set_.members);
@@ -190,7 +191,7 @@ void AdasumPasses::measure_part(const PartMap::Part& part, std::uint64_t offset,
     }
 }
 
-/// From sources_ to destinations_, or to the results.
+/// Combines sources_ into destinations_, or into the results.
 void AdasumPasses::combine_part(const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes) {
     const DType dtype = batch_.segments[part.segment].dtype;
     if (!to_outputs_) {
@@ -203,8 +204,8 @@ void AdasumPasses::combine_part(const PartMap::Part& part, std::uint64_t offset,
 
 // ---- staging --------------------------------------------------------------------------------------------------------
 
-/// The next piece of a phase whose chunks have the numbers from `first` on; of the pieces before `needed` this rank
-/// needs its cells no more. What it has staged before the phase, too, it needs no more.
+/// Stages the next piece of a phase whose chunks are numbered from `first` on. This rank no longer needs its cells of
+/// the pieces before `needed`, nor what it staged before this phase.
 bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::uint64_t& work) {
     if (staged_ == pieces_ || set_.members == 1 || (!stays_ && staged_ >= needed + set_.arena->plan().cells_per_rank) ||
         !may_write_(first + staged_)) {
@@ -216,7 +217,7 @@ bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::ui
     return true;
 }
 
-/// For all other owners, each in its place.
+/// Copies the input for all other owners, each to its own place.
 void AdasumPasses::stage(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
     const Range range = piece(index);
     for (std::uint32_t owner = 0; owner < owners_; ++owner) {
@@ -235,7 +236,7 @@ void AdasumPasses::stage(std::uint64_t index, std::uint64_t number, std::uint64_
     }
 }
 
-/// Where the members' elements lie of a piece of mine; null: of one that has joined.
+/// Finds the members' elements for a piece that this rank owns. The source of a member that has joined is null.
 void AdasumPasses::collect_sources(const PartMap::Part& part, std::uint64_t offset, std::uint64_t in_place,
                                    std::uint64_t number) {
     sources_.clear();
@@ -326,7 +327,7 @@ bool AdasumPasses::combine(std::uint64_t& work) {
     return true;
 }
 
-/// As in AllreduceTask the result goes where each member's input lay, in its cell.
+/// As in AllreduceTask, the result replaces each member's input in that member's cell.
 void AdasumPasses::combine_piece(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
     const Range range = piece(index);
     staged_maps_[set_.rank].for_each_piece(range, [&](const PartMap::Part& part, std::uint64_t offset,

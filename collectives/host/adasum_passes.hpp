@@ -15,46 +15,47 @@
 
 namespace rueda::collectives {
 
-/// Adasum of the inputs of one host's ranks, of all tensors of a batch, each by itself (ops/adasum.hpp). The first
-/// ranks, the *owners*, have a part of every tensor each, which they work on; everybody stages its input for them, as
-/// in AllreduceTask. Three phases:
+/// Adasum of the inputs of one host's ranks, for all tensors of a batch, each by itself (ops/adasum.hpp). The first
+/// ranks of the host are the *owners*: each works on one part of every tensor. All ranks stage their input for the
+/// owners, as in AllreduceTask. There are three phases:
 ///
-///  - *measure*: the inputs go through the cells, and every owner makes the dot products of its parts.
-///  - *numbers*: the owners' dot products are added, and everybody works out the weights.
-///  - *combine*: the inputs go through the cells again, and every owner makes its parts of the results. These go to the
-///    outputs, by way of the cells like those of AllreduceTask; or, where there is more to do with them, to memory of
-///    the owner.
+/// - *measure*: the inputs go through the cells, and every owner computes the dot products of its parts.
+/// - *numbers*: the owners' dot products are added, and every rank computes the weights.
+/// - *combine*: the inputs go through the cells again, and every owner computes its parts of the results. These go
+///   through the cells to the outputs, as in AllreduceTask. If they have to be processed further, they go to the
+///   owner's memory instead.
 ///
-/// What fits into the cells as a whole is staged once: it stays there from measuring to combining. A tensor that lies
-/// in the arena on all ranks, input and (where they count here) output, goes *in place*: its owners work on it where it
-/// is, and wait for nobody but for the numbers, and for the others at the end.
+/// If everything fits into the cells at once, it is staged only once and stays there from measuring to combining. A
+/// tensor goes *in place* if the inputs of all ranks lie in the arena, and also their outputs if the results go there.
+/// Its owners work directly on that memory. They wait only for the dot products, and for the other ranks at the end.
 ///
-/// Per rank and S bytes, m ranks, all of them owners: copies S(m−1)/m out, reads S, twice each; writes S, copies
-/// S(m−1)/m in. An input in the arena is not staged, an output there not fetched.
+/// Cost per rank for S bytes, with m ranks that are all owners: it copies S(m−1)/m out and reads S, both twice; it
+/// writes S and copies S(m−1)/m in. An input in the arena is not staged, and an output in the arena is not fetched.
 ///
-/// Threads: whoever drives the engine.
+/// Threads: the thread that drives progress.
 class AdasumPasses {
 public:
-    /// `may_write(number)`: whether the cells may be written that are for this chunk of the batch, counted from 0.
+    /// `may_write(number)` returns whether the cells for this chunk of the batch, counted from 0, may be written.
     using MayWrite = std::function<bool(std::uint64_t number)>;
     AdasumPasses(HostSet& set, std::uint32_t owners, MayWrite may_write);
 
-    /// What each owner has of the batch: `maps` by owner, which together have every tensor once, and stay until the
-    /// end. An owner's parts of one tensor are in the order of the tensor, and each is a part of its own to the dot
-    /// products. The results go to the outputs.
+    /// Begins a batch whose results go to the outputs. `maps` gives each owner's parts; together they contain every
+    /// tensor exactly once. They must stay valid until the end. An owner's parts of one tensor are in the order of the
+    /// tensor, and each part has its own dot products.
     void begin(const Batch& batch, std::span<const PartMap> maps);
-    /// The same, but each owner's results go to `results`, laid out like its map; others give none.
+    /// Does the same, but each owner's results go to `results`, laid out like its map. Ranks that are not owners pass
+    /// no results.
     void begin_into(const Batch& batch, std::span<const PartMap> maps, std::byte* results);
-    /// One action; false: nothing could be done. `work` grows by the bytes that were touched.
+    /// Does one action; returns false if it could do nothing. `work` grows by the bytes that were touched.
     bool act(std::uint64_t& work);
     [[nodiscard]] bool is_done() const { return phase_ == Phase::done; }
-    /// That went through the cells; the same on all ranks of the host.
+    /// How many chunks went through the cells; the same on all ranks of the host.
     [[nodiscard]] std::uint64_t chunks() const { return staged_chunks(); }
-    /// Whether others have written to outputs in the arena: then this was one of HostSet::resident_batches.
+    /// Whether other ranks wrote to outputs in the arena. If so, this batch was one of HostSet::resident_batches.
     [[nodiscard]] bool wrote_in_place() const { return to_outputs_ && has_in_place_; }
 
-    /// Of the maps of a batch whose tensors are each cut into `parts`, of which owner o has those from o · parts/owners
-    /// on.
+    /// Fills `maps` for a batch whose tensors are each cut into `parts` parts. Owner o gets the parts from o ·
+    /// parts/owners on.
     static void cut(const Batch& batch, std::uint32_t parts, std::span<PartMap> maps);
 
 private:
@@ -100,22 +101,22 @@ private:
 
     Batch batch_;
     std::span<const PartMap> maps_;
-    std::vector<PartMap> staged_maps_;  // what of them does not go in place
+    std::vector<PartMap> staged_maps_;  // the part of the maps that does not go in place
     std::vector<bool> in_place_;        // by segment
     bool has_in_place_ = false;
     bool to_outputs_ = true;
-    std::byte* results_ = nullptr;     // of an owner, where not
-    std::uint64_t piece_bytes_ = 0;    // of one owner
-    std::uint64_t pieces_ = 0;         // of the longest staged map
+    std::byte* results_ = nullptr;     // an owner's memory for results that do not go to the outputs
+    std::uint64_t piece_bytes_ = 0;    // bytes of a piece for one owner
+    std::uint64_t pieces_ = 0;         // number of pieces of the longest staged map
     std::uint64_t number_chunks_ = 0;  // see NumbersSum
     bool stays_ = false;
 
     Phase phase_ = Phase::done;
     std::uint64_t staged_ = 0;    // pieces, in this phase
-    std::uint64_t measured_ = 0;  // likewise, and below
+    std::uint64_t measured_ = 0;  // these counters also count pieces of this phase
     std::uint64_t combined_ = 0;
     std::uint64_t fetched_ = 0;
-    std::uint64_t in_place_at_ = 0;  // in this phase: offset in my map
+    std::uint64_t in_place_at_ = 0;  // an offset in this rank's map, in this phase
     bool in_place_is_done_ = true;
     ops::DotProducts products_;
     std::vector<double> dots_;     // by segment, then by pair of members

@@ -5,7 +5,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// Work of one step: of the order of a chunk, so that abort and other waiters are looked at.
+/// The work of one step, in bytes. It is about a chunk, so that the engine often checks for an abort and for other
+/// waiting tasks.
 constexpr std::uint64_t kAdasumStep = 64 * 1024;
 
 }  // namespace
@@ -29,7 +30,7 @@ StepResult AdasumTask::step() {
     if (!passes_.is_done()) {
         return acted ? StepResult::advanced : StepResult::waiting;
     }
-    // Everybody has combined everything, so nobody reads my inputs or writes my outputs any more.
+    // All ranks have combined everything, so nobody reads this rank's inputs or writes its outputs any more.
     set_.chunks += passes_.chunks();
     set_.resident_batches += passes_.wrote_in_place() ? 1U : 0U;
     return StepResult::done;

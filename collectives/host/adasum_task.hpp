@@ -12,8 +12,8 @@
 
 namespace rueda::collectives {
 
-/// An allreduce by adasum of the ranks of one host, where not all inputs travelled: AdasumPasses with every rank an
-/// owner.
+/// An allreduce by adasum over the ranks of one host. It uses AdasumPasses with every rank as an owner, for batches
+/// whose inputs did not all travel with their announcements.
 class AdasumTask final : public Task {
 public:
     explicit AdasumTask(HostSet& set);

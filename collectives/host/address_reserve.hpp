@@ -8,10 +8,10 @@
 
 namespace rueda::collectives {
 
-/// The addresses of an arena that has been unmapped, kept for the next one: jobs that follow each other in one process
-/// then take the same ones. Without it whatever the program maps between two jobs, and keeps, may come to lie where the
-/// last arena was; the next one, which is of the same size, would no longer fit there, and the process use up its
-/// address space. What is reserved has neither memory nor page tables.
+/// Keeps the addresses of an arena that was unmapped for the next arena, so that jobs that follow each other in one
+/// process use the same addresses. Otherwise a program that maps and keeps memory between two jobs could get addresses
+/// of the old arena. The next arena, which has the same size, would no longer fit there, and the process would use up
+/// its address space in time. Reserved addresses use neither memory nor page tables.
 ///
 /// Threads: any (one mutex).
 class AddressReserve {
@@ -21,11 +21,12 @@ public:
     AddressReserve(const AddressReserve&) = delete;
     AddressReserve& operator=(const AddressReserve&) = delete;
 
-    /// `bytes` of the kept addresses, which are the caller's from now on, to be mapped over; null: there are none, or
-    /// too few.
+    /// Takes `bytes` of the kept addresses. They now belong to the caller, which maps over them. Returns null if there
+    /// are none, or too few.
     [[nodiscard]] std::byte* take(std::uint64_t bytes);
-    /// Unmaps [address, address + bytes), all of it the caller's, and keeps the addresses, or the larger of two ranges.
-    /// Where the process has a limit of address space nothing is kept: it would count.
+    /// Unmaps [address, address + bytes), which belongs to the caller, and keeps the addresses. If two ranges are at
+    /// hand, only the larger one is kept. If the process has a limit on its address space nothing is kept, because
+    /// reserved addresses count towards it.
     void give(std::byte* address, std::uint64_t bytes);
 
 private:

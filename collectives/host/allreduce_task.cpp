@@ -8,15 +8,17 @@
 namespace rueda::collectives {
 namespace {
 
-/// Work of one step without chunks: of their order, so that abort and other waiters are looked at.
+/// The work of one step that has no chunks, in bytes. It is about a chunk, so that the engine often checks for an abort
+/// and for other waiting tasks.
 constexpr std::uint64_t kResidentStep = 128 * 1024;
 
-/// Up to here, all ranks together, all is exchanged whole: more lines cross between cores than when each combines its
-/// share, and one wait less pays for that.
+/// Up to this many bytes of all ranks together, every rank combines everything itself. More cache lines then cross
+/// between cores than if each rank combines its share, but there is one wait less.
 constexpr std::uint64_t kWholeBytes = 64 * 1024;
 
-/// With two ranks as many lines cross either way, and which is faster was measured: shares by 3 to 10 % from 8 to
-/// 24 KiB a rank, whole by 8 to 15 % from there to 40 KiB, shares above (docs/design/collectives.md).
+/// With two ranks, the same number of cache lines crosses either way, so the faster way was measured. From 8 to 24 KiB
+/// per rank, shares are faster by 3 to 10 %. From there to 40 KiB, whole tensors are faster by 8 to 15 %. Above that,
+/// shares are faster again (docs/design/collectives.md).
 constexpr std::uint64_t kSharesOfTwoFrom = 8 * 1024;
 constexpr std::uint64_t kWholeOfTwoFrom = 24 * 1024;
 constexpr std::uint64_t kWholeOfTwoTo = 40 * 1024;
@@ -113,7 +115,7 @@ StepResult AllreduceTask::step_resident() {
         set_.publish(set_.mine().resident, set_.resident_batches + 1);
         resident_published_ = true;
     }
-    // Until then the others read my inputs and write my outputs.
+    // Until all members have come this far, they may read this rank's inputs and write its outputs.
     return set_.all_reached(&Progress::resident, set_.resident_batches + 1) ? StepResult::done : StepResult::waiting;
 }
 
@@ -141,7 +143,8 @@ Range AllreduceTask::chunk(std::uint64_t index) const {
     return {index * chunk_bytes_, std::min((index + 1) * chunk_bytes_, staged_.bytes())};
 }
 
-/// One action, the one that others wait for most: stay one chunk ahead with staging, then combine, then fetch.
+/// Does one action, and prefers the one for which other ranks wait most: first stage one chunk ahead, then combine,
+/// then fetch.
 StepResult AllreduceTask::step_staged() {
     const std::uint64_t before = set_.chunks;
     if (may_stage()) {
@@ -157,7 +160,8 @@ StepResult AllreduceTask::step_staged() {
             reduce_share(reduced_chunks_++);
         }
         if (fetched_chunks_ == chunk_count_) {
-            // The next line wakes for both; partner: cell_is_free() of whatever comes after this batch.
+            // The next line also wakes the ranks that wait for this counter. Partner: cell_is_free() of whatever comes
+            // after this batch.
             set_.mine().fetched.store(before + chunk_count_, std::memory_order_seq_cst);
         }
         set_.publish(set_.mine().reduced, before + reduced_chunks_);
@@ -165,19 +169,20 @@ StepResult AllreduceTask::step_staged() {
     }
     if (fetched_chunks_ < reduced_chunks_ && set_.all_reached(&Progress::reduced, before + fetched_chunks_ + 1)) {
         fetch(fetched_chunks_++);
-        // All have combined it, so they read and write my cell no more; and no rank is here before it has ended the
-        // batches before.
+        // All ranks have combined this chunk, so they no longer read or write this rank's cell. No rank gets here
+        // before it has ended the previous batches.
         set_.free_chunks = before + fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            set_.publish(set_.mine().fetched, before + chunk_count_);  // not before: others may write to my cells then
+            // not earlier, because others could then still write to this rank's cells
+            set_.publish(set_.mine().fetched, before + chunk_count_);
         }
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
     }
     return StepResult::waiting;
 }
 
-/// The cell must hold neither results that I have not fetched nor what others still read: of this batch the first says
-/// both, as what I have fetched all others have combined.
+/// The cell must hold neither results that this rank has not fetched nor inputs that others still read. Within this
+/// batch the first condition implies the second: when a chunk was fetched, all other ranks had combined it.
 bool AllreduceTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < reduced_chunks_ + 2 &&
            staged_chunks_ < fetched_chunks_ + set_.arena->plan().cells_per_rank &&
@@ -198,9 +203,9 @@ void AllreduceTask::stage(std::uint64_t index) {
     staged_.for_each_piece({own.end, all.end}, copy_piece);
 }
 
-/// Combined in place: the result goes where each member's input lay, in its cell. So a line crosses to the core that
-/// combines it and back to the one that staged it, and finds itself there when it is staged again; a result in a cell
-/// of the combiner's own would need another line, and take it from the core that fetched last.
+/// Combines in place: the result replaces each member's input in that member's cell. A cache line thus moves to the
+/// core that combines it and back to the core that staged it, where it still is when that core stages again. A result
+/// in the combining rank's own cell would need another line, which would have to come from the core that fetched last.
 void AllreduceTask::reduce_share(std::uint64_t index) {
     const Range all = chunk(index);
     const Range own = SegmentMap::share(all, set_.rank, set_.members);

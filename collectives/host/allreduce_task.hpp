@@ -13,26 +13,26 @@
 
 namespace rueda::collectives {
 
-/// An allreduce of all segments of a batch. Each segment goes one of three ways, which all members choose alike:
+/// An allreduce of all segments of a batch. Each segment goes one of three ways, and all members choose the same way:
 ///
-///  - *inline*: the input travelled with every announcement; each rank combines all of them by itself.
-///  - *resident*: input and output of every member lie in the arena. The segments form one range of bytes; each member
-///    combines its share straight from all inputs and writes it to all outputs. Per rank: reads S, writes S.
-///  - *staged*: everything else, in chunks. A rank copies the parts of its input that others combine into its cell
-///    (parts that lie in the arena are read from there), combines its own share from its own memory and the others'
-///    cells, leaves the result in those same places of the others' cells (outputs in the arena are written directly),
-///    and fetches from its own cell what they left there. Cells are used in turn, so the staging of the next chunk
-///    overlaps with the others' combining. Per rank: copies S(m−1)/m out, reads S, writes S, copies S(m−1)/m in, for m
-///    members.
+/// - *inline*: the input travelled with every announcement; each rank combines all of them by itself.
+/// - *resident*: input and output of every member lie in the arena. The segments form one range of bytes. Each member
+///   combines its share directly from all inputs and writes it to all outputs. Cost per rank: reads S, writes S.
+/// - *staged*: everything else, in chunks. A rank copies the parts of its input that others combine into its cell
+///   (parts that lie in the arena are read from there). It combines its own share from its own memory and the others'
+///   cells, and leaves the result in the same places of the others' cells (outputs in the arena are written directly).
+///   Then it fetches from its own cell what the others left there. Cells are used in turn, so the staging of the next
+///   chunk overlaps with the others' combining. Cost per rank, with m members: copies S(m−1)/m out, reads S, writes S,
+///   copies S(m−1)/m in.
 ///
-/// A batch whose staged part is small may be exchanged whole: every rank stages all of it and combines all of it, which
-/// saves one of the two waits.
+/// If the staged part of a batch is small, every rank may stage and combine all of it, which saves one of the two
+/// waits.
 ///
-/// A member that has joined (Location::absent) has neither input nor output. It combines its share of what is resident
-/// or staged all the same, as the others wait for that.
+/// A member that has joined (Location::absent) has neither input nor output. It still combines its share of what is
+/// resident or staged, because the others wait for that.
 ///
-/// On every way the inputs are combined in the set's order (NumaNodes). Where ranks of a NUMA node combine first,
-/// larger batches are for NumaAllreduceTask.
+/// In every way the inputs are combined in the set's order (NumaNodes). If the ranks of a NUMA node combine first,
+/// NumaAllreduceTask handles larger batches.
 class AllreduceTask final : public Task {
 public:
     explicit AllreduceTask(HostSet& set) : set_(set) {}
@@ -61,7 +61,7 @@ private:
 
     SegmentMap resident_;
     Range my_resident_share_;
-    std::uint64_t resident_done_ = 0;  // offset in the virtual range up to which my share is combined
+    std::uint64_t resident_done_ = 0;  // this rank's share is combined up to this offset in the virtual range
     bool resident_published_ = false;
 
     SegmentMap staged_;

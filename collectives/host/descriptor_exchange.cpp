@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMaxText = 1024;
 
-/// Which object a descriptor stands for: whatever way it came, it must be the leader's.
+/// Identifies the object behind a descriptor. However the descriptor was passed, its object must be the leader's.
 struct ObjectId {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
@@ -39,12 +39,12 @@ std::optional<ObjectId> id_of(int fd) {
     return ::fstat(fd, &facts) == 0 ? std::optional(id_of(facts)) : std::nullopt;
 }
 
-/// What a leader tells the ranks of its host. Theirs is empty.
+/// What a leader tells the ranks of its host. The other ranks send an empty offer.
 struct Offer {
     std::int32_t fd = -1;  ///< in the leader's process
     ObjectId object;
-    std::string name;     ///< of the socket, or of the shm object; empty where there is none
-    std::string problem;  ///< why there is none
+    std::string name;     ///< of the socket or of the shm object; empty if there is none
+    std::string problem;  ///< why there is no name
 };
 
 Bytes encode(const Offer& offer) {
@@ -73,7 +73,7 @@ Result<Offer> parse_offer(std::span<const std::byte> bytes) {
     return offer;
 }
 
-/// What came of it on one rank.
+/// The result of the exchange on one rank.
 struct Outcome {
     base::UniqueFd fd;
     std::string problems;  ///< "way: why not; way: why not"
@@ -83,7 +83,7 @@ struct Outcome {
     }
 };
 
-/// Runs one way, and keeps the descriptor only if it is the right object.
+/// Tries one way, and keeps the descriptor only if it refers to the right object.
 template <class Fetch>
 void take_way(Outcome& outcome, const char* way, bool allowed, const ObjectId& expected, Fetch fetch) {
     if (outcome.fd.is_open()) {
@@ -111,7 +111,8 @@ Result<base::UniqueFd> duplicated(int fd) {
     return copy;
 }
 
-/// Looks before it opens: opening another process' device or pipe by mistake could do something.
+/// Checks the object before it opens it, because opening another process' device or pipe by mistake could have side
+/// effects.
 Result<base::UniqueFd> open_by_proc(int pid, int fd, const ObjectId& expected) {
     const std::string path = fmt::format("/proc/{}/fd/{}", pid, fd);
     struct stat facts {};
@@ -128,7 +129,7 @@ Result<base::UniqueFd> open_by_proc(int pid, int fd, const ObjectId& expected) {
     return opened;
 }
 
-/// An shm object as long as its name is needed. Threads: one.
+/// An shm object that keeps its name until it is destroyed. Threads: one.
 class NamedMemory {
 public:
     NamedMemory() = default;
@@ -151,7 +152,8 @@ public:
             return system_failure(ErrorCode::unsupported, "shm_open");
         }
         name_ = name;
-        // Reserved now: a full /dev/shm is an error here, not a bus error at the first touch.
+        // The memory is reserved now. A full /dev/shm is therefore an error here, and not a bus error at the first
+        // access.
         const int error = ::posix_fallocate(fd.value(), 0, static_cast<off_t>(bytes));
         if (error != 0) {
             return system_failure(ErrorCode::resource_exhausted, fmt::format("reserving {} bytes in /dev/shm", bytes),
@@ -189,7 +191,7 @@ private:
     [[nodiscard]] int leader_pid() const { return group_.facts[leader()].pid; }
     [[nodiscard]] bool everybody_has_it() const { return first_failure_.is_ok(); }
 
-    /// The leader's own object, by the first way that works for this rank.
+    /// Passes the leader's own object to this rank, by the first way that works.
     Status pass_given(Outcome& outcome) {
         Offer mine;
         std::unique_ptr<DescriptorServer> server;
@@ -201,7 +203,7 @@ private:
             return offer.status();
         }
         fetch_given(outcome, offer.value());
-        // The server stays until all have reported: only then nobody is on the way any more.
+        // The server must stay until all ranks have reported, because before that a rank may still be connecting.
         return exchange_outcomes(outcome);
     }
 
@@ -254,7 +256,7 @@ private:
                  [&] { return open_by_proc(leader_pid(), offer.fd, offer.object); });
     }
 
-    /// Another object, by name. Hosts on which all ranks have the given one keep it.
+    /// Passes another object, by name. Hosts on which all ranks have the leader's own object keep that one.
     Status pass_named(Outcome& outcome) {
         const bool needed = !host_has_it_[static_cast<std::size_t>(group_.host_index)];
         NamedMemory memory;
@@ -280,7 +282,7 @@ private:
                 return opened;
             });
         }
-        // The name goes when this returns, and nobody uses the memory before.
+        // The name is removed when this function returns. Nobody uses the memory before that.
         return exchange_outcomes(outcome);
     }
 
@@ -300,7 +302,7 @@ private:
         return offer;
     }
 
-    /// Returns my leader's.
+    /// Returns the offer of this rank's leader.
     Result<Offer> exchange_offers(const Offer& mine) {
         auto gathered = control_plane_.allgather(encode(mine));
         if (!gathered.is_ok()) {
@@ -309,7 +311,7 @@ private:
         return parse_offer(gathered.value()[leader()]);
     }
 
-    /// Everybody's, so that all ranks of the job come to the same end.
+    /// Exchanges the outcomes of all ranks, so that all ranks of the job come to the same decision.
     Status exchange_outcomes(const Outcome& mine) {
         WireWriter writer;
         writer.number(static_cast<std::uint8_t>(mine.fd.is_open()));

@@ -26,7 +26,7 @@ constexpr char kCarrier = 'd';
 void send_descriptor(int socket, int fd) {
     char carrier = kCarrier;
     iovec data{&carrier, 1};
-    // One byte into an empty buffer. Where it fails, the other side sees the connection close, and says so.
+    // This sends one byte into an empty buffer. If it fails, the other side sees the connection close and reports that.
     static_cast<void>(base::send_with_descriptors(socket, {&data, 1}, {&fd, 1}));
 }
 
@@ -86,7 +86,7 @@ Result<std::unique_ptr<DescriptorServer>> DescriptorServer::start(const std::str
 DescriptorServer::~DescriptorServer() {
     if (thread_.joinable()) {
         const std::uint64_t one = 1;
-        // Cannot fail: the counter is far from its limit.
+        // This write cannot fail, because the counter is far from its limit.
         static_cast<void>(::write(stop_.value(), &one, sizeof(one)) == static_cast<ssize_t>(sizeof(one)));
         thread_.join();
     }
@@ -107,7 +107,7 @@ void DescriptorServer::serve() const {
         const base::UniqueFd socket(::accept4(listener_.value(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!socket.is_open()) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
-                // The comer stays in the queue, where poll would report it at once again.
+                // The connection stays in the queue, and poll would report it again at once, so this thread pauses.
                 static_cast<void>(
                     wait_for_events(stop_.value(), POLLIN, deadline_in(std::chrono::milliseconds(10))).is_ok());
             }

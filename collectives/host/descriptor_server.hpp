@@ -11,12 +11,12 @@
 
 namespace rueda::collectives {
 
-/// 128 random bits in hexadecimal: a name that nobody else has, and nobody guesses.
+/// Returns 128 random bits in hexadecimal: a unique name that nobody can guess.
 [[nodiscard]] Result<std::string> random_token();
 
-/// Hands a descriptor to every process of this user that connects to `name`, until it is destroyed. It has a thread of
-/// its own, as the ranks that come may fail on their way and nobody knows how many will arrive; the thread takes no
-/// signals. Threads: start and destroy from one.
+/// Sends a descriptor to every process of this user that connects to `name`, until the server is destroyed. It has its
+/// own thread, because ranks may fail before they connect, and nobody knows how many will arrive. The thread receives
+/// no signals. Threads: start and destroy it from one thread.
 class DescriptorServer {
 public:
     /// `fd` must stay open as long as the server lives.
@@ -30,12 +30,12 @@ private:
     void serve() const;
 
     const base::UniqueFd listener_;
-    const base::UniqueFd stop_;  ///< an eventfd; readable when the thread shall end
+    const base::UniqueFd stop_;  ///< an eventfd that becomes readable when the thread has to end
     const int fd_;
     std::thread thread_;
 };
 
-/// The other end. `leader_pid` is who must be listening there.
+/// The receiving side. The process `leader_pid` must be the one that listens.
 [[nodiscard]] Result<base::UniqueFd> fetch_descriptor(const std::string& name, int leader_pid, Deadline deadline);
 
 }  // namespace rueda::collectives

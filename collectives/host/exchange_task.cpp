@@ -10,10 +10,12 @@
 namespace rueda::collectives {
 namespace {
 
-/// Below, a broadcast is over before the root's share of the writing would pay for another wait.
+/// Below this size, a broadcast ends so quickly that letting the root write a share would cost more in waiting than it
+/// saves.
 constexpr std::uint64_t kPushFrom = 8 * 1024;
 
-/// Of a broadcast one rank copies out and the others in, so that smaller chunks pay; of an allgather all do both.
+/// In a broadcast one rank copies out and the others copy in, so smaller chunks are faster. In an allgather every rank
+/// does both.
 constexpr std::uint64_t kSmallestBroadcastChunk = 8 * 1024;
 constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
@@ -21,7 +23,8 @@ constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
 void ExchangeTask::begin(const Batch& batch) {
     batch_ = batch;
-    std::fill_n(contributions_.begin(), set_.members, Contribution{});  // of all places, it would show with 4 bytes
+    // only the members' entries: clearing all possible ones would be measurable with 4 bytes
+    std::fill_n(contributions_.begin(), set_.members, Contribution{});
     staged_chunks_ = fetched_chunks_ = 0;
     others_read_my_input_ = false;
     if (batch.operation == Operation::broadcast) {
@@ -29,7 +32,7 @@ void ExchangeTask::begin(const Batch& batch) {
     } else {
         plan_allgather();
     }
-    // What is read in place goes chunk by chunk as well: a step is short, and who has read says so.
+    // What is read in place is also read chunk by chunk, so that steps are short and each reader reports its progress.
     std::uint64_t longest = 0;
     for (const Contribution& contribution : std::span(contributions_).first(set_.members)) {
         longest = std::max(longest, contribution.at_once ? 0 : contribution.bytes);
@@ -73,7 +76,8 @@ void ExchangeTask::plan_pushes() {
     root_pushes_to_me_ = is_pushed_to(set_.rank);
 }
 
-/// Of a broadcast: input and output lie in the arena, and both are large enough.
+/// In a broadcast, whether the root writes to this member's output: input and output must lie in the arena and be large
+/// enough.
 bool ExchangeTask::is_pushed_to(std::uint32_t member) const {
     const std::uint32_t root = batch_.segments[0].root;
     const Contribution& contribution = contributions_[root];
@@ -106,7 +110,8 @@ void ExchangeTask::copy_payloads() {
     }
 }
 
-/// To my own place in my output, which there is, unless it lies there already.
+/// Copies this rank's contribution to its place in its own output, unless it is already there. The output must not be
+/// null.
 void ExchangeTask::copy_own(Range range) {
     const Segment& segment = batch_.segments[0];
     std::byte* const place = segment.output + contributions_[set_.rank].output_offset;
@@ -121,7 +126,7 @@ Range ExchangeTask::part_of(const Contribution& contribution, std::uint64_t inde
     return {std::min(index * chunk_bytes_, bytes), std::min((index + 1) * chunk_bytes_, bytes)};
 }
 
-/// What the root writes of a part; the rest is for the others to read.
+/// The share of a part that the root writes. The other ranks read the rest.
 Range ExchangeTask::pushed(Range part) const { return SegmentMap::share(part, set_.members - 1, set_.members); }
 
 void ExchangeTask::push(Range part) {
@@ -142,7 +147,7 @@ StepResult ExchangeTask::step() {
         if (needs_cells(set_.rank) || i_push_) {
             set_.publish(set_.mine().staged, before + staged_chunks_);
         } else {
-            set_.mine().staged.store(before + staged_chunks_, std::memory_order_release);  // nobody waits for it
+            set_.mine().staged.store(before + staged_chunks_, std::memory_order_release);  // no rank waits for this
         }
         return StepResult::advanced;
     }
@@ -158,12 +163,12 @@ StepResult ExchangeTask::step() {
     }
     if (chunk_count_ > 0) {
         set_.chunks += chunk_count_;
-        set_.mine().reduced.store(set_.chunks, std::memory_order_release);  // nobody waits for it in an exchange
+        set_.mine().reduced.store(set_.chunks, std::memory_order_release);  // no rank waits for this in an exchange
     }
     return StepResult::done;
 }
 
-/// Of a broadcast only one member stages, and the lines come back to it whichever they are.
+/// In a broadcast only one member stages, so its cache lines come back to it whichever cell it uses.
 bool ExchangeTask::changes_cells() const { return batch_.operation != Operation::broadcast; }
 
 std::byte* ExchangeTask::cell(std::uint32_t member, std::uint64_t index) const {

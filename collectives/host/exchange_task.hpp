@@ -13,15 +13,16 @@
 
 namespace rueda::collectives {
 
-/// Broadcast and allgather: every contributing member's bytes go, unchanged, to a place in everybody's output. Of a
-/// broadcast only the root contributes. One segment per batch.
+/// Broadcast and allgather: the bytes of every contributing member go, unchanged, to a place in every member's output.
+/// In a broadcast only the root contributes. A batch has one segment.
 ///
-/// A contribution that travelled with the announcements is copied from there; one that lies in the arena is read in
-/// place; anything else goes through its rank's cells, chunk by chunk. Per rank and contribution of C bytes: one copy
-/// out (its owner, if private) and one copy in (everybody else).
+/// A contribution that travelled with the announcements is copied from there. One that lies in the arena is read in
+/// place. Any other goes through its rank's cells, chunk by chunk. Cost per rank and contribution of C bytes: its owner
+/// copies it out once, if it is private, and every other rank copies it in once.
 ///
-/// The root of a broadcast would look on while the others read its tensor. Where theirs lie in the arena as well, it
-/// writes an m-th of each of them itself, for m members: then all move as many bytes.
+/// In a broadcast, the root would be idle while the others read its tensor. If their outputs lie in the arena as well,
+/// the root writes an m-th of each of them itself, where m is the number of members. All ranks then move the same
+/// number of bytes.
 class ExchangeTask final : public Task {
 public:
     explicit ExchangeTask(HostSet& set) : set_(set) {}
@@ -33,8 +34,8 @@ private:
     struct Contribution {
         std::uint64_t bytes = 0;
         std::uint64_t output_offset = 0;
-        const std::byte* readable = nullptr;  ///< all of it, in the arena; null: through the cells
-        bool at_once = false;                 ///< tiny: it travelled with the announcement
+        const std::byte* readable = nullptr;  ///< the whole contribution, in the arena; null: it goes through the cells
+        bool at_once = false;                 ///< the contribution is tiny and travelled with the announcement
     };
     void plan_broadcast();
     void plan_allgather();

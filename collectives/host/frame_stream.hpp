@@ -15,11 +15,11 @@ struct Frame {
     Bytes body;
 };
 
-/// One frame on its way in, read as far as it has come. Failures read as predicates ("has closed …"): the caller
-/// knows whose they are. Threads: one at a time.
+/// A frame that is being received, with the bytes that have arrived so far. Failure messages are predicates ("has
+/// closed …"), because only the caller knows whose failure it is. Threads: one at a time.
 class FrameReceiver {
 public:
-    /// Does not block. True once the frame is complete.
+    /// Does not block. Returns true when the frame is complete.
     [[nodiscard]] Result<bool> advance(int socket);
     [[nodiscard]] Frame take();
 
@@ -33,23 +33,23 @@ private:
 enum class SendEnd {
     sent,
     timed_out,
-    /// The other side has spoken, or gone, before it took everything: what it said may be read.
+    /// the other side sent something, or closed the connection, before it took everything; its answer can be read
     interrupted,
 };
 
-/// Blocks until all is sent, until the deadline, or, if `until_input`, until the other side sends something.
+/// Blocks until everything is sent, until the deadline, or, if `until_input`, until the other side sends something.
 [[nodiscard]] Result<SendEnd> send_bytes(int socket, std::span<const std::byte> bytes, Deadline deadline,
                                          bool until_input);
 
-/// The header and the body, in this order.
+/// Sends the header, then the body.
 [[nodiscard]] Result<SendEnd> send_frame(int socket, FrameHeader header, std::span<const std::byte> body,
                                          Deadline deadline, bool until_input);
 
-/// False when the deadline passed first. Nothing is asked while something can be read.
+/// Returns false if the deadline passes first. The interruption is not asked while something can be read.
 [[nodiscard]] Result<bool> wait_for_answer(int socket, Deadline deadline, const Interruption& interruption, int rank,
                                            int size);
 
-/// Reads into `bytes` what is there; does not block. 0 if nothing is.
+/// Reads the available bytes into `bytes` without blocking. Returns 0 if there are none.
 [[nodiscard]] Result<std::size_t> receive_some(int socket, std::span<std::byte> bytes);
 
 }  // namespace rueda::collectives

@@ -9,7 +9,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// Of what travelled with the announcements, and of a set of one, AllreduceTask does adasum as well.
+/// AllreduceTask also handles adasum if the set has one member or all inputs travelled with the announcements.
 bool needs_passes(const Batch& batch, std::size_t segment, std::uint32_t members) {
     return batch.segments[segment].reduce_op == ReduceOp::adasum && members > 1 &&
            !all_travelled(batch.locations_of(segment, members));

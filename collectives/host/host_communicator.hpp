@@ -18,7 +18,7 @@
 
 namespace rueda::collectives {
 
-/// Collectives of the ranks of one host through their arena; processes, or threads of one process.
+/// Collectives over the ranks of one host, through their arena. The ranks are processes, or threads of one process.
 /// Threads: as Communicator says.
 class HostCommunicator final : public Communicator {
 public:

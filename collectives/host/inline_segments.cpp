@@ -8,7 +8,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// Work of one step: of the order of a chunk, so that abort and other waiters are looked at.
+/// The work of one step, in bytes. It is about a chunk, so that the engine often checks for an abort and for other
+/// waiting tasks.
 constexpr std::uint64_t kStepBytes = 128 * 1024;
 
 void reduce(const Segment& segment, std::span<const Location> locations, const HostSet& set) {
@@ -17,7 +18,8 @@ void reduce(const Segment& segment, std::span<const Location> locations, const H
     }
     std::array<const std::byte*, base::kMaxLocalRanks> sources{};
     for (std::uint32_t member = 0; member < set.members; ++member) {
-        // What travelled from here is the same as the input, and its lines stay with who reads them.
+        // The copy that this rank announced equals its input. Reading the input leaves the copy's cache lines with the
+        // ranks that read them.
         sources[member] = member == set.rank ? segment.input : locations[member].payload;
     }
     set.reduce(segment, locations, {sources.data(), set.members}, {&segment.output, 1}, segment.count);

@@ -15,8 +15,8 @@ namespace rueda::collectives {
 /// Whether the inputs of all members that are not absent travelled with their announcements.
 [[nodiscard]] bool all_travelled(std::span<const Location> locations);
 
-/// Those segments of an allreduce whose inputs all travelled: each rank combines them by itself, in the set's order.
-/// Threads: as the task that it is part of.
+/// The segments of an allreduce whose inputs all travelled with the announcements. Each rank combines them by itself,
+/// in the set's order. Threads: as the task that it is part of.
 class InlineSegments {
 public:
     void clear() {
@@ -25,7 +25,7 @@ public:
     }
     void add(std::uint32_t segment) { segments_.push_back(segment); }
     [[nodiscard]] bool is_done() const { return done_ == segments_.size(); }
-    /// Some of them, up to the work of one step.
+    /// Combines some of them, up to the work of one step.
     void step(const Batch& batch, const HostSet& set);
 
 private:

@@ -13,17 +13,16 @@ namespace rueda::collectives {
 
 using RingState = MessageRingState<base::StdAtomics>;
 
-/// What a rank shows the others of its host in the room for messages. In fresh memory, which is zero, nobody has
+/// What a rank shows the other ranks of its host about messages. Fresh memory is zero, which means that nobody has
 /// knocked or left.
 struct alignas(base::kCacheLine) MessageDoor {
     Doorstep<base::StdAtomics> step;
-    /// 1: the rank has shut down, and everything that it had to say to others is in their rings. Written once.
+    /// 1: the rank has shut down, and everything that it had to say to other ranks is in their rings. Written once.
     alignas(base::kCacheLine) std::atomic<std::uint32_t> gone;
 };
 
-/// The part of an arena for messages between two ranks: a line about the whole, a door for each rank, a ring for each
-/// sender and receiver. Where nobody writes it takes no memory.
-/// Threads: a view, as the parts say.
+/// The part of an arena for messages between two ranks: a line about all ranks, a door for each rank, and a ring for
+/// each pair of sender and receiver. A part that nobody writes to uses no memory. Threads: a view; see its parts.
 class MessageRegion {
 public:
     MessageRegion(std::byte* memory, std::uint32_t members, std::uint64_t ring_bytes)
@@ -43,7 +42,7 @@ public:
         return memory_ + ring_offset(from, to) + kPage;
     }
     [[nodiscard]] std::uint64_t ring_bytes() const { return ring_bytes_; }
-    /// Memory that a ring in use takes.
+    /// The memory that a ring in use occupies.
     [[nodiscard]] std::uint64_t footprint() const { return kPage + ring_bytes_; }
 
     [[nodiscard]] static constexpr std::uint64_t bytes_for(std::uint32_t members, std::uint64_t ring_bytes) {
@@ -51,7 +50,7 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t kPage = 4096;  // so that a ring shares none with another
+    static constexpr std::uint64_t kPage = 4096;  // so that no two rings share a page
 
     [[nodiscard]] static constexpr std::uint64_t doors_bytes(std::uint32_t members) {
         return (base::kCacheLine + members * sizeof(MessageDoor) + kPage - 1) / kPage * kPage;

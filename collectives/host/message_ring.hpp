@@ -12,22 +12,25 @@
 #include "base/atomics.hpp"
 #include "base/status.hpp"
 
-/// Records of bytes from one rank to another of its host, in the order in which they were written: a ring in shared
-/// memory with one writer and one reader (docs/design/0010-send-receive.md). Memory full of zeros is an empty ring.
+/// Records of bytes from one rank to another rank of its host, in the order in which they were written. It is a ring in
+/// shared memory with one writer and one reader (docs/design/0010-send-receive.md). Memory full of zeros is an empty
+/// ring.
 namespace rueda::collectives {
 
-/// What both sides share, beside the bytes.
+/// What both sides share, apart from the bytes.
 template <class Atomics>
 struct MessageRingState {
-    /// Bytes since the beginning; only grow. Each on a line of its own.
+    /// Bytes written and read since the beginning. They only grow. Each is on its own cache line.
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> written{0};
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> read{0};
-    /// 1: the writer waits for room. On the reader's line: it looks there after each read, the writer writes it rarely.
+    /// 1: the writer waits for room. This word is on the reader's line, because the reader looks at it after each read
+    /// and the writer rarely writes it.
     typename Atomics::template Atomic<std::uint32_t> starved{0};
 };
 
-/// How a record lies in the ring: its length and a mark, then its bytes, in whole cache lines and in one piece. What
-/// does not fit before the end of the ring goes to its beginning, and a record that is only a mark fills the rest.
+/// The layout of a record in the ring: its length and a mark, then its bytes, contiguous and padded to whole cache
+/// lines. A record that does not fit before the end of the ring goes to the beginning of the ring, and a record that is
+/// only a mark fills the rest.
 struct MessageRingRecord {
     static constexpr std::uint64_t kHeaderBytes = 8;
     static constexpr std::uint32_t kMessage = 1;
@@ -36,7 +39,7 @@ struct MessageRingRecord {
     [[nodiscard]] static constexpr std::uint64_t lines_of(std::uint64_t bytes) {
         return (kHeaderBytes + bytes + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
     }
-    /// A quarter of the ring, so that fillers leave room for three such records.
+    /// A quarter of the ring. Even with fillers, three records of this size then fit.
     [[nodiscard]] static constexpr std::uint64_t largest(std::uint64_t ring_bytes) {
         return ring_bytes / 4 - kHeaderBytes;
     }
@@ -46,14 +49,14 @@ struct MessageRingRecord {
 template <class Atomics>
 class MessageRingWriter {
 public:
-    /// `bytes`: a power of two, of at least four lines.
+    /// `bytes` must be a power of two, and at least four cache lines.
     MessageRingWriter(MessageRingState<Atomics>& state, std::byte* memory, std::uint64_t bytes)
         : state_(&state), memory_(memory), bytes_(bytes) {}
 
     [[nodiscard]] std::uint64_t largest() const { return MessageRingRecord::largest(bytes_); }
-    /// Room for a record of at most largest() bytes, which publish() shows the reader; null: there is none, and the
-    /// reader tells when there is more (MessageRingReader::pop). Internal: the reader has written what no working one
-    /// does.
+    /// Reserves room for a record of at most largest() bytes. publish() then shows the record to the reader. Returns
+    /// null if there is no room; the reader then tells the writer when there is (MessageRingReader::pop). Fails with
+    /// Internal if the reader has written a value that a correct reader never writes.
     [[nodiscard]] Result<std::byte*> reserve(std::uint64_t bytes) {
         const std::uint64_t needed = MessageRingRecord::lines_of(bytes);
         const std::uint64_t rest = bytes_ - position_ % bytes_;
@@ -61,13 +64,15 @@ public:
         if (bytes_ - (position_ - read_) < filler + needed) {
             RUEDA_RETURN_IF_FAILED(look());
             if (bytes_ - (position_ - read_) < filler + needed) {
-                // Dekker: says that it waits, then looks; the reader reads, then looks for who waits. All seq_cst.
+                // Dekker's pattern, all seq_cst: the writer says that it waits, then looks for room. The reader reads,
+                // then looks whether the writer waits.
                 state_->starved.store(1, std::memory_order_seq_cst);
                 RUEDA_RETURN_IF_FAILED(look());
                 if (bytes_ - (position_ - read_) < filler + needed) {
                     return static_cast<std::byte*>(nullptr);
                 }
-                state_->starved.store(0, std::memory_order_relaxed);  // a ring too many costs nothing else
+                // at worst the reader wakes the writer once too often
+                state_->starved.store(0, std::memory_order_relaxed);
             }
         }
         if (filler != 0) {
@@ -81,13 +86,14 @@ public:
     /// Shows the reader the record that was reserved last.
     void publish() {
         position_ = end_;
-        // Partner: MessageRingReader::front(). seq_cst: who sleeps looks after he said so (base::Attention).
+        // Partner: MessageRingReader::front(). seq_cst, because a rank that is about to sleep says so first and then
+        // looks here (base::Attention).
         state_->written.store(position_, std::memory_order_seq_cst);
     }
 
 private:
     Status look() {
-        // acquire: what was read there may be written over. seq_cst: see reserve().
+        // acquire: what the reader has read may be overwritten. seq_cst: see reserve().
         const std::uint64_t read = state_->read.load(std::memory_order_seq_cst);
         if (read < read_ || read > position_ || read % base::kCacheLine != 0) {
             return failure(ErrorCode::internal, "a ring of messages was read up to {}, of {} that were written", read,
@@ -117,8 +123,8 @@ public:
     MessageRingReader(MessageRingState<Atomics>& state, const std::byte* memory, std::uint64_t bytes)
         : state_(&state), memory_(memory), bytes_(bytes) {}
 
-    /// The next record, in shared memory, until pop(); empty: there is none. Internal: the writer has written what no
-    /// working one does.
+    /// Returns the next record, in shared memory; it stays valid until pop(). Returns nothing if there is none. Fails
+    /// with Internal if the writer has written a value that a correct writer never writes.
     [[nodiscard]] Result<std::optional<std::span<const std::byte>>> front() {
         for (;;) {
             if (position_ == written_) {
@@ -130,7 +136,8 @@ public:
             const std::uint64_t at = position_ % bytes_;
             std::uint32_t header[2];
             std::memcpy(header, memory_ + at, sizeof(header));
-            std::atomic_signal_fence(std::memory_order_seq_cst);  // what is checked is what is used
+            // the compiler must use the value that was checked, not read it again
+            std::atomic_signal_fence(std::memory_order_seq_cst);
             const std::uint64_t room = bytes_ - at;
             const bool filler = header[1] == MessageRingRecord::kFiller;
             const std::uint64_t taken = filler ? header[0] : MessageRingRecord::lines_of(header[0]);
@@ -148,7 +155,7 @@ public:
             position_ += taken;
         }
     }
-    /// Gives the room of the front record back. True: the writer waits for it, and has to be woken.
+    /// Frees the room of the front record. If it returns true, the writer waits for room and has to be woken.
     [[nodiscard]] bool pop() {
         position_ = end_;
         state_->read.store(position_, std::memory_order_seq_cst);  // partner: MessageRingWriter::look()
@@ -165,17 +172,17 @@ private:
     std::uint64_t written_ = 0;  ///< as last seen
 };
 
-/// Who has written to a rank's rings since it last looked: a bit for each member of the host. Memory full of zeros is
-/// that of nobody.
+/// Which members of the host have written to a rank's rings since the rank last looked: one bit for each member. Memory
+/// full of zeros means none.
 template <class Atomics>
 struct alignas(base::kCacheLine) Doorstep {
     typename Atomics::template Atomic<std::uint64_t> knocks{0};
 
-    /// After a publication. True: the rank may sleep, and has to be woken; false: somebody who does that has knocked
-    /// there before, and the rank has not looked since.
+    /// Called after a publication. If it returns true, the rank may sleep and has to be woken. If it returns false,
+    /// another call has set this bit and wakes the rank, and the rank has not looked since.
     [[nodiscard]] bool knock(std::uint32_t member) {
         const std::uint64_t bit = std::uint64_t{1} << member;
-        // seq_cst, with the publication before: who finds his bit set comes before the look that takes it.
+        // seq_cst, ordered after the publication: a member that finds its bit set comes before the look that clears it.
         if ((knocks.load(std::memory_order_seq_cst) & bit) != 0) {
             return false;
         }
@@ -183,7 +190,7 @@ struct alignas(base::kCacheLine) Doorstep {
         return true;
     }
     [[nodiscard]] bool anybody() const { return knocks.load(std::memory_order_seq_cst) != 0; }
-    /// Before the look into the rings of those.
+    /// Returns the bits and clears them. The rank calls this before it looks into the rings of those members.
     [[nodiscard]] std::uint64_t take() { return knocks.exchange(0, std::memory_order_seq_cst); }
 };
 

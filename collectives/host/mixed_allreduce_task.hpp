@@ -10,17 +10,17 @@
 
 namespace rueda::collectives {
 
-/// A batch of allreduces of which some are by adasum: these and the others are two batches for two tasks, one after the
-/// other. All members part the batch alike.
+/// A batch of allreduces in which some tensors use adasum. It is split into two batches for two tasks, which run one
+/// after the other. All members split the batch in the same way.
 ///
-/// Threads: whoever drives the engine.
+/// Threads: the thread that drives progress.
 class MixedAllreduceTask final : public Task {
 public:
     using Begin = std::function<Task&(const Batch&)>;
-    /// `others` and `adasum` begin the tasks; `members`: of this host.
+    /// `others` and `adasum` begin the two tasks. `members` is the number of members on this host.
     MixedAllreduceTask(std::uint32_t members, Begin others, Begin adasum);
 
-    /// `is_adasum(segment)` chooses, by its index.
+    /// `is_adasum(segment)` gets the index of a segment and returns whether it uses adasum.
     template <class IsAdasum>
     void begin(const Batch& batch, IsAdasum&& is_adasum) {
         others_.clear();

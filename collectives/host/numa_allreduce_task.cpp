@@ -8,8 +8,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// As in AllreduceTask: up to here, all ranks together, one wait less pays for more lines that cross. Not measured
-/// between NUMA nodes.
+/// As in AllreduceTask: up to this many bytes of all ranks together, saving one wait is worth the additional cache
+/// lines. Not measured between NUMA nodes.
 constexpr std::uint64_t kSmallBytes = 64 * 1024;
 
 }  // namespace
@@ -21,7 +21,7 @@ NumaAllreduceTask::NumaAllreduceTask(HostSet& set) : set_(set) {
 }
 
 bool NumaAllreduceTask::suits(const Batch& batch) const {
-    return set_.nodes.combine_first() && suits_large(batch);  // the first is all that others pay
+    return set_.nodes.combine_first() && suits_large(batch);  // the first check is all that other batches pay
 }
 
 bool NumaAllreduceTask::suits_large(const Batch& batch) const {
@@ -61,8 +61,8 @@ void NumaAllreduceTask::begin(const Batch& batch) {
     staged_chunks_ = combined_chunks_ = reduced_chunks_ = fetched_chunks_ = 0;
 }
 
-/// One action. Of a chunk each waits for the one before on other ranks only; so of the first chunk that somebody has
-/// not fetched, whose cells are free, there is always one to do.
+/// Does one action. For each chunk, an action waits only for the preceding action of other ranks. So for the first
+/// chunk that some rank has not fetched, whose cells are free, some action is always possible.
 StepResult NumaAllreduceTask::step() {
     const std::uint64_t before = set_.chunks;
     if (!inline_.is_done()) {
@@ -88,12 +88,13 @@ StepResult NumaAllreduceTask::step() {
         return StepResult::waiting;
     }
     fetch(fetched_chunks_++);
-    // Partner: cell_is_free(), here and of whatever comes after this batch.
+    // Partner: cell_is_free(), here and in whatever comes after this batch.
     set_.publish(set_.mine().fetched, before + fetched_chunks_);
     if (fetched_chunks_ < chunk_count_) {
         return StepResult::advanced;
     }
-    // Everybody has `reduced` all chunks, so nobody reads my inputs any more; my output only I write.
+    // All ranks have `reduced` all chunks, so nobody reads this rank's inputs any more. Only this rank writes its
+    // output.
     set_.chunks += chunk_count_;
     return StepResult::done;
 }
@@ -109,7 +110,8 @@ Range NumaAllreduceTask::part_of(std::uint32_t member, Range all) const {
     return SegmentMap::share(all, set_.nodes.index_of(member), size);
 }
 
-/// By turns: with h even nodes, the final shares i·h … i·h + h − 1 are cut from the parts of the members i.
+/// The final shares are assigned by turns: with h nodes of equal size, the final shares i·h … i·h + h − 1 lie within
+/// the parts of the nodes' members i.
 Range NumaAllreduceTask::final_share(Range all) const {
     return SegmentMap::share(all, set_.nodes.turn_of(set_.rank), set_.members);
 }
@@ -130,8 +132,8 @@ NumaAllreduceTask::Stretch NumaAllreduceTask::stretch_at(std::uint64_t begin, Ra
 
 // ---- the phases -----------------------------------------------------------------------------------------------------
 
-/// What the cell held must be fetched by the others of my node, and by me. Of that chunk everybody else has written its
-/// results by then: who fetches has waited for that.
+/// The other ranks of this node, and this rank, must have fetched the cell's previous content. All other ranks have
+/// written their results of that chunk by then, because a rank waits for that before it fetches.
 bool NumaAllreduceTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < combined_chunks_ + 2 &&
            staged_chunks_ < fetched_chunks_ + set_.arena->plan().cells_per_rank &&
@@ -161,7 +163,8 @@ bool NumaAllreduceTask::may_combine() const {
     });
 }
 
-/// The partial result lies in my own cell, where I have staged nothing: there others of my node had nothing to combine.
+/// The partial result lies in this rank's own cell, where this rank staged nothing: there the other ranks of the node
+/// have nothing to combine.
 void NumaAllreduceTask::combine(std::uint64_t index) {
     const Range all = chunk(index);
     const std::uint64_t number = set_.chunks + index;
@@ -183,7 +186,8 @@ void NumaAllreduceTask::combine(std::uint64_t index) {
     });
 }
 
-/// Also of my own node: a result in my output must not overwrite an input that is still to be combined.
+/// Waits also for the ranks of this node: a result in this rank's output must not overwrite an input that is still to
+/// be combined.
 bool NumaAllreduceTask::may_go_across() const {
     if (reduced_chunks_ == combined_chunks_) {
         return false;
@@ -240,7 +244,7 @@ bool NumaAllreduceTask::may_fetch() const {
 
 void NumaAllreduceTask::fetch(std::uint64_t index) {
     const Range all = chunk(index);
-    const Range own = final_share(all);  // is there already
+    const Range own = final_share(all);  // is already there
     for (const std::uint32_t member : set_.nodes.members_of(node_)) {
         const Range part = part_of(member, all);
         const std::byte* const cell = set_.arena->cell(member, set_.chunks + index);

@@ -13,34 +13,32 @@
 
 namespace rueda::collectives {
 
-/// An allreduce of which one partial result a NUMA node crosses between nodes, for batches that are worth it. What
-/// travelled with the announcements each rank combines by itself; everything else, staged or resident, goes in chunks,
-/// each in four phases (docs/design/collectives.md, "NUMA nodes", has a drawing):
+/// An allreduce in which only one partial result per NUMA node crosses between nodes, for batches that are large
+/// enough. Inputs that travelled with the announcements are combined by each rank itself. Everything else, staged or
+/// resident, goes in chunks. Each chunk has four phases (docs/design/collectives.md, "NUMA nodes", has a drawing):
 ///
-///  - *stage*: a rank copies to its cell what the other members of its node combine; what lies in the arena is read
-///  there.
-///  - *combine*: of a chunk each of the s members of a node has an s-th, its *part*, and combines its node's inputs
-///  there
-///    to the node's partial result, in its own cell.
-///  - *across*: of all m members each has an m-th, its *final share*, and combines the h partial results there. The
-///  result
-///    goes over each of them, and to the rank's own output.
-///  - *fetch*: a rank copies everything else from the cells of its node.
+/// - *stage*: a rank copies to its cell what the other members of its node combine; inputs in the arena are read there.
+/// - *combine*: each of the s members of a node has an s-th of the chunk, its *part*. It combines its node's inputs of
+///   this part to the node's partial result, in its own cell.
+/// - *across*: each of all m members has an m-th of the chunk, its *final share*. It combines the h nodes' partial
+///   results of this share. The result replaces each of these partial results, and goes to the rank's own output.
+/// - *fetch*: a rank copies everything else from the cells of its node.
 ///
-/// Per rank and S bytes, for even nodes: copies S(s−1)/s out, reads S and writes S/s; reads hS/m and writes (h+1)S/m,
-/// of which (h−1)S/m each way between nodes; copies S(m−1)/m in.
+/// Cost per rank for S bytes, if all nodes have the same number of ranks: it copies S(s−1)/s out, reads S and writes
+/// S/s; then it reads hS/m and writes (h+1)S/m, of which (h−1)S/m in each direction cross between nodes; then it copies
+/// S(m−1)/m in.
 class NumaAllreduceTask final : public Task {
 public:
     explicit NumaAllreduceTask(HostSet& set);
 
-    /// Whether the batch, an allreduce, is for this task; if not, AllreduceTask gives the same bits. The same answer on
-    /// all members. Not where some are absent.
+    /// Whether this task should run the batch, which is an allreduce; otherwise AllreduceTask gives the same bits. The
+    /// answer is the same on all members. It is false if some members are absent.
     [[nodiscard]] bool suits(const Batch& batch) const;
     void begin(const Batch& batch);
     StepResult step() override;
 
 private:
-    /// Of a final share: where every node's partial result lies with one member.
+    /// A piece of a final share in which the partial result of each node lies with one member.
     struct Stretch {
         Range range;
         std::array<std::uint32_t, base::kMaxLocalRanks> owners;  ///< by node
@@ -63,7 +61,7 @@ private:
     void fetch(std::uint64_t index);
 
     HostSet& set_;
-    std::uint32_t node_ = 0;  // mine
+    std::uint32_t node_ = 0;  // this rank's node
     Batch batch_;
     InlineSegments inline_;
 

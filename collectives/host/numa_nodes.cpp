@@ -45,7 +45,7 @@ NumaNodes::NumaNodes(std::span<const std::int32_t> node_of_member) {
 void NumaNodes::reduce_by_node(const ops::Reduction& reduction, std::span<const std::byte* const> sources,
                                std::span<std::byte* const> destinations, std::size_t count, ops::Store store) const {
     if (reduction.op == ReduceOp::adasum) {
-        ops::reduce(reduction, sources, destinations, count, store);  // its tree is by rank
+        ops::reduce(reduction, sources, destinations, count, store);  // adasum's tree is by rank
         return;
     }
     std::array<const std::byte*, base::kMaxLocalRanks> grouped;

@@ -12,31 +12,33 @@
 
 namespace rueda::collectives {
 
-/// Which members of a set lie on which NUMA node, and so in which order what they contribute is combined: by rank, or,
-/// where that was asked for and there is something to gain, the members of each node first. Nodes are numbered by their
-/// first member. The same on all members (docs/design/collectives.md, "NUMA nodes"). Threads: a value.
+/// Which members of a set are on which NUMA node, and therefore the order in which the members' inputs are combined.
+/// The order is by rank; or, if the user asked for it and it can help, the members of each node are combined first.
+/// Nodes are numbered by their first member. The object is the same on all members (docs/design/collectives.md, "NUMA
+/// nodes"). Threads: a value.
 class NumaNodes {
 public:
-    /// Nobody first.
+    /// The order is by rank; no members are combined first.
     NumaNodes() = default;
-    /// From the number of every member's node. With one node, or one member on each, nobody is first.
+    /// Takes the number of each member's node. If there is only one node, or only one member on each node, the order is
+    /// by rank.
     explicit NumaNodes(std::span<const std::int32_t> node_of_member);
 
     [[nodiscard]] bool combine_first() const { return count_ > 0; }
 
-    // The rest but reduce() is for where they do.
+    // All functions except reduce() may be called only if the members of a node are combined first.
     [[nodiscard]] std::uint32_t count() const { return count_; }
     /// In rank order.
     [[nodiscard]] std::span<const std::uint32_t> members_of(std::uint32_t node) const {
         return {members_.data() + begins_[node], sizes_[node]};
     }
     [[nodiscard]] std::uint32_t node_of(std::uint32_t member) const { return nodes_[member]; }
-    /// Among the members of its node.
+    /// The member's index among the members of its node.
     [[nodiscard]] std::uint32_t index_of(std::uint32_t member) const { return indices_[member]; }
-    /// Its place when the first members of all nodes are counted, then the second ones, and so on.
+    /// The member's position when the first members of all nodes are counted first, then the second ones, and so on.
     [[nodiscard]] std::uint32_t turn_of(std::uint32_t member) const { return turns_[member]; }
 
-    /// ops::reduce() in this order; of adasum by rank. `sources`: of all members, by rank.
+    /// Calls ops::reduce() in this order, or by rank for adasum. `sources` are those of all members, by rank.
     void reduce(const ops::Reduction& reduction, std::span<const std::byte* const> sources,
                 std::span<std::byte* const> destinations, std::size_t count,
                 ops::Store store = ops::Store::cached) const {

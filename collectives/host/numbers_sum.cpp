@@ -40,7 +40,7 @@ void NumbersSum::stage() {
     set_.publish(set_.mine().staged, number(staged_));
 }
 
-/// From the lowest rank's on; this rank's own are in its cell like all others.
+/// Adds from the lowest rank on. This rank's own numbers are in its cell, like those of all others.
 void NumbersSum::take() {
     const std::span<double> sums = numbers_of(taken_);
     std::memcpy(sums.data(), set_.arena->cell(0, number(taken_)), sums.size_bytes());
@@ -54,7 +54,7 @@ void NumbersSum::take() {
     }
     ++taken_;
     if (!keeps_cells_) {
-        set_.publish(set_.mine().fetched, number(taken_));  // partner: who wants to write to a cell again
+        set_.publish(set_.mine().fetched, number(taken_));  // partner: a rank that wants to write to a cell again
     }
 }
 

@@ -9,19 +9,21 @@
 
 namespace rueda::collectives {
 
-/// Sums of some float64 numbers over the first ranks of a host, through the cells: everybody gets them, added in rank
-/// order. A phase of a task; all ranks of the host take part.
+/// Sums some float64 numbers over the first ranks of a host, through the cells. Every rank gets the sums, which are
+/// added in rank order. This is a phase of a task in which all ranks of the host take part.
 ///
-/// Threads: whoever drives the engine.
+/// Threads: the thread that drives progress.
 class NumbersSum {
 public:
     explicit NumbersSum(HostSet& set) : set_(set) {}
 
-    /// The chunks of this phase have the numbers from `first` on, of the batch. `givers`: how many ranks give numbers.
-    /// `numbers`: what this rank gives, and then the sums; it stays until is_done(). With `keeps_cells` nothing is said
-    /// of the cells being free again: somebody else does, of these and of others that are still needed.
+    /// Begins. The chunks of this phase are numbered from `first` on within the batch. `givers` is the number of ranks
+    /// that give numbers. `numbers` holds this rank's numbers and later the sums; it must stay valid until is_done().
+    /// With `keeps_cells`, this object does not report that its cells are free again; the caller does so later, because
+    /// other cells are still needed too.
     void begin(std::span<double> numbers, std::uint32_t givers, std::uint64_t first, bool keeps_cells);
-    /// One action; false: nothing could be done. `is_free(number)`: may that cell be written?
+    /// Does one action; returns false if it could do nothing. `is_free(number)` returns whether that cell may be
+    /// written.
     template <class IsFree>
     bool act(IsFree&& is_free) {
         if (staged_ < chunks_ && (keeps_cells_ || staged_ < taken_ + set_.arena->plan().cells_per_rank) &&
@@ -36,7 +38,7 @@ public:
         return false;
     }
     [[nodiscard]] bool is_done() const { return taken_ == chunks_; }
-    /// How many of so many numbers.
+    /// The number of chunks that this many numbers need.
     [[nodiscard]] static std::uint64_t chunks_of(const HostSet& set, std::uint64_t numbers);
     [[nodiscard]] std::uint64_t chunks() const { return chunks_; }
 

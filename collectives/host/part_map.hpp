@@ -11,25 +11,26 @@
 
 namespace rueda::collectives {
 
-/// What one rank works on in an operation that needs tensors whole: of each tensor a part, one after the other in a
-/// virtual range of bytes, each at a multiple of a cache line. (Of SegmentMap, a rank has a share of the batch, which
-/// cuts a tensor where the other tensors of the batch want it.) Pure arithmetic. Threads: none of its own.
+/// What one rank works on in an operation that needs whole tensors. It has a part of each tensor; the parts lie one
+/// after the other in a virtual range of bytes, each at a multiple of a cache line. (With SegmentMap, in contrast, a
+/// rank has a share of the whole batch, and the sizes of the other tensors determine where a tensor is cut.) Pure
+/// arithmetic. Threads: none of its own.
 class PartMap {
 public:
     struct Part {
         std::uint32_t segment = 0;
         Range range;              ///< of the tensor; it begins at a multiple of a cache line
-        std::uint64_t begin = 0;  ///< in the virtual range
-        std::uint64_t home = 0;   ///< and in that of the map that this one was chosen from
+        std::uint64_t begin = 0;  ///< position in the virtual range
+        std::uint64_t home = 0;   ///< position in the virtual range of the map from which this one was chosen
     };
 
     void clear() {
         parts_.clear();
         end_ = 0;
     }
-    /// One that is empty has no place.
+    /// Adds a part; an empty part gets no position.
     void add(std::uint32_t segment, Range range) { add({segment, range, end_, end_}); }
-    /// Those of `all` that `choose(segment)` says.
+    /// Takes the parts of `all` for which `choose(segment)` returns true.
     template <class Choose>
     void choose(const PartMap& all, Choose&& choose) {
         clear();

@@ -77,7 +77,8 @@ Status ResidentHeap::deallocate(void* memory) {
     }
     if (released_) {
         if (const Arena::Pages pages = pages_of_none_but(offset, bytes); pages.bytes > 0) {
-            // Out of the file, too: a block beside it may keep that.
+            // The pages are removed from the file as well. If they stayed there, a block beside them could keep the
+            // file alive.
             madvise(arena_->resident(arena_->rank()) + pages.offset, pages.bytes, MADV_REMOVE);
             arena_->release_kept(pages);
         }
@@ -89,7 +90,7 @@ Status ResidentHeap::deallocate(void* memory) {
             fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset),
                       static_cast<off_t>(bytes));
-        } else {  // the same, but for memory that the program has locked; nothing is used again
+        } else {  // the same, except for memory that the program has locked; nothing of it is used again
             madvise(memory, bytes, MADV_REMOVE);
         }
     }
@@ -125,7 +126,7 @@ void ResidentHeap::release() {
             }
         }
     } catch (const std::bad_alloc&) {
-        return;  // without memory to say what stays, all of it does
+        return;  // there is no memory to list what must stay, so everything stays
     }
     released_ = true;
     arena_->release(kept);
@@ -140,7 +141,7 @@ bool ResidentHeap::owns(const void* memory) const {
     return !released_ || blocks_.contains(*offset);
 }
 
-/// Of a block that has been given back: its pages without those that others have a part of.
+/// The pages of a block that was given back, without pages that other blocks share.
 Arena::Pages ResidentHeap::pages_of_none_but(std::uint64_t offset, std::uint64_t bytes) const {
     std::uint64_t begin = round_down(offset, kPage);
     std::uint64_t end = round_up(offset + bytes, kPage);
@@ -206,11 +207,12 @@ void ResidentHeap::give_back(std::uint64_t offset, std::uint64_t bytes) {
 Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
     std::byte* memory = arena_->resident(arena_->rank()) + offset;
     if (bytes >= kLargeBlock && offset < touched_end_) {
-        // Small blocks that were here before left their contents; fresh pages are zero.
+        // Earlier small blocks have left their contents here; fresh pages are zero.
         fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset), static_cast<off_t>(bytes));
     }
-    // A small block between others has its pages, mostly: a large one may have given them back. Too few to ask for.
+    // A small block between others usually has its pages already; only a large neighbour may have given some back.
+    // Those few pages need no check of the memory limit.
     if (bytes >= kLargeBlock || offset + bytes > touched_end_) {
         RUEDA_RETURN_IF_FAILED(base::check_memory(bytes, "resident memory"));
     }
@@ -219,8 +221,9 @@ Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
     if (bytes >= kHugePage) {
         madvise(first_page, length, MADV_HUGEPAGE);
     }
-    // Touches through the mapping, so that huge pages and the NUMA node of this thread are taken; reports what a plain
-    // touch would answer with a signal. Before Linux 5.14: fallocate, which takes small pages.
+    // The pages are touched through the mapping, so that they become huge pages and lie on this thread's NUMA node. The
+    // call returns an error where a plain access would raise a signal. Before Linux 5.14 fallocate is used, which takes
+    // small pages.
     if (madvise(first_page, length, MADV_POPULATE_WRITE) != 0) {
         const auto file_offset =
             static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + round_down(offset, kPage));
@@ -230,7 +233,7 @@ Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
         }
     }
     if (bytes < kLargeBlock) {
-        std::memset(memory, 0, bytes);  // an earlier block may have left something in its pages
+        std::memset(memory, 0, bytes);  // an earlier block may have left data in its pages
     }
     touched_end_ = std::max(touched_end_, round_up(offset + bytes, kPage));
     return {};

@@ -12,34 +12,35 @@
 
 namespace rueda::collectives {
 
-/// Hands out memory of this rank's resident region of the arena. Its books are private to the process: the others only
-/// see offsets. Best fit over a map of free ranges; blocks from kLargeBlock on begin on a page and give their memory
-/// back to the system when freed, smaller ones share pages.
+/// Hands out memory of this rank's resident region of the arena. Its books are private to the process; other ranks only
+/// see offsets. It uses best fit over a map of free ranges. Blocks of at least kLargeBlock bytes begin on a page and
+/// return their memory to the system when they are freed; smaller blocks share pages.
 ///
 /// Threads: all functions from any thread (one mutex).
 class ResidentHeap {
 public:
     static constexpr std::uint64_t kLargeBlock = 64 * 1024;
 
-    /// `limit_bytes` 0: what the machine's memory allows.
+    /// If `limit_bytes` is 0, the machine's memory is the limit.
     ResidentHeap(std::shared_ptr<Arena> arena, std::uint64_t limit_bytes);
 
-    /// Zeroed, aligned to a cache line (a large block to a page, from 2 MiB on to a huge page). Memory limits are
-    /// compared, and the pages touched, before it returns: ResourceExhausted instead of a fault later.
+    /// Returns zeroed memory, aligned to a cache line (a large block to a page, from 2 MiB on to a huge page). Before
+    /// it returns, the function compares the memory limits and touches the pages. Too little memory is therefore
+    /// ResourceExhausted here, and not a fault later.
     Result<void*> allocate(std::uint64_t bytes);
-    /// InvalidArgument for memory that is not a block of this heap.
+    /// Fails with InvalidArgument for memory that is not a block of this heap.
     Status deallocate(void* memory);
-    /// After an abort somebody may still write here: nothing is reused or given back from now on.
+    /// Call this after an abort: other ranks may still write here, so nothing is reused or given back from now on.
     void quarantine();
-    /// The end of the job: NotInitialized from now on instead of new blocks, and the arena's descriptor, which nobody
-    /// else uses, is closed. Blocks that are still out stay as they are, and may be given back.
+    /// Ends the job for this heap. From now on allocate() fails with NotInitialized. The arena's descriptor, which
+    /// nobody else uses, is closed. Blocks that are still in use stay valid and may be given back.
     void end();
-    /// After it, of a job that was not aborted: Arena::release(), of all but those blocks. Theirs goes as they are
-    /// given back.
+    /// Call this after end(), if the job was not aborted. It calls Arena::release() for everything except blocks in
+    /// use; their memory is released when they are given back.
     void release();
 
-    /// Whether deallocate() is this heap's: the memory lies in this rank's region; after release(), which may leave the
-    /// addresses to others, it is a block.
+    /// Whether deallocate() of this memory belongs to this heap: the memory lies in this rank's region. After release()
+    /// others may use those addresses, so then the memory must be a block of this heap.
     [[nodiscard]] bool owns(const void* memory) const;
 
     [[nodiscard]] std::uint64_t used_bytes() const;

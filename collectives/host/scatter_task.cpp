@@ -36,7 +36,7 @@ void ScatterTask::begin(const Batch& batch) {
     }
     const Location& mine = batch.locations[set_.rank];
     others_read_my_input_ = set_.members > 1 && mine.payload == nullptr && mine.input != nullptr;
-    if (all_travelled) {  // nobody has to be waited for
+    if (all_travelled) {  // there is no rank to wait for
         for (std::uint64_t index = 0; index < chunk_count_; ++index) {
             take(index);
         }
@@ -57,14 +57,15 @@ std::uint64_t ScatterTask::plan() {
     }
 }
 
-/// For every member a piece in each cell but its own; where all is the root's, one.
+/// Each cell holds a piece for every member except its owner. If everything is for the root, a cell holds one piece.
 std::uint32_t ScatterTask::pieces_in_cell() const { return all_is_for_root() ? 1 : std::max(set_.members - 1, 1U); }
 
 std::uint64_t ScatterTask::largest_piece_bytes() const {
     return bytes_of_cell_piece(set_.arena->plan().cell_bytes, pieces_in_cell());
 }
 
-/// Gives the bytes of the longest part of all, the same on every member; so do the two below.
+/// Returns the bytes of the longest part of all, which is the same on every member. The two functions below do the
+/// same.
 std::uint64_t ScatterTask::plan_reduce() {
     const Segment& segment = batch_.segments[0];
     std::fill_n(to_.begin(), set_.members, Range{});
@@ -82,7 +83,7 @@ std::uint64_t ScatterTask::plan_reducescatter() {
         to_[member] = {begin, begin + static_cast<std::uint64_t>(part.count) * row_bytes};
     }
     std::fill_n(from_.begin(), set_.members, to_[set_.rank]);
-    return to_[0].bytes();  // the first has most
+    return to_[0].bytes();  // the first member has most rows
 }
 
 std::uint64_t ScatterTask::plan_alltoall() {
@@ -138,12 +139,13 @@ StepResult ScatterTask::step() {
     }
     if (chunk_count_ > 0) {
         set_.chunks += chunk_count_;
-        set_.mine().staged.store(set_.chunks, std::memory_order_release);  // of who stages nothing: nobody waits for it
+        // this rank stages nothing, and no rank waits for the counter
+        set_.mine().staged.store(set_.chunks, std::memory_order_release);
     }
     return StepResult::done;
 }
 
-/// One chunk ahead: more would drive what the others read out of the caches.
+/// Stages at most one chunk ahead; more would push the data that others read out of the caches.
 bool ScatterTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < taken_chunks_ + 2 &&
            set_.exchanged_cell_is_free(set_.chunks + staged_chunks_);
@@ -217,7 +219,7 @@ void ScatterTask::copy(std::uint64_t index) {
         next += from_[member].bytes();
     }
     for (std::uint32_t step = 0; step < set_.members; ++step) {
-        // Everybody begins with another neighbour, so that not all read one rank's memory at once.
+        // Each rank begins with a different neighbour, so that not all ranks read one rank's memory at once.
         const std::uint32_t member = (set_.rank + step) % set_.members;
         if (const Range part = piece(from_[member], index); part.bytes() > 0) {
             ops::copy(destinations[member] + (part.begin - from_[member].begin), source(member, index), part.bytes(),
@@ -226,11 +228,11 @@ void ScatterTask::copy(std::uint64_t index) {
     }
 }
 
-/// `fetched` says that this rank needs nothing any more of anybody's memory. Between the first chunk and the last, only
-/// who stages waits for it.
+/// `fetched` says that this rank no longer needs any other rank's memory. Between the first chunk and the last one,
+/// only ranks that stage wait for it.
 void ScatterTask::publish_taken() {
     const std::uint64_t value = set_.chunks + taken_chunks_;
-    set_.mine().reduced.store(value, std::memory_order_release);  // nobody waits for it here
+    set_.mine().reduced.store(value, std::memory_order_release);  // no rank waits for this here
     if (somebody_stages_ || taken_chunks_ == chunk_count_) {
         set_.publish(set_.mine().fetched, value);
     }

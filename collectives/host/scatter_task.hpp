@@ -13,15 +13,16 @@
 
 namespace rueda::collectives {
 
-/// Reducescatter and alltoall: every member's input has a part for each member, and nobody needs another one's. Of a
-/// reducescatter a member combines the parts that are its own into its output; of an alltoall it copies them there one
-/// after the other. A scatter is an alltoall in which only the root has rows; of a gather and a reduce all parts are
-/// the root's. One segment per batch.
+/// Reducescatter and alltoall: every member's input has a part for each member, and no member needs another member's
+/// part. In a reducescatter a member combines the parts for it into its output. In an alltoall it copies them there one
+/// after the other. A scatter is an alltoall in which only the root has rows. In a gather and a reduce, all parts are
+/// for the root. A batch has one segment.
 ///
-/// An input that travelled with the announcement or lies in the arena is read in place; of a private one, the parts for
-/// the others go through its rank's cells. A chunk is a piece of equal length of every part, so that all members have
-/// work in each: a cell holds a piece for every other member. Per rank and S bytes of input, for m members: copies
-/// S(m−1)/m out (if private) and reads its own part of all inputs; nothing is fetched back.
+/// An input that travelled with the announcement or lies in the arena is read in place. For a private input, the parts
+/// for the others go through its rank's cells. A chunk is a piece of equal length of every part, so that all members
+/// have work in each chunk; a cell holds a piece for every other member. Cost per rank for S bytes of input, with m
+/// members: it copies S(m−1)/m out (if the input is private) and reads its own part of all inputs. Nothing is fetched
+/// back.
 class ScatterTask final : public Task {
 public:
     explicit ScatterTask(HostSet& set) : set_(set) {}
@@ -44,7 +45,7 @@ private:
         return batch_.operation == Operation::gather || batch_.operation == Operation::reduce;
     }
     [[nodiscard]] bool is_staged(std::uint32_t member) const;
-    /// Where the piece that `from` has for `to` lies in a cell of `from`.
+    /// The memory, in a cell of `from`, of the piece that `from` has for `to`.
     [[nodiscard]] std::byte* in_cell(std::uint32_t from, std::uint32_t to, std::uint64_t index) const;
 
     [[nodiscard]] bool may_stage() const;
@@ -58,8 +59,8 @@ private:
 
     HostSet& set_;
     Batch batch_;
-    Parts to_{};    // in my input: the part for each member
-    Parts from_{};  // in each member's input: the part for me
+    Parts to_{};    // in this rank's input: the part for each member
+    Parts from_{};  // in each member's input: the part for this rank
     std::uint64_t piece_bytes_ = 0;
     std::uint64_t chunk_count_ = 0;
     std::uint64_t staged_chunks_ = 0;

@@ -17,9 +17,9 @@ struct Range {
     [[nodiscard]] std::uint64_t bytes() const { return end - begin; }
 };
 
-/// Lays the segments of a batch one after the other in a virtual range of bytes, each at a multiple of a cache line, so
-/// that chunks and shares can be cut without regard to tensors: a cut at a cache line never parts an element.
-/// Pure arithmetic on sizes, so every rank computes the same. Threads: none of its own.
+/// Lays the segments of a batch one after the other in a virtual range of bytes, each at a multiple of a cache line.
+/// Chunks and shares can then be cut without regard to tensors, because a cut at a cache line never splits an element.
+/// This is pure arithmetic on sizes, so every rank computes the same. Threads: none of its own.
 class SegmentMap {
 public:
     void clear() {
@@ -48,7 +48,8 @@ public:
         }
     }
 
-    /// The part of `range` that belongs to `member`: contiguous, cut at cache lines, as even as those allow.
+    /// The part of `range` that belongs to `member`. Parts are contiguous, cut at cache lines, and otherwise as even as
+    /// possible.
     [[nodiscard]] static Range share(Range range, std::uint32_t member, std::uint32_t members) {
         const std::uint64_t lines = (range.bytes() + base::kCacheLine - 1) / base::kCacheLine;
         const auto cut = [&](std::uint64_t m) {

@@ -14,8 +14,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// Rank 0 is the centre of a star. Every operation is the same exchange: one frame of each rank to the centre, one
-/// answer of the centre to each; only what the answer contains differs.
+/// Rank 0 is the centre of a star. Every operation is the same exchange: each rank sends one frame to rank 0, which
+/// sends one answer to each rank. Only the content of the answer differs.
 class SocketControlPlane final : public ControlPlane {
 public:
     SocketControlPlane(const SocketControlPlaneOptions& options, std::vector<base::UniqueFd> sockets)
@@ -52,7 +52,7 @@ private:
         return answer;
     }
 
-    /// A call that cannot be served is a message too: the other ranks are waiting for this one.
+    /// A rank whose call is invalid still sends a message, because the other ranks are waiting for it.
     Status check_call(FrameKind kind, int root, std::size_t length) const {
         if (root < 0 || root >= size_) {
             return failure(ErrorCode::invalid_argument, "{}: root {} does not exist, expected 0 to {}", name_of(kind),
@@ -65,7 +65,7 @@ private:
         return {};
     }
 
-    // The ranks around.
+    // The exchange on all ranks except rank 0.
 
     Result<Bytes> exchange_with_0(FrameKind kind, int root, std::span<const std::byte> mine, const Status& valid) {
         const Deadline deadline = deadline_in(timeout_ + kAnswerGrace);
@@ -107,7 +107,7 @@ private:
         return std::move(frame.body);
     }
 
-    // The centre.
+    // The exchange on rank 0.
 
     Result<Bytes> exchange_as_centre(FrameKind kind, int root, std::span<const std::byte> mine, const Status& valid) {
         const Deadline deadline = deadline_in(timeout_);
@@ -123,7 +123,7 @@ private:
             status = made.status();
             if (made.is_ok()) {
                 answer = std::move(made).value();
-                // The ranks have come; handing out the answer has a time of its own.
+                // All ranks have sent their frames. Sending the answers gets its own deadline.
                 status = hand_out({kind, root, sequence_, 0}, answer, deadline_in(timeout_));
             }
         }
@@ -152,8 +152,8 @@ private:
         return encode_parts(parts);
     }
 
-    /// One frame of every rank, in whatever order they come, so that a rank that has died is noticed while another one
-    /// takes its time.
+    /// Receives one frame of every rank, in whatever order they arrive, so that the death of one rank is noticed while
+    /// another rank is slow.
     Status collect(const FrameHeader& expected, std::vector<Bytes>& parts, Deadline deadline) {
         std::vector<FrameReceiver> receivers(parts.size());
         std::vector<bool> waiting(parts.size(), true);
@@ -235,7 +235,7 @@ private:
         return {};
     }
 
-    /// As far as the sockets take it: after a failure nobody is waited for.
+    /// Sends only what the sockets accept at once, because after a failure rank 0 waits for nobody.
     void tell_all(const Status& status) {
         const Bytes body = encode_failure(status);
         for (std::size_t r = 1; r < sockets_.size(); ++r) {
@@ -253,7 +253,7 @@ private:
     const int size_;
     const std::chrono::milliseconds timeout_;
     const Interruption interruption_;
-    /// The centre's are by rank, without its own; the others' only one leads to rank 0.
+    /// On rank 0: one socket per rank, indexed by rank, without one for itself. On other ranks: one socket, to rank 0.
     std::vector<base::UniqueFd> sockets_;
     std::uint64_t sequence_ = 0;
     Status failed_;

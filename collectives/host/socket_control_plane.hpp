@@ -12,24 +12,25 @@
 namespace rueda::collectives {
 
 struct SocketControlPlaneOptions {
-    /// "@name" in the abstract namespace (it vanishes with the processes), or "/path" in a folder of mode 0700 that
-    /// belongs to this user; the path is unlinked as soon as all ranks have come.
+    /// The name of the rendezvous: "@name" in the abstract namespace (it disappears with the processes), or "/path" in
+    /// a folder of mode 0700 that belongs to this user. The path is unlinked as soon as all ranks have connected.
     std::string rendezvous;
     int rank = 0;
     int size = 1;
-    /// For all ranks to come.
+    /// How long to wait for all ranks to connect.
     std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
-    /// For all ranks to come to one operation.
+    /// How long to wait for all ranks to call one operation.
     std::chrono::milliseconds operation_timeout = std::chrono::seconds(60);
     Interruption interruption{};
 };
 
-/// Ranks of one host that meet without MPI. Rank 0 listens, the others connect to it and to nobody else; every
-/// operation is one message of each rank to rank 0 and one answer. Only processes of the same user are let in.
+/// A control plane for ranks of one host, which find each other without MPI. Rank 0 listens, and the other ranks
+/// connect only to it. Every operation is one message from each rank to rank 0 and one answer. Only processes of the
+/// same user are accepted.
 ///
-/// A rank that never comes fails the start on all ranks that came (`Timeout`, naming the missing ranks); one that dies
-/// or stays away later fails the operation on all others (`Aborted`, `Timeout`). After a failure the plane is of no
-/// more use, and says the same again.
+/// If a rank never connects, the start fails on all ranks that did (`Timeout`, with the missing ranks). If a rank dies
+/// or does not take part in a later operation, that operation fails on all others (`Aborted`, `Timeout`). After a
+/// failure the plane cannot be used any more, and every call returns the same failure.
 [[nodiscard]] Result<std::unique_ptr<ControlPlane>> open_socket_control_plane(const SocketControlPlaneOptions& options);
 
 }  // namespace rueda::collectives

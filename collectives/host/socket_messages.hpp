@@ -17,17 +17,17 @@ struct Hello {
     std::int32_t rank = 0;
     std::int32_t size = 0;
 };
-/// Of an encoded hello.
+/// The length of an encoded hello.
 inline constexpr std::size_t kHelloBytes = 20;
 [[nodiscard]] Bytes encode_hello(const Hello& hello);
-/// Bytes of another process. Checks magic, version, the size of the job, and that the rank exists in it.
+/// Parses bytes of another process. Checks magic, version, the size of the job, and that the rank exists in it.
 [[nodiscard]] Result<Hello> parse_hello(std::span<const std::byte> bytes, int expected_size);
 
 enum class FrameKind : std::uint32_t { welcome = 1, allgather = 2, broadcast = 3, barrier = 4, failure = 5 };
 [[nodiscard]] const char* name_of(FrameKind kind);
 
-/// Stands before every later message. `sequence` counts the operations, so that ranks that are not in the same one
-/// notice.
+/// Precedes every later message. `sequence` counts the operations, so that ranks notice if they are not in the same
+/// one.
 struct FrameHeader {
     FrameKind kind = FrameKind::barrier;
     std::int32_t root = 0;
@@ -43,7 +43,7 @@ inline constexpr std::size_t kFrameHeaderBytes = 28;
 [[nodiscard]] Bytes encode_parts(std::span<const Bytes> parts);
 [[nodiscard]] Result<std::vector<Bytes>> parse_parts(std::span<const std::byte> bytes, int expected_count);
 
-/// How a failure travels. Damaged bytes become a failure, too.
+/// A failure as a message. Damaged bytes become a failure, too.
 [[nodiscard]] Bytes encode_failure(const Status& status);
 [[nodiscard]] Status parse_failure(std::span<const std::byte> bytes);
 

@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kListenGrace{2};
 
 double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
-/// A path socket is as private as its folder: whoever can write there can put another socket in its place.
+/// A path socket is only as private as its folder: a user who can write there can replace the socket.
 Status check_private_folder(const std::string& path) {
     const std::string folder = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
     struct stat facts {};
@@ -41,7 +41,7 @@ Status check_private_folder(const std::string& path) {
     return {};
 }
 
-/// Takes the name of a path socket away, at the latest when it goes out of scope.
+/// Removes the name of a path socket, at the latest when it goes out of scope.
 class PathGuard {
 public:
     explicit PathGuard(std::string path) : path_(std::move(path)) {}
@@ -57,14 +57,14 @@ private:
     const std::string path_;
 };
 
-/// A connection that has not said yet which rank it is.
+/// A connection that has not sent its rank yet.
 struct Comer {
     base::UniqueFd socket;
     std::array<std::byte, kHelloBytes> hello{};
     std::size_t received = 0;
 };
 
-/// Rank 0's side of the meeting. Threads: one.
+/// Rank 0's side of the rendezvous. Threads: one.
 class Reception {
 public:
     Reception(const SocketControlPlaneOptions& options, base::UniqueFd listener)
@@ -81,7 +81,8 @@ public:
             if (Status status = turn(); !status.is_ok()) {
                 return refuse_all(status);
             }
-            // Who has come is let in first: one that has ended since is known by its connection.
+            // Ranks that have arrived are accepted first, before the interruption is asked. If one of them has ended
+            // since, its connection shows it.
             if (Status go_on = ask(options_.interruption, 0, options_.size); missing_count() > 0 && !go_on.is_ok()) {
                 return refuse_all(go_on);
             }
@@ -93,7 +94,7 @@ public:
     [[nodiscard]] std::vector<base::UniqueFd> take() { return std::move(ranks_); }
 
 private:
-    /// Connections that say nothing must not eat up the descriptors; the oldest goes first.
+    /// Connections that send nothing must not use up the descriptors; the oldest one is closed first.
     [[nodiscard]] std::size_t comers_limit() const { return ranks_.size() + 64; }
 
     [[nodiscard]] bool is_missing(int rank) const {
@@ -113,7 +114,7 @@ private:
                        seconds(options_.start_timeout), last_refusal_.empty() ? "" : "; last refused: ", last_refusal_);
     }
 
-    /// Everybody who came learns why it ends, as far as the socket takes it.
+    /// Tells all ranks that have connected why the start fails, as far as their sockets accept the message at once.
     Status refuse_all(const Status& status) {
         for (const base::UniqueFd& socket : ranks_) {
             if (socket.is_open()) {
@@ -124,13 +125,13 @@ private:
     }
 
     static void refuse(int socket, const Status& status) {
-        // A comer that does not read has no claim to an answer.
+        // A process that does not read its socket gets no answer.
         static_cast<void>(
             send_frame(socket, {FrameKind::failure}, encode_failure(status), std::chrono::steady_clock::now(), false)
                 .is_ok());
     }
 
-    /// Waits for something to happen, and handles it.
+    /// Waits for an event and handles it.
     Status turn() {
         std::vector<pollfd> entries{{listener_.value(), POLLIN, 0}};
         for (const Comer& comer : comers_) {
@@ -138,7 +139,7 @@ private:
         }
         const std::size_t comers = comers_.size();
         for (const base::UniqueFd& socket : ranks_) {
-            entries.push_back({socket.value(), POLLRDHUP, 0});  // poll passes over −1
+            entries.push_back({socket.value(), POLLRDHUP, 0});  // poll ignores −1
         }
         const int longest = sliced(options_.interruption, milliseconds_until(deadline_));
         if (::poll(entries.data(), entries.size(), longest) < 0) {
@@ -180,7 +181,7 @@ private:
         }
     }
 
-    /// The hello of one comer, or more of it.
+    /// Reads the hello of one connection, or more of it.
     void hear(Comer& comer) {
         const auto count = receive_some(comer.socket.value(), std::span(comer.hello).subspan(comer.received));
         if (!count.is_ok()) {
@@ -217,7 +218,7 @@ private:
 };
 
 Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, Deadline deadline) {
-    // Rank 0 may be a little later than we are; a process takes milliseconds to start.
+    // Rank 0 may start a little later than this rank; a process takes milliseconds to start.
     std::chrono::milliseconds pause(1);
     std::optional<Deadline> silent_since;
     while (true) {
@@ -251,7 +252,7 @@ Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, D
     }
 }
 
-/// Rank 0's verdict: all have come, or why not.
+/// Waits for rank 0 to say that all ranks have connected, or why they have not.
 Status await_welcome(int socket, const SocketControlPlaneOptions& options) {
     const Deadline deadline = deadline_in(options.start_timeout + kAnswerGrace);
     FrameReceiver receiver;
@@ -299,7 +300,7 @@ Result<std::vector<base::UniqueFd>> receive_ranks(const SocketControlPlaneOption
         RUEDA_RETURN_IF_FAILED(reception.run());
         ranks = reception.take();
     }
-    // Only now that the name is free: whoever is welcomed may meet again under the same name.
+    // The welcome is sent only now that the name is free, because a welcomed rank may use the same name again at once.
     for (std::size_t r = 1; r < ranks.size(); ++r) {
         auto end =
             send_frame(ranks[r].value(), {FrameKind::welcome}, {}, deadline_in(options.operation_timeout), false);
@@ -323,7 +324,7 @@ Result<base::UniqueFd> come_to_rank_0(const SocketControlPlaneOptions& options) 
     if (const Status status = check_same_user(peer.value()); !status.is_ok()) {
         return failure(status.code(), "rendezvous '{}': {}", options.rendezvous, status.message());
     }
-    // The hello fits into any socket's buffer. Where it is cut short, the answer says why.
+    // The hello fits into any socket's buffer. If sending is cut short, rank 0's answer says why.
     const auto sent = send_bytes(socket.value(), encode_hello({options.rank, options.size}),
                                  deadline_in(options.start_timeout), true);
     if (!sent.is_ok()) {

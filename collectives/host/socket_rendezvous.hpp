@@ -9,15 +9,15 @@
 
 namespace rueda::collectives {
 
-/// Past its own deadline, a rank gives rank 0 this long to say what it knows: rank 0 names the missing ranks, the
-/// others could only say that no answer came.
+/// After its own deadline, a rank gives rank 0 this much time to answer. Rank 0 can name the missing ranks; the other
+/// ranks could only report that no answer came.
 inline constexpr std::chrono::milliseconds kAnswerGrace{2000};
 
-/// Rank 0 opens the meeting point and waits for the others: element r is the connection to rank r (element 0 is none).
-/// When it returns, well or not, the name is free again.
+/// Rank 0 opens the rendezvous and waits for the others. Element r of the result is the connection to rank r (element 0
+/// is empty). When the function returns, with or without success, the name is free again.
 [[nodiscard]] Result<std::vector<base::UniqueFd>> receive_ranks(const SocketControlPlaneOptions& options);
 
-/// The others come to it: the connection to rank 0, which has said that all have come.
+/// The other ranks connect to rank 0. Returns the connection after rank 0 has said that all ranks have connected.
 [[nodiscard]] Result<base::UniqueFd> come_to_rank_0(const SocketControlPlaneOptions& options);
 
 /// " 2", " 2, 3": the ranks for which `is_missing` is true.

@@ -20,7 +20,7 @@ struct UnixAddress {
     socklen_t length = 0;
 };
 
-/// `name` has been checked. An abstract name begins with a zero byte and ends with its length, not with a zero.
+/// `name` was already checked. An abstract name begins with a zero byte, and its length marks its end, not a zero byte.
 UnixAddress address_of(const std::string& name) {
     UnixAddress result;
     result.address.sun_family = AF_UNIX;
@@ -76,7 +76,8 @@ Result<base::UniqueFd> listen_unix(const std::string& name, int backlog) {
     if (!listener.is_open()) {
         return system_failure(ErrorCode::resource_exhausted, "socket");
     }
-    // Linux gives a path socket the mode that the descriptor has before bind: unlike umask, nothing process-wide.
+    // Linux gives a path socket the mode that the descriptor has before bind. Unlike umask, this changes nothing for
+    // the whole process.
     if (::fchmod(listener.value(), 0600) != 0) {
         return system_failure(ErrorCode::unsupported, "fchmod of a socket");
     }

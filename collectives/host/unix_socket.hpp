@@ -19,36 +19,38 @@ using Deadline = std::chrono::steady_clock::time_point;
 }
 [[nodiscard]] inline bool has_passed(Deadline deadline) { return std::chrono::steady_clock::now() >= deadline; }
 
-/// For poll(2): rounded up, so that a wait never ends before its deadline; 0 once it has passed.
+/// The time until the deadline for poll(2): rounded up, so that a wait never ends before its deadline; 0 after it has
+/// passed.
 [[nodiscard]] int milliseconds_until(Deadline deadline);
 
 struct PeerCredentials {
     std::uint32_t uid = 0;
-    std::int32_t pid = 0;  ///< as seen from our pid namespace; 0 where it does not exist there
+    std::int32_t pid = 0;  ///< in this process' pid namespace; 0 if the process is not visible there
 };
 
-/// Names are "@name" (abstract namespace) or "/path". Sockets are streams, not blocking, closed on exec.
+/// Names are "@name" (abstract namespace) or "/path". Sockets are streams, non-blocking, and closed on exec.
 [[nodiscard]] Status check_socket_name(const std::string& name);
 [[nodiscard]] Result<base::UniqueFd> listen_unix(const std::string& name, int backlog);
 
-/// One attempt. An errno of 0 says it worked.
+/// The result of one attempt to connect. An error of 0 means success.
 struct ConnectAttempt {
     base::UniqueFd socket;
     int error = 0;
 };
 [[nodiscard]] ConnectAttempt connect_unix(const std::string& name);
-/// The other side may still come: nobody listens yet, or its queue is full.
+/// Whether the other side may still appear: nobody listens yet, or its queue is full.
 [[nodiscard]] bool is_worth_retrying(int connect_error);
 
-/// Some process of this network namespace has bound a socket to the name, whether it listens or not.
+/// Whether some process of this network namespace has bound a socket to the name, whether it listens or not.
 [[nodiscard]] bool is_taken(const std::string& name);
 
-/// Who connected, or who called listen. The kernel vouches for it.
+/// The process that connected, or that called listen. The kernel guarantees this information.
 [[nodiscard]] Result<PeerCredentials> peer_of(int socket);
-/// Only processes of this user are talked to.
+/// Fails unless the peer belongs to this user. Rueda communicates only with processes of the same user.
 [[nodiscard]] Status check_same_user(const PeerCredentials& peer);
 
-/// False when the deadline passed first. A closed or broken peer counts as readable: read says what happened.
+/// Returns false if the deadline passes first. A closed or broken connection counts as readable; a read then reports
+/// what happened.
 [[nodiscard]] Result<bool> wait_for_events(int fd, short events, Deadline deadline);
 
 }  // namespace rueda::collectives

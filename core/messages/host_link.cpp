@@ -54,8 +54,8 @@ void HostLink::knock() {
     if (!region_.door(member_).step.knock(own_)) {
         return;
     }
-    // Partner: Attention::set() of who goes to sleep there, and then looks at his door. Who has nothing pending is not
-    // woken: he looks when he has.
+    // Partner: Attention::set() of the rank that goes to sleep there, and then looks at its door. A rank that has
+    // nothing pending is not woken; it looks when it has something.
     auto& attention = arena_->blocks().of(member_).attention;
     if (const AttentionState state = attention.state(); state != AttentionState::awake && member_ != own_) {
         attention.ring(state);
@@ -74,14 +74,15 @@ Result<std::optional<Link::Received>> HostLink::front() {
     }
     Received received;
     std::memcpy(&received.frame, record.value()->data(), sizeof(Frame));
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // what is checked is what is used
+    // the compiler must use the value that was checked, not read it again
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     received.payload = record.value()->subspan(sizeof(Frame));
     return std::optional(received);
 }
 
 void HostLink::pop() {
     if (in_.pop()) {
-        knock();  // it waits for room: as for a frame, it looks at what it has for this rank
+        knock();  // the other rank waits for room: it looks, as for a frame, at what it has for this rank
     }
 }
 

@@ -10,10 +10,10 @@
 
 namespace rueda::core {
 
-/// To a rank of the same host, which may be this one: two rings in the arena.
+/// A link to a rank of the same host, which may be this rank itself. It consists of two rings in the arena.
 class HostLink final : public Link {
 public:
-    /// ResourceExhausted where there is no memory for the ring that this rank writes to.
+    /// Fails with ResourceExhausted if there is no memory for the ring that this rank writes to.
     [[nodiscard]] static Result<std::unique_ptr<Link>> open(const std::shared_ptr<collectives::Arena>& arena,
                                                             std::uint32_t member);
 
@@ -32,7 +32,7 @@ private:
     std::shared_ptr<collectives::Arena> arena_;
     collectives::MessageRegion region_;
     std::uint32_t own_;
-    std::uint32_t member_;  // the other one
+    std::uint32_t member_;  // the other rank
     collectives::MessageRingWriter<base::StdAtomics> out_;
     collectives::MessageRingReader<base::StdAtomics> in_;
     bool has_sent_ = false;

@@ -12,14 +12,13 @@
 
 namespace rueda::core {
 
-/// Frames between this rank and one other, each way in the order in which they were sent. Nothing here blocks.
-/// A failure ends the job.
-/// Threads: one at a time, whoever holds the rank's crank.
+/// Carries frames between this rank and one other rank, in each direction in the order in which they were sent. Nothing
+/// here blocks. A failure ends the job. Threads: one at a time, the thread that drives progress.
 class Link {
 public:
     struct Received {
         Frame frame;
-        std::span<const std::byte> payload;  ///< may be shared memory; until pop()
+        std::span<const std::byte> payload;  ///< may be shared memory; valid until pop()
     };
 
     Link() = default;
@@ -27,20 +26,21 @@ public:
     Link(const Link&) = delete;
     Link& operator=(const Link&) = delete;
 
-    /// The most bytes behind a frame.
+    /// The maximum number of bytes that can follow a frame.
     [[nodiscard]] virtual std::size_t largest_payload() const = 0;
-    /// False: there is no room now. The bytes are copied.
+    /// Sends a frame and copies its bytes. Returns false if there is no room now.
     [[nodiscard]] virtual Result<bool> send(const Frame& frame, std::span<const std::byte> payload) = 0;
-    /// What was sent since the last time is there: wakes who waits for it.
+    /// Says that everything sent since the last call is there, and wakes a rank that waits for it.
     virtual void tell() {}
-    /// The first frame that has come and was not taken, as it came: unchecked.
+    /// Returns the first frame that has arrived and was not removed, unchecked.
     [[nodiscard]] virtual Result<std::optional<Received>> front() = 0;
     virtual void pop() = 0;
-    /// The other rank's resident memory, readable here; null: it is not, or nothing lies there.
+    /// The other rank's resident memory, as this rank can read it; null if it cannot be read, or if nothing lies at
+    /// that place.
     [[nodiscard]] virtual const std::byte* resident(std::uint64_t /*offset*/, std::uint64_t /*bytes*/) const {
         return nullptr;
     }
-    /// Nobody tells of what comes: it has to be asked for.
+    /// Whether this rank must poll the link, because nothing wakes it when a frame arrives.
     [[nodiscard]] virtual bool has_to_poll() const { return false; }
 };
 

@@ -15,7 +15,7 @@
 
 namespace rueda::core {
 
-/// A message that has come, or of which its sender has told.
+/// A message that has arrived, or that its sender has offered.
 struct MessageArrival {
     int sender = 0;
     std::int32_t tag = 0;
@@ -24,29 +24,29 @@ struct MessageArrival {
     std::uint64_t id = 0;
     std::uint64_t bytes = 0;
     bool is_whole = false;
-    bool is_resident = false;  ///< where it is not whole: at `place` of the sender's resident memory
+    bool is_resident = false;  ///< for an offer: the bytes lie at `place` in the sender's resident memory
     std::uint64_t place = 0;
-    std::unique_ptr<std::byte[]> payload = nullptr;  ///< of a whole one that waits
-    bool sender_goes_on = false;                     ///< it knows that the message lies here
+    std::unique_ptr<std::byte[]> payload = nullptr;  ///< the bytes of a whole message that waits for its receive
+    bool sender_goes_on = false;                     ///< the sender knows that the message is kept here
 };
 
-/// Which message is for which receive: the first that was called for its tag, process set and sender, in the order in
-/// which messages came. Pure: no clock, no memory of anybody else.
+/// Finds the receive for a message, and the message for a receive. They match by tag, process set and sender. Among
+/// several the earlier call, or the earlier message, comes first. Pure: it uses no clock and no memory of other ranks.
 ///
 /// Threads: one at a time.
 class Matching {
 public:
-    /// The receive that a message is for, which is posted no longer; null: none waits for it.
+    /// Takes out the receive that a message is for. Returns null if none waits for it.
     [[nodiscard]] MessageOperation* receive_for(int sender, std::int32_t tag, std::int32_t set);
-    /// Until a receive comes for it.
+    /// Keeps a message until a receive for it is called.
     void keep(MessageArrival arrival);
 
-    /// The message that a receive is for, which is kept no longer.
+    /// Takes out the message that a receive is for.
     [[nodiscard]] std::optional<MessageArrival> arrival_for(const MessageRequest& request);
-    /// Until a message comes for it.
+    /// Keeps a receive until a message for it arrives.
     void post(MessageOperation& receive);
 
-    /// The whole messages that are kept and whose senders may wait for that, each once.
+    /// The whole messages that are kept here and whose senders may wait to hear of that. Each is returned once.
     [[nodiscard]] bool has_untold() const { return untold_ > 0; }
     struct Untold {
         int sender = 0;
@@ -54,9 +54,9 @@ public:
     };
     [[nodiscard]] std::vector<Untold> take_untold();
 
-    /// Takes posted receives out.
+    /// Takes out the posted receives for which `which` returns true.
     [[nodiscard]] std::vector<MessageOperation*> take_receives(const std::function<bool(const MessageRequest&)>& which);
-    /// Forgets messages.
+    /// Forgets the messages for which `which` returns true.
     void drop_arrivals(const std::function<bool(const MessageArrival&)>& which);
     /// Forgets everything. Needs no memory.
     void clear() noexcept {
@@ -66,7 +66,8 @@ public:
 
 private:
     struct Box {
-        std::list<MessageOperation*> receives;  // both in order, and one of them matches nothing in the other
+        // both lists are in order, and no entry of one matches an entry of the other
+        std::list<MessageOperation*> receives;
         std::list<MessageArrival> arrivals;
     };
     [[nodiscard]] static std::uint64_t key_of(std::int32_t tag, std::int32_t set) {

@@ -33,7 +33,8 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
         return {refuses_->code(), fmt::format("{}: {}", request.describe(), refuses_->message())};
     }
     if (submitted_.size() == submitted_.capacity()) {
-        submitted_.reserve(2 * submitted_.size() + 1);  // before anything is pending
+        // reserve memory before anything is pending, because this may throw
+        submitted_.reserve(2 * submitted_.size() + 1);
     }
     {
         const std::lock_guard listing(operations_mutex_);
@@ -43,7 +44,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
     }
     pending_.fetch_add(1, std::memory_order_seq_cst);
     submitted_.push_back(operation);
-    has_submitted_.store(true, std::memory_order_seq_cst);  // partner: begin_submitted(), and looks before a sleep
+    has_submitted_.store(true, std::memory_order_seq_cst);  // partner: begin_submitted(), and the look before a sleep
     return {};
 }
 
@@ -73,7 +74,7 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     }
     RUEDA_RETURN_IF_FAILED(hear_knocks());
     RUEDA_RETURN_IF_FAILED(hear_departures());
-    for (std::size_t i = 0; i < busy_.size(); ++i) {  // it may grow
+    for (std::size_t i = 0; i < busy_.size(); ++i) {  // the list may grow while the loop runs
         RUEDA_RETURN_IF_FAILED(receive_from(*busy_[i], step.moved));
         step.moved = read_resident(*busy_[i]) || step.moved;
     }
@@ -98,7 +99,8 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     }
     polls_.store(step.has_to_poll, std::memory_order_relaxed);
     has_more_.store(!busy_.empty(), std::memory_order_relaxed);
-    // What was kept while nobody here was blocked is told to its sender as soon as somebody is.
+    // Senders are told that their messages are kept only when a caller on this rank is blocked. Untold messages
+    // therefore keep this rank active.
     active_.store(oldest() != nullptr || step.has_to_poll || !busy_.empty() || matching_.has_untold() ||
                       (has_shut_down_ && !has_said_gone_),
                   std::memory_order_relaxed);
@@ -221,12 +223,12 @@ void Messenger::begin_receive(MessageOperation& operation) {
     matching_.post(operation);
 }
 
-/// A receive meets a message that has come before it.
+/// A receive matches a message that arrived before it.
 void Messenger::take(MessageOperation& receive, MessageArrival arrival) {
     give(receive, arrival.sender, arrival, arrival.payload.get());
 }
 
-/// `payload`: of a whole message.
+/// `payload` holds the bytes of a whole message.
 void Messenger::give(MessageOperation& receive, int sender, const MessageArrival& arrival, const std::byte* payload) {
     MessagePeer& peer = known(sender);
     const MessageRequest& request = receive.request;
@@ -278,7 +280,7 @@ void Messenger::complete(MessageOperation& operation, const Status& status, int 
     completion.complete_one(status);
 }
 
-/// Those of one process set, or all.
+/// Fails the operations of one process set, or all.
 void Messenger::fail_operations(std::optional<std::int32_t> set, const Status& reason) {
     const auto is_meant = [&set](const MessageRequest& request) { return !set || request.set->id == *set; };
     std::vector<MessageOperation*> ended = matching_.take_receives(is_meant);
@@ -295,8 +297,9 @@ void Messenger::fail_operations(std::optional<std::int32_t> set, const Status& r
     }
 }
 
-/// Its memory is its caller's again when the receiver has said that it does not read it. Who waits for the send is
-/// woken by that frame; should the receiver die, by the end of the job.
+/// Ends a send of resident memory. The memory belongs to its caller again when the receiver has answered that it does
+/// not read it. That answer wakes the thread that waits for the send. If the receiver dies, the end of the job wakes
+/// it.
 void Messenger::withdraw(MessagePeer& peer, std::uint64_t id, const Status& reason) {
     MessageOperation& operation = *peer.sending.at(id).operation;
     if (operation.ends_with.is_ok()) {
@@ -305,7 +308,7 @@ void Messenger::withdraw(MessagePeer& peer, std::uint64_t id, const Status& reas
     }
 }
 
-/// Of other ranks of this host: their sends end with that.
+/// Drops messages that lie in other ranks' resident memory on this host. Those ranks' sends end when they hear of it.
 void Messenger::drop_readings_and_offers_of(std::int32_t set) {
     for (const auto& [rank, peer] : peers_) {
         for (const std::uint64_t id : peer->readings_of(set)) {
@@ -346,7 +349,8 @@ void Messenger::shut_down() {
     active_.store(true, std::memory_order_relaxed);
 }
 
-/// On this host the door says that this rank is gone, once what it had to say before is in the rings.
+/// On this host, a rank's door says that the rank has shut down. It says so only after everything that the rank had to
+/// say before is in the rings.
 void Messenger::say_gone_when_all_is_said() {
     if (!has_shut_down_ || has_said_gone_) {
         return;
@@ -357,7 +361,7 @@ void Messenger::say_gone_when_all_is_said() {
         }
     }
     has_said_gone_ = true;
-    // seq_cst, in this order: who sees the count sees the door. Partner: hear_departures().
+    // seq_cst, in this order: a rank that sees the count also sees the door. Partner: hear_departures().
     door_.gone.store(1, std::memory_order_seq_cst);
     region_.departures().fetch_add(1, std::memory_order_seq_cst);
     for (std::uint32_t member = 0; member < group_.members.size(); ++member) {

@@ -26,60 +26,63 @@ namespace rueda::core {
 /// The sends and receives of a rank, with all other ranks of its job and with itself
 /// (docs/design/0010-send-receive.md).
 ///
-/// Threads: submit(), needs_turn(), has_work(), has_to_poll() and for_each_pending() by any; the rest by whoever holds
-/// the rank's crank. Lock order: crank, submissions, operations; nothing else is locked under the last two.
+/// Threads: submit(), needs_turn(), has_work(), has_to_poll() and for_each_pending() from any thread; all other
+/// functions from the thread that drives progress. Lock order: the right to drive progress, then submissions, then
+/// operations. No other lock is taken while one of the last two is held.
 class Messenger {
 public:
-    /// `transport` may be null, on one host. `pending`: see ProcessSet. All outlive this.
+    /// `transport` may be null if all ranks are on one host. `pending`: see ProcessSet. All arguments outlive this
+    /// object.
     Messenger(const collectives::LocalGroup& group, std::shared_ptr<collectives::Arena> arena,
               collectives::Transport* transport, std::atomic<std::uint32_t>& pending, base::Logger logger);
     ~Messenger();
     Messenger(const Messenger&) = delete;
     Messenger& operator=(const Messenger&) = delete;
 
-    /// Hands an operation to the next step(); everything but why nothing can be started any more comes through
-    /// `completion`, which outlives that. The request has been checked.
+    /// Hands a checked request to the next step(). It fails only if nothing can be started any more. Every other result
+    /// arrives through `completion`, which must stay valid until then.
     Status submit(MessageRequest request, Completion& completion);
 
-    /// A step may find something to do, or has to look for it.
+    /// Whether a step may find something to do, or has to look for it.
     [[nodiscard]] bool needs_turn() const {
         return active_.load(std::memory_order_relaxed) || has_submitted_.load(std::memory_order_seq_cst) ||
                door_.step.anybody() || (transport_ != nullptr && probe_is_due());
     }
-    /// A step would do something now.
+    /// Whether a step would do something now.
     [[nodiscard]] bool has_work() const {
         return has_more_.load(std::memory_order_relaxed) || has_submitted_.load(std::memory_order_seq_cst) ||
                door_.step.anybody();
     }
-    /// Nobody tells of what comes from other hosts.
+    /// Whether this rank must poll, because nothing tells it of messages from other hosts.
     [[nodiscard]] bool has_to_poll() const;
 
     struct Step {
         bool moved = false;
-        bool is_transferring = false;  ///< the next bytes are a moment away
+        bool is_transferring = false;  ///< the next bytes will arrive in a moment
         bool has_to_poll = false;
     };
-    /// Does what can be done now, for about some chunks. `somebody_waits`: a caller of this rank is blocked, or looks
-    /// again and again; he may wait for what the sender of a message does next, and so that one is let go on.
-    /// A failure ends the job. Throws std::bad_alloc: so does that.
+    /// Does what can be done now, at most for a few chunks. `somebody_waits` means that a caller of this rank is
+    /// blocked, or polls repeatedly. It may wait for what the sender of a kept message does next, so such senders are
+    /// told to go on. A failure ends the job, and so does a std::bad_alloc, which this function may throw.
     [[nodiscard]] Result<Step> step(bool somebody_waits, bool asks_others);
 
-    // Either leaves a send pending whose receiver may be reading its resident memory, until that one says that it does
-    // not: "taken", "dropped", or that it has shut down. fail_all() ends it at the latest.
+    // shut_down() and forget() leave a send pending while its receiver may still be reading its resident memory. The
+    // send ends when the receiver says that it does not read ("taken", "dropped", or that it has shut down). At the
+    // latest, fail_all() ends it.
 
-    /// This rank has shut down: ends what is pending, and refuses what comes.
+    /// This rank has shut down: ends pending operations, and refuses new ones and messages that arrive.
     void shut_down();
-    /// Ends what is pending in a process set that goes.
+    /// Ends what is pending in a process set that is being removed.
     void forget(std::int32_t set, const Status& reason);
-    /// After an abort or at the end, when no rank reads this one's memory any more: ends everything pending; submit()
-    /// refuses with it from now on.
+    /// Ends everything pending with `reason`; submit() fails with it from now on. Call it after an abort or at the end,
+    /// when no rank reads this rank's memory any more.
     void fail_all(const Status& reason) noexcept;
 
-    /// What is pending here, oldest first; any thread.
+    /// The operations that are pending here, oldest first. Any thread may call it.
     void for_each_pending(const std::function<void(const MessageOperation&)>& look) const;
 
 private:
-    /// Of one step and peer: some tens of µs.
+    /// Limits for one step and one peer: some tens of µs.
     static constexpr int kFramesPerStep = 64;
     static constexpr std::uint64_t kBytesPerStep = 256 * 1024;
 
@@ -101,7 +104,7 @@ private:
     void give(MessageOperation& receive, int sender, const MessageArrival& arrival, const std::byte* payload);
     void ask_for(MessageOperation& receive, MessagePeer& sender, const MessageArrival& arrival);
 
-    // receiving.cpp
+    // receiving.cpp:
     Status hear_network(bool& moved);
     Status hear_knocks();
     Status hear_departures();
@@ -121,7 +124,7 @@ private:
     [[nodiscard]] bool all_others_are_gone(const MessageRequest& request) const;
     [[nodiscard]] Status gone_status(const MessageRequest& request) const;
 
-    // sending.cpp
+    // sending.cpp:
     Status send_to(MessagePeer& peer, bool& moved);
     Result<bool> send_replies(MessagePeer& peer, bool& moved);
     Result<bool> send_messages(MessagePeer& peer, bool& moved);
@@ -146,19 +149,20 @@ private:
     std::atomic<std::uint32_t>& pending_;
     base::Logger logger_;
 
-    // Of whoever holds the crank.
+    // The thread that drives progress owns these members.
     std::unordered_map<int, std::unique_ptr<MessagePeer>> peers_;  // by rank
     std::vector<MessagePeer*> busy_;
-    std::vector<MessagePeer*> remote_;  // of other hosts
+    std::vector<MessagePeer*> remote_;  // peers on other hosts
     Matching matching_;
-    std::unordered_set<std::int32_t> forgotten_;  // process sets
+    std::unordered_set<std::int32_t> forgotten_;  // process sets that were removed
     std::uint32_t departures_ = 0;
-    std::uint32_t remote_waits_ = 0;  // operations that a rank of another host has a part in
+    std::uint32_t remote_waits_ = 0;  // operations in which a rank of another host takes part
     std::int64_t next_question_ns_ = 0;
     bool has_shut_down_ = false;
     bool has_said_gone_ = false;
 
-    // Written by whoever holds the crank, as hints for others. Relaxed: each is looked at again before a sleep.
+    // Hints for other threads, written by the thread that drives progress. Relaxed, because each is checked again
+    // before a sleep.
     std::atomic<bool> active_{false};
     std::atomic<bool> has_more_{false};
     std::atomic<bool> polls_{false};

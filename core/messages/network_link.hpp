@@ -12,8 +12,8 @@
 
 namespace rueda::core {
 
-/// To a rank of another host: each frame is a message of the job's transport. The memory that they are sent from and
-/// received into is the link's, as after an abort MPI may still read and write it.
+/// A link to a rank of another host: each frame is a message of the job's transport. The link owns the memory that
+/// messages are sent from and received into, because MPI may still read and write it after an abort.
 class NetworkLink final : public Link {
 public:
     NetworkLink(collectives::Transport& transport, int rank) : transport_(transport), rank_(rank) {}
@@ -25,10 +25,10 @@ public:
     void pop() override;
     [[nodiscard]] bool has_to_poll() const override { return sending_ > 0 || !coming_.empty(); }
 
-    /// Takes a message of so many bytes that the transport has told of: front() gives it when it is there. A failure of
-    /// a length that no frame has.
+    /// Receives a message that the transport has announced, of this many bytes; front() returns it when it has arrived.
+    /// Fails if no frame can have this length.
     [[nodiscard]] Status take(std::size_t bytes);
-    /// How many frames were sent so far.
+    /// The number of frames sent so far.
     [[nodiscard]] std::uint64_t sent() const { return sent_; }
 
 private:

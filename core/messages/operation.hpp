@@ -16,33 +16,35 @@
 
 namespace rueda::core {
 
-/// A send or a receive, as its caller asked for it.
+/// A send or a receive, as its caller requested it.
 struct MessageRequest {
     bool sends = false;
-    int peer = 0;  ///< rank of the job; of a receive also RUEDA_ANY_PEER
+    int peer = 0;  ///< rank of the job; for a receive also RUEDA_ANY_PEER
     std::int32_t tag = 0;
     std::shared_ptr<const SetIdentity> set;
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
-    std::byte* memory = nullptr;  ///< only read where it sends
+    std::byte* memory = nullptr;  ///< for a send it is only read
 
     [[nodiscard]] bool is_from_anybody() const { return !sends && peer == RUEDA_ANY_PEER; }
-    /// "send to rank 3, tag 7", "receive from any rank, tag 7", with the process set where that is not the world.
+    /// For example "send to rank 3, tag 7", "receive from any rank, tag 7"; names the process set if it is not the
+    /// world.
     [[nodiscard]] std::string describe() const;
 };
 
-/// One that is pending on this rank.
+/// A send or receive that is pending on this rank.
 struct MessageOperation {
     MessageRequest request;
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
-    std::uint64_t number = 0;  ///< of this rank's, in the order of the calls
-    bool is_remote = false;    ///< begun, and a rank of another host has a part in it
-    Status ends_with;          ///< a failure: of a send that ends when its receiver reads its memory no longer
+    std::uint64_t number = 0;  ///< the number of the call among this rank's calls
+    bool is_remote = false;    ///< the operation has begun, and a rank of another host takes part in it
+    Status ends_with;  ///< if a failure: the send ends with it as soon as its receiver no longer reads its memory
     std::list<MessageOperation>::iterator place{};
 };
 
-/// Both sides say the same. `set`: of either's request.
+/// The error for a message whose send and receive do not fit; both sides report the same text. `set` may come from
+/// either request.
 struct MessageMismatch {
     int sender = 0;
     int receiver = 0;

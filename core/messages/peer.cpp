@@ -21,7 +21,8 @@ void MessagePeer::take_out(const std::function<bool(std::int32_t set)>& is_meant
         if (message.operation != nullptr) {
             operations.push_back(message.operation);
         }
-        unanswered -= std::min(message.charge, unanswered);  // nobody keeps it any more, or answers
+        // the peer no longer keeps the message, and will not answer
+        unanswered -= std::min(message.charge, unanswered);
         return true;
     });
     std::erase_if(receiving, [&](const auto& entry) {

@@ -15,26 +15,28 @@
 
 namespace rueda::core {
 
-/// A message to a peer, from the call of its send until the peer has said that it was received.
+/// A message to a peer, from the call of its send until the peer has answered that it was received.
 struct SendingMessage {
-    /// unsent → whole, or offered → asked, or lent → asked or dropped.
+    /// Transitions: unsent → whole; or offered → asked; or lent → asked or dropped.
     enum class State : std::uint8_t {
         unsent,
         whole,
         offered,
-        lent,  ///< offered, and its receiver may be reading it where it lies: not the caller's before an answer
+        /// offered, and its receiver may be reading it in this rank's memory: the memory belongs to the caller again
+        /// only after an answer
+        lent,
         asked,
-        dropped,  ///< its receiver does not read it, and this rank has not ended it yet
+        dropped,  ///< the receiver does not read it, and this rank has not ended it yet
     };
 
-    MessageOperation* operation = nullptr;  ///< null: of a whole one whose caller has gone on
+    MessageOperation* operation = nullptr;  ///< null: a whole message whose caller has gone on
     State state = State::unsent;
     std::shared_ptr<const SetIdentity> set;
     std::int32_t tag = 0;
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
-    std::uint64_t sent_bytes = 0;  ///< of one that goes in parts
-    std::uint64_t charge = 0;      ///< of a whole one, on Peer::unanswered
+    std::uint64_t sent_bytes = 0;  ///< for a message that is sent in parts
+    std::uint64_t charge = 0;      ///< for a whole message: what it adds to MessagePeer::unanswered
 };
 
 /// A message of a peer that this rank has asked for.
@@ -42,41 +44,43 @@ struct ReceivingMessage {
     MessageOperation* operation = nullptr;
     std::uint64_t bytes = 0;
     std::uint64_t received_bytes = 0;
-    const std::byte* source = nullptr;  ///< where it is read; null: it comes in parts
-    bool is_lent = false;               ///< it lies in the sender's resident memory; this rank may not reach that
+    const std::byte* source = nullptr;  ///< where this rank reads the message; null: it arrives in parts
+    /// the message lies in the sender's resident memory; `source` may still be null, if this rank cannot reach that
+    /// memory
+    bool is_lent = false;
 };
 
-/// What one rank is to this one's Messenger, and which work it has with it.
+/// What this rank's Messenger knows about one other rank, and its pending work with that rank.
 struct MessagePeer {
     int rank = 0;
     std::unique_ptr<Link> link;
-    NetworkLink* network = nullptr;  ///< the same where it is on another host
+    NetworkLink* network = nullptr;  ///< the same link if the peer is on another host; else null
 
-    std::uint64_t last_id = 0;        ///< of messages to it
-    std::uint64_t last_heard_id = 0;  ///< of messages from it
+    std::uint64_t last_id = 0;        ///< of messages to the peer
+    std::uint64_t last_heard_id = 0;  ///< of messages from the peer
     std::unordered_map<std::uint64_t, SendingMessage> sending;
     std::unordered_map<std::uint64_t, ReceivingMessage> receiving;
-    std::deque<Frame> replies;           ///< to be sent before anything else
+    std::deque<Frame> replies;           ///< sent before anything else
     std::deque<std::uint64_t> unsent;    ///< messages, in the order of the calls
-    std::deque<std::uint64_t> streams;   ///< messages that it has asked for
-    std::deque<std::uint64_t> readings;  ///< messages that this rank reads in its resident memory
-    std::uint64_t unanswered = 0;        ///< charged bytes of whole messages that it may have to keep
+    std::deque<std::uint64_t> streams;   ///< messages that the peer has asked for
+    std::deque<std::uint64_t> readings;  ///< messages that this rank reads in the peer's resident memory
+    std::uint64_t unanswered = 0;        ///< the charged bytes of whole messages that the peer may have to keep
 
-    bool has_unread = false;  ///< more has come than a step reads
-    bool is_busy = false;     ///< in the Messenger's list: something may be done
-    bool holds_job = false;   ///< its replies count among the rank's pending operations
-    bool is_leaving = false;  ///< it has shut down: what it has written before is still to be read
+    bool has_unread = false;  ///< more frames have arrived than one step reads
+    bool is_busy = false;     ///< the peer is in the Messenger's list: there may be something to do
+    bool holds_job = false;   ///< its replies count among this rank's pending operations
+    bool is_leaving = false;  ///< the peer has shut down; what it wrote before is still to be read
     bool is_gone = false;
-    bool was_asked = false;  ///< to tell when it shuts down
-    bool asks = false;       ///< the same the other way round
+    bool was_asked = false;  ///< the peer asked this rank to tell it when this rank shuts down
+    bool asks = false;       ///< this rank asked the peer for the same
 
     [[nodiscard]] bool has_output() const { return !replies.empty() || !unsent.empty() || !streams.empty(); }
     [[nodiscard]] bool is_transferring() const { return !receiving.empty() || !streams.empty(); }
-    /// All that is under way, both ways, of the process sets that are meant; the operations are added to `operations`.
-    /// Messages that are lent stay where `keeps_lent`, and their numbers are added there.
+    /// Takes out everything under way in both directions for the process sets that `is_meant` selects, and adds the
+    /// operations to `operations`. With `keeps_lent`, lent messages stay, and their numbers are added there.
     void take_out(const std::function<bool(std::int32_t set)>& is_meant, std::vector<MessageOperation*>& operations,
                   std::vector<std::uint64_t>* keeps_lent = nullptr);
-    /// Messages of the process set that are being read in its resident memory.
+    /// Messages of the process set that this rank is reading in the peer's resident memory.
     [[nodiscard]] std::vector<std::uint64_t> readings_of(std::int32_t set) const;
     void clear();
 };

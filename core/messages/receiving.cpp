@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What comes from other ranks: frames of messages, answers, and that somebody has gone.
+// Handles what other ranks send: frames of messages, answers, and the notification that a rank has shut down.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -20,9 +20,10 @@
 namespace rueda::core {
 namespace {
 
-/// Between two looks for messages of other hosts while this rank waits for none: a sender there may wait to be let go.
+/// The time between two looks for messages of other hosts while this rank waits for none: a sender there may wait to be
+/// told to go on.
 constexpr std::int64_t kProbeNs = 5'000'000;
-/// A rank of another host that has not sent for so long is asked to tell when it shuts down.
+/// If a rank of another host has sent nothing for this long, it is asked to tell when it shuts down.
 constexpr std::int64_t kQuestionNs = 500'000'000;
 
 MessageArrival arrival_of(int sender, const Frame& frame) {
@@ -87,16 +88,17 @@ Status Messenger::hear_knocks() {
     return {};
 }
 
-/// Ranks of this host that have shut down since the last look.
+/// Handles the ranks of this host that have shut down since the last look.
 Status Messenger::hear_departures() {
-    // Partner: say_gone_when_all_is_said(). seq_cst: who sleeps looks after he said so.
+    // Partner: say_gone_when_all_is_said(). seq_cst, because a rank that is about to sleep says so first and then looks
+    // here.
     const std::uint32_t departures = region_.departures().load(std::memory_order_seq_cst);
     if (departures == departures_) {
         return {};
     }
     departures_ = departures;
     for (std::size_t member = 0; member < group_.members.size(); ++member) {
-        // A rank that has shut down itself waits for nobody, but for room for what it has to say.
+        // A rank that has itself shut down waits only for room for what it still has to say.
         if (region_.door(static_cast<std::uint32_t>(member)).gone.load(std::memory_order_seq_cst) != 0 &&
             (!has_shut_down_ || peers_.contains(group_.members[member]))) {
             const Result<MessagePeer*> peer = peer_of(group_.members[member]);
@@ -108,7 +110,7 @@ Status Messenger::hear_departures() {
     return {};
 }
 
-/// Ranks of other hosts tell when they shut down those who have asked.
+/// A rank of another host tells only those ranks that it shuts down that have asked for it.
 void Messenger::ask_for_departures() {
     const std::int64_t now_ns = base::monotonic_ns();
     if (now_ns < next_question_ns_) {
@@ -136,7 +138,7 @@ void Messenger::ask_for_departures() {
 
 void Messenger::ask_for_departure_of(int rank) {
     const Result<MessagePeer*> peer = peer_of(rank);
-    RUEDA_ASSERT(peer.is_ok());  // a link to another host needs nothing that there may not be
+    RUEDA_ASSERT(peer.is_ok());  // a link to another host cannot fail to open
     if (!std::exchange(peer.value()->was_asked, true)) {
         reply(*peer.value(), FrameKind::waiting, 0);
     }
@@ -149,7 +151,8 @@ Status Messenger::receive_from(MessagePeer& peer, bool& moved) {
         const auto received = peer.link->front();
         RUEDA_RETURN_IF_FAILED(received.status());
         if (!received.value()) {
-            // What it has lent is read to the end first: its send has not ended before it hears of that.
+            // Messages that the leaving peer has lent are read to the end first: its sends end only when it hears of
+            // that.
             return peer.is_leaving && !peer.is_gone && peer.readings.empty() ? handle_gone(peer) : Status();
         }
         moved = true;
@@ -199,12 +202,12 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
     peer.last_heard_id = frame.id;
     if (has_shut_down_) {
         if (peer.network != nullptr) {
-            reply(peer, FrameKind::gone, 0);  // on one host the door says it
+            reply(peer, FrameKind::gone, 0);  // on the same host, the door says it
         }
         return {};
     }
     MessageArrival arrival = arrival_of(peer.rank, frame);
-    if (forgotten_.contains(frame.set)) {  // its sender forgets it too
+    if (forgotten_.contains(frame.set)) {  // the sender also forgets the message
         if (arrival.is_resident) {
             reply(peer, FrameKind::dropped, frame.id);
         }
@@ -225,7 +228,7 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
 Status Messenger::handle_part(MessagePeer& peer, const Frame& frame, std::span<const std::byte> payload) {
     const auto found = peer.receiving.find(frame.id);
     if (found == peer.receiving.end()) {
-        return {};  // of a process set that was removed
+        return {};  // a message of a process set that was removed
     }
     ReceivingMessage& message = found->second;
     if (message.source != nullptr || payload.size() > message.bytes - message.received_bytes) {
@@ -247,9 +250,9 @@ void Messenger::finish_receiving(MessagePeer& peer, std::uint64_t id) {
     complete(operation, {}, peer.rank);
 }
 
-/// The memory that a resident message is read from may have been its caller's again since the job's end. What was read
-/// before this was read before the look: acquire fence, then load. Partner: AbortBlock::raise(), before any rank gives
-/// memory back. ThreadSanitizer knows no fences.
+/// Whether the job has ended. If it has, the memory of a resident message may already have been given back to its
+/// caller. The acquire fence before the load ensures that everything read so far was read before this look. Partner:
+/// AbortBlock::raise(), which comes before any rank gives memory back. ThreadSanitizer does not support fences.
 bool Messenger::job_has_ended() const {
 #if !defined(RUEDA_THREAD_SANITIZER)
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -257,7 +260,7 @@ bool Messenger::job_has_ended() const {
     return arena_->control().abort.raised();
 }
 
-/// Of messages that lie in the peer's resident memory. True: some bytes were.
+/// Reads messages that lie in the peer's resident memory. Returns true if it read some bytes.
 bool Messenger::read_resident(MessagePeer& peer) {
     if (peer.readings.empty()) {
         return false;
@@ -265,12 +268,12 @@ bool Messenger::read_resident(MessagePeer& peer) {
     const std::uint64_t id = peer.readings.front();
     ReceivingMessage& message = peer.receiving.at(id);
     const std::uint64_t bytes = std::min(4 * kBytesPerStep, message.bytes - message.received_bytes);
-    // A message to oneself may overlap with its receive.
+    // A message to the rank itself may overlap with its receive.
     std::memmove(message.operation->request.memory + message.received_bytes, message.source + message.received_bytes,
                  bytes);
     message.received_bytes += bytes;
-    // A rank that was stopped for longer than the others wait for it has read what nobody promises any more: fail_all()
-    // ends its receive.
+    // If this rank was stopped for longer than the others wait for it, the bytes that it read may be invalid. The
+    // receive then does not complete here; fail_all() ends it.
     if (message.received_bytes == message.bytes && !job_has_ended()) {
         peer.readings.pop_front();
         finish_receiving(peer, id);
@@ -278,11 +281,11 @@ bool Messenger::read_resident(MessagePeer& peer) {
     return true;
 }
 
-/// What the receiver of a message says about it.
+/// Handles what the receiver of a message says about it.
 Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
     const auto found = peer.sending.find(frame.id);
     if (found == peer.sending.end()) {
-        return frame.id <= peer.last_id ? Status()  // of a process set that was removed
+        return frame.id <= peer.last_id ? Status()  // the message belonged to a process set that was removed
                                         : failure(ErrorCode::internal, "rank {} answers to message {}; it was sent {}",
                                                   peer.rank, frame.id, peer.last_id);
     }
@@ -295,7 +298,8 @@ Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
                                                      : message.state != SendingMessage::State::unsent &&
                                                            message.state != SendingMessage::State::dropped;
     if (!is_due) {
-        return failure(ErrorCode::internal, "rank {} answers with frame {} to message {}, where it cannot come",
+        return failure(ErrorCode::internal,
+                       "rank {} answered with frame {} to message {}, whose state does not allow this answer",
                        peer.rank, frame.kind, frame.id);
     }
     const bool is_withdrawn = message.operation != nullptr && !message.operation->ends_with.is_ok();
@@ -308,7 +312,7 @@ Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
     }
     switch (kind) {
         case FrameKind::dropped:
-            message.state = SendingMessage::State::dropped;  // until this rank hears why
+            message.state = SendingMessage::State::dropped;  // until this rank learns the reason
             return {};
         case FrameKind::asked:
             message.state = SendingMessage::State::asked;
@@ -347,8 +351,8 @@ void Messenger::handle_refusal(MessagePeer& peer, const SendingMessage& message,
     }
 }
 
-/// The send of a resident message is to end, on a rank that shuts down or has removed its process set. One that is
-/// being read is answered when that is done.
+/// The sender shuts down or has removed the process set, so the send of a resident message is to end. If this rank is
+/// reading the message, the answer follows when it has read it.
 Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
     if (frame.id > peer.last_heard_id) {
         return failure(ErrorCode::internal, "rank {} withdraws message {}; it has sent {}", peer.rank, frame.id,
@@ -371,18 +375,18 @@ Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
     return {};
 }
 
-/// All that it has written is read.
+/// Everything that the peer has written was read.
 Status Messenger::handle_gone(MessagePeer& peer) {
     if (peer.network == nullptr) {
-        // It waits for what is said of its resident messages; where there is no room for that, until all have shut
-        // down.
+        // The peer waits for the answers about its resident messages. If there is no room for them, it waits until all
+        // ranks have shut down.
         bool moved = false;
         RUEDA_RETURN_IF_FAILED(send_replies(peer, moved).status());
         peer.link->tell();
     }
     peer.is_gone = true;
     const int rank = peer.rank;
-    // Whole messages stay: their bytes are here.
+    // Whole messages stay, because their bytes are here.
     matching_.drop_arrivals([rank](const MessageArrival& kept) { return kept.sender == rank && !kept.is_whole; });
     std::vector<MessageOperation*> ended;
     peer.take_out([](std::int32_t) { return true; }, ended);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What goes to other ranks: replies, whole messages and offers, and what a receiver has asked for.
+// Sends to other ranks: replies, whole messages and offers, and the parts that a receiver has asked for.
 #include <algorithm>
 #include <utility>
 
@@ -11,15 +11,17 @@
 namespace rueda::core {
 namespace {
 
-/// Messages up to this size go whole, before anybody has asked for them: a copy more on the receiver where no receive
-/// waits, and two crossings less. As large as what travels with an announcement in sets of more than two ranks.
+/// Messages up to this size are sent whole, before the receiver asks for them. That costs one more copy on the receiver
+/// if no receive waits, and saves two trips. In sets of more than two ranks, inputs up to the same size travel with an
+/// announcement.
 constexpr std::uint64_t kWholeBytes = 8 * 1024;
-/// Of whole messages that one rank may have to keep for another. What comes after is offered.
+/// The maximum bytes of whole messages that one rank may have to keep for another. Further messages are offered
+/// instead.
 constexpr std::uint64_t kMostUnanswered = 256 * 1024;
-/// What a kept message takes beside its bytes, about.
+/// What a kept message costs in addition to its bytes, roughly.
 constexpr std::uint64_t kLeastCharge = 128;
 
-/// As ProcessSet: what has left for us may still lie in MPI.
+/// As in ProcessSet: frames that were sent to this rank may still be inside MPI.
 constexpr std::int64_t kSendingNs = 1'000'000'000;
 
 std::span<const std::byte> bytes_of(const std::byte* memory, std::uint64_t offset, std::uint64_t bytes) {
@@ -52,7 +54,7 @@ Status Messenger::send_to(MessagePeer& peer, bool& moved) {
     return {};
 }
 
-/// True: nothing is left, and there may be room for more.
+/// Returns true if nothing is left to send, so there may be room for other frames.
 Result<bool> Messenger::send_replies(MessagePeer& peer, bool& moved) {
     while (!peer.replies.empty()) {
         Result<bool> sent = peer.link->send(peer.replies.front(), {});
@@ -78,7 +80,7 @@ Result<bool> Messenger::send_messages(MessagePeer& peer, bool& moved) {
     return true;
 }
 
-/// All of a message, or the offer of one.
+/// Sends a whole message, or the offer of one.
 Result<bool> Messenger::send_first(MessagePeer& peer, std::uint64_t id, SendingMessage& message) {
     RUEDA_ASSERT(message.operation != nullptr);
     Frame frame;
@@ -126,7 +128,7 @@ Result<bool> Messenger::send_parts(MessagePeer& peer, bool& moved) {
         if (!sent.is_ok() || !sent.value()) {
             return sent;
         }
-        peer.link->tell();  // it copies this part while the next one is written
+        peer.link->tell();  // the peer copies this part while this rank writes the next one
         message.sent_bytes += part;
         bytes += part;
         moved = true;
@@ -137,7 +139,8 @@ Result<bool> Messenger::send_parts(MessagePeer& peer, bool& moved) {
     return true;
 }
 
-/// Replies that wait for room keep the rank awake for them, also where it has nothing else pending.
+/// Replies that wait for room count as pending, so that the rank stays awake for them even if it has nothing else to
+/// do.
 void Messenger::hold_job(MessagePeer& peer, bool holds) {
     if (std::exchange(peer.holds_job, holds) != holds) {
         if (holds) {

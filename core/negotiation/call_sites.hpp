@@ -10,28 +10,29 @@
 #include "base/atomics.hpp"
 #include "core/negotiation/layout.hpp"
 
-/// Where calls stand in the source, for people (RUEDA_CALL_SITES). Pure.
+/// Describes, for users, where calls stand in the source code (RUEDA_CALL_SITES). Pure.
 namespace rueda::core {
 
 using SiteText = SiteLine<base::StdAtomics>::Text;
 
-/// What stands in front of the places in an error.
+/// Precedes the places in an error.
 inline constexpr std::string_view kCalledFrom = "; called from";
 
-/// "train.py:42"; of a long path the end. "" for no file.
+/// For example "train.py:42"; only the end of a long path; "" if there is no file.
 [[nodiscard]] std::string describe_site(const char* file, std::int32_t line);
-/// The same, as it lies in the arena.
+/// The same text in the form in which it lies in the arena.
 [[nodiscard]] SiteText site_text(const char* file, std::int32_t line);
-/// Out of the arena: bytes of another process.
+/// Reads the text from the arena and checks it, because it comes from another process.
 [[nodiscard]] std::string read_site(const SiteText& text);
 
 struct SiteOfRanks {
     std::string site;
     std::vector<std::int32_t> ranks;
 };
-/// Adds a rank to those that called from the same place; "" is none.
+/// Adds a rank to those that called from the same place; "" means no place, and adds nothing.
 void add_site(std::vector<SiteOfRanks>& sites, const std::string& site, std::int32_t rank);
-/// "; called from: ranks 0-2: train.py:42; rank 3: train.py:57", those of the lowest rank first; "" for none.
+/// For example "; called from: ranks 0-2: train.py:42; rank 3: train.py:57", the place of the lowest rank first; "" if
+/// there is none.
 [[nodiscard]] std::string called_from(std::vector<SiteOfRanks> sites);
 
 }  // namespace rueda::core

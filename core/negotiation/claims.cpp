@@ -15,8 +15,9 @@ bool same_meaning(const Claim& a, const Claim& b) {
     return a.metadata.has_value() == b.metadata.has_value() && (!a.metadata || agree(*a.metadata, *b.metadata));
 }
 
-/// What the root has to hear of, however many others there are: the ranks that mean a group, whose members end by that.
-/// Without metadata it is what was called last, which only the root knows.
+/// Such claims are never dropped, however many others there are: the root must know which ranks mean a group, because
+/// the refusal also ends the group's members. A claim without metadata means what was called last, which only the root
+/// knows.
 bool may_be_of_group(const Claim& claim) { return !claim.metadata || is_size_of_group(*claim.metadata); }
 
 std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {
@@ -27,7 +28,7 @@ std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {
     return ranges;
 }
 
-/// "; ranks 70, 71: other values", where claims were dropped.
+/// "; ranks 70, 71: other values", if claims were dropped.
 std::string unlisted_ranks(const std::vector<Claim>& claims, std::uint32_t ranks,
                            std::span<const std::int32_t> job_ranks, std::span<const RankRange> joined) {
     std::vector<RankRange> listed = ranges_of(claims);
@@ -147,7 +148,7 @@ void merge(std::vector<Claim>& claims, Claim claim) {
     if (claims.size() < kMostClaims) {
         claims.push_back(std::move(claim));
     } else if (may_be_of_group(claim)) {
-        // There are two such meanings, and each once; more come from a faulty leader only.
+        // There are two such meanings, each at most once; only a faulty leader sends more.
         const auto other = std::find_if_not(claims.rbegin(), claims.rend(), may_be_of_group);
         if (other != claims.rend()) {
             *other = std::move(claim);

@@ -13,49 +13,52 @@
 #include "core/negotiation/metadata.hpp"
 #include "core/negotiation/tree_messages.hpp"
 
-/// What groups of ranks mean with a tensor: merging it on the way up the tree, and comparing it at the root.
+/// What groups of ranks mean by a tensor: merging their claims on the way up the tree, and comparing them at the root.
 namespace rueda::core {
 
-/// `ranks` ascending, each once.
+/// `ranks` must be ascending without duplicates.
 [[nodiscard]] std::vector<RankRange> ranges_of(std::span<const std::int32_t> ranks);
 [[nodiscard]] std::vector<std::int32_t> ranks_of(std::span<const RankRange> ranges);
-/// Ascending, and as few as possible.
+/// Returns the same ranks as ascending ranges, as few as possible.
 [[nodiscard]] std::vector<RankRange> united(std::vector<RankRange> ranges);
 [[nodiscard]] bool contains(std::span<const RankRange> ranges, std::int32_t rank);
 [[nodiscard]] std::uint64_t count_of(std::span<const RankRange> ranges);
-/// All of `inner`, which is `united`, as `outer` is.
+/// Whether all of `inner` is within `outer`. Both must be results of united().
 [[nodiscard]] bool all_within(std::span<const RankRange> inner, std::span<const RankRange> outer);
-/// What of `ranges` is not in `others`; both ascending and apart.
+/// The ranks of `ranges` that are not in `others`. In both lists, the ranges must be ascending and disjoint.
 [[nodiscard]] std::vector<RankRange> without(std::span<const RankRange> ranges, std::span<const RankRange> others);
 
-/// Whether the claims are those of all of `ranks` (`united`), and each rank's once. Of kMostClaims claims, some ranks'
-/// may be missing.
+/// Checks that each of `ranks` (a result of united()) is in exactly one claim. If there are kMostClaims claims, some
+/// ranks may be missing.
 [[nodiscard]] Status check_claims(const std::vector<Claim>& claims, std::span<const RankRange> ranks);
 
-/// Adds a claim of other ranks to those that mean the same. Of what would be more than kMostClaims the last ranks'
-/// claims are dropped, but not those that may be of a group (is_size_of_group()).
+/// Adds the claim of some ranks to an equal claim, if there is one. If there would be more than kMostClaims claims,
+/// those of the last ranks are dropped, except claims that may mean a group (is_size_of_group()).
 void merge(std::vector<Claim>& claims, Claim claim);
 
-/// What all ranks mean, or the Mismatch that says who means what. At least one claim; `last_called`: what those without
-/// metadata mean, Internal where there are such and it is none; `ranks`: everybody; `job_ranks`: what people call
-/// these ranks, by rank, where that is something else; `joined`: ranks that mean nothing, as they have joined; `call`:
-/// which of the operations without a name it is, from 1 on, where it is one.
+/// Returns what all ranks mean, or the Mismatch that lists which ranks mean what.
+/// - There must be at least one claim.
+/// - `last_called`: what claims without metadata mean. If there are such claims and it is empty, the error is Internal.
+/// - `ranks`: the number of all ranks.
+/// - `job_ranks`: the job's rank for each of these ranks; empty if they are the same.
+/// - `joined`: ranks without a claim, because they have joined.
+/// - `call`: for an operation without a name, its number, counted from 1.
 [[nodiscard]] Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& claims,
                                             const std::optional<Metadata>& last_called, std::uint32_t ranks,
                                             std::span<const std::int32_t> job_ranks = {},
                                             std::span<const RankRange> joined = {}, std::uint64_t call = 0);
 
-/// How many members a group has is announced like that; what is checked (docs/design/0009-verify.md) has two
+/// The number of a group's members is announced in this form. What is verified (docs/design/0009-verify.md) has two
 /// dimensions.
 [[nodiscard]] constexpr bool is_size_of_group(const Metadata& metadata) {
     return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::group) && metadata.ndim == 1;
 }
 
-/// At most kMostTextBytes, whole characters of UTF-8.
+/// Shortens the text to at most kMostTextBytes without splitting a UTF-8 character.
 [[nodiscard]] std::string shortened(std::string text);
 
-/// The error for all members where an operation would need something of ranks that have joined. `joined`: as people
-/// call them; at least one. `call`: as above.
+/// The error for all members if an operation would need something of ranks that have joined. `joined` holds these ranks
+/// in the numbers of the job, at least one. For `call` see agreement_of().
 [[nodiscard]] Status lacks_joined(std::string_view name, collectives::Operation operation,
                                   std::span<const std::int32_t> joined, std::uint64_t call = 0);
 

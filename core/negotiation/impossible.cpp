@@ -33,8 +33,8 @@ const char* does_by_rows(Operation operation) {
     }
 }
 
-/// Integers and bool have no adasum, and bool has no sum, no average and no factors. Which of and and or a sum should
-/// be is the caller's to say.
+/// Adasum is not defined for integers and bool; sum, average and factors are not defined for bool. For a sum of bool,
+/// the caller must choose between a logical and and a logical or.
 Status undefined_reduction(const ops::Reduction& reduction) {
     if (reduction.op == ReduceOp::adasum) {
         return failure(ErrorCode::unsupported,

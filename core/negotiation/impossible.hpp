@@ -9,12 +9,12 @@
 #include "base/status.hpp"
 #include "core/negotiation/metadata.hpp"
 
-/// Operations that no rank can do, as their metadata alone shows. They are announced like all others: only when all
-/// ranks have come is it known whether one of them is wrong (a mismatch), or all are (a refusal), and either way all of
-/// them hear of it (docs/design/0001-negotiation.md). Pure.
+/// Operations whose metadata alone shows that no rank can do them. They are announced like all others. Only when all
+/// ranks have announced one is it known whether a single rank is wrong (a mismatch), or all of them are (a refusal).
+/// Either way all ranks get the error (docs/design/0001-negotiation.md). Pure.
 namespace rueda::core {
 
-/// Of plausible metadata.
+/// `metadata` must be plausible.
 [[nodiscard]] constexpr bool is_possible(const Metadata& metadata) {
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
     const bool has_rows =
@@ -27,17 +27,17 @@ namespace rueda::core {
            (metadata.compression == static_cast<std::uint16_t>(Compression::none) || may_compress(metadata));
 }
 
-/// The codes that refusal_of() gives.
+/// Whether the code is one that refusal_of() returns.
 [[nodiscard]] constexpr bool is_refusal(ErrorCode code) {
     return code == ErrorCode::invalid_argument || code == ErrorCode::unsupported;
 }
 
-/// Why not, and what to do instead; success for what is possible. `ranks`: those of the process set, ascending, as
-/// people call them.
+/// The reason and what to do instead; success if the operation is possible. `ranks` are those of the process set,
+/// ascending, in the numbers of the job.
 [[nodiscard]] Status refusal_of(const Metadata& metadata, std::span<const std::int32_t> ranks);
 
-/// The same for the callers: the text begins with the tensor. `call`: of an operation without a name, which of them it
-/// is, from 1 on.
+/// The same for the callers: the text begins with the tensor. `call` is the number of an operation without a name,
+/// counted from 1.
 [[nodiscard]] Status refusal_of(std::string_view name, std::uint64_t call, const Metadata& metadata,
                                 std::span<const std::int32_t> ranks);
 

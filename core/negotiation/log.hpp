@@ -13,13 +13,15 @@
 
 namespace rueda::core {
 
-/// Most entries of a batch. A bound on the work of starting it; ResNet-50 has 161 tensors, BERT-large 398.
+/// The maximum number of entries in a batch. It bounds the work of starting one. ResNet-50 has 161 tensors, BERT-large
+/// 398.
 inline constexpr std::uint64_t kBatchEntries = 1024;
 
 /// The ordered list of what is called, the same on every member: a ring of entries that publish themselves.
-/// Why an append never blocks, and why a batch's end can stand in its first entry: docs/design/0001-negotiation.md.
+/// docs/design/0001-negotiation.md explains why an append never blocks, and why a batch's end can be stored in its
+/// first entry.
 ///
-/// Threads: append by anybody; read and close by whoever drives a rank's engine.
+/// Threads: any thread may append; only the thread that drives progress reads and closes batches.
 template <class Atomics>
 class Log {
 public:
@@ -35,16 +37,17 @@ public:
     };
     static constexpr std::uint64_t kOpen = 0;
     static constexpr std::uint64_t kNowhere =
-        ~std::uint64_t{0};  ///< no entry was free, which no working rank brings about
+        ~std::uint64_t{0};  ///< No entry was free, which cannot happen if all ranks are correct.
 
-    /// For appending as `rank`; who only reads may be any.
+    /// `rank` is the rank that appends; it does not matter for reading.
     explicit Log(NegotiationMemory<Atomics> memory, std::uint32_t rank = 0) : memory_(memory), rank_(rank) {}
 
-    /// Publishes `entry` at the end and returns its position, or kNowhere. If that is `begins_batch_at`, a position
-    /// where a batch is known to begin, the batch is closed behind it at once. Under the rank's enqueue lock.
+    /// Publishes `entry` at the end and returns its position, or kNowhere. If the position is `begins_batch_at`, which
+    /// is a position where a batch is known to begin, the batch is closed behind it at once. Call it under the rank's
+    /// enqueue lock.
     ///
-    /// The end is found by claiming the first free entry. A tail counter would be one more line that travels between
-    /// the cores for every call (measured: 0.7 instead of 0.9 µs for a blocking allreduce of 4 bytes).
+    /// The end is found by claiming the first free entry. A tail counter would be another cache line that moves between
+    /// the cores for every call (measured: 0.9 instead of 0.7 µs for a blocking allreduce of 4 bytes).
     std::uint64_t append(const Entry& entry, std::uint64_t begins_batch_at = kNowhere) {
         const std::uint64_t position = claim();
         if (position == kNowhere) [[unlikely]] {
@@ -52,15 +55,15 @@ public:
         }
         LogEntry<Atomics>& place = write(position, entry);
         if (position == begins_batch_at) {
-            place.end.store(position + 1, std::memory_order_relaxed);  // nobody looks before the publication
+            place.end.store(position + 1, std::memory_order_relaxed);  // no rank looks at it before the publication
         }
-        // Partner: is_published(). seq_cst, since sleepers look at it after they wrote their attention.
+        // Partner: is_published(). seq_cst, because sleepers look at it after they wrote their attention word.
         place.sequence.store(position + 1, std::memory_order_seq_cst);
         return position;
     }
 
-    /// Appends a whole batch, closed, and returns its first position, or kNowhere. Only of a log that nobody else
-    /// appends to: the entries lie together. Not empty. Throws nothing.
+    /// Appends a whole batch, closed, and returns its first position, or kNowhere. The log must have no other appender,
+    /// so that the entries are contiguous. `entries` must not be empty. Throws nothing.
     std::uint64_t append_batch(std::span<const Entry> entries) {
         const std::uint64_t begin = claim();
         if (begin == kNowhere) {
@@ -75,12 +78,14 @@ public:
         }
         LogEntry<Atomics>& first = write(begin, entries.front());
         first.end.store(begin + entries.size(), std::memory_order_relaxed);
-        // Last, so that who sees the first sees all, and the end: partner is_published(), as in append().
+        // This store comes last, so that a rank that sees the first entry sees all entries and the end. Partner:
+        // is_published(), as in append().
         first.sequence.store(begin + 1, std::memory_order_seq_cst);
         return begin;
     }
 
-    /// The first position, from `from` on, that nobody has claimed, or one ring behind it. `from` is not after the end.
+    /// The first position, from `from` on, that nobody has claimed, at most one ring behind `from`. `from` must not be
+    /// after the end.
     [[nodiscard]] std::uint64_t end(std::uint64_t from) const {
         std::uint64_t position = from;
         while (round_of(memory_.entry(position).sequence.load(std::memory_order_relaxed)) > position &&
@@ -89,17 +94,17 @@ public:
         }
         return position;
     }
-    /// The member that has claimed an entry and not published it yet. Entries behind it cannot be read before it is.
+    /// The member that has claimed an entry and not published it yet. The entries behind it cannot be read before that.
     [[nodiscard]] std::optional<std::uint32_t> claimant(std::uint64_t position) const {
         const std::uint64_t seen = memory_.entry(position).sequence.load(std::memory_order_acquire);
         const auto member = static_cast<std::uint32_t>((seen & ~kClaimed) >> kClaimantShift);
         const bool is_claimed = (seen & kClaimed) != 0 && round_of(seen) == position + 1;
         return is_claimed && member < memory_.extent().members ? std::optional(member) : std::nullopt;
     }
-    /// An append has found no room.
+    /// Whether an append found no free entry.
     [[nodiscard]] bool is_damaged() const { return is_damaged_; }
 
-    /// The same, from where this rank knows that nothing is free before.
+    /// The same, starting from a position before which, as this rank knows, nothing is free.
     [[nodiscard]] std::uint64_t end() const {
         return end(std::max(memory_.cursor(rank_).position.load(std::memory_order_acquire), append_from_));
     }
@@ -107,7 +112,7 @@ public:
     [[nodiscard]] bool is_published(std::uint64_t position) const {
         return memory_.entry(position).sequence.load(std::memory_order_seq_cst) == position + 1;
     }
-    /// Of a published position: a copy, to be checked.
+    /// Returns a copy of the entry at a published position. The caller must check it.
     [[nodiscard]] Entry read(std::uint64_t position) const {
         const LogEntry<Atomics>& place = memory_.entry(position);
         return {static_cast<EntryKind>(copy_once(place.kind)),
@@ -120,14 +125,15 @@ public:
                 copy_once(place.uncounted)};
     }
 
-    /// Kind and slot of the entry at any position, for threads whose rank may be past it, and which nobody waits for;
-    /// empty unless it is published and was not written over meanwhile.
+    /// Kind and slot of the entry at any position, for threads whose rank may be past that position and for which no
+    /// rank waits. Returns nothing unless the entry is published and was not overwritten meanwhile.
     [[nodiscard]] std::optional<Entry> peek(std::uint64_t position) const {
         LogEntry<Atomics>& place = memory_.entry(position);
         if (!is_published(position)) {
             return std::nullopt;
         }
-        // acquire: who sees a later entry's kind or slot sees its claim at the second look. Partner: append().
+        // acquire: a thread that sees a later entry's kind or slot also sees that entry's claim when it looks again
+        // below. Partner: append().
         const Entry entry{
             static_cast<EntryKind>(std::atomic_ref(place.kind).load(std::memory_order_acquire)),
             std::atomic_ref(place.slot).load(std::memory_order_acquire),
@@ -135,18 +141,18 @@ public:
         return is_published(position) ? std::optional(entry) : std::nullopt;
     }
 
-    /// End of the batch that begins at `begin`, or kOpen.
+    /// The end of the batch that begins at `begin`, or kOpen.
     [[nodiscard]] std::uint64_t end_of_batch(std::uint64_t begin) const {
         const std::uint64_t end = memory_.entry(begin).end.load(std::memory_order_acquire);
         return end > begin ? end : kOpen;
     }
-    /// Ends the batch that begins at `begin` at `proposed_end`, or where another rank has ended it: the return value.
-    /// All entries up to `proposed_end` must have been seen published.
+    /// Ends the batch that begins at `begin` at `proposed_end`, unless another rank has already ended it elsewhere.
+    /// Returns the actual end. The caller must have seen all entries up to `proposed_end` published.
     std::uint64_t close_batch(std::uint64_t begin, std::uint64_t proposed_end) const {
         auto& end = memory_.entry(begin).end;
         std::uint64_t seen = end.load(std::memory_order_acquire);
         while (seen <= begin) {
-            // release: who reads the end sees what we saw published. Partner: end_of_batch().
+            // release: a rank that reads the end sees everything that this rank saw published. Partner: end_of_batch().
             if (end.compare_exchange_strong(seen, proposed_end, std::memory_order_acq_rel, std::memory_order_acquire)) {
                 return proposed_end;
             }
@@ -154,18 +160,19 @@ public:
         return seen;
     }
 
-    /// A position and an end that another process wrote: usable?
+    /// Whether a position and an end that another process wrote are usable.
     [[nodiscard]] bool is_plausible_end(std::uint64_t begin, std::uint64_t end) const {
         return end > begin && end - begin <= memory_.extent().log_entries();
     }
 
 private:
-    /// Set in `sequence` from the claim to the publication, with the claiming member above the position. 2^56 entries
-    /// are more than a century of them every 50 ns.
+    /// This bit is set in `sequence` from the claim to the publication, with the claiming member above the position.
+    /// 2^56 entries are more than a century of them every 50 ns.
     static constexpr std::uint64_t kClaimed = std::uint64_t{1} << 63;
     static constexpr int kClaimantShift = 56;
     static_assert(base::kMaxLocalRanks <= 1 << (63 - kClaimantShift));
-    /// Greater than p for an entry claimed or published at p (or a ring later), at most p for one that is free for p.
+    /// For position p: greater than p if the entry is claimed or published at p (or a ring later), at most p if it is
+    /// free for p.
     [[nodiscard]] static constexpr std::uint64_t round_of(std::uint64_t sequence) {
         return sequence & ((std::uint64_t{1} << kClaimantShift) - 1);
     }
@@ -173,10 +180,11 @@ private:
         return kClaimed | std::uint64_t{rank_} << kClaimantShift | (position + 1);
     }
 
-    /// All but the publication, of a claimed entry.
+    /// Writes everything except the publication into a claimed entry.
     LogEntry<Atomics>& write(std::uint64_t position, const Entry& entry) const {
         LogEntry<Atomics>& place = memory_.entry(position);
-        // Partner: peek(), which may still look at what was here a ring ago. release: who sees these sees the claim.
+        // Partner: peek(), which may still look at what was here a ring ago. release: a thread that sees these values
+        // sees the claim.
         std::atomic_ref(place.kind).store(static_cast<std::uint32_t>(entry.kind), std::memory_order_release);
         std::atomic_ref(place.slot).store(entry.slot, std::memory_order_release);
         place.rank = entry.rank;
@@ -189,14 +197,16 @@ private:
     }
 
     std::uint64_t claim() {
-        // Everything before this rank's cursor is published, and so is what this rank has appended.
+        // Everything before this rank's cursor is published, and so is everything that this rank has appended.
         const std::uint64_t cursor = memory_.cursor(rank_).position.load(std::memory_order_acquire);
         std::uint64_t position = std::max(cursor, append_from_);
-        std::uint64_t passed = 0;  // more than a ring of them: the end is nowhere, or runs away
+        // if this exceeds a ring, there is no end to be found, or it moves away faster than this loop
+        std::uint64_t passed = 0;
         for (;; ++position) {
             auto& sequence = memory_.entry(position).sequence;
-            // acquire, of the cursor and of everything passed over: who claims an entry comes after those who read it a
-            // ring ago. They arrived since in a call that lies in between, and its appender has seen their arrival.
+            // acquire, for the cursor and for every entry passed: this claim comes after all ranks read the entry's
+            // previous content, one ring ago. Since then those ranks arrived in a call in between, and the appender of
+            // that call saw their arrival.
             std::uint64_t seen = sequence.load(std::memory_order_acquire);
             if (round_of(seen) <= position &&
                 sequence.compare_exchange_strong(seen, claim_of(position), std::memory_order_acq_rel,

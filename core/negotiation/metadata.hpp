@@ -16,36 +16,37 @@
 
 namespace rueda::core {
 
-/// Everything about an operation on a tensor that the members of a process set must agree on. Lies in the arena, so
-/// fixed-width. What may differ between ranks by right (the first dimension of an allgather or alltoall) is not in
-/// here: its extent is kAnyExtent.
+/// Everything about an operation on a tensor that the members of a process set must agree on. It lies in the arena, so
+/// its fields have fixed widths. What may legitimately differ between ranks is not in here: the first dimension of an
+/// allgather or alltoall has the extent kAnyExtent.
 struct Metadata {
     static constexpr std::int64_t kAnyExtent = -1;
 
     std::uint8_t operation = 0;  ///< collectives::Operation
     std::uint8_t dtype = 0;      ///< DType
-    std::uint8_t reduce_op = 0;  ///< ReduceOp; 0 where the operation has none
+    std::uint8_t reduce_op = 0;  ///< ReduceOp; 0 if the operation has none
     std::uint8_t ndim = 0;
-    std::int32_t root = 0;              ///< 0 where the operation has none
-    std::int32_t process_set = 0;       ///< id
-    std::uint16_t compression = 0;      ///< Compression
-    std::uint16_t root_is_foreign = 0;  ///< 1: no rank of the set is meant; `root` is the number that the caller gave
+    std::int32_t root = 0;          ///< 0 if the operation has none
+    std::int32_t process_set = 0;   ///< id
+    std::uint16_t compression = 0;  ///< Compression
+    /// 1: the caller's root is not a rank of the set; `root` is the number that the caller gave
+    std::uint16_t root_is_foreign = 0;
     double prescale = 1.0;
     double postscale = 1.0;
     std::int64_t shape[RUEDA_MAX_DIMENSIONS] = {};  ///< `ndim` extents, then zeros
 };
 static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>);
 
-/// Whether two ranks mean the same. Scale factors are compared by their bits: a NaN agrees with itself.
+/// Whether two ranks mean the same. Scale factors are compared by their bits, so a NaN agrees with itself.
 [[nodiscard]] bool agree(const Metadata& a, const Metadata& b);
 
 /// A hash of all fields, for unnamed operations.
 [[nodiscard]] std::uint64_t signature_of(const Metadata& metadata);
 
-/// Bytes of the tensor; where the first dimension is any, of one row.
+/// Bytes of the tensor, or of one row if the first dimension may differ between ranks.
 [[nodiscard]] std::uint64_t bytes_of(const Metadata& metadata);
 
-/// Of an operation that reduces; the divisor is the caller's to set.
+/// For an operation that reduces. The caller sets the divisor.
 [[nodiscard]] inline ops::Reduction reduction_of(const Metadata& metadata) {
     return {.dtype = static_cast<DType>(metadata.dtype),
             .op = static_cast<ReduceOp>(metadata.reduce_op),
@@ -53,7 +54,7 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
             .postscale = metadata.postscale};
 }
 
-/// Whether values can be compressed between hosts: of an allreduce of float32 or float64 whose sums are not Adasum's.
+/// Whether values may be compressed between hosts: in an allreduce of float32 or float64 that does not use adasum.
 [[nodiscard]] constexpr bool may_compress(const Metadata& metadata) {
     const auto dtype = static_cast<DType>(metadata.dtype);
     return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::allreduce) &&
@@ -61,16 +62,16 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
            metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum);
 }
 
-/// False for bytes that no working rank writes: unknown enumerators, too many dimensions, negative extents. What no
-/// rank can do is announced all the same: is_possible() (impossible.hpp).
+/// Returns false for bytes that no correct rank writes: unknown enumerators, too many dimensions, negative extents.
+/// Metadata of an operation that no rank can do is plausible: see is_possible() (impossible.hpp).
 [[nodiscard]] bool is_plausible(const Metadata& metadata);
 
 /// The error for all members: what differs, and which ranks have which value.
 ///
 ///     tensor 'layer1.weight': the ranks disagree about the shape: ranks 0-2: [3, 4]; rank 3: [3, 5]
 ///
-/// `by_rank[r]` is what rank r announced; all plausible, and not all alike. `job_ranks`: what people call the ranks of
-/// a process set, by rank; empty: the same.
+/// `by_rank[r]` is what rank r announced. All entries are plausible, and they are not all equal. `job_ranks` holds the
+/// job's ranks of a process set's members; empty if they are the same.
 [[nodiscard]] Status mismatch_of(std::string_view name, std::span<const Metadata> by_rank,
                                  std::span<const std::int32_t> job_ranks = {});
 
@@ -82,15 +83,16 @@ struct MetadataOfRanks {
 /// The same text, from groups of ranks in any order.
 [[nodiscard]] Status mismatch_of(std::string_view name, std::vector<MetadataOfRanks> groups,
                                  std::span<const std::int32_t> job_ranks = {});
-/// The same of an operation without a name, the `call`-th of its process set, from 1 on. Says all of what each rank
-/// means: where one has made a call more or less than the others, it is another operation altogether.
+/// The same for the `call`-th operation without a name of its process set, counted from 1. The text lists everything
+/// that each rank means. If a rank made one call more or less than the others, its operation is an entirely different
+/// one.
 [[nodiscard]] Status mismatch_of_unnamed(std::uint64_t call, std::vector<MetadataOfRanks> groups,
                                          std::span<const std::int32_t> job_ranks = {});
 /// "the 17th unnamed operation of this process set".
 [[nodiscard]] std::string describe_unnamed(std::uint64_t call);
-/// Whether one of its ranks is special.
+/// Whether one rank of the operation has a special role.
 [[nodiscard]] bool has_root(collectives::Operation operation);
-/// What people call the rank.
+/// The job's number of the rank.
 [[nodiscard]] inline std::int32_t rank_in_job(std::int32_t rank, std::span<const std::int32_t> job_ranks) {
     const auto index = static_cast<std::size_t>(rank);
     return rank >= 0 && index < job_ranks.size() ? job_ranks[index] : rank;

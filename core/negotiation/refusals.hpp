@@ -11,17 +11,18 @@
 
 namespace rueda::core {
 
-/// 128 bits of a name: names that share them would share their refusals.
+/// 128 bits of a name's hash. Two names with the same bits would share their refusals.
 using RefusalKey = std::array<std::uint64_t, 2>;
 [[nodiscard]] RefusalKey refusal_key(std::string_view name);
 
-/// Names that no slot was left for. Every member's operation on such a name has to end in the same way, though the
-/// members announce it at different times: the n-th refusal of one member is the n-th of all, so a member that was
-/// refused less often than another is refused now, whether or not there is a slot by then. When all were refused
-/// equally often, the name is forgotten.
+/// Names for which no slot was left. Every member's operation on such a name must end in the same way, although the
+/// members announce it at different times. The n-th refusal of one member corresponds to the n-th refusal of every
+/// other member. So a member that was refused less often than another is refused now, even if there is a slot by then.
+/// When all members were refused equally often, the name is forgotten.
 ///
-/// Does not grow: add() says when there is no room. Open addressing, linear probing, no tombstones; loops are bounded
-/// by the table's size, which a damaged table would not end. Threads: the registrar's.
+/// The table does not grow: add() says if there is no room. It uses open addressing with linear probing and no
+/// tombstones. All loops are bounded by the table's size, so that they also end if the table is damaged. Threads: the
+/// registrar's.
 template <class Atomics>
 class Refusals {
 public:
@@ -29,7 +30,8 @@ public:
 
     [[nodiscard]] bool empty() const { return memory_.header().refusals == 0; }
 
-    /// If `member` has to be refused for what another member was refused: with how many slots that was. Counts it.
+    /// If another member was refused more often than `member`, refuses `member` too and counts it. Returns how many
+    /// slots there were.
     std::optional<std::uint32_t> settle(const RefusalKey& key, std::uint32_t member) {
         const std::uint32_t bucket = find(key);
         const Refusal& refusal = memory_.refusal(bucket);
@@ -42,7 +44,7 @@ public:
         return slots;
     }
 
-    /// Refuses `member`, the first to be. False: no room; nothing was changed.
+    /// Refuses `member`, the first member to be refused. Returns false, and changes nothing, if there is no room.
     [[nodiscard]] bool add(const RefusalKey& key, std::uint32_t member, std::uint32_t slots) {
         const std::uint32_t bucket = find(key);
         Refusal& refusal = memory_.refusal(bucket);
@@ -58,11 +60,11 @@ public:
         return true;
     }
 
-    /// Nobody is to be told anything any more.
+    /// Forgets all refusals; no member has to be told of one any more.
     void clear() {
         for (std::uint32_t bucket = 0; bucket <= mask() && !empty(); ++bucket) {
             if (memory_.refusal(bucket).slots != 0) {
-                erase(bucket--);  // what was pushed behind it may be here now
+                erase(bucket--);  // an entry that was pushed behind it may be here now
             }
         }
     }
@@ -73,7 +75,7 @@ private:
         return static_cast<std::uint32_t>(refusal.key[0]) & mask();
     }
 
-    /// Where the name is, or the free bucket where it would be: at least half of the buckets are free.
+    /// The bucket with the key, or the free bucket where it would be. At least half of the buckets are free.
     [[nodiscard]] std::uint32_t find(const RefusalKey& key) const {
         std::uint32_t i = static_cast<std::uint32_t>(key[0]) & mask();
         for (std::uint32_t looked = 0; looked < mask(); ++looked, i = (i + 1) & mask()) {
@@ -94,7 +96,7 @@ private:
         erase(bucket);
     }
 
-    /// Moves what was pushed behind the bucket into the gap, so that every probe still ends at its name.
+    /// Closes the gap: moves entries that were pushed behind it, so that every probe still finds its name.
     void erase(std::uint32_t gap) {
         --memory_.header().refusals;
         std::uint32_t i = (gap + 1) & mask();

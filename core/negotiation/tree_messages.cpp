@@ -17,8 +17,8 @@ namespace {
 using collectives::WireReader;
 using collectives::WireWriter;
 
-// The bytes of a message: its kind, then the fields in the order of the structs; lists with their length first. A value
-// has one form only, so that what was parsed and is encoded again gives the same bytes.
+// The bytes of a message: its kind, then the fields in the order of the structs. A list begins with its length. Each
+// value has only one encoding, so parsing a message and encoding it again gives the same bytes.
 
 enum class MessageKind : std::uint8_t { up = 1, down = 2, abort = 3, heartbeat = 4 };
 enum class KeyKind : std::uint8_t { id = 1, name = 2, call = 3 };
@@ -35,16 +35,15 @@ enum : std::uint8_t {
     kAllFlags = 127
 };
 
-/// And of an announcement.
+/// Which fields of an announcement follow.
 enum : std::uint16_t { kAnnouncedRows = 1, kAnnouncedJoined = 2, kAllAnnounced = 3 };
 
 constexpr std::size_t kNumberBytes = sizeof(std::uint64_t);
 constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
-/// Kind and fields of an UpMessage, with the lengths of its four lists; a DownMessage has less.
+/// Kind and fields of an UpMessage, with the lengths of its four lists; a DownMessage is shorter.
 constexpr std::size_t kUpHeadBytes = 1 + kNumberBytes + 4 * kLengthBytes + 2 * sizeof(std::uint32_t);
 
-// ---- encode
-// ----------------------------------------------------------------------------------------------------------
+// ---- encode ---------------------------------------------------------------------------------------------------------
 
 std::uint32_t length_of(std::size_t count) { return static_cast<std::uint32_t>(count); }
 
@@ -91,7 +90,7 @@ bool has_joined(const Announcement& announcement) {
     return !announcement.joined.empty() || !announcement.uncounted.empty();
 }
 
-/// 12 bytes where it is by id and has nothing else, as nearly all are.
+/// An announcement by id without further fields takes 12 bytes; nearly all are of this kind.
 void put(WireWriter& out, const Announcement& announcement) {
     const KeyKind kind = kind_of(announcement.key);
     out.number(static_cast<std::uint8_t>(kind));
@@ -209,10 +208,9 @@ void put(WireWriter& out, const HeartbeatMessage& /*message*/) {
     out.number(static_cast<std::uint8_t>(MessageKind::heartbeat));
 }
 
-// ---- parse
-// -----------------------------------------------------------------------------------------------------------
+// ---- parse ----------------------------------------------------------------------------------------------------------
 
-/// Takes a message apart. Lists grow as their elements are found, so a length that is too large costs nothing.
+/// Parses a message. Lists grow as their elements are found, so a false length allocates nothing.
 class Parser {
 public:
     Parser(std::span<const std::byte> bytes, std::uint32_t ranks, std::uint32_t hosts)
@@ -305,12 +303,13 @@ private:
                 announcement.rows.push_back(host_rows(before));
                 before = announcement.rows.back().host;
             });
-            expect(!announcement.rows.empty(), "an announcement has first dimensions of no host");
+            expect(!announcement.rows.empty(),
+                   "an announcement says that it has first dimensions, but has those of no host");
         }
         if ((flags & kAnnouncedJoined) != 0) {
             announcement.joined = ranges("who has joined");
             announcement.uncounted = ranges("who is not counted");
-            expect(has_joined(announcement), "an announcement has joined ranks, and they are none");
+            expect(has_joined(announcement), "an announcement says that it has joined ranks, but lists none");
         }
         return announcement;
     }
@@ -322,7 +321,8 @@ private:
         } else if (kind == static_cast<std::uint8_t>(KeyKind::name)) {
             key.name = name();
         } else {
-            expect(kind == static_cast<std::uint8_t>(KeyKind::call), "a tensor is named in the unknown way {}", kind);
+            expect(kind == static_cast<std::uint8_t>(KeyKind::call), "a tensor is identified in an unknown way ({})",
+                   kind);
             key.call = in_.number<std::uint64_t>();
         }
         return key;
@@ -491,7 +491,7 @@ private:
         }
     }
 
-    /// Of a call.
+    /// Parses the fields of a call.
     void without_joined(Decision& decision, std::uint8_t flags) {
         if ((flags & kHasMetadata) != 0) {
             decision.metadata = metadata();
@@ -519,7 +519,7 @@ private:
     }
     [[nodiscard]] bool goes_on() const { return wrong_.empty() && in_.intact(); }
 
-    /// The first thing that is wrong is reported; bytes that were missing are the reason of others.
+    /// Reports only the first error: missing bytes cause further errors.
     template <class... Args>
     void expect(bool holds, fmt::format_string<Args...> text, Args&&... args) {
         if (!holds && goes_on()) {
@@ -533,8 +533,7 @@ private:
     std::string wrong_;
 };
 
-// ---- lengths
-// ---------------------------------------------------------------------------------------------------------
+// ---- lengths --------------------------------------------------------------------------------------------------------
 
 std::size_t encoded_bytes(const std::optional<Metadata>& metadata) {
     constexpr std::size_t kMetadataHead = offsetof(Metadata, shape);
@@ -552,9 +551,9 @@ std::size_t encoded_bytes(std::span<const std::int64_t> rows) { return kLengthBy
 }  // namespace
 
 std::size_t most_message_bytes(std::uint32_t ranks) {
-    // The longest announcement has a name, kMostClaims claims (not 200 bytes each), and for a rank at most 8 bytes of
-    // ranges of ranks and, alone on its host, 16 bytes of first dimensions. Nothing else that cannot be split is
-    // longer.
+    // The longest announcement has a name and kMostClaims claims of less than 200 bytes each. For each rank it has at
+    // most 8 bytes of rank ranges and, if the rank is alone on its host, 16 bytes of first dimensions. No other
+    // indivisible part is longer.
     constexpr std::size_t kLongestHead = 32 * 1024;
     constexpr std::size_t kPerRank = 24;
     constexpr std::size_t kLeast = 64 * 1024;

@@ -13,8 +13,8 @@
 #include "base/status.hpp"
 #include "core/negotiation/metadata.hpp"
 
-/// What the leaders of the hosts say to each other (docs/design/0002-several-hosts.md). Bytes of another process:
-/// parse_ functions check everything that can be checked without a node's state.
+/// What the leaders of the hosts say to each other (docs/design/0002-several-hosts.md). The bytes come from another
+/// process, so the parse_ functions check everything that can be checked without a node's state.
 namespace rueda::core {
 
 /// Ranks [first, last], both included.
@@ -24,22 +24,22 @@ struct RankRange {
     [[nodiscard]] bool operator==(const RankRange&) const = default;
 };
 
-/// What some ranks mean with a tensor. Without metadata: what it was called with the last time.
+/// What some ranks mean by a tensor. Without metadata: the same as when it was last called.
 struct Claim {
     std::optional<Metadata> metadata;
-    std::vector<RankRange> ranks;  ///< ascending, apart
+    std::vector<RankRange> ranks;  ///< ascending, disjoint
 };
 
-/// Of an operation by rows: the first dimensions of a host's ranks, in their order.
+/// For an operation of variable size: the first dimensions of a host's ranks, in their order.
 struct HostRows {
     std::uint32_t host = 0;
     std::vector<std::int64_t> rows;
 };
 
-/// How leaders name a tensor. One of the three:
-///   id    what the root gave to the name at its first call; used by who still holds it
-///   name  by who does not
-///   call  number of an operation without a name, from 0
+/// How leaders identify a tensor, in one of three ways:
+/// - id: the number that the root gave to the name at its first call. A host uses it as long as it holds it.
+/// - name: a host that does not hold the id uses the name.
+/// - call: the number of an operation without a name, counted from 0.
 struct TensorKey {
     std::uint64_t id = 0;  ///< 0: none
     std::string name;      ///< "": none
@@ -51,93 +51,100 @@ struct TensorKey {
 /// All ranks of a host, or of all hosts of a part of the tree, have announced a tensor.
 struct Announcement {
     TensorKey key;
-    std::vector<Claim> claims;   ///< of all its ranks; empty: all mean what it was called with the last time
-    std::vector<HostRows> rows;  ///< ascending by host; of operations by rows
-    /// Ranks that have joined, and are in no claim (docs/design/0005-join.md). Ascending, apart; in one of the two.
+    std::vector<Claim> claims;   ///< of all these ranks; empty: all ranks mean the same as when it was last called
+    std::vector<HostRows> rows;  ///< for operations of variable size; ascending by host
+    /// Ranks that have joined and are in no claim (docs/design/0005-join.md). The lists are ascending and disjoint, and
+    /// each such rank is in one of them.
     std::vector<RankRange> joined = {};
-    std::vector<RankRange> uncounted = {};  ///< averages do not count them
+    std::vector<RankRange> uncounted = {};  ///< an average does not count these ranks
 };
 
-/// An id is not held any more by so many hosts that held it.
+/// This many hosts that held an id no longer hold it.
 struct Release {
     std::uint64_t id = 0;
     std::uint32_t hosts = 0;
 };
 
-/// From a leader to its parent: at most one under way, until a DownMessage acknowledges it.
+/// From a leader to its parent. At most one is under way, until a DownMessage acknowledges it.
 struct UpMessage {
-    std::uint64_t number = 0;          ///< from 1
-    std::vector<Release> releases;     ///< before the announcements
-    std::vector<std::int32_t> joined;  ///< likewise: of each host all of whose ranks have joined, the last one
+    std::uint64_t number = 0;       ///< counts from 1
+    std::vector<Release> releases;  ///< to be processed before the announcements
+    /// to be processed before the announcements; for each host on which all ranks have joined, the rank that joined
+    /// last
+    std::vector<std::int32_t> joined;
     std::vector<Announcement> announcements;
-    std::vector<std::int32_t> shutting_down;  ///< ranks, as they were announced
-    std::uint32_t settled_hosts = 0;  ///< hosts more, of these, none of whose ranks has anything of its own pending
-    std::uint32_t closed_hosts = 0;   ///< hosts more, of this part of the tree, all of whose ranks have shut down
+    std::vector<std::int32_t> shutting_down;  ///< the ranks, in the order in which they announced shutdown
+    /// how many more joined hosts have no operations of their own pending on any rank
+    std::uint32_t settled_hosts = 0;
+    std::uint32_t closed_hosts = 0;  ///< how many more hosts of this part of the tree have shut down on all ranks
 };
 
 enum class DecisionKind : std::uint8_t {
-    call = 1,          ///< do it
-    disagreed = 2,     ///< the ranks mean different things: `text` says who means what
-    closing = 3,       ///< `rank` was the first to shut down: what was not called by now never is
-    closed = 4,        ///< all ranks have shut down; the last decision
-    forget = 5,        ///< nobody holds `id` any more
-    all_joined = 6,    ///< all ranks have joined, `rank` the last, and nothing is pending: they are back
-    lacks_joined = 7,  ///< it needs ranks that have joined: `text` says which
-    wanted = 8,        ///< no decision: others have announced it, and on this host all ranks have joined
-    impossible = 9,    ///< the ranks agree on what no rank can do: `text` says why, `code` what kind of error it is
+    call = 1,          ///< execute the operation
+    disagreed = 2,     ///< the ranks mean different things; `text` says which ranks mean what
+    closing = 3,       ///< `rank` was the first to shut down; what was not called by now will never be called
+    closed = 4,        ///< all ranks have shut down; this is the last decision
+    forget = 5,        ///< no host holds `id` any more
+    all_joined = 6,    ///< all ranks have joined, `rank` last, and nothing is pending; the join ends
+    lacks_joined = 7,  ///< the operation needs ranks that have joined; `text` says which
+    wanted = 8,  ///< not a decision: other hosts have announced the tensor, and on this host all ranks have joined
+    /// the ranks agree, but no rank can do the operation; `text` gives the reason and `code` the kind of error
+    impossible = 9,
 };
 
 /// In the rows of a call: the rank has joined.
 inline constexpr std::int64_t kJoinedRows = -1;
 
-/// What the root decides, in the same order on every host; and, between these, what a host is asked for.
+/// What the root decides, in the same order on every host; and, between decisions, what a host is asked to announce
+/// (kind wanted).
 struct Decision {
     DecisionKind kind = DecisionKind::call;
-    bool ends_batch = false;            ///< call: the last one of its batch
+    bool ends_batch = false;            ///< call: this is the last call of its batch
     std::uint64_t id = 0;               ///< of a named tensor; 0: it never got one
-    std::string name;                   ///< where somebody announced by name
+    std::string name;                   ///< only if some host announced by name
     std::optional<std::uint64_t> call;  ///< of an operation without a name
     std::uint8_t operation = 0;         ///< call: collectives::Operation
-    std::uint64_t bytes = 0;            ///< call: as bytes_of(metadata)
-    /// Call of an operation by rows: first dimensions by rank. Disagreed: how many members the groups have that some
-    /// ranks mean, each number once.
+    std::uint64_t bytes = 0;            ///< call: bytes_of(metadata)
+    /// Call of an operation of variable size: the first dimensions by rank. Disagreed: the sizes of the groups that
+    /// some ranks mean, each number once.
     std::vector<std::int64_t> rows;
     std::string text;                ///< disagreed, lacks_joined, impossible
     ErrorCode code = ErrorCode::ok;  ///< impossible: is_refusal()
     std::int32_t rank = 0;           ///< closing, all_joined
-    std::uint32_t uncounted = 0;     ///< call: an average does not divide by so many ranks
-    /// Call: where a host all of whose ranks have joined might not know them.
+    std::uint32_t uncounted = 0;     ///< call: how many ranks an average does not count
+    /// Call: present if a host on which all ranks have joined might not know the metadata.
     std::optional<Metadata> metadata;
 };
 
 /// From a leader to its child.
 struct DownMessage {
-    std::uint64_t acknowledged = 0;  ///< number of the last UpMessage of that child that was taken in
+    std::uint64_t acknowledged = 0;  ///< number of the last UpMessage of that child that was processed
     std::vector<Decision> decisions;
 };
 
-/// To all neighbours, at once: the job has ended. Passed on by who has not heard of it.
+/// Sent to all neighbours at once when the job has ended. A leader that has not heard of it yet passes it on.
 struct AbortMessage {
     std::int32_t code = 0;  ///< ErrorCode
     std::string text;
 };
 
-/// "I am alive": where there was nothing else to say for a while.
+/// "This leader is alive": sent if there was nothing else to say for a while.
 struct HeartbeatMessage {};
 
 using TreeMessage = std::variant<UpMessage, DownMessage, AbortMessage, HeartbeatMessage>;
 
-/// Most claims of an announcement. Ranks that mean yet other things are in no claim then: so many values that differ
-/// are a disagreement whatever the rest is, and more than that nobody reads.
+/// The maximum number of claims of an announcement. Ranks that mean something else are then in no claim: with so many
+/// different values it is a disagreement in any case, and no user reads more of them.
 inline constexpr std::size_t kMostClaims = 64;
-/// Longest text of a disagreement or an abort.
+/// The longest text of a disagreement or an abort.
 inline constexpr std::size_t kMostTextBytes = 4096;
 
-/// No message is longer, in a job of so many ranks: who receives has that much room, who sends ends a message before.
+/// The maximum length of a message in a job of this many ranks. A receiver has this much room, and a sender starts a
+/// new message before it exceeds the limit.
 [[nodiscard]] std::size_t most_message_bytes(std::uint32_t ranks);
 
-/// What `encode` makes of an UpMessage and a DownMessage without anything in them, and how much longer the parts make
-/// them: who fills a message knows where to stop.
+/// The encoded length of an UpMessage or DownMessage without content, and how much each part adds. The writer of a
+/// message uses them to know when it is full.
 [[nodiscard]] std::size_t empty_message_bytes();
 [[nodiscard]] std::size_t encoded_bytes(const Announcement& announcement);
 [[nodiscard]] std::size_t encoded_bytes(const Decision& decision);
@@ -145,9 +152,10 @@ inline constexpr std::size_t kReleaseBytes = 12;
 inline constexpr std::size_t kJoinedBytes = 4;
 inline constexpr std::size_t kShuttingDownBytes = 4;
 
-/// An abort's text becomes one line of at most kMostTextBytes.
+/// The text of an abort becomes one line of at most kMostTextBytes.
 [[nodiscard]] std::vector<std::byte> encode(const TreeMessage& message);
-/// `ranks`, `hosts`: of the job. Internal, saying what is wrong, for bytes that no leader writes.
+/// `ranks` and `hosts` are the numbers in the job. Bytes that no correct leader writes give the error Internal, which
+/// says what is wrong.
 [[nodiscard]] Result<TreeMessage> parse_tree_message(std::span<const std::byte> bytes, std::uint32_t ranks,
                                                      std::uint32_t hosts);
 

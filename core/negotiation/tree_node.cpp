@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
 
-/// As a message calls it.
+/// The name of the tensor in error messages.
 std::string text_of(const TensorKey& key) {
     if (key.call) {
         return fmt::format("the operation without a name, number {}", *key.call);
@@ -24,7 +24,7 @@ std::string text_of(const TensorKey& key) {
     return key.name.empty() ? fmt::format("the tensor of id {}", key.id) : "tensor " + base::quote(key.name);
 }
 
-/// Of ranks that mean what was called the last time.
+/// Adds a claim without metadata for ranks that mean the same as in the last call.
 void merge_if_any(std::vector<Claim>& claims, std::vector<RankRange> ranks) {
     if (!ranks.empty()) {
         merge(claims, {std::nullopt, std::move(ranks)});
@@ -33,8 +33,7 @@ void merge_if_any(std::vector<Claim>& claims, std::vector<RankRange> ranks) {
 
 }  // namespace
 
-// ---- shape
-// -----------------------------------------------------------------------------------------------------------
+// ---- shape ----------------------------------------------------------------------------------------------------------
 
 std::optional<std::uint32_t> TreeShape::parent(std::uint32_t host) const {
     return host == 0 ? std::nullopt : std::optional((host - 1) / radix);
@@ -67,10 +66,10 @@ TreeNode::TreeNode(Options options) : options_(std::move(options)) {
         root.batches_ahead = options_.batches_ahead;
         root_.emplace(std::move(root));
     }
-    options_.host_of = {};  // a node keeps nothing per rank beyond its part of the tree
+    options_.host_of = {};  // a node keeps no data per rank except for its part of the tree
 }
 
-/// Every host below this node belongs to the child that its parent belongs to, and parents have lower numbers.
+/// Every host below this node belongs to the same child as its parent, and parents have lower numbers.
 void TreeNode::find_contributors(const std::vector<std::int32_t>& host_of) {
     const std::vector<std::uint32_t> children = options_.shape.children(options_.host);
     children_.resize(children.size());
@@ -108,8 +107,7 @@ std::optional<std::uint32_t> TreeNode::child_number(std::uint32_t host) const {
     return contributor_of_[host] - 1;
 }
 
-// ---- what this host's ranks do
-// ---------------------------------------------------------------------------------------
+// ---- what this host's ranks do --------------------------------------------------------------------------------------
 
 void TreeNode::announce(Announcement announcement) { (void)note(take_announcement(std::move(announcement), kOwn)); }
 void TreeNode::release(std::uint64_t id) { (void)note(take_release({id, 1}, kOwn)); }
@@ -124,7 +122,7 @@ void TreeNode::executed(std::uint64_t batches) {
     }
 }
 
-/// The first failure is kept.
+/// Keeps the first failure.
 Status TreeNode::note(Status status) {
     if (failure_.is_ok()) {
         failure_ = std::move(status);
@@ -132,8 +130,7 @@ Status TreeNode::note(Status status) {
     return failure_;
 }
 
-// ---- what comes up
-// ---------------------------------------------------------------------------------------------------
+// ---- what comes up --------------------------------------------------------------------------------------------------
 
 Status TreeNode::receive(std::uint32_t from_host, const TreeMessage& message) {
     if (!failure_.is_ok() || std::holds_alternative<HeartbeatMessage>(message)) {
@@ -220,7 +217,7 @@ Status TreeNode::take_shutdown(std::int32_t rank, std::uint32_t contributor) {
         outbox_.shutting_down.push_back(rank);
         return {};
     }
-    draw_from_root();  // what was decided comes before
+    draw_from_root();  // everything that was decided comes first
     root_->shut_down(rank);
     draw_from_root();
     return {};
@@ -234,8 +231,7 @@ Status TreeNode::take_closed(std::uint32_t hosts) {
     return {};
 }
 
-// ---- join
-// ------------------------------------------------------------------------------------------------------------
+// ---- join -----------------------------------------------------------------------------------------------------------
 
 Status TreeNode::take_joined(std::int32_t rank, std::uint32_t contributor_number) {
     if (closing_) {
@@ -273,8 +269,10 @@ Status TreeNode::take_settled(std::uint32_t hosts, std::uint32_t contributor_num
     Contributor& contributor = contributors_[contributor_number];
     contributor.settled_hosts += hosts;
     if (contributor.settled_hosts > contributor.joined_hosts) {
-        return failure(ErrorCode::internal, "of {} hosts nothing is pending, and of {} all ranks have joined",
-                       contributor.settled_hosts, contributor.joined_hosts);
+        return failure(
+            ErrorCode::internal,
+            "{} hosts report that they have nothing pending after a join, but only on {} hosts have all ranks joined",
+            contributor.settled_hosts, contributor.joined_hosts);
     }
     if (root_) {
         return root_->settle(hosts);
@@ -283,13 +281,14 @@ Status TreeNode::take_settled(std::uint32_t hosts, std::uint32_t contributor_num
     return {};
 }
 
-/// Of this whole part of the tree all ranks have joined: nobody in it will announce the tensor before being asked.
+/// All ranks in this whole part of the tree have joined, so none of them announces the tensor unless it is asked to.
 Status TreeNode::take_wanted(const Decision& wanted) {
     const auto key = key_of({wanted.id, wanted.name, wanted.call});
     RUEDA_RETURN_IF_FAILED(key.status());
     const auto is_away = [](const Contributor& contributor) { return contributor.is_away(); };
     if (closing_ || !std::all_of(contributors_.begin(), contributors_.end(), is_away)) {
-        return failure(ErrorCode::internal, "{} is wanted of host {} and those below, of which not all have joined",
+        return failure(ErrorCode::internal,
+                       "{} is wanted from host {} and the hosts below it, but not all of their ranks have joined",
                        text_of(key.value()), options_.host);
     }
     Entry& entry = find_or_add(key.value());
@@ -298,7 +297,8 @@ Status TreeNode::take_wanted(const Decision& wanted) {
     return {};
 }
 
-/// Of a tensor that others have announced. Decisions that they knew of then lie before, and its own behind.
+/// Asks joined contributors for a tensor that others have announced. The request lies behind the decisions that those
+/// others knew of, and before the decision about the tensor itself.
 void TreeNode::ask(const TensorKey& key, Entry& entry) {
     const auto is_in = [](const std::vector<std::uint32_t>& list, std::uint32_t contributor) {
         return std::find(list.begin(), list.end(), contributor) != list.end();
@@ -316,7 +316,7 @@ void TreeNode::ask(const TensorKey& key, Entry& entry) {
             wanted_.push_back(std::move(wanted));
             continue;
         }
-        // Who announced it by id holds it, so nobody has forgotten it.
+        // A host that announced by id holds the id, so no contributor has forgotten it.
         wanted.decision.id = entry.id;
         wanted.decision.name = entry.id == 0 ? key.name : std::string();
         children_[contributor - 1].wanted.push_back(std::move(wanted));
@@ -332,14 +332,14 @@ std::optional<Decision> TreeNode::next_wanted() {
     return decision;
 }
 
-/// What is announced from now on comes from who knows it.
+/// From now on every announcement comes from a host that knows that the join has ended.
 Status TreeNode::end_joins() {
     for (Contributor& contributor : contributors_) {
         if (!contributor.is_away() || contributor.settled_hosts != contributor.joined_hosts || !pending_.empty() ||
             !pending_calls_.empty()) {
             return failure(ErrorCode::internal,
-                           "all ranks have joined, and here {} of {} hosts have, {} with nothing pending; {} tensors "
-                           "are",
+                           "the root says that all ranks have joined; in this part of the tree they have on {} of {} "
+                           "hosts, {} hosts have nothing pending, and {} tensors are pending",
                            contributor.joined_hosts, contributor.hosts.size(), contributor.settled_hosts,
                            pending_.size() + pending_calls_.size());
         }
@@ -348,8 +348,7 @@ Status TreeNode::end_joins() {
     return {};
 }
 
-// ---- gathering
-// -------------------------------------------------------------------------------------------------------
+// ---- gathering ------------------------------------------------------------------------------------------------------
 
 Status TreeNode::take_announcement(Announcement announcement, std::uint32_t contributor) {
     if (closing_) {
@@ -370,7 +369,7 @@ Status TreeNode::take_announcement(Announcement announcement, std::uint32_t cont
     return {};
 }
 
-/// The key under which announcements by id and by name meet: the name.
+/// Announcements by id and by name are gathered under the same key: the name.
 Result<TensorKey> TreeNode::key_of(const TensorKey& announced) const {
     if (announced.call || announced.id == 0) {
         return announced;
@@ -436,7 +435,8 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
     } else {
         entry.by_name = true;
     }
-    // Who made no claims means what was called the last time; among others who did, that has to be said.
+    // An announcement without claims means the same as the last call. If others did make claims, this must be stated as
+    // a claim as well.
     if (entry.claims.empty() && !announcement.claims.empty()) {
         for (const std::uint32_t before : entry.who) {
             merge_if_any(entry.claims, active_of(entry, before));
@@ -458,12 +458,12 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
     entry.who.push_back(contributor);
 }
 
-/// Those of its ranks, which has announced it, that have not joined.
+/// The contributor's ranks that have announced the tensor and have not joined.
 std::vector<RankRange> TreeNode::active_of(const Entry& entry, std::uint32_t contributor) const {
     return without(without(contributors_[contributor].ranks, entry.joined), entry.uncounted);
 }
 
-/// This whole part of the tree has announced it.
+/// This whole part of the tree has announced the tensor.
 Status TreeNode::complete(const TensorKey& key, Entry& entry) {
     Announcement whole;
     if (key.call) {
@@ -486,8 +486,7 @@ Status TreeNode::complete(const TensorKey& key, Entry& entry) {
     return {};
 }
 
-// ---- decisions
-// -------------------------------------------------------------------------------------------------------
+// ---- decisions ------------------------------------------------------------------------------------------------------
 
 Status TreeNode::take(const DownMessage& message) {
     if (message.acknowledged < acknowledged_up_ || message.acknowledged > last_sent_up_) {
@@ -550,7 +549,7 @@ Status TreeNode::learn(const Decision& decision) {
     return {};
 }
 
-/// Nothing that was not decided on by now will be.
+/// From now on nothing is decided any more that was not decided before.
 void TreeNode::begin_closing() {
     closing_ = true;
     pending_.clear();
@@ -603,8 +602,7 @@ void TreeNode::drop_what_everybody_has() {
     }
 }
 
-// ---- messages
-// --------------------------------------------------------------------------------------------------------
+// ---- messages -------------------------------------------------------------------------------------------------------
 
 std::optional<TreeMessage> TreeNode::next_message(std::uint32_t to_host) {
     draw_from_root();
@@ -626,8 +624,9 @@ std::optional<TreeMessage> TreeNode::message_up() {
     UpMessage message;
     message.number = ++last_sent_up_;
     std::size_t room = most_bytes_ - empty_message_bytes();
-    // In this order and no part before all of those in front of it: an announcement never overtakes a release, or that
-    // a host has joined, nor a shutdown what was announced before.
+    // The parts are added in this order, and each only after everything of the previous part. Thus an announcement
+    // never overtakes a release or the news that a host has joined, and a shutdown never overtakes earlier
+    // announcements.
     const auto fits = [&room](std::size_t bytes) {
         const bool enough = bytes <= room;
         room = enough ? room - bytes : 0;
@@ -687,13 +686,12 @@ std::optional<TreeMessage> TreeNode::message_down(Child& child) {
     return message;
 }
 
-// ---- for the stall report
-// --------------------------------------------------------------------------------------------
+// ---- for the stall report -------------------------------------------------------------------------------------------
 
 std::vector<TreeNode::Pending> TreeNode::pending() const {
     std::map<std::uint64_t, Pending> in_order;
     const auto add = [&](const std::string& name, const Entry& entry) {
-        if (!entry.who.empty()) {  // or it is wanted by others only
+        if (!entry.who.empty()) {  // otherwise it is only wanted by others
             in_order.emplace(entry.order, pending_of(name, entry));
         }
     };

@@ -26,9 +26,9 @@ struct TreeShape {
     [[nodiscard]] std::vector<std::uint32_t> children(std::uint32_t host) const;
 };
 
-/// One leader's part of the negotiation between hosts: gathers what its host and its children announce, passes it up
-/// once its whole part of the tree has announced it, and passes the root's decisions down. On the root: decides.
-/// Pure: no clock, no thread, no socket. docs/design/0002-several-hosts.md.
+/// One leader's part of the negotiation between hosts. It gathers what its host and its children announce. When its
+/// whole part of the tree has announced a tensor, it reports that to its parent. It passes the root's decisions down.
+/// On the root, it also decides. Pure: no clock, no thread, no socket. See docs/design/0002-several-hosts.md.
 ///
 /// Threads: one at a time.
 class TreeNode {
@@ -37,90 +37,94 @@ public:
         std::uint32_t host = 0;
         TreeShape shape;
         std::vector<std::int32_t> host_of;    ///< by rank
-        std::vector<std::int32_t> job_ranks;  ///< by rank, for texts; empty: the same
+        std::vector<std::int32_t> job_ranks;  ///< by rank, for texts; empty: the same numbers
         std::uint64_t fusion_threshold_bytes = 0;
-        std::uint32_t batches_ahead = 2;  ///< the root decides no further batch while so many are not executed
+        std::uint32_t batches_ahead = 2;  ///< the root decides no further batch while this many are not executed
     };
     explicit TreeNode(Options options);
 
     // ---- what this host's ranks do ----------------------------------------------------------------------------
-    /// All its ranks have announced a tensor; not before the last decision on it was handed out.
+    /// All ranks of the host have announced a tensor. Call it only after the last decision about that tensor was handed
+    /// out.
     void announce(Announcement announcement);
-    /// The host will announce the name by name the next time. It has nothing pending in it. All hosts hold an id after
-    /// each call of it; after a disagreement those that held it before.
+    /// The host gives up the id: it will announce this tensor by name the next time, and has nothing pending for it.
+    /// After each call, all hosts hold the id. After a disagreement, the hosts that held it before still hold it.
     void release(std::uint64_t id);
     void shut_down(std::int32_t rank);
-    /// All its ranks have shut down.
+    /// All ranks of the host have shut down.
     void close();
-    /// All its ranks have joined, `rank` the last: from now on the host is told what it is to announce, by decisions of
-    /// the kind wanted, until all have joined.
+    /// All ranks of the host have joined, `rank` last. From now on, decisions of the kind wanted tell the host what to
+    /// announce, until all ranks of the job have joined.
     void join(std::int32_t rank);
-    /// After that: none of its ranks has anything of its own pending.
+    /// After join(): no rank of the host has an operation of its own pending.
     void settle();
-    /// Root: so many of the batches that next_decision() handed out, since the beginning, are executed on this host.
+    /// Root only: this many of the batches that next_decision() has handed out since the beginning are executed on this
+    /// host.
     void executed(std::uint64_t batches);
 
     // ---- messages -----------------------------------------------------------------------------------------------
-    /// From the parent or a child. Internal: what no working leader sends; the job has to end. Aborted: the reason of
-    /// an AbortMessage. Heartbeats change nothing.
+    /// A message from the parent or from a child. Fails with Internal if no correct leader sends it; the job then has
+    /// to end. Fails with Aborted and the reason if it is an AbortMessage. Heartbeats change nothing.
     [[nodiscard]] Status receive(std::uint32_t from_host, const TreeMessage& message);
-    /// What is to be sent to a neighbour now, if anything; the caller asks when the last message to it has left.
+    /// The message to send to a neighbour now, if any. The caller asks again when the last message to that neighbour
+    /// was sent.
     [[nodiscard]] std::optional<TreeMessage> next_message(std::uint32_t to_host);
 
-    /// Internal once something was received, or announced here, that does not fit; from then on receive() returns it as
-    /// well, whatever comes, and nothing is handed out any more.
+    /// Internal after something was received, or announced here, that does not fit. From then on receive() returns this
+    /// failure for every message, and nothing is handed out any more.
     [[nodiscard]] const Status& status() const { return failure_; }
 
     // ---- decisions ------------------------------------------------------------------------------------------------
-    /// The next one for this host, in order. A batch's calls come together: once the first is handed out, so are the
-    /// rest by further calls, and nothing comes between them. What is wanted has a name, or a call number.
+    /// The next decision for this host, in order. The calls of a batch come together: after the first, further calls of
+    /// this function return the rest, and nothing comes between them. A decision of the kind wanted has a name or a
+    /// call number.
     [[nodiscard]] std::optional<Decision> next_decision();
 
-    /// For the stall report: what this host (or its part of the tree) announced and the root has not decided on, with
-    /// the hosts of this node's part of the tree that have not announced it. Of a child that has not, its whole part of
-    /// the tree: who in it has, only the child knows.
+    /// For the stall report: what this host, or its part of the tree, announced and the root has not decided on, with
+    /// the hosts that have not announced it. If a child has not announced it, all hosts of that child's part of the
+    /// tree are listed, because only the child knows which of them have.
     struct Pending {
-        std::string name;  ///< "" without
+        std::string name;  ///< "" if it has none
         std::vector<std::uint32_t> missing_hosts;
     };
     [[nodiscard]] std::vector<Pending> pending() const;
 
 private:
-    /// Who announces to this node: its own host, or a child for its part of the tree.
+    /// Announces to this node: its own host, or a child for its part of the tree.
     struct Contributor {
         std::vector<std::uint32_t> hosts;  ///< ascending
-        std::vector<RankRange> ranks;      ///< united
-        std::uint64_t joined_hosts = 0;    ///< of `hosts`, all of whose ranks have joined
+        std::vector<RankRange> ranks;      ///< a result of united()
+        std::uint64_t joined_hosts = 0;    ///< number of its hosts on which all ranks have joined
         std::uint64_t settled_hosts = 0;
         [[nodiscard]] bool is_away() const { return joined_hosts == hosts.size(); }
     };
-    /// A tensor that somebody announced and the root has not decided on.
+    /// A tensor that some contributor announced and the root has not decided on.
     struct Entry {
-        std::uint64_t order = 0;         ///< of the first announcements
-        std::vector<std::uint32_t> who;  ///< contributors, as they announced
-        bool by_name = false;            ///< somebody did
-        std::uint64_t id = 0;            ///< as somebody did
-        std::vector<Claim> claims;       ///< empty while nobody made any
+        std::uint64_t order = 0;         ///< by the time of their first announcement
+        std::vector<std::uint32_t> who;  ///< contributors, in the order in which they announced
+        bool by_name = false;            ///< some contributor announced by name
+        std::uint64_t id = 0;            ///< the id with which some contributor announced
+        std::vector<Claim> claims;       ///< empty while no contributor has made any
         std::vector<HostRows> rows;
-        std::vector<RankRange> joined;     ///< united, as the next
-        std::vector<RankRange> uncounted;  ///< in one of the two
-        std::vector<std::uint32_t> asked;  ///< contributors that were told that it is wanted
+        std::vector<RankRange> joined;     ///< a result of united(), like the next
+        std::vector<RankRange> uncounted;  ///< a joined rank is in one of the two
+        std::vector<std::uint32_t> asked;  ///< contributors that were told that the tensor is wanted
     };
-    /// For one contributor, behind the decisions before `position`.
+    /// A request for one contributor, to be sent after the decisions before `position`.
     struct Wanted {
         std::uint64_t position = 0;
         Decision decision;
     };
     struct Child {
-        std::uint64_t taken = 0;         ///< number of its last message
-        std::uint64_t acknowledged = 0;  ///< number that it was last told
-        std::uint64_t sent = 0;          ///< decisions before this position are sent
+        std::uint64_t taken = 0;         ///< number of the child's last message
+        std::uint64_t acknowledged = 0;  ///< number that was last acknowledged to the child
+        std::uint64_t sent = 0;          ///< decisions before this position were sent
         std::uint64_t closed_hosts = 0;
         std::deque<Wanted> wanted;
     };
-    /// To the parent, behind the message that is under way.
+    /// What is to be sent to the parent after the message that is under way.
     struct Outbox {
-        std::map<std::uint64_t, std::uint32_t> releases;  ///< hosts by id
+        std::map<std::uint64_t, std::uint32_t> releases;  ///< number of hosts, by id
         std::deque<Announcement> announcements;
         std::deque<std::int32_t> joined;
         std::deque<std::int32_t> shutting_down;
@@ -128,7 +132,7 @@ private:
         std::uint32_t closed_hosts = 0;
     };
 
-    static constexpr std::uint32_t kOwn = 0;  ///< contributor; child i is i + 1
+    static constexpr std::uint32_t kOwn = 0;  ///< number of this host's own contributor; child i is i + 1
 
     void find_contributors(const std::vector<std::int32_t>& host_of);
     [[nodiscard]] std::optional<std::uint32_t> child_number(std::uint32_t host) const;
@@ -157,7 +161,8 @@ private:
     [[nodiscard]] Status complete(const TensorKey& key, Entry& entry);
     [[nodiscard]] Pending pending_of(const std::string& name, const Entry& entry) const;
 
-    /// A decision has come, or was taken: learns from it, and keeps it for the children and for this host.
+    /// Handles a decision that arrived, or that the root took: learns from it, and keeps it for the children and for
+    /// this host.
     [[nodiscard]] Status pass_on(Decision decision);
     [[nodiscard]] Status learn(const Decision& decision);
     void begin_closing();
@@ -169,26 +174,26 @@ private:
     Status note(Status status);
 
     Options options_;
-    std::size_t most_bytes_ = 0;                            ///< of a message
-    std::vector<Contributor> contributors_;                 ///< own host, then the children in order
+    std::size_t most_bytes_ = 0;                            ///< of one message
+    std::vector<Contributor> contributors_;                 ///< this host, then the children in order
     std::vector<std::uint32_t> contributor_of_;             ///< by host
     std::vector<std::uint32_t> ranks_on_;                   ///< by host
     std::optional<TreeRoot> root_;                          ///< on the root
     std::unordered_map<std::uint64_t, std::string> names_;  ///< by id
     std::unordered_map<std::string, Entry> pending_;
-    std::unordered_map<std::uint64_t, Entry> pending_calls_;  ///< without names, by call number
-    std::uint64_t entries_ = 0;                               ///< that ever were
+    std::unordered_map<std::uint64_t, Entry> pending_calls_;  ///< operations without names, by call number
+    std::uint64_t entries_ = 0;                               ///< the number of entries since the beginning
 
     Outbox outbox_;
-    std::uint64_t last_sent_up_ = 0;  ///< number
+    std::uint64_t last_sent_up_ = 0;  ///< a message number
     std::uint64_t acknowledged_up_ = 0;
 
-    std::deque<Decision> decisions_;    ///< that somebody still has to get
-    std::uint64_t first_decision_ = 0;  ///< position of the front
-    std::uint64_t whole_ = 0;           ///< position behind the last that ends a batch, or is no call
+    std::deque<Decision> decisions_;    ///< decisions that some child or this host still has to get
+    std::uint64_t first_decision_ = 0;  ///< position of the first of decisions_
+    std::uint64_t whole_ = 0;           ///< position behind the last decision that ends a batch or is not a call
     std::uint64_t handed_out_ = 0;
     bool within_batch_ = false;  ///< the rest of the batch is still to be handed out
-    std::deque<Wanted> wanted_;  ///< of this host
+    std::deque<Wanted> wanted_;  ///< for this host
     std::vector<Child> children_;
     bool closing_ = false;
     bool closed_ = false;

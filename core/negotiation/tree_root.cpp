@@ -26,13 +26,12 @@ std::vector<RankRange> joined_in(const Announcement& announcement) {
     return united(std::move(joined));
 }
 
-/// As people count the operations without a name, from 1 on; 0 of one with a name.
+/// The number of an operation without a name as texts give it, counted from 1; 0 for one with a name.
 std::uint64_t number_of_call(const TensorKey& key) { return key.call ? *key.call + 1 : 0; }
 
 }  // namespace
 
-// ---- agreement
-// -------------------------------------------------------------------------------------------------------
+// ---- agreement ------------------------------------------------------------------------------------------------------
 
 Status TreeRoot::complete(Announcement announcement) {
     if (closing_) {
@@ -50,7 +49,7 @@ Status TreeRoot::complete(Announcement announcement) {
         const auto everybody = RankRange{0, static_cast<std::int32_t>(options_.ranks) - 1};
         announcement.claims.push_back({std::nullopt, without({&everybody, 1}, joined)});
         if (announcement.claims.front().ranks.empty()) {
-            return failure(ErrorCode::internal, "tensor {} was announced by nobody who has not joined",
+            return failure(ErrorCode::internal, "tensor {} was announced only by ranks that have joined",
                            base::quote(known != nullptr ? known->name : announcement.key.name));
         }
     }
@@ -138,7 +137,7 @@ Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::
     return {};
 }
 
-/// Of the ranks that mean a group by that name: how many members those have, each number once.
+/// How many members the groups have that some ranks mean by this name. Each number is returned once.
 std::vector<std::int64_t> TreeRoot::sizes_of_groups(const Announcement& announcement,
                                                     const std::optional<Metadata>& last_called) const {
     std::vector<RankRange> of_groups;
@@ -199,8 +198,7 @@ Result<std::vector<std::int64_t>> TreeRoot::rows_by_rank(const Announcement& ann
     return by_rank;
 }
 
-// ---- ids
-// -------------------------------------------------------------------------------------------------------------
+// ---- ids ------------------------------------------------------------------------------------------------------------
 
 std::uint64_t TreeRoot::new_id(const std::string& name) {
     const std::uint64_t id = ++last_id_;
@@ -243,8 +241,7 @@ void TreeRoot::forget_if_nobody_holds(std::uint64_t id) {
     decide(std::move(decision));
 }
 
-// ---- shutdown
-// --------------------------------------------------------------------------------------------------------
+// ---- shutdown -------------------------------------------------------------------------------------------------------
 
 void TreeRoot::shut_down(std::int32_t rank) {
     if (closing_) {
@@ -272,10 +269,10 @@ Status TreeRoot::close(std::uint32_t hosts) {
     return {};
 }
 
-// ---- join
-// ------------------------------------------------------------------------------------------------------------
+// ---- join -----------------------------------------------------------------------------------------------------------
 
-/// Who settles announces nothing more, so what is pending anywhere is pending on a host that has not settled.
+/// A host that has settled announces nothing more, so whatever is pending anywhere is pending on a host that has not
+/// settled.
 Status TreeRoot::settle(std::uint32_t hosts) {
     settled_hosts_ += hosts;
     if (settled_hosts_ > options_.ranks_of_host.size()) {
@@ -292,10 +289,9 @@ Status TreeRoot::settle(std::uint32_t hosts) {
     return {};
 }
 
-// ---- batches
-// ---------------------------------------------------------------------------------------------------------
+// ---- batches --------------------------------------------------------------------------------------------------------
 
-// The same bounds as those of one host's batches (core/fusion/batch_end.hpp).
+// The same limits as for the batches of one host (core/fusion/batch_end.hpp).
 void TreeRoot::join_batch(Decision call) {
     const bool joins = !batch_.empty() && is_allreduce(call) && is_allreduce(batch_.front()) &&
                        batch_bytes_ + call.bytes <= options_.fusion_threshold_bytes;

@@ -13,8 +13,8 @@
 
 namespace rueda::core {
 
-/// What the root of the tree does beyond gathering: compares what the ranks mean, gives ids, makes batches, and puts
-/// all decisions in one order. Pure. docs/design/0002-several-hosts.md.
+/// What the root of the tree does in addition to gathering: it compares what the ranks mean, gives ids, forms batches,
+/// and puts all decisions in one order. Pure. See docs/design/0002-several-hosts.md.
 ///
 /// Threads: one at a time.
 class TreeRoot {
@@ -22,28 +22,29 @@ public:
     struct Options {
         std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< ascending
         std::uint32_t ranks = 0;
-        std::vector<std::int32_t> job_ranks;  ///< by rank, for texts; empty: the same
+        std::vector<std::int32_t> job_ranks;  ///< by rank, for texts; empty: the same numbers
         std::uint64_t fusion_threshold_bytes = 0;
         std::uint32_t batches_ahead = 2;
     };
     explicit TreeRoot(Options options) : options_(std::move(options)) {}
 
-    /// All ranks of all hosts have announced it. By id where all did so, else by name. Claims and first dimensions were
-    /// checked against the hosts that they came from.
+    /// All ranks of all hosts have announced a tensor: by id if all hosts did so, else by name. Claims and first
+    /// dimensions were already checked against the hosts that they came from.
     [[nodiscard]] Status complete(Announcement announcement);
-    /// `pending`: somebody has announced that name again.
+    /// `pending`: some host has announced that name again.
     [[nodiscard]] Status release(const Release& release, bool pending);
-    /// The first one closes: what is not decided on by then never is.
+    /// The first shutdown closes the set: what was not decided by then never will be.
     void shut_down(std::int32_t rank);
     [[nodiscard]] Status close(std::uint32_t hosts);
-    /// All ranks of a host have joined, `rank` the last.
+    /// All ranks of a host have joined, `rank` last.
     void join(std::int32_t rank) { last_joined_ = rank; }
-    /// Of so many hosts that have joined nothing is pending: the last ones end the joins.
+    /// This many joined hosts have nothing pending. When the last ones settle, the join ends.
     [[nodiscard]] Status settle(std::uint32_t hosts);
-    /// So many batches, since the beginning, are executed.
+    /// This many batches are executed, counted from the beginning.
     void executed(std::uint64_t batches) { executed_ = batches; }
 
-    /// What is decided by now, in order. What waits for others to join it is called, if few enough batches are ahead.
+    /// The decisions made so far, in order. The open batch is closed and called as well, if few enough batches are
+    /// ahead.
     [[nodiscard]] std::vector<Decision> take_decisions();
 
 private:
@@ -51,13 +52,13 @@ private:
     struct Name {
         std::string name;
         std::optional<Metadata> last_called;
-        std::uint32_t released_hosts = 0;  ///< since the last call, after which all hosts hold it
+        std::uint32_t released_hosts = 0;  ///< since the last call, after which all hosts hold the id
     };
 
-    /// 0: none.
+    /// The id of the tensor; 0: none.
     [[nodiscard]] std::uint64_t id_of(const TensorKey& key) const;
     [[nodiscard]] Status call(Announcement announcement, const Metadata& metadata, std::uint64_t id);
-    /// `kind`: disagreed, impossible or lacks_joined; `groups`: of a disagreement, sizes_of_groups().
+    /// `kind` is disagreed, impossible or lacks_joined. `groups`: for a disagreement, the result of sizes_of_groups().
     void refuse(Announcement announcement, DecisionKind kind, const Status& reason, std::uint64_t id,
                 std::vector<std::int64_t> groups = {});
     [[nodiscard]] std::vector<std::int64_t> sizes_of_groups(const Announcement& announcement,
@@ -69,24 +70,24 @@ private:
     std::uint64_t new_id(const std::string& name);
     void forget_if_nobody_holds(std::uint64_t id);
 
-    /// Adds a call to the batch that is open; decides on it where nothing more would join.
+    /// Adds a call to the open batch; closes the batch if no further call could join it.
     void join_batch(Decision call);
     void end_batch();
-    /// Of what is no call.
+    /// Adds a decision that is not a call.
     void decide(Decision decision);
 
     Options options_;
     std::unordered_map<std::uint64_t, Name> names_;  ///< by id
     std::unordered_map<std::string, std::uint64_t> ids_;
     std::uint64_t last_id_ = 0;
-    std::vector<Decision> batch_;  ///< the open one
+    std::vector<Decision> batch_;  ///< the open batch
     std::uint64_t batch_bytes_ = 0;
     std::vector<Decision> decided_;
-    std::uint64_t batches_ = 0;  ///< ended
+    std::uint64_t batches_ = 0;  ///< batches that were closed
     std::uint64_t executed_ = 0;
     std::uint64_t closed_hosts_ = 0;
     std::uint64_t settled_hosts_ = 0;
-    std::int32_t last_joined_ = 0;  ///< once one has
+    std::int32_t last_joined_ = 0;  ///< valid once a rank has joined
     bool closing_ = false;
 };
 

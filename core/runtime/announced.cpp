@@ -18,7 +18,7 @@ Status Announced::locate(const TensorEntry& entry, std::uint32_t slot, std::uint
     const Place<base::StdAtomics>& place = view_.memory.place(slot, member, entry.generation);
     const Metadata& metadata = entry.request.metadata;
     const auto operation = static_cast<Operation>(metadata.operation);
-    // Read once: what is checked is what is used.
+    // Each value is read once, so that the value that is used is the value that was checked.
     const std::uint32_t flags = copy_once(place.flags);
     const std::uint32_t payload_bytes = copy_once(place.payload_bytes);
     location.absent = member == view_.rank ? entry.stands_in : (flags & PlaceFlags::kJoined) != 0;
@@ -26,7 +26,8 @@ Status Announced::locate(const TensorEntry& entry, std::uint32_t slot, std::uint
         location.counted = member == view_.rank ? entry.is_counted : (flags & PlaceFlags::kUncounted) == 0;
         return {};
     }
-    // The caller's input has as many rows as he said, whatever stands where others can write.
+    // This rank's row count is taken from the caller's request, not from the arena, where other ranks could have
+    // changed it.
     location.first_dimension = member == view_.rank ? entry.request.first_dimension : copy_once(place.first_dimension);
     std::uint64_t bytes = entry.request.bytes();
     if (is_by_rows(operation)) {
@@ -64,7 +65,8 @@ Result<std::int64_t> Announced::read_splits(TensorEntry& entry, std::uint32_t sl
     received.clear();
     std::int64_t rows = 0;
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
-        // This rank's lines stay with who reads them.
+        // For this rank, the request is read and not the arena, so that the arena's cache lines stay with the ranks
+        // that read them.
         const std::int64_t* announced =
             member == view_.rank ? entry.request.splits.data() : view_.memory.splits(slot, member, entry.generation);
         std::int64_t left = of[member].first_dimension;

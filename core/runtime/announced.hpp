@@ -14,30 +14,32 @@
 
 namespace rueda::core {
 
-/// What the members of this host announced of an operation that is complete. It comes from other processes: it is read
-/// once, checked, and used from the copy. AnnouncementWriter is the other side.
+/// What the members of this host announced about an operation that is complete. The data comes from other processes: it
+/// is read once, checked, and used from the copy. AnnouncementWriter is the writing side.
 ///
-/// Threads: who holds the rank's crank, and under the enqueue lock: an operation that is pending here keeps what was
-/// announced of it.
+/// Threads: the thread that drives progress, and any thread under the enqueue lock. What was announced about an
+/// operation stays valid as long as the operation is pending here.
 class Announced {
 public:
     explicit Announced(const SetView& view) : view_(view) {}
 
-    /// Where a member's share of an operation lies, and how large it is.
+    /// Finds where a member's share of an operation lies and how large it is.
     [[nodiscard]] Status locate(const TensorEntry& entry, std::uint32_t slot, std::uint32_t member,
                                 collectives::Location& location) const;
-    /// Of an alltoall or a scatter on one host, whose members are `of`: how many rows each has for each. Gives the rows
-    /// for this rank; from whom they come is in its completion.
+    /// For an alltoall or a scatter on one host, whose members are `of`: reads how many rows each member has for each
+    /// member. Returns the number of rows for this rank. The operation's completion stores how many rows come from each
+    /// member.
     [[nodiscard]] Result<std::int64_t> read_splits(TensorEntry& entry, std::uint32_t slot,
                                                    std::span<const collectives::Location> of,
                                                    std::vector<std::int64_t>& splits) const;
-    /// All members have agreed on the first dimension, but what they announced is in memory that others can write to.
+    /// Checks that all members announced the same first dimension. They have agreed on it, but the announcements are in
+    /// memory that other ranks can change.
     [[nodiscard]] Status check_rows(const TensorEntry& entry, std::span<const std::int64_t> rows) const;
-    /// Of a scatter: everything comes from the root. Who the rows came from is no part of its result.
+    /// For a scatter: checks that all rows come from the root. Where rows came from is not part of a scatter's result.
     [[nodiscard]] Status check_source(TensorEntry& entry) const;
-    /// That member has joined, and announced it for the others' sake.
+    /// Whether that member has joined and announced the operation only for the others.
     [[nodiscard]] bool stood_in(std::uint32_t slot, std::uint32_t member, std::uint64_t generation) const;
-    /// Where the ranks of this host have called it. "" where nobody wants to know.
+    /// Where the ranks of this host called the operation, as text; "" if call sites are not recorded.
     [[nodiscard]] std::string called_from(std::uint32_t slot, std::uint64_t generation) const;
 
 private:

@@ -15,8 +15,8 @@ using collectives::Operation;
 
 namespace {
 
-/// Resident tensors travel with their announcement up to here: beyond, combining them in place moves fewer lines than
-/// that saves time by leaving out the wait for the others' shares.
+/// Resident inputs up to this size travel with their announcement. Combining a larger input in place moves fewer cache
+/// lines, which saves more time than not having to wait for the other ranks' shares.
 constexpr std::uint64_t kResidentPayloadBytes = 8192;
 
 }  // namespace
@@ -26,13 +26,13 @@ void AnnouncementWriter::write_wanted_site(const TensorEntry& entry) const {
         .write(site_text(entry.request.source_file, entry.request.source_line));
 }
 
-/// Null: the input is too large to travel with its announcement.
+/// Returns the room for the input in the announcement; null if the input is too large to travel with it.
 std::byte* AnnouncementWriter::payload_room(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                                             std::uint64_t bytes) const {
     if (entry.slot != kNoSlot) {
         return view_.memory.payload(entry.slot, view_.rank, generation, bytes);
     }
-    // The place of a full announcement lies in the mailbox, and has no room beside it.
+    // The place of a full announcement lies in the mailbox and has no room beside it.
     return bytes <= kInlineBytes ? place.payload.data() : nullptr;
 }
 
@@ -53,13 +53,13 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
     if (entry.stands_in) [[unlikely]] {
         place.flags = PlaceFlags::kJoined;
         place.flags |= entry.is_counted ? 0U : static_cast<std::uint32_t>(PlaceFlags::kUncounted);
-        if (with_metadata) {  // in a mailbox, where all of a record is checked
+        if (with_metadata) {  // only in a mailbox, where all parts of a record are checked
             place.flags |= PlaceFlags::kMetadata;
             place.metadata = metadata;
         }
         return false;
     }
-    // Asked for larger tensors only: the smallest travel wherever they lie.
+    // Only needed for larger tensors: the smallest inputs travel wherever they lie.
     const auto is_resident = [&] {
         return (!contributes || view_.arena.resident_offset(request.input, input_bytes).has_value()) &&
                view_.arena.resident_offset(request.output, input_bytes).has_value();

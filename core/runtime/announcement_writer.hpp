@@ -12,7 +12,8 @@
 
 namespace rueda::core {
 
-/// Writes what this rank announces of an operation where the others of this host read it: Announced is the other side.
+/// Writes what this rank announces about an operation to the arena, where the other ranks of this host read it.
+/// Announced is the reading side.
 ///
 /// Threads: under the set's enqueue lock.
 class AnnouncementWriter {
@@ -21,23 +22,25 @@ public:
 
     explicit AnnouncementWriter(const SetView& view) : view_(view) {}
 
-    /// All but the stamp. Returns whether inputs like this rank's travel along.
+    /// Writes everything except the stamp. Returns whether inputs like this rank's travel with their announcement.
     [[nodiscard]] bool fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                             bool with_metadata) const;
-    /// Before the arrival, like the place. Other operations than alltoalls and scatters have none, and those of sets on
-    /// several hosts go from rank to rank.
+    /// Writes the splits. Call it before the arrival is counted, like fill(). Operations other than alltoall and
+    /// scatter have no splits, and in sets on several hosts splits go directly from rank to rank.
     void fill_splits(std::int64_t* splits, const Request& request) const {
         if (!request.splits.empty() && !view_.extent().is_led()) [[unlikely]] {
             std::copy(request.splits.begin(), request.splits.end(), splits);
         }
     }
-    /// Where the call stands, if anybody wants to know. Before the stamp. Of an announcement in a slot.
+    /// Writes where the call stands in the source, if call sites are recorded. Call it before the stamp is written.
+    /// Only for announcements in a slot.
     void write_site(const TensorEntry& entry) const {
         if (view_.extent().call_sites != 0) [[unlikely]] {
             write_wanted_site(entry);
         }
     }
-    /// Partners: the stall monitor; with seq_cst, the members that announced directly and may be asleep.
+    /// Writes the stamp, which publishes the announcement. Partners: the stall monitor and, with seq_cst, members that
+    /// announced directly and may be asleep.
     static void publish(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                         std::memory_order order) {
         place.announced_ns.store(entry.submitted_ns, std::memory_order_relaxed);

@@ -11,18 +11,18 @@
 
 namespace rueda::core {
 
-/// How patient a waiting thread is before it sleeps on a futex: it spins, then yields, then gives up.
+/// How long a waiting thread stays awake: it spins, then yields, then sleeps on a futex.
 struct WaitPolicy {
-    std::int64_t spin_ns = 20'000;    ///< 0 where somebody else needs the core
-    std::int64_t yield_ns = 100'000;  ///< after that, in turns of sched_yield
+    std::int64_t spin_ns = 20'000;    ///< 0 if another thread needs the core
+    std::int64_t yield_ns = 100'000;  ///< after spinning, the time of repeated calls of sched_yield
 };
 
-/// From a setting (seconds, −1 = automatic) and the machine.
+/// Chooses the policy from a setting (in seconds, −1 = automatic) and the machine.
 ///
-/// A cache line arrives in 0.12 µs, a peer's chunk within some tens of µs, and a futex wake-up costs 6–30 µs.
-/// sched_yield takes 0.33 µs where nobody else can run, so going on with it costs little, and where the peer shares our
-/// core (mpirun binds so by default, or other jobs take the rest) it lets it run. With more ranks than cores that is
-/// the normal case and spinning only delays it.
+/// A cache line arrives in 0.12 µs, a peer's chunk within some tens of µs, and waking a thread by futex costs 6–30 µs.
+/// sched_yield takes 0.33 µs if no other thread can run, so repeating it costs little. If the peer shares this core
+/// (mpirun binds so by default, or other jobs use the remaining cores), sched_yield lets it run. With more ranks than
+/// cores this is the normal case, and spinning only delays the peer.
 [[nodiscard]] inline WaitPolicy wait_policy(double spin_setting_seconds, double cores, std::uint32_t ranks) {
     WaitPolicy policy;
     if (spin_setting_seconds >= 0) {
@@ -33,20 +33,21 @@ struct WaitPolicy {
     return policy;
 }
 
-/// One wait: pause() as long as it says so, then sleep. Threads: one.
+/// One wait: the caller calls pause() until it returns false, and then sleeps. Threads: one.
 class Backoff {
 public:
     explicit Backoff(const WaitPolicy& policy) : policy_(policy) {}
 
     void reset() { turns_ = 0; }
 
-    /// False when it is time to sleep.
+    /// Returns false when it is time to sleep.
     [[nodiscard]] bool pause() {
-        constexpr std::uint32_t kTurnsPerLook = 16;  // a look at the clock costs as much as some turns
+        constexpr std::uint32_t kTurnsPerLook = 16;  // reading the clock costs as much as some turns
         if (turns_++ == 0) {
             yielding_ = policy_.spin_ns == 0;
         }
-        // A line that is on its way arrives within some turns; a pause takes as long as that on recent processors.
+        // A cache line that is on its way arrives within a few turns; a pause instruction takes as long as that on
+        // recent processors.
         if (turns_ < kTurnsPerLook && !yielding_) {
             return true;
         }

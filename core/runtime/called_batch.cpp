@@ -24,8 +24,8 @@ void CalledBatch::begin(std::uint64_t begin, std::uint64_t end) {
 
 Status CalledBatch::add(TensorEntry& entry, const Call& called, std::uint64_t position) {
     entries_.push_back(&entry);
-    // Only allreduces go together (core/fusion/batch_end.hpp), and none twice: a slot is called again when it has been
-    // completed.
+    // Only allreduces may share a batch (core/fusion/batch_end.hpp), and no slot may occur twice: a slot is called
+    // again only after its operation was completed.
     const auto operation = static_cast<Operation>(entry.request.metadata.operation);
     if (entry.called_at == begin_ || (end_ > begin_ + 1 && operation != Operation::allreduce)) {
         return failure(ErrorCode::internal, "entry {} of the log calls slot {} in a batch in which it cannot be",
@@ -60,7 +60,7 @@ Status CalledBatch::add_segment(TensorEntry& entry, const Call& called) {
         }
     }
     if (view_.extent().is_led()) {
-        segments_.back().uncounted = called.uncounted;  // on all hosts: the root has counted them
+        segments_.back().uncounted = called.uncounted;  // the number of all hosts' ranks, counted by the root
     }
     if (const std::uint32_t absent = segments_.back().absent;
         (absent == view_.extent().members && !view_.extent().is_led()) ||
@@ -73,7 +73,7 @@ Status CalledBatch::add_segment(TensorEntry& entry, const Call& called) {
     return is_by_rows(static_cast<Operation>(metadata.operation)) ? prepare_output(entry, slot) : Status();
 }
 
-/// Of a set on several hosts: the first dimensions of all ranks, which the root has sent with the call.
+/// For a set on several hosts: reads the first dimensions of all ranks, which the root has sent with the call.
 Status CalledBatch::read_rows(std::uint32_t attachment) {
     rows_.clear();
     if (attachment == 0) {
@@ -89,7 +89,7 @@ Status CalledBatch::read_rows(std::uint32_t attachment) {
     return {};
 }
 
-/// Of the operations by rows: where the result goes. A batch holds one of them.
+/// For operations of variable size: finds where the result goes. A batch holds one such operation.
 Status CalledBatch::prepare_output(TensorEntry& entry, std::uint32_t slot) {
     if (!view_.extent().is_led()) {
         rows_.clear();
@@ -100,14 +100,16 @@ Status CalledBatch::prepare_output(TensorEntry& entry, std::uint32_t slot) {
         return failure(ErrorCode::internal, "tensor '{}': the log calls it without the first dimensions of its ranks",
                        entry.name);
     } else {
-        rows_[view_.set_rank] = entry.request.first_dimension;  // whatever stands where others can write
+        // from the caller's request, not from memory that other ranks can change
+        rows_[view_.set_rank] = entry.request.first_dimension;
     }
     switch (static_cast<Operation>(entry.request.metadata.operation)) {
         case Operation::gather:
             return prepare_gather(entry);
         case Operation::alltoall:
         case Operation::scatter:
-            return view_.extent().is_led() ? Status() : prepare_alltoall(entry, slot);  // begin_splits()
+            // with several hosts, begin_splits() does this
+            return view_.extent().is_led() ? Status() : prepare_alltoall(entry, slot);
         case Operation::reducescatter:
             return prepare_reducescatter(entry);
         case Operation::group:
@@ -129,7 +131,7 @@ Status CalledBatch::prepare_alltoall(TensorEntry& entry, std::uint32_t slot) {
     return set_output(outputs_.of_all(entry, rows.value(), 0));
 }
 
-/// Everybody works out the splits: all rows are for the root.
+/// Every rank computes the splits itself: all rows are for the root.
 Status CalledBatch::prepare_gather(TensorEntry& entry) {
     const auto root = static_cast<std::size_t>(entry.request.metadata.root);
     if (!view_.extent().is_led()) {
@@ -149,7 +151,7 @@ Status CalledBatch::prepare_gather(TensorEntry& entry) {
 
 Status CalledBatch::prepare_allgather(TensorEntry& entry) { return set_output(outputs_.of_gathered(entry, rows_)); }
 
-/// Of the operation by rows that is being prepared.
+/// Sets the output of the variable-size operation that is being prepared.
 Status CalledBatch::set_output(Result<std::byte*> output) {
     RUEDA_RETURN_IF_FAILED(output.status());
     segments_.back().output = output.value();

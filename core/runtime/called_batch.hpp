@@ -17,52 +17,52 @@
 
 namespace rueda::core {
 
-/// The batch that the log calls, as a communicator is to execute it: made of what each rank announced, entry by entry.
-/// It stays until the next one begins, and a task of it uses its memory.
+/// The batch that the log calls, in the form in which a communicator executes it. It is built from what each rank
+/// announced, entry by entry. It stays valid until the next batch begins, and the batch's task uses its memory.
 ///
-/// Threads: who holds the rank's crank. A failure here is what no working rank brings about, or no memory: it ends the
+/// Threads: the thread that drives progress. A failure here means a faulty rank, or too little memory, and ends the
 /// job.
 class CalledBatch {
 public:
     using Call = Log<base::StdAtomics>::Entry;
 
-    /// All of them outlive this.
+    /// All arguments outlive this object.
     CalledBatch(const SetView& view, const Announced& announced, const RowOutputs& outputs)
         : view_(view), announced_(announced), outputs_(outputs) {}
 
-    /// A batch of these log positions; nothing is in it yet.
+    /// Begins an empty batch for these log positions.
     void begin(std::uint64_t begin, std::uint64_t end);
-    /// What `called`, at `position` of the log, calls: `entry`, which is pending.
+    /// Adds the pending operation `entry`, which `called`, the log entry at `position`, calls.
     [[nodiscard]] Status add(TensorEntry& entry, const Call& called, std::uint64_t position);
 
-    // Of a batch that is not empty.
+    // These functions need a batch that is not empty.
     [[nodiscard]] std::span<TensorEntry* const> entries() const { return entries_; }
     [[nodiscard]] TensorEntry& first() const { return *entries_.front(); }
     [[nodiscard]] collectives::Operation operation() const {
         return static_cast<collectives::Operation>(first().request.metadata.operation);
     }
-    /// For the communicator. Valid until the next begin().
+    /// The batch for the communicator. Valid until the next begin().
     [[nodiscard]] collectives::Batch for_communicator() const {
         const std::span<const std::int64_t> rows(rows_);
         return {operation(), segments_, locations_, splits_, view_.extent().is_led() ? rows : rows.first(0)};
     }
 
-    /// Of an operation by rows: how many members, of all hosts, have said how many rows they give.
+    /// For an operation of variable size: the number of members, on all hosts, that have announced their rows.
     [[nodiscard]] std::size_t members() const { return rows_.size(); }
-    /// What that member has given as its first dimension; none: it has joined.
+    /// The first dimension that the member announced; nothing if it has joined.
     [[nodiscard]] std::optional<std::int64_t> rows_of(std::size_t member) const;
 
-    /// Of an alltoall or a scatter on several hosts: every rank tells every other how many rows it gets, before the
-    /// data follows.
+    /// For an alltoall or a scatter on several hosts: before the data is sent, every rank tells every other rank how
+    /// many rows it gets.
     struct Splits {
-        std::span<const std::int64_t> to;  ///< from this rank, by member
-        std::span<std::int64_t> from;      ///< to be filled
+        std::span<const std::int64_t> to;  ///< number of rows from this rank for each member
+        std::span<std::int64_t> from;      ///< the communicator fills this
     };
     [[nodiscard]] Splits begin_splits();
-    /// They are filled; the batch can be executed.
+    /// Call it when the splits are filled. Afterwards the batch can be executed.
     [[nodiscard]] Status take_splits();
 
-    /// Its memory, when no batch will begin any more.
+    /// Frees the memory, when no further batch will begin.
     void release();
 
 private:
@@ -81,10 +81,10 @@ private:
     std::uint64_t begin_ = 0;
     std::uint64_t end_ = 0;
     std::vector<TensorEntry*> entries_;
-    std::vector<collectives::Segment> segments_;    // one for each
-    std::vector<collectives::Location> locations_;  // for each of them, one for each member of this host
-    std::vector<std::int64_t> rows_;                // first dimensions of the operation by rows, by member
-    std::vector<std::int64_t> splits_;              // of the alltoall, gather or scatter
+    std::vector<collectives::Segment> segments_;    // one for each entry
+    std::vector<collectives::Location> locations_;  // for each segment, one for each member of this host
+    std::vector<std::int64_t> rows_;                // the first dimensions of the operation of variable size, by member
+    std::vector<std::int64_t> splits_;              // the splits of the alltoall, gather or scatter
 };
 
 }  // namespace rueda::core

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A turn of the crank: what this rank can do now, and what the next entry of the log asks it to do.
+// One turn of the engine on a process set: does what this rank can do now, and what the next entry of the log asks it
+// to do.
 #include <exception>
 #include <new>
 
@@ -16,6 +17,7 @@ Turn ProcessSet::step(bool urgent, bool asks_others) noexcept {
     try {
         return take_turn(urgent, asks_others);
     } catch (const std::bad_alloc&) {
+        // The job must end, because the other ranks count on this rank's part in what is called.
         raise(ErrorCode::resource_exhausted, no_memory_to_go_on_);
     } catch (const std::exception& error) {
         raise(ErrorCode::internal, error.what());
@@ -36,7 +38,8 @@ Turn ProcessSet::take_turn(bool urgent, bool asks_others) {
     }
     const bool moved =
         (direct_.load(std::memory_order_seq_cst) != nullptr && turn_direct() != DirectState::waiting) || led || joined;
-    // Also then: who makes one such operation after the other would leave the log unread.
+    // The log is read even after a direct operation advanced. Otherwise a rank that does one direct operation after the
+    // other would never read the log.
     const Turn turn = take_log_turn(urgent);
     return moved ? Turn::advanced : turn;
 }
@@ -80,13 +83,13 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
     if (entry.kind == EntryKind::mismatch || entry.kind == EntryKind::disagreed || entry.kind == EntryKind::failed ||
         entry.kind == EntryKind::lacks_joined || entry.kind == EntryKind::all_joined ||
         entry.kind == EntryKind::wanted) {
-        waking_.wake_others();  // it ends an operation of theirs, too
+        waking_.wake_others();  // this entry also ends an operation of the other ranks
     }
     if (entry.kind == EntryKind::retire && direct_holds_retirement(position, entry.slot)) {
         return Turn::idle;
     }
     if (entry.kind == EntryKind::closed && direct_.load(std::memory_order_acquire) != nullptr) {
-        turn_direct();  // who shut down may have announced before
+        turn_direct();  // the rank that shut down may have announced directly before
     }
     {
         const std::lock_guard lock(enqueue_mutex_);
@@ -103,7 +106,7 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
             case EntryKind::retire:
                 if (const TensorEntry* direct = direct_.load(std::memory_order_relaxed);
                     direct != nullptr && direct->slot == entry.slot) {
-                    return Turn::idle;  // announced by another thread since the look above
+                    return Turn::idle;  // another thread announced it after the look above
                 }
                 handle_retire(entry.slot);
                 pass_and_tell(position);
@@ -127,11 +130,11 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
                 if (entry.rank == rank_) {
                     handle_refused(entry);
                 } else if (entry.rank < extent_.members) {
-                    waking_.wake(entry.rank);  // it is told, and may be asleep
+                    waking_.wake(entry.rank);  // this entry is for that member, which may be asleep
                 }
                 break;
             case EntryKind::closed:
-                fail_pending(shut_down_status(""));  // what could not be posted before; everything else has ended
+                fail_pending(shut_down_status(""));  // ends what could not be posted before; everything else has ended
                 closed_.store(true, std::memory_order_release);
                 break;
             default:
@@ -144,7 +147,7 @@ Turn ProcessSet::handle_entry(std::uint64_t position) {
     return Turn::advanced;
 }
 
-/// Partner of the cursor: the registrar, which reuses a slot when everybody has passed its retirement.
+/// Partner of the cursor: the registrar, which reuses a slot when all members have read past its retirement.
 void ProcessSet::advance_to(std::uint64_t position, std::memory_order order) {
     next_.store(position, std::memory_order_relaxed);
     memory_.cursor(rank_).position.store(position, order);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Direct announcements (docs/design/0001-negotiation.md): blocking operations whose inputs travel along.
+// Direct announcements (docs/design/0001-negotiation.md): blocking operations whose inputs travel with the
+// announcement.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -29,12 +30,12 @@ std::array<std::int64_t, kInlineMembers> rows_of(const std::array<collectives::L
 
 }  // namespace
 
-/// Of an announcement whose input travels along and whose metadata is as agreed. Under the enqueue lock. Only where a
-/// caller is about to look at the others' places by himself: nobody else would.
+/// Whether an announcement may be direct: its input must travel with it, and its metadata must be as agreed. The caller
+/// itself must be about to look at the other members' places, because no other thread would. Under the enqueue lock.
 bool ProcessSet::may_go_direct(const TensorEntry& entry, Urgency urgency) const {
     return urgency != Urgency::background && entry.request.count > 0 && !extent_.is_led() &&
            direct_.load(std::memory_order_relaxed) == nullptr && !anybody_has_joined() &&
-           !checks_;  // which go by the log: all ranks count the same operations
+           !checks_;  // checks use the log, because all ranks must count the same operations
 }
 
 void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place, Urgency urgency) {
@@ -44,10 +45,11 @@ void ProcessSet::announce_directly(TensorEntry& entry, Place<Atomics>& place, Ur
     }
     if (urgency == Urgency::driving) {
         at_once_ = &entry;
-        direct_.store(&entry, std::memory_order_relaxed);  // for this thread, or handed on with the crank
+        // for this thread, or passed on with the right to drive progress
+        direct_.store(&entry, std::memory_order_relaxed);
     } else {
-        // Before the stamp: who holds the crank may be asleep as blocked, and finds it when he is rung below. seq_cst,
-        // as he says that he sleeps and then looks.
+        // Comes before the stamp. The thread that drives progress may be asleep as a blocked caller; it finds this when
+        // it is woken below. seq_cst, because that thread first says that it sleeps and then looks.
         direct_.store(&entry, std::memory_order_seq_cst);
     }
     AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_seq_cst);
@@ -60,7 +62,8 @@ bool ProcessSet::finish_at_once(int looks) {
     if (entry == nullptr) {
         return false;
     }
-    // With something else to do, the engine has to be driven: a loop of such calls leaves the crank to nobody.
+    // If there is other work, the engine must be driven. Otherwise no thread would drive progress during a loop of such
+    // calls.
     DirectState found = has_work() ? DirectState::withdrawn : DirectState::waiting;
     for (int look = 0; look < looks && found == DirectState::waiting; ++look) {
         found = look_at_direct(memory_, entry->slot, rank_, entry->generation);
@@ -83,8 +86,8 @@ bool ProcessSet::finish_at_once(int looks) {
     return false;
 }
 
-/// Might another member have announced directly what this rank counts? Whether inputs travel differs with where they
-/// lie, and with how many rows they have where ranks may have different ones.
+/// Whether another member might have announced directly what this rank counts. Whether an input travels depends on
+/// where it lies, and on its number of rows if ranks may have different ones.
 bool ProcessSet::others_may_go_direct(const TensorEntry& entry) const {
     const auto operation = static_cast<Operation>(entry.agreed.operation);
     return extent_.members <= kInlineMembers && !extent_.is_led() && operation != Operation::barrier &&
@@ -92,7 +95,8 @@ bool ProcessSet::others_may_go_direct(const TensorEntry& entry) const {
             memory_.payload(entry.slot, rank_, entry.generation, bytes_of(entry.agreed)) != nullptr);
 }
 
-/// After this rank has announced what it counts: members that announced the same directly have to count theirs.
+/// Runs after this rank has counted its announcement. Members that announced the same operation directly then have to
+/// count theirs, so they are woken.
 void ProcessSet::ring_direct_waiters(const TensorEntry& entry) {
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         auto& attention = arena_->blocks().of(member).attention;
@@ -107,9 +111,9 @@ void ProcessSet::ring_direct_waiters(const TensorEntry& entry) {
     }
 }
 
-/// Looks whether the operation that was announced directly can go on; there is one.
+/// Looks whether the operation that was announced directly can go on. There must be one.
 DirectState ProcessSet::turn_direct(std::uint64_t last_position) {
-    TensorEntry& entry = *direct_.load(std::memory_order_relaxed);  // the caller has seen that there is one
+    TensorEntry& entry = *direct_.load(std::memory_order_relaxed);  // the caller has checked that there is one
     const DirectState found =
         look_at_direct(memory_, entry.slot, rank_, entry.generation, std::min(last_position, closing_at_));
     if (found == DirectState::complete) {
@@ -120,8 +124,8 @@ DirectState ProcessSet::turn_direct(std::uint64_t last_position) {
     return found;
 }
 
-/// Everybody counts this generation after all, or has left: the log says how it ends. Where the slot is retired, the
-/// arrival says so.
+/// Counts the direct announcement after all, because some member counts this generation, or has left. The log then says
+/// how the operation ends. If the slot is retired, the arrival shows it.
 void ProcessSet::withdraw_direct(TensorEntry& entry) {
     const std::lock_guard lock(enqueue_mutex_);
     direct_.store(nullptr, std::memory_order_relaxed);
@@ -136,7 +140,8 @@ void ProcessSet::finish_direct(TensorEntry& entry) {
     }
 }
 
-/// False: what a member announced is not what it agreed to, or there is no memory to go on, and the job ends.
+/// Returns false if a member announced something other than it had agreed to, or if there is no memory to go on; the
+/// job then ends.
 bool ProcessSet::execute_direct(TensorEntry& entry) {
     try {
         const Status executed = combine_direct(entry);
@@ -170,13 +175,14 @@ Status ProcessSet::combine_direct(TensorEntry& entry) {
             return exchange_direct(entry);
         case Operation::barrier:
         case Operation::join:
-        case Operation::group:  // without elements
+        case Operation::group:  // has no elements
             break;
     }
     return failure(ErrorCode::internal, "'{}' was announced directly", entry.name);
 }
 
-/// The log does not show that the slot is in use: a hint to who looks for slots that are not.
+/// Records the use, because the log does not show that the slot is in use. It is a hint for the search for unused
+/// slots.
 void ProcessSet::note_use(const TensorEntry& entry) {
     auto& last_called = memory_.arrivals(entry.slot).last_called;
     if (const std::uint64_t next = next_.load(std::memory_order_relaxed);
@@ -195,7 +201,8 @@ Status ProcessSet::reduce_or_copy_direct(const TensorEntry& entry) {
         return {};
     }
     Payloads payloads;
-    payloads[rank_] = request.input;  // what travelled is the same, and its lines stay with who reads them
+    // the announced copy is the same; reading the input leaves the copy's cache lines with the ranks that read them
+    payloads[rank_] = request.input;
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         if (member == rank_ || (!reduces && member != root)) {
             continue;
@@ -216,7 +223,8 @@ Status ProcessSet::reduce_or_copy_direct(const TensorEntry& entry) {
     return {};
 }
 
-/// Of an operation by rows. This rank's own is its input, as the caller said: others can write to its place.
+/// For an operation of variable size. This rank's payload and row count are taken from the caller's request, because
+/// other ranks can write to its place.
 Status ProcessSet::locate_payloads(const TensorEntry& entry, Locations& of) const {
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         if (member == rank_) {
@@ -299,10 +307,11 @@ Status ProcessSet::exchange_direct(TensorEntry& entry) {
     return {};
 }
 
-/// The slot of the operation that was announced directly is taken from its name, at `position`. The operation is as
-/// good as before for who has announced it directly already, but some may have read this entry before they did, and
-/// announce it in full. Until it is known which, the slot must not be used again, so this rank does not read on: at the
-/// latest when all others have come to `position`, it is. True: still to be waited for.
+/// Handles the retirement, at `position`, of the slot that the direct announcement uses. The operation stays valid for
+/// members that have already announced it directly. But some members may have read this entry before they announced,
+/// and will announce the operation in full. Until it is known which case holds, the slot must not be used again, so
+/// this rank does not read on. It is known at the latest when all other members have reached `position`. Returns true
+/// if this rank must still wait.
 bool ProcessSet::direct_holds_retirement(std::uint64_t position, std::uint32_t slot) {
     TensorEntry* entry = direct_.load(std::memory_order_acquire);
     if (entry == nullptr || entry->slot != slot || turn_direct(position) != DirectState::waiting) {
@@ -315,8 +324,9 @@ bool ProcessSet::direct_holds_retirement(std::uint64_t position, std::uint32_t s
     return true;
 }
 
-/// This rank has read `position`, after which it announces nothing in a slot, or in any: who waits for that in vain is
-/// rung, and this rank's own direct announcement, if there is one, may need that others read it.
+/// Moves past `position`, after which this rank announces nothing more in one slot, or in any slot. Members that wait
+/// for such an announcement in vain are woken. If this rank has a direct announcement of its own, it may also need the
+/// others to read this entry.
 void ProcessSet::pass_and_tell(std::uint64_t position) {
     advance_to(position + 1, std::memory_order_seq_cst);  // partner: look_at_direct()
     waking_.announced_more(Urgency::background);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What the log calls, executed: in place where the inputs have travelled along, else as a task of the communicators.
+// Executes what the log calls: directly if all inputs travelled with the announcements, else as a task of a
+// communicator.
 #include <array>
 #include <cstring>
 
@@ -36,9 +37,9 @@ Turn ProcessSet::start_batch(std::uint64_t position, bool urgent) {
     return end == position + 1 && run_inline(position) ? Turn::advanced : run_batch(position, end);
 }
 
-/// The shortest way of the smallest tensors: a batch of one allreduce whose inputs all travelled with the announcements
-/// needs no task, and nobody's help; others that sleep have to be woken for theirs. False: not such a batch, and
-/// nothing was done.
+/// The shortest path, for the smallest tensors. A batch of one allreduce whose inputs all travelled with the
+/// announcements needs no task and no other rank. Other ranks that sleep have to be woken so that they execute it too.
+/// Returns false, and does nothing, if it is not such a batch.
 bool ProcessSet::run_inline(std::uint64_t position) {
     const auto called = log_.read(position);
     TensorEntry* entry = called.kind == EntryKind::call && extent_.members <= kInlineMembers && !extent_.is_led()
@@ -57,11 +58,12 @@ bool ProcessSet::run_inline(std::uint64_t position) {
         const Place<Atomics>& place = memory_.place(called.slot, member, entry->generation);
         payloads[member] = memory_.payload(called.slot, member, entry->generation, bytes);
         if ((place.flags & PlaceFlags::kPayload) == 0 || place.payload_bytes != bytes || payloads[member] == nullptr) {
-            return false;  // another way; or run_batch() says what is wrong with it
+            return false;  // the batch takes another path, or run_batch() reports what is wrong with it
         }
     }
     waking_.wake_others();
-    payloads[rank_] = request.input;  // the same, and its lines stay with who reads them
+    // the announced copy is the same; reading the input leaves the copy's cache lines with the ranks that read them
+    payloads[rank_] = request.input;
     if (checks_) [[unlikely]] {
         inspect_again(*entry);
     }
@@ -74,7 +76,7 @@ bool ProcessSet::run_inline(std::uint64_t position) {
     return true;
 }
 
-/// `count` elements in the order of the set.
+/// Combines `count` elements in the order of the set.
 void ProcessSet::reduce_payloads(const Request& request, const Payloads& payloads, std::byte* output,
                                  std::uint64_t count) const {
     ops::Reduction reduction = reduction_of(request.metadata);
@@ -123,7 +125,8 @@ Status ProcessSet::add_to_batch(std::uint64_t position) {
     return batch_.add(*entry, called, position);
 }
 
-/// Of an operation that tells numbers, and moves nothing: what the ranks found, or how many members their groups have.
+/// Ends an operation that only exchanges numbers and moves no data: the findings of the ranks, or the sizes of their
+/// groups.
 Status ProcessSet::settle_numbers(TensorEntry& entry, EntryKind kind) {
     return entry.checks != nullptr ? settle_check(entry) : settle_group(entry, kind == EntryKind::first_call);
 }
@@ -141,7 +144,7 @@ void ProcessSet::start_task() {
     turn_task();
 }
 
-/// Of an alltoall or a scatter on several hosts: the data follows.
+/// The splits of an alltoall or a scatter on several hosts have arrived; the data follows.
 void ProcessSet::take_splits() {
     task_is_splits_ = false;
     if (const Status taken = batch_.take_splits(); !taken.is_ok()) {
@@ -170,14 +173,14 @@ TensorEntry* ProcessSet::called_entry(const Log<Atomics>::Entry& called) {
         if (entry->stands_in && !take_called(*entry, called.slot, 0).is_ok()) {
             return nullptr;
         }
-        table_.bind(*entry, called.slot, entry->request.metadata);  // on which all agree
+        table_.bind(*entry, called.slot, entry->request.metadata);  // all ranks agree on this metadata
     } else {
-        table_.unbind(*entry);  // its operation is pending, so the entry stays
+        table_.unbind(*entry);  // the operation is pending, so the entry stays
     }
     return entry;
 }
 
-/// Who is bound to the slot, or has announced its name in full. Under the enqueue lock.
+/// The entry that is bound to the slot, or whose name this rank has announced in full. Under the enqueue lock.
 TensorEntry* ProcessSet::entry_of_slot(std::uint32_t slot) {
     if (slot >= extent_.slots) {
         return nullptr;

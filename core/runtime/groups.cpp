@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Groups (docs/design/0006-groups-and-roots.md): operations that are started together, and end together where ranks
-// disagree about how many they are.
+// Groups (docs/design/0006-groups-and-roots.md): operations that are started together. They also end together if the
+// ranks disagree about the number of the group's members.
 #include "core/operations/groups.hpp"
 
 #include <map>
@@ -14,8 +14,9 @@
 
 namespace rueda::core {
 
-/// All members are pending together, and beside them their number where others have to be asked for theirs. Of a group
-/// that does not fit every rank announces its number alone: then all find that out, or that they disagree.
+/// All members of a group are pending at the same time. If other ranks must be asked for their numbers, the group's own
+/// number is pending as well. If a group does not fit, every rank announces only its number. All ranks then learn that
+/// it does not fit, or that they disagree.
 bool ProcessSet::fits_in_slots(std::size_t members) const {
     return members + (set_size_ > 1 ? 1 : 0) <= extent_.for_names(extent_.slots);
 }
@@ -27,8 +28,8 @@ Status ProcessSet::too_many_members(std::string_view group, std::size_t members)
                    group, members, members + (set_size_ > 1 ? 1 : 0), extent_.for_names(extent_.slots));
 }
 
-/// Of the group that the name was used for last. After a disagreement, or where its slot was taken, the name may be
-/// forgotten before them.
+/// Whether members of the last group with this name are still pending. After a disagreement, or after its slot was
+/// taken, the name may be forgotten earlier than its members.
 bool ProcessSet::has_pending_members(const TensorEntry& entry) {
     const Request& last = entry.request;
     for (std::int64_t i = 0; is_size_of_group(last.metadata) && i < last.first_dimension; ++i) {
@@ -41,8 +42,8 @@ bool ProcessSet::has_pending_members(const TensorEntry& entry) {
     return false;
 }
 
-/// What is announced beside the members is found out about before anything is pending. `names`: of those that are to be
-/// started, all or none of the `members`.
+/// Checks the names that are announced in addition to the group's own, before anything is pending. `names` holds the
+/// members to be started: all of the `members`, or none.
 Status ProcessSet::check_group(std::string_view group, std::size_t members, std::span<const std::string> names) {
     RUEDA_RETURN_IF_FAILED(check_open(names.empty() ? group : std::string_view(names.front())));
     for (const std::string& name : names) {
@@ -80,7 +81,7 @@ Status ProcessSet::submit_group(std::string_view group, std::span<const std::str
         }
         return check_group(group, names.size(), fits ? names : std::span<const std::string>());
     });
-    TensorEntry** held = nullptr;  // where the next member of the chain goes; null: they are announced at once
+    TensorEntry** held = nullptr;  // where the next member of the chain is stored; null: members are announced at once
     const auto each = [&](std::string_view name, const Request& request) {
         TensorEntry* const entry = table_.find(name);
         if (status.is_ok()) {
@@ -105,9 +106,10 @@ Status ProcessSet::submit_group(std::string_view group, std::span<const std::str
             completion.add_members(1);
         }
         if (status.is_ok() && !fits) {
-            completion.add_members(~static_cast<std::uint32_t>(names.size()) + 1);  // only their number is announced
+            // only the group's number is announced
+            completion.add_members(~static_cast<std::uint32_t>(names.size()) + 1);
         }
-        each(group, count);  // first: its batch is settled before those of the members begin
+        each(group, count);  // the number comes first, so that its batch is settled before those of the members begin
     }
     if (!fits) {
         return status;
@@ -122,14 +124,15 @@ Status ProcessSet::submit_group(std::string_view group, std::span<const std::str
     return status;
 }
 
-/// A number that has no slot yet may find none, and then nobody hears of the others' numbers. So its members are
-/// announced when it is called: on no rank before, as on one host all announce it in full or all in its slot. (Among
-/// several hosts the job ends where there is no slot.)
+/// Whether the members must wait for the group's number. A number without a slot may find none, and then no rank learns
+/// the others' numbers. So the members are announced only when the number is called. This is the same on all ranks,
+/// because on one host either all announce the number in full, or all announce it in its slot. (On several hosts the
+/// job ends if there is no slot.)
 bool ProcessSet::holds_members_of(const TensorEntry& count) const {
     return !extent_.is_led() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
 
-/// Under the enqueue lock, as the next one.
+/// This function and the next run under the enqueue lock.
 void ProcessSet::announce_held(TensorEntry& count) {
     for (TensorEntry* next = std::exchange(count.held, nullptr); next != nullptr;) {
         TensorEntry& member = *std::exchange(next, next->next);
@@ -155,10 +158,11 @@ void ProcessSet::end_held(TensorEntry& count, const Status& status) {
     }
 }
 
-/// All ranks have said how many members they have. Where those are not the same, nobody can complete his members alone.
+/// All ranks have announced how many members their groups have. If these numbers differ, no rank can complete its
+/// members by itself.
 Status ProcessSet::settle_group(TensorEntry& entry, bool in_full) {
     if (entry.stands_in) {
-        return {};  // and so it does for whatever members the others announce
+        return {};  // it will also stand in for all members that the others announce
     }
     RanksOfCount ranks_of;
     for (std::size_t member = 0; member < batch_.members(); ++member) {
@@ -189,17 +193,16 @@ Status ProcessSet::settle_group(TensorEntry& entry, bool in_full) {
                       in_full);
 }
 
-/// Of a name by which ranks mean groups of these numbers of members, and not all the same: every rank announces, beside
-/// what it has announced itself, the members that others have, as what they are not, so that all of them fail on all
-/// ranks, by the one way that there is. `in_full`: the name had no slot. Under the enqueue lock; `entry` is still
-/// pending.
+/// Ends groups whose ranks disagree about the number of members. Every rank also announces, with a wrong meaning, the
+/// members that other ranks have and it does not have. All members then fail on all ranks, by the usual mismatch.
+/// `in_full` says that the name had no slot. Under the enqueue lock; `entry` is still pending.
 Status ProcessSet::end_groups(TensorEntry& entry, const RanksOfCount& ranks_of, const Status& mismatch, bool in_full) {
     if (entry.stands_in || entry.completion == nullptr) {
         return {};
     }
     const std::int64_t own = is_size_of_group(entry.request.metadata) ? entry.request.first_dimension : 0;
     for (const auto& [count, ranks] : ranks_of) {
-        // Of its own members a rank has checked the names; what others say may make longer ones.
+        // A rank has checked the names of its own members. Another rank's number may lead to longer names.
         if (count > static_cast<std::int64_t>(kMostGroupMembers) ||
             (count != own &&
              name_of_member(entry.name, static_cast<std::size_t>(count) - 1, static_cast<std::size_t>(count)).size() >
@@ -212,15 +215,16 @@ Status ProcessSet::end_groups(TensorEntry& entry, const RanksOfCount& ranks_of, 
                 RUEDA_MAX_NAME);
         }
     }
-    // Its members may have failed before, where the ranks together have more than there are slots.
+    // The members may have failed earlier, if the ranks together have more of them than there are slots.
     entry.completion->fail_foremost(mismatch);
     if (in_full && !extent_.is_led()) {
         end_held(entry, mismatch);  // no rank has announced a member
         return {};
     }
     if (!check_open(entry.name).is_ok()) {
-        // After a failure or a shutdown all that is pending fails. In join() this rank stands in for whatever others
-        // have pending, so their members end without it, some of them well; the groups' handles fail all the same.
+        // After a failure or a shutdown everything pending fails. If this rank is in join(), it stands in for whatever
+        // others have pending. Their members then end without it, some of them with success, but the groups' handles
+        // fail all the same.
         return {};
     }
     for (const auto& [count, ranks] : ranks_of) {
@@ -231,8 +235,8 @@ Status ProcessSet::end_groups(TensorEntry& entry, const RanksOfCount& ranks_of, 
     return {};
 }
 
-/// Under the name of each member of a group of `count`, as long as `entry` is pending: then nobody on this rank has
-/// anything to do with them. A group of none, as which nobody starts an operation.
+/// Announces under the name of each member of a group of `count` members, as long as `entry` is pending. No caller of
+/// this rank can then use these names. The announcement is a group without members, which no caller can start.
 void ProcessSet::announce_for_others(std::int64_t count, const TensorEntry& entry) {
     Request nothing;
     make_count(0, identity_.id, nothing);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Ranks that have joined (docs/design/0005-join.md): they announce what the others announce, and give nothing to it.
+// Ranks that have joined (docs/design/0005-join.md): they announce what the others announce, but contribute nothing.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -34,7 +34,7 @@ Status about_join(const Status& status) noexcept {
 
 // ---- those who have not joined --------------------------------------------------------------------------------------
 
-/// After this rank has announced something of its own.
+/// Tells joined members that this rank has announced something of its own.
 void ProcessSet::tell_joined(const TensorEntry& entry) {
     const std::uint64_t joined = joined_to_tell(memory_);
     if (joined != 0 && !entry.stands_in) [[unlikely]] {
@@ -42,7 +42,7 @@ void ProcessSet::tell_joined(const TensorEntry& entry) {
     }
 }
 
-/// After what the registrar has done for this rank or for others.
+/// Tells joined members of what the registrar did for this rank or for others.
 void ProcessSet::tell_joined_of_posts() {
     if (const std::uint64_t joined = joined_to_tell_of_posts(memory_); joined != 0) {
         wake_joined(joined);
@@ -51,7 +51,7 @@ void ProcessSet::tell_joined_of_posts() {
 
 void ProcessSet::wake_joined(std::uint64_t joined) {
     memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
-    // Partner: turn_join(), which a sleeper calls after he has said that he sleeps.
+    // Partner: turn_join(), which a sleeper calls after it has said that it sleeps.
     memory_.header().announced.fetch_add(1, std::memory_order_seq_cst);
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
         if (member != rank_ && (joined >> member & 1) != 0) {
@@ -77,7 +77,7 @@ Status ProcessSet::announce_join(Completion& completion, bool counted) {
     if (may_join()) {
         become_joined();
     }
-    waking_.wake(rank_);  // who has this rank's crank may be asleep; Engine::attend() sees to the rest
+    waking_.wake(rank_);  // the thread that drives this rank's progress may be asleep; Engine::attend() does the rest
     return {};
 }
 
@@ -87,7 +87,7 @@ void ProcessSet::note_join_site(const char* file, std::int32_t line) {
     }
 }
 
-/// True: something moved.
+/// Returns true if something advanced.
 bool ProcessSet::turn_join() {
     const std::lock_guard lock(enqueue_mutex_);
     if (!joining_) {
@@ -99,12 +99,12 @@ bool ProcessSet::turn_join() {
         }
         become_joined();
     }
-    // What has ended since the last look makes room for what was announced before it.
+    // Operations that have ended since the last look make room for others that were announced before.
     const std::uint64_t position = next_.load(std::memory_order_relaxed);
     const std::uint64_t announced = memory_.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
     if (position != looked_at_ || announced != announced_seen_) {
-        // The first look also finds what was announced directly by who did not see that this rank joins.
+        // The first look also finds direct announcements of members that did not see this rank join.
         moved = stand_in_for_new(/*look_at_places=*/looked_at_ == kNeverLooked);
         looked_at_ = position;
         announced_seen_ = announced;
@@ -113,8 +113,8 @@ bool ProcessSet::turn_join() {
     return settle() || moved;
 }
 
-/// All that this rank has submitted is announced. What another thread waits for that went directly ends first: the
-/// others may have seen it as such.
+/// Whether this rank may join now: everything that it has submitted must be announced. An operation that another thread
+/// announced directly must end first, because the other members may have seen it as direct.
 bool ProcessSet::may_join() const {
     return unposted_.empty() && unposted_resolves_.empty() && unnamed_waiting_.empty() &&
            direct_.load(std::memory_order_seq_cst) == nullptr;
@@ -124,13 +124,13 @@ void ProcessSet::become_joined() {
     memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
     const std::uint64_t joined = set_joined(memory_, rank_);
     has_joined_ = true;
-    wake_joined(joined);  // the last one is what they wait for
+    wake_joined(joined);  // the others wait for the last rank to join
 }
 
 bool ProcessSet::is_away() const { return core::is_away(memory_, rank_); }
 
-/// All have joined, and nothing is pending here any more. What any rank has pending of its own keeps that rank from
-/// saying so, and what this rank stands in for is pending on such a rank.
+/// Says that all members have joined and nothing is pending on this rank. A rank with an operation of its own pending
+/// does not say so. What this rank stands in for is also pending on such a rank.
 bool ProcessSet::settle() {
     if (has_settled_ || memory_.header().joined.load(std::memory_order_acquire) != all_members(extent_.members) ||
         !has_nothing_pending()) {
@@ -138,7 +138,7 @@ bool ProcessSet::settle() {
     }
     MailboxRecord<Atomics>* record = next_record();
     if (record == nullptr) {
-        return false;  // a later turn: the mailbox empties as the log is read
+        return false;  // another turn tries again; the mailbox is emptied as the log is read
     }
     has_settled_ = true;
     record->set_kind(RequestKind::settle);
@@ -155,7 +155,7 @@ bool ProcessSet::has_nothing_pending() {
 
 // ---- standing in ----------------------------------------------------------------------------------------------------
 
-/// Announces what others have announced and this rank has not. True: something was.
+/// Announces what others have announced and this rank has not. Returns true if there was something.
 bool ProcessSet::stand_in_for_new(bool look_at_places) {
     bool any = stand_in_for_unnamed();
     const std::uint32_t high =
@@ -166,7 +166,7 @@ bool ProcessSet::stand_in_for_new(bool look_at_places) {
     return stand_in_for_direct() || any;
 }
 
-/// They match by the order of the calls, so this rank makes these calls as well.
+/// Operations without names match by the order of the calls, so this rank makes these calls as well.
 bool ProcessSet::stand_in_for_unnamed() {
     bool any = false;
     while (!next_unnamed().pending.load(std::memory_order_acquire) &&
@@ -192,8 +192,8 @@ bool ProcessSet::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
     return true;
 }
 
-/// A name that this rank has no slot for. Where it has another slot, or its own announcement, for it, the log has more
-/// to say before.
+/// Handles a name for which this rank has no slot. If this rank has another slot for the name, or its own announcement
+/// of it, the log has further entries about it that come first.
 bool ProcessSet::stand_in_for_new_name(std::uint32_t slot) {
     const auto& label = memory_.label(slot);
     const auto state = label.state();
@@ -202,14 +202,14 @@ bool ProcessSet::stand_in_for_new_name(std::uint32_t slot) {
     }
     const std::string name = label.name(state);
     if (name.empty()) {
-        return false;  // it has gone on meanwhile, and who did that tells
+        return false;  // the slot has moved on, and the rank that did this tells the joined members
     }
     const TensorEntry* known = table_.find(name);
     if (known != nullptr &&
         (known->slot != kNoSlot || known->in_full || known->pending.load(std::memory_order_acquire))) {
         return false;
     }
-    // It stays in this state until this rank has announced it, or a shutdown fails it.
+    // The slot stays in this state until this rank has announced the name, or until a shutdown fails it.
     if (!is_away() || (checks_ && will_announce(name))) {
         return false;
     }
@@ -217,7 +217,7 @@ bool ProcessSet::stand_in_for_new_name(std::uint32_t slot) {
     return true;
 }
 
-/// A rank has one direct announcement at a time, in the slot that it says.
+/// Each member has at most one direct announcement at a time, in the slot that its cursor names.
 bool ProcessSet::stand_in_for_direct() {
     bool any = false;
     for (std::uint32_t member = 0; member < extent_.members; ++member) {
@@ -232,7 +232,7 @@ bool ProcessSet::stand_in_for_direct() {
     return any;
 }
 
-/// The generation after the last that this rank has announced. Of a slot that is bound here.
+/// Whether others announced the generation after the last one that this rank announced. The slot must be bound here.
 bool ProcessSet::was_announced(const TensorEntry& entry, bool look_at_places) const {
     if (has_new_arrivals(memory_, entry.slot, entry.counted)) {
         return true;
@@ -249,10 +249,11 @@ bool ProcessSet::was_announced_by(const TensorEntry& entry, std::uint32_t member
     return has_stamped(memory_, entry.slot, member, entry.generation + 1);
 }
 
-/// What it is, this rank learns when it is called: take_called().
+/// Announces an operation without knowing what it is. This rank learns that when the operation is called:
+/// take_called().
 void ProcessSet::stand_in(TensorEntry& entry, bool asked_for) {
     entry.ask_for({});
-    entry.known_to_agree = true;  // or it would be announced as a change
+    entry.known_to_agree = true;  // otherwise it would be announced as a change of metadata
     entry.completion = nullptr;
     entry.stands_in = true;
     entry.is_counted = join_is_counted_;
@@ -265,8 +266,8 @@ void ProcessSet::stand_in(TensorEntry& entry, bool asked_for) {
 
 // ---- what is called -------------------------------------------------------------------------------------------------
 
-/// The operation that this rank stands in for, as the others mean it: all alike, or it would not have been called.
-/// Where nobody of this host takes part, its leader has written it down.
+/// Takes over the metadata of an operation that this rank stands in for. All other members mean the same, or it would
+/// not have been called. If no rank of this host takes part, the leader has written the metadata down.
 Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const {
     std::uint32_t member = 0;
     while (member < extent_.members && announced_.stood_in(slot, member, generation)) {
@@ -276,9 +277,10 @@ Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint
                                   ? Registrar<Atomics>::announced_metadata(memory_, slot, member, generation)
                                   : copy_once(memory_.record(slot).metadata);
     const auto operation = static_cast<Operation>(metadata.operation);
-    std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;  // as requested
+    // as the request holds it
+    std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;
     bool usable = is_plausible(metadata) && is_possible(metadata) && collectives::goes_on_without_joined(operation);
-    // A group's first dimension is each rank's own: how many members it has.
+    // A group's first dimension is its number of members, which may differ between ranks.
     const int first = usable && collectives::may_differ_in_rows(operation) ? 1 : 0;
     if (usable && count > 0) {
         const std::span extents(metadata.shape, metadata.ndim);
@@ -287,27 +289,27 @@ Status ProcessSet::take_called(TensorEntry& entry, std::uint32_t slot, std::uint
         count = counted.value_or(0);
     }
     if (!usable || (member == extent_.members && !extent_.is_led())) {
-        return failure(ErrorCode::internal,
-                       "tensor '{}': the log calls it, and what the ranks that have not joined announced is nothing "
-                       "that could be called",
-                       entry.name);
+        return failure(
+            ErrorCode::internal,
+            "tensor '{}': the log calls it, but what the ranks that have not joined announced cannot be called",
+            entry.name);
     }
     entry.request.metadata = metadata;
     entry.request.count = count;
     return {};
 }
 
-/// Under the enqueue lock. The same text on every rank.
+/// Under the enqueue lock. The text is the same on every rank.
 void ProcessSet::handle_lacks_joined(std::uint32_t slot, std::uint32_t attachment) {
-    if (extent_.is_led()) {  // the root has put it into words
+    if (extent_.is_led()) {  // the root has written the text
         handle_disagreement(slot, attachment, ErrorCode::invalid_argument);
         return;
     }
     TensorEntry* entry = entry_of_slot(slot);
     if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed)) {
-        raise(ErrorCode::internal,
-              fmt::format("the log says that slot {} lacks who has joined, where rank {} has nothing pending", slot,
-                          own_job_rank()));
+        raise(ErrorCode::internal, fmt::format("the log says that the operation in slot {} needs ranks that have "
+                                               "joined, but rank {} has nothing pending in it",
+                                               slot, own_job_rank()));
         return;
     }
     const std::uint64_t generation = entry->slot == kNoSlot ? 0 : entry->generation;
@@ -324,13 +326,15 @@ void ProcessSet::handle_lacks_joined(std::uint32_t slot, std::uint32_t attachmen
     end_disagreed(*entry, slot, lacks_joined(entry->name, static_cast<Operation>(metadata.operation), joined, call));
 }
 
-/// Other hosts have announced it, and on this one all ranks have joined: each reads this where the log has come to
-/// that operation. Who has it pending has announced it: before it joined, or after another rank of this host.
+/// Handles a log entry that names an operation of other hosts, while all ranks of this host have joined. Every rank of
+/// the host reads the entry at the same position of the log. If the operation is already pending on a rank, this rank
+/// has announced it: before it joined, or because another rank of its host did.
 void ProcessSet::handle_wanted(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment == 0 || attachment > extent_.attachments || !has_joined_) {
-        raise(ErrorCode::internal, fmt::format("the log has something that other hosts wait for, with attachment {}, "
-                                               "and rank {} has{} joined",
-                                               attachment, own_job_rank(), has_joined_ ? "" : " not"));
+        raise(ErrorCode::internal,
+              fmt::format(
+                  "the log has an operation that other hosts wait for, with attachment {}, and rank {} has{} joined",
+                  attachment, own_job_rank(), has_joined_ ? "" : " not"));
         return;
     }
     memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
@@ -346,7 +350,7 @@ void ProcessSet::handle_wanted(std::uint32_t slot, std::uint32_t attachment) {
     }
 }
 
-/// Whoever has made call `last` has made those before it.
+/// A rank that has made call `last` has also made all earlier calls.
 void ProcessSet::stand_in_for_calls(std::uint64_t last) {
     while (unnamed_calls_ <= last) {
         if (next_unnamed().pending.load(std::memory_order_acquire)) {
@@ -375,7 +379,7 @@ void ProcessSet::handle_all_joined(std::uint32_t last) {
     end_join({});
 }
 
-/// Under the enqueue lock. Does nothing where no join is under way.
+/// Under the enqueue lock. Does nothing if no join is in progress.
 void ProcessSet::end_join(const Status& status) {
     joining_ = false;
     joins_.store(false, std::memory_order_relaxed);

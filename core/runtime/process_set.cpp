@@ -12,8 +12,8 @@ namespace rueda::core {
 
 namespace {
 
-/// A reason that ends many operations, as the end of this one. `name`: empty for what has none. A reason that begins
-/// with this tensor names it already.
+/// Turns a reason that ends many operations into the error of this one. `name` is empty for an operation without a
+/// name. If the reason begins with this tensor, it is not named again.
 Status about(std::string_view name, const Status& reason) {
     try {
         const std::string whose = name.empty() ? "" : fmt::format("tensor '{}'", name);
@@ -88,7 +88,7 @@ void ProcessSet::unpin(TensorEntry& entry) {
     table_.forget_if_unused(entry);
 }
 
-/// `name`: what was to be started; empty for what has none.
+/// `name` is what was to be started; empty for an operation without a name.
 Status ProcessSet::check_open(std::string_view name) const {
     if (failed_.has_value()) [[unlikely]] {
         return about(name, *failed_);
@@ -116,7 +116,7 @@ Status ProcessSet::shut_down_here() const noexcept try {
 }
 
 Status ProcessSet::shut_down_status(std::string_view name) const noexcept try {
-    // The first one is the cause; those after it may have left because of it.
+    // The first rank that shut down is the cause; later ones may have left because of it.
     static_cast<void>(memory_.header().shut_down.load(std::memory_order_acquire));
     const std::int32_t rank = memory_.header().first_shut_down.load(std::memory_order_relaxed);
     return about(name, identity_.is_world()
@@ -130,8 +130,7 @@ Status ProcessSet::shut_down_status(std::string_view name) const noexcept try {
     return no_memory_to_say_who_;
 }
 
-// ---- ends
-// -------------------------------------------------------------------------------------------------------------
+// ---- ends -----------------------------------------------------------------------------------------------------------
 
 void ProcessSet::complete(TensorEntry& entry, const Status& status) {
     Completion* completion = entry.completion;
@@ -144,20 +143,24 @@ void ProcessSet::complete(TensorEntry& entry, const Status& status) {
     // From here on the caller may submit the name again.
     entry.pending.store(false, std::memory_order_release);
     pending_.fetch_sub(1, std::memory_order_seq_cst);
-    if (completion != nullptr) [[likely]] {  // nobody waits for what this rank stands in for
+    if (completion != nullptr) [[likely]] {  // no caller waits for an operation that this rank stands in for
         completion->complete_one(status);
     }
 }
 
-/// For entries that may have lost their slot; under the enqueue lock, so nobody submits in between.
+/// Completes an entry that may have lost its slot. Under the enqueue lock, so no other thread can submit the name in
+/// between.
 void ProcessSet::complete_and_forget(TensorEntry& entry, const Status& status) {
     if (entry.held != nullptr) [[unlikely]] {
-        // A call announces them. One that did not is a faulty rank's, and they were not reduced.
-        end_held(entry, !status.is_ok() ? status
-                                        : failure(ErrorCode::internal,
-                                                  "group '{}': its number was called as none that "
-                                                  "was announced in full",
-                                                  entry.name));
+        // A call announces the held members. A call that did not comes from a faulty rank, and the members were not
+        // reduced.
+        end_held(
+            entry,
+            !status.is_ok()
+                ? status
+                : failure(ErrorCode::internal,
+                          "group '{}': the number of its members was called, but not as one that was announced in full",
+                          entry.name));
     }
     complete(entry, status);
     table_.forget_if_unused(entry);
@@ -170,8 +173,8 @@ void ProcessSet::fail_all(const Status& reason) noexcept {
     fail_pending(reason);
 }
 
-/// The object itself stays: slots, and threads that came late, look at it (docs/design/0001-negotiation.md, "After the
-/// end").
+/// The object itself stays, because TensorSlots and threads that come late still use it
+/// (docs/design/0001-negotiation.md, "After the end").
 void ProcessSet::release_memory() {
     const std::lock_guard lock(enqueue_mutex_);
     batch_.release();

@@ -44,64 +44,65 @@
 
 namespace rueda::core {
 
-/// What a turn of the crank found.
+/// The result of one turn of the engine on this set.
 enum class Turn {
     idle,      ///< nothing is called
     advanced,  ///< something was done
-    waiting,   ///< a batch is under way and waits for another rank of this host
-    polling,   ///< a batch is under way and waits for another host, of which nobody tells
+    waiting,   ///< a batch is in progress and waits for another rank of this host
+    polling,   ///< a batch is in progress and waits for another host, whose messages wake no thread
     holding,   ///< a batch is open and may still grow
 };
 
-/// Of a set on several hosts: how it reaches the others.
+/// For a set on several hosts: how it reaches the other hosts.
 struct OtherHosts {
     const collectives::LocalGroup& group;
     collectives::Transport& transport;
     collectives::HierarchicalOptions options;
 };
 
-/// None where the group is of one host.
+/// Returns nothing if all members of the group are on one host.
 [[nodiscard]] std::optional<OtherHosts> other_hosts(const base::Config& config, const collectives::LocalGroup& group,
                                                     collectives::Transport* transport);
 
-/// One process set as one rank sees it: announcements on one side, the log on the other, and the batch in between.
+/// One process set, as one rank sees it: announcements on one side, the log on the other, and the current batch in
+/// between.
 ///
-/// Threads: submit() and friends by any thread, under the enqueue lock inside; step(), finish_at_once(), has_work() and
-/// fail_all() by whoever holds the rank's crank. Lock order: crank, then enqueue lock; no function takes another lock
-/// under it.
+/// Threads: submit() and the other functions that announce, from any thread; they take the enqueue lock. step(),
+/// finish_at_once(), has_work() and fail_all() from the thread that drives progress. Lock order: the right to drive
+/// progress, then the enqueue lock. No function takes another lock while it holds the enqueue lock.
 class ProcessSet {
 public:
     using Atomics = base::StdAtomics;
 
-    /// `others` empty: all members are on this host. `pending` counts the operations of all sets of the rank that were
-    /// submitted and not completed; it outlives this, and may be read by anybody. seq_cst: partner of the engine's
-    /// leaving (Engine::leave).
+    /// An empty `others` means that all members are on this host. `pending` counts the operations of all sets of this
+    /// rank that were submitted and not completed; it outlives this object, and any thread may read it. seq_cst:
+    /// partner of Engine::leave().
     ProcessSet(const base::Config& config, SetIdentity identity, std::shared_ptr<collectives::Arena> arena,
                const NegotiationExtent& extent, const collectives::NumaNodes& nodes,
                const std::optional<OtherHosts>& others, std::atomic<std::uint32_t>& pending);
 
     [[nodiscard]] const SetIdentity& identity() const { return identity_; }
-    /// Of this rank among the members, on all hosts; how many those are.
+    /// This rank's position among the set's members, counted over all hosts, and the number of members.
     [[nodiscard]] int set_rank() const { return static_cast<int>(set_rank_); }
     [[nodiscard]] int set_size() const { return static_cast<int>(set_size_); }
 
-    /// Asked before a failure of the network between hosts ends the job: what is behind it, or the failure itself. It
-    /// may take a moment. To be set before the first turn of the crank.
+    /// Sets a function that is called before a failure of the network between hosts ends the job. It returns the cause,
+    /// or the failure itself, and may take a moment. Set it before the engine first runs.
     void explain_failures_with(std::function<Status(const Status& failure)> explain) { explain_ = std::move(explain); }
 
     // ---- announcing -----------------------------------------------------------------------------------------------
 
-    /// Announces a tensor. DuplicateName, ResourceExhausted where there is no memory for the name, and the reasons why
-    /// nothing can be started any more, are returned, and nothing was begun; everything later comes through
-    /// `completion`. `name` empty: unnamed.
+    /// Announces a tensor. An empty `name` means an operation without a name. If the call fails, nothing was begun. It
+    /// fails with DuplicateName, with ResourceExhausted if there is no memory for the name, or with the reason why
+    /// nothing can be started any more. Every later result comes through `completion`.
     Status submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency);
-    /// The same with the look-up already done.
+    /// The same for a name that was already looked up.
     Status submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency);
-    /// An allreduce straight from the caller's arguments, which are checked only where they differ from those of the
-    /// last operation on this entry. `entry` null: by name, which is not empty.
+    /// An allreduce directly from the caller's arguments. They are checked only if they differ from those of the last
+    /// operation on this entry. If `entry` is null, `name` is looked up and must not be empty.
     Status submit_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
                             const rueda_options& options, Completion& completion, Urgency urgency);
-    /// All or none. `names`: at least one, as name_of_member() makes them of `group`.
+    /// Starts all operations or none. `names` has at least one element; name_of_member() made them from `group`.
     Status submit_group(std::string_view group, std::span<const std::string> names, std::span<const Request> requests,
                         Completion& completion, Urgency urgency);
 
@@ -109,77 +110,83 @@ public:
     TensorEntry& pin(std::string_view name);
     void unpin(TensorEntry& entry);
 
-    /// Says that this rank will announce nothing more: at once, or, while its mailbox is full, in a later turn. Again
-    /// it does nothing.
+    /// Announces that this rank will announce nothing more: at once, or, while its mailbox is full, in a later turn. A
+    /// second call does nothing.
     void announce_shutdown();
     [[nodiscard]] bool has_announced_shutdown() const { return shut_down_announced_.load(std::memory_order_seq_cst); }
-    /// For the stall report: this rank waits in `call` until all members have announced their shutdown, or does not any
-    /// more.
+    /// For the stall report: from the first call on, this rank waits in `call` until all members have announced their
+    /// shutdown; from the second one on it does not.
     void begin_to_await_end(EndCall call) { core::begin_to_await_end(memory_, rank_, call, base::monotonic_ns()); }
     void end_to_await_end() { core::end_to_await_end(memory_, rank_); }
 
-    /// Says that this rank has nothing to announce until all members have said so, and lets `completion` end when they
-    /// have. Until then submits are refused, and the rank takes part in what the others do without giving anything;
-    /// with `counted`, averages divide by it as well. InvalidArgument where a join is under way.
+    /// Announces that this rank has nothing more to announce until all members have said so; then `completion` ends.
+    /// Until then submits are refused, and the rank takes part in what the others do without contributing anything.
+    /// With `counted`, averages still divide by it. Fails with InvalidArgument if a join is in progress. See
     /// docs/design/0005-join.md.
     Status announce_join(Completion& completion, bool counted);
-    /// Where the call of the next join stands, for stall reports. Of a set with call sites; before announce_join().
+    /// Records where the call of the next join stands, for stall reports. Only for a set with call sites; call it
+    /// before announce_join().
     void note_join_site(const char* file, std::int32_t line);
 
-    /// After a submit with Urgency::driving, by the same thread: looks so many times whether the operation can be
-    /// completed, as one that was announced directly can be without anybody's notice. True: it has ended, and its
-    /// completion is done if there was something to say in it. False: it is pending like any other; drive the engine.
+    /// Call this after a submit with Urgency::driving, in the same thread. It looks `looks` times whether the operation
+    /// can be completed; one that was announced directly can be completed without other threads. If it returns true,
+    /// the operation has ended, and its completion is done if it was needed. If it returns false, the operation is
+    /// pending like any other: drive progress.
     [[nodiscard]] bool finish_at_once(int looks);
 
-    // ---- the crank ------------------------------------------------------------------------------------------------
+    // ---- progress ---------------------------------------------------------------------------------------------------
 
-    /// Does what can be done now. With `urgent`, an open batch is closed at once. Without `asks_others`, only what this
-    /// host tells of is looked at: just after a turn with it, before a sleep.
+    /// Does what can be done now. With `urgent`, an open batch is closed at once. Without `asks_others`, it looks only
+    /// at what this host reports. This is enough before a sleep, shortly after a turn with `asks_others`.
     Turn step(bool urgent, bool asks_others = true) noexcept;
     [[nodiscard]] bool has_work() const {
         return task_ != nullptr || joins_soon_.load(std::memory_order_seq_cst) || has_deferred() || has_unread() ||
                (leader_ != nullptr && leader_->has_work());
     }
-    /// Nobody tells of what comes from other hosts: this rank has to look now and then, also while nothing is pending.
+    /// Whether this rank must look now and then, even with nothing pending, because messages from other hosts wake no
+    /// thread.
     [[nodiscard]] bool has_to_poll() const {
         return leader_ != nullptr ? !leader_->has_left()
                                   : base::coarse_monotonic_ns() < sending_until_ns_.load(std::memory_order_relaxed);
     }
-    /// The log goes on. Also without the crank.
+    /// Whether the log has entries that this rank has not read. Any thread may call it.
     [[nodiscard]] bool has_unread() const { return log_.is_published(next_.load(std::memory_order_relaxed)); }
-    /// Something waits for room in the mailbox, for which nobody rings, or for its slot.
+    /// Whether something waits for its slot, or for room in the mailbox, which wakes no thread.
     [[nodiscard]] bool has_deferred() const { return deferred_.load(std::memory_order_seq_cst); }
     /// Until when an open batch may grow.
     [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
-    /// All members have shut down.
+    /// Whether all members have shut down.
     [[nodiscard]] bool closed() const { return closed_.load(std::memory_order_acquire); }
-    /// And no other host needs this rank any more. With the crank.
+    /// Whether, in addition, no other host needs this rank any more. Only the thread that drives progress may call it.
     [[nodiscard]] bool has_left() const { return closed() && (leader_ == nullptr || leader_->has_left()); }
-    /// What a set that goes has sent may still lie in MPI: this one looks after it from now on, as long as that one
-    /// would have.
+    /// Messages that a removed set has sent may still lie inside MPI. This set takes care of them from now on, for as
+    /// long as the removed set would have.
     void look_after_messages_of(const ProcessSet& other);
-    /// Of a set that goes before the job does, after has_left(). With the crank.
+    /// For a set that is removed before the job ends, after has_left(). Only the thread that drives progress may call
+    /// it.
     void take_back_receives();
-    /// After an abort, before fail_all(): tells other hosts, and sends and receives nothing from then on.
+    /// Call this after an abort, before fail_all(): it tells the other hosts, and sends and receives nothing
+    /// afterwards.
     void leave_other_hosts(const Status& reason) noexcept;
-    /// Ends everything pending with `reason`; submit() refuses with it from now on.
+    /// Ends everything pending with `reason`. From now on submit() fails with it.
     void fail_all(const Status& reason) noexcept;
-    /// After that, when nobody will have the crank any more: gives back what only operations need.
+    /// Frees the memory that only operations need. Call it after fail_all(), when no thread will drive progress any
+    /// more.
     void release_memory();
 
     [[nodiscard]] const NegotiationMemory<Atomics>& memory() const { return memory_; }
-    /// Of a set on several hosts its leaders look for what stands still.
+    /// In a set on several hosts, the leaders look for stalled tensors.
     [[nodiscard]] bool is_led() const { return extent_.is_led(); }
     [[nodiscard]] std::optional<StallMonitor::Finding> take_finding() {
         return leader_ != nullptr ? leader_->take_finding() : std::nullopt;
     }
-    /// Which rank of the job this is.
+    /// This rank's number in the job.
     [[nodiscard]] int own_job_rank() const { return identity_.ranks[set_rank_]; }
-    /// Its members on other hosts, as ranks of the job.
+    /// The members on other hosts, as ranks of the job.
     [[nodiscard]] std::vector<std::int32_t> ranks_elsewhere() const;
-    /// What a message about this set begins with: "" of the world.
+    /// The beginning of a message about this set: "" for the world.
     [[nodiscard]] std::string title() const { return identity_.is_world() ? "" : identity_.describe() + ": "; }
-    /// Names and times of what is pending on this rank, for diagnostics; under the enqueue lock.
+    /// Names and times of what is pending on this rank, for diagnostics. Takes the enqueue lock.
     struct PendingTensor {
         std::string name;
         std::int64_t submitted_ns = 0;
@@ -196,7 +203,7 @@ private:
         Completion* completion;
         std::int64_t submitted_ns;
     };
-    /// The ranks of the job that mean a group of so many members; of those on other hosts none is named.
+    /// The ranks of the job that mean a group of this many members. Ranks on other hosts are not listed.
     using RanksOfCount = std::map<std::int64_t, std::vector<std::int32_t>>;
 
     [[nodiscard]] std::int32_t job_rank_of(std::uint32_t member) const { return view_.job_rank_of(member); }
@@ -204,7 +211,7 @@ private:
         return (generation - 1) * extent_.unnamed_slots + slot + 1;
     }
 
-    // What can still be started, and how what is pending ends: process_set.cpp.
+    // What can still be started, and how pending operations end: process_set.cpp.
     [[nodiscard]] Status check_open(std::string_view name) const;
     [[nodiscard]] Status shut_down_here() const noexcept;
     [[nodiscard]] Status shut_down_status(std::string_view name) const noexcept;
@@ -222,7 +229,7 @@ private:
 
     // Announcing: announcing.cpp.
     [[nodiscard]] Status check_free(const TensorEntry& entry);
-    /// What submits may need memory for comes before anything is pending, so that a failure leaves nothing behind.
+    /// Everything in a submit that may need memory runs before anything is pending, so a failure leaves nothing behind.
     template <class Submit>
     Status all_or_nothing(Submit&& submit) const {
         try {
@@ -233,7 +240,7 @@ private:
     }
     void ask_for(TensorEntry& entry, const Request& request) const;
     void prefetch(const TensorEntry& entry) const;
-    // From begin_pending() on nothing may throw: the others are about to see the announcement.
+    // From begin_pending() on nothing may throw, because the other ranks are about to see the announcement.
     void start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept;
     void begin_pending(TensorEntry& entry, Completion& completion) noexcept;
     void announce(TensorEntry& entry, Urgency urgency) noexcept;
@@ -303,7 +310,7 @@ private:
 
     // Joining: join.cpp.
     [[nodiscard]] bool anybody_has_joined() const {
-        // acquire: who comes last in an operation sees those who have joined and came before him.
+        // acquire: the last rank to announce an operation sees the members that joined and announced before it.
         return memory_.header().joined.load(std::memory_order_acquire) != 0;
     }
     static constexpr std::uint64_t kNeverLooked = ~std::uint64_t{0};
@@ -331,7 +338,7 @@ private:
     void handle_all_joined(std::uint32_t last);
     void end_join(const Status& status);
 
-    // The crank: crank.cpp.
+    // Progress: crank.cpp.
     Turn take_turn(bool urgent, bool asks_others);
     Turn turn_task();
     Turn take_log_turn(bool urgent);
@@ -369,7 +376,7 @@ private:
     void handle_refused(const Log<Atomics>::Entry& answer);
     [[nodiscard]] Status exhausted_status(std::string_view name, std::uint64_t slots) const;
 
-    // The side that is turned to other hosts: other_hosts.cpp.
+    // Communication with other hosts: other_hosts.cpp.
     bool turn_leader();
     void turn_transport();
     void retry_numbers_later();
@@ -382,7 +389,7 @@ private:
     NegotiationMemory<Atomics> memory_;
     Log<Atomics> log_;
     Registrar<Atomics> registrar_;
-    std::uint32_t rank_;  // among the members on this host
+    std::uint32_t rank_;  // position among the members on this host
     std::uint32_t set_rank_;
     std::uint32_t set_size_;
     SetView view_;
@@ -391,64 +398,68 @@ private:
     RowOutputs outputs_;
     Waking waking_;
     std::unique_ptr<collectives::HostCommunicator> host_communicator_;
-    std::unique_ptr<collectives::HierarchicalCommunicator> hierarchical_communicator_;  // one of the two
-    const collectives::LocalGroup* group_ = nullptr;                                    // of several hosts
+    std::unique_ptr<collectives::HierarchicalCommunicator> hierarchical_communicator_;  // only one of the two is set
+    const collectives::LocalGroup* group_ = nullptr;                                    // only with several hosts
     collectives::Transport* transport_ = nullptr;                                       // to other hosts
-    std::unique_ptr<Leader> leader_;  // on the leader of several hosts
+    std::unique_ptr<Leader> leader_;  // only on the leaders of a set on several hosts
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
     base::CompressionRules compression_rules_;
     collectives::NumaNodes nodes_;
-    // Made while there is memory for them.
+    // Created while there is memory for them.
     std::uint32_t verify_;  // RUEDA_VERIFY
     bool check_nan_;
-    bool checks_;  // either of the two
+    bool checks_;  // whether one of the two is on
     std::uint64_t allreduces_called_ = 0;
-    std::string first_difference_;  // the tensor whose results differed first
+    std::string first_difference_;  // the first tensor whose results differed
     Status no_memory_to_start_;
     Status no_memory_to_say_who_;
     std::string no_memory_to_go_on_;
 
     std::mutex enqueue_mutex_;
     TensorTable table_;
-    EntryQueue unposted_;                  // full announcements that found the mailbox full
-    EntryQueue unposted_resolves_;         // the same, of entries whose generation is complete
-    std::deque<Waiting> unnamed_waiting_;  // their slot is still pending
+    EntryQueue unposted_;                  // full announcements for which the mailbox had no room
+    EntryQueue unposted_resolves_;         // the same, for entries whose generation is complete
+    std::deque<Waiting> unnamed_waiting_;  // operations whose slot is still pending
     std::uint64_t unnamed_calls_ = 0;
     bool shut_down_posted_ = false;  // or waits for room in the mailbox: `shut_down_announced_`
     bool joining_ = false;           // from announce_join() to its end
     bool join_is_counted_ = true;
-    bool has_joined_ = false;  // the others know
+    bool has_joined_ = false;  // the other members know it
     bool has_settled_ = false;
     Completion* join_ = nullptr;
-    std::uint64_t announced_seen_ = 0;        // SetHeader::announced at the last look for what is new
-    std::uint64_t looked_at_ = kNeverLooked;  // the log position at that time
+    std::uint64_t announced_seen_ = 0;        // SetHeader::announced at the last look for new announcements
+    std::uint64_t looked_at_ = kNeverLooked;  // the log position at that look
     std::optional<Status> failed_;
 
     std::atomic<std::uint32_t>& pending_;
     std::atomic<bool> closed_{false};
-    std::atomic<bool> shut_down_announced_{false};  // under the enqueue lock; read by who waits for it
-    std::atomic<bool> joins_{false};                // `joining_`, for who holds the crank
-    std::atomic<bool> joins_soon_{false};           // and has not looked for what is new yet
+    std::atomic<bool> shut_down_announced_{false};  // written under the enqueue lock; waiting threads read it
+    std::atomic<bool> joins_{false};                // `joining_`, for the thread that drives progress
+    std::atomic<bool> joins_soon_{false};           // `joins_`, and this rank has not looked for new announcements yet
     std::atomic<bool> deferred_{false};  // one of the three queues above is not empty, or the registrar waits
-    // The operation that was announced directly, one at a time. Written by who announces, under the enqueue lock; read
-    // by who holds the crank, and takes it out before he completes it. seq_cst: announce_directly().
+    // The operation that was announced directly, one at a time. The announcing thread writes it under the enqueue lock.
+    // The thread that drives progress reads it, and removes it before it completes the operation. seq_cst:
+    // announce_directly().
     std::atomic<TensorEntry*> direct_{nullptr};
 
-    // Of whoever holds the crank. `next_` is read by announcing threads, as a hint.
+    // The thread that drives progress owns these members. Announcing threads read `next_` as a hint.
     std::atomic<std::uint64_t> next_{0};
-    TensorEntry* at_once_ = nullptr;  // announced directly by who holds the crank, and not among pending() yet
-    /// Who has sent something looks after it for so long, often; later, whenever it has the crank anyway.
+    // announced directly by the thread that drives progress, and not counted among pending() yet
+    TensorEntry* at_once_ = nullptr;
+    /// After sending something, this rank polls its messages often until this time. Later it polls only when it drives
+    /// progress anyway.
     std::atomic<std::int64_t> sending_until_ns_{0};
     collectives::Task* task_ = nullptr;
     std::uint64_t task_end_ = 0;
     std::uint64_t open_since_position_ = ~std::uint64_t{0};
-    std::uint64_t closing_at_ = kNoLastPosition;             // where the log says that somebody has shut down
-    std::uint64_t rung_for_retirement_ = ~std::uint64_t{0};  // a log position: direct_holds_retirement()
+    std::uint64_t closing_at_ = kNoLastPosition;             // the log position of the first shutdown
+    std::uint64_t rung_for_retirement_ = ~std::uint64_t{0};  // a log position; see direct_holds_retirement()
     std::int64_t hold_until_ns_ = 0;
     CalledBatch batch_;
-    bool task_is_splits_ = false;              // of an operation with splits on several hosts: its data comes after
-    std::vector<std::int64_t> direct_splits_;  // of one that was announced directly
+    // the task exchanges the splits of an operation on several hosts; its data comes later
+    bool task_is_splits_ = false;
+    std::vector<std::int64_t> direct_splits_;  // the splits of a direct announcement
 };
 
 }  // namespace rueda::core

@@ -12,30 +12,32 @@
 
 namespace rueda::core {
 
-/// Where the result of an operation by rows goes: to the caller's output where he gave one, else to memory that belongs
-/// to the operation's completion. How many rows it has, and of how many, is known when all have announced.
+/// Where the result of an operation of variable size goes: to the caller's output if there is one, else to memory that
+/// belongs to the operation's completion. The number of rows is known only when all members have announced.
 ///
-/// Threads: who holds the rank's crank.
+/// Threads: the thread that drives progress.
 class RowOutputs {
 public:
-    /// Of member `rank` of the set.
+    /// `rank` is this member's number in the set.
     RowOutputs(const SetIdentity& identity, std::uint32_t rank) : ranks_(identity.ranks), rank_(rank) {}
 
-    /// Of a reducescatter.
+    /// The output of a reducescatter.
     [[nodiscard]] Result<std::byte*> of_share(TensorEntry& entry) const;
-    /// Of an allgather, and of a gather's root: room for the rows of all members, `rows_of` by member.
+    /// The output of an allgather, or of a gather on its root: room for the rows of all members. `rows_of` is indexed
+    /// by member.
     [[nodiscard]] Result<std::byte*> of_gathered(TensorEntry& entry, std::span<const std::int64_t> rows_of) const;
-    /// Of a gather: the same on its root, which hears who gave how many; on other ranks null.
+    /// The output of a gather: on its root the same, and the root also learns how many rows each member gave. Null on
+    /// other ranks.
     [[nodiscard]] Result<std::byte*> on_root(TensorEntry& entry, std::span<const std::int64_t> rows_of) const;
-    /// Of `rows` rows, with `rows_before` of them before this rank's own. A caller's output that does not fit fails the
-    /// operation on this rank alone: the others have announced theirs and count on this rank's part, so it takes part,
-    /// and keeps nothing (null).
+    /// The output for `rows` rows, of which `rows_before` come before this rank's own. If the caller's output does not
+    /// fit, the operation fails on this rank only. The others have announced the operation and count on this rank, so
+    /// it takes part and keeps nothing (null).
     [[nodiscard]] Result<std::byte*> of_all(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before) const;
 
 private:
     [[nodiscard]] static Result<std::byte*> allocate(TensorEntry& entry, std::int64_t rows);
 
-    std::span<const int> ranks_;  // of the job, by member
+    std::span<const int> ranks_;  // the job's ranks, by member
     std::uint32_t rank_;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Comparing what the ranks have (docs/design/0009-verify.md): after an operation that is checked, and before its caller
-// hears of its end, the ranks tell each other what they have found, by an operation of their own.
+// Comparing what the ranks have (docs/design/0009-verify.md). After an operation that is checked, the ranks tell each
+// other what they found. They do so by another operation, which runs before the caller learns that the checked one has
+// ended.
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace {
 
 Operation operation_of(const TensorEntry& entry) { return static_cast<Operation>(entry.request.metadata.operation); }
 
-/// Elements of this rank's input.
+/// The number of elements of this rank's input.
 std::uint64_t input_count(const Request& request) {
     const bool by_rows = collectives::is_by_rows(static_cast<Operation>(request.metadata.operation));
     return request.count * (by_rows ? static_cast<std::uint64_t>(request.first_dimension) : 1);
@@ -25,7 +26,7 @@ std::uint64_t input_count(const Request& request) {
 
 std::uint64_t checksum_of_input(const Request& request) { return checksum_of(request.input, request.bytes()); }
 
-/// This rank gives an input, and the result is one that is compared.
+/// Whether this rank gives an input to an operation whose result is compared.
 bool has_input_compared(const Request& request, int set_rank) {
     const auto operation = static_cast<Operation>(request.metadata.operation);
     return operation == Operation::allreduce ||
@@ -41,7 +42,7 @@ std::uint64_t as_finding(const Verdict& verdict) { return static_cast<std::uint6
 
 }  // namespace
 
-/// The completion of the operation by which the ranks compare, which ends the one that they compare.
+/// The completion of the comparing operation; when it ends, the operation that it compares ends too.
 struct ProcessSet::Check final : Completion {
     Check(ProcessSet& s, TensorEntry& b, TensorEntry& o) : Completion(1, &on_done), set(s), by(b), of(o) {}
     static void on_done(Completion& completion) {
@@ -52,11 +53,11 @@ struct ProcessSet::Check final : Completion {
     ProcessSet& set;
     TensorEntry& by;
     TensorEntry& of;
-    bool compared = false;  // or it failed: nobody knows what the others have
+    bool compared = false;  // false if the comparison failed, so this rank does not know what the others have
 };
 
-/// Before the announcement, under the enqueue lock: the input as the caller gave it. Where only some results are
-/// compared nobody knows yet whether this is one of them, and inputs are not compared.
+/// Looks at the input as the caller gave it, before the announcement and under the enqueue lock. If only some results
+/// are compared, it is not known yet whether this is one of them, and inputs are not compared.
 void ProcessSet::inspect_input(TensorEntry& entry) noexcept {
     const Request& request = entry.request;
     const Operation operation = operation_of(entry);
@@ -74,12 +75,12 @@ void ProcessSet::inspect_input(TensorEntry& entry) noexcept {
     }
 }
 
-/// Before the operation is executed, and after it where the output lies elsewhere.
+/// Looks again before the operation is executed, and also afterwards if the output lies elsewhere.
 void ProcessSet::inspect_again(TensorEntry& entry) const {
     if (verify_ != 1 || !has_input_compared(entry.request, set_rank()) || entry.stands_in || is_found(entry.finding)) {
         return;
     }
-    // Where it is resident and in place, other ranks may have begun to write the result.
+    // If the tensor is resident and in place, other ranks may have begun to write the result.
     if (entry.request.input == entry.request.output && arena_->resident_offset(entry.request.input, 0)) {
         return;
     }
@@ -88,7 +89,7 @@ void ProcessSet::inspect_again(TensorEntry& entry) const {
     }
 }
 
-/// Asked once for each operation that the log calls, in its order, so all ranks get the same answers.
+/// Called once for each operation that the log calls, in the order of the log, so all ranks get the same answers.
 bool ProcessSet::is_compared(Operation operation) {
     if (verify_ == 0) {
         return false;
@@ -97,7 +98,8 @@ bool ProcessSet::is_compared(Operation operation) {
            (operation == Operation::allreduce && ++allreduces_called_ % verify_ == 0);
 }
 
-/// An operation has been executed. True: it ends when the ranks have compared it. With the crank.
+/// An operation was executed. Returns true if it ends only when the ranks have compared it. Called by the thread that
+/// drives progress.
 bool ProcessSet::begin_check(TensorEntry& entry) {
     const Operation operation = operation_of(entry);
     const Metadata& metadata = entry.request.metadata;
@@ -126,13 +128,14 @@ bool ProcessSet::begin_check(TensorEntry& entry) {
     return announce_check(entry, verdict);
 }
 
-/// Of an unnamed slot one operation is pending, so its number will do.
+/// An unnamed slot has only one operation pending, so its number is enough.
 std::string ProcessSet::name_of_check_of(const TensorEntry& entry) {
     return name_of_check(entry.name.empty() ? fmt::format("unnamed {}", entry.slot) : entry.name);
 }
 
-/// Under the enqueue lock, of a rank that has joined: an operation of its own from before that is pending, and this is
-/// what it will announce after it. It has something to say, and nobody is to stand in for that.
+/// Whether `name` is the comparison that this rank will announce after one of its own operations, which was pending
+/// when it joined. This rank has a finding to announce, so no rank may stand in for that comparison. Under the enqueue
+/// lock.
 bool ProcessSet::will_announce(std::string_view name) {
     bool found = false;
     table_.for_each([&](const TensorEntry& entry) {
@@ -142,12 +145,12 @@ bool ProcessSet::will_announce(std::string_view name) {
     return found;
 }
 
-/// Under the enqueue lock. Every rank that has executed the operation comes here, whatever its callers do, so nobody
-/// waits for one of them.
+/// Announces the comparison. Every rank that has executed the operation does so, whatever its callers do, so no rank
+/// waits in vain. Under the enqueue lock.
 bool ProcessSet::announce_check(TensorEntry& entry, std::int64_t verdict) {
     const bool closing = memory_.header().shut_down.load(std::memory_order_acquire) != 0;
     if (failed_.has_value() || shut_down_posted_ || closing) {
-        return false;  // the others are not asked any more
+        return false;  // the other members are not asked any more
     }
     TensorEntry& check = table_.entry(name_of_check_of(entry));
     if (check.pending.load(std::memory_order_acquire)) {
@@ -157,13 +160,13 @@ bool ProcessSet::announce_check(TensorEntry& entry, std::int64_t verdict) {
     check.checked = std::make_unique<Check>(*this, check, entry);
     Request request;
     make_count(static_cast<std::size_t>(verdict), identity_.id, request);
-    request.metadata.ndim = 2;  // it is no group's size (is_size_of_group())
+    request.metadata.ndim = 2;  // two dimensions, so that it is not taken for a group's size (is_size_of_group())
     check.ask_for(request);
     start(check, *check.checked, Urgency::background);
     return true;
 }
 
-/// All ranks have said what they found: as in settle_group(), the numbers are first dimensions.
+/// All ranks have announced their findings, as first dimensions, like the numbers in settle_group().
 Status ProcessSet::settle_check(TensorEntry& entry) {
     std::vector<VerdictOfRank> verdicts;
     for (std::size_t member = 0; member < batch_.members(); ++member) {
@@ -194,9 +197,9 @@ Status ProcessSet::settle_check(TensorEntry& entry) {
     return {};
 }
 
-/// Where the ranks have compared, settle_check() has ended the operation. Else under the enqueue lock: it is done, and
-/// the others have left, or the job has ended, before they could say what they have. Of other failures all ranks hear
-/// alike.
+/// Ends the compared operation. If the ranks have compared, settle_check() has already done so. Else the operation
+/// itself is done, and the other ranks have left, or the job has ended, before they could tell their findings. All
+/// other failures are the same on all ranks. Under the enqueue lock.
 void ProcessSet::end_check(Check& check) {
     check.by.checks = nullptr;
     if (check.compared || !check.of.pending.load(std::memory_order_relaxed)) {
@@ -207,7 +210,7 @@ void ProcessSet::end_check(Check& check) {
              code == ErrorCode::mismatch || code == ErrorCode::resource_exhausted ? check.status() : Status());
 }
 
-/// As errors name it.
+/// The operation's name in errors.
 std::string ProcessSet::name_for_people(const TensorEntry& entry) const {
     return entry.name.empty() ? describe_unnamed(call_of_unnamed(entry.slot, entry.generation))
                               : fmt::format("tensor '{}'", entry.name);

@@ -9,10 +9,10 @@
 
 namespace rueda::core {
 
-/// Wakes the members of a set on this host. Each says in its attention whether it sleeps, and as what: as a caller that
-/// is blocked, or as a background thread.
+/// Wakes the members of a set on this host. The attention word of each member says whether it sleeps, and how: as a
+/// blocked caller or as a background thread.
 ///
-/// Threads: any, but for ring_readers().
+/// Threads: any, except ring_readers().
 class Waking {
 public:
     explicit Waking(const SetView& view)
@@ -25,8 +25,8 @@ public:
         }
     }
 
-    /// The others take part as soon as they look; those that sleep are woken here, once per batch: who appended did
-    /// not.
+    /// Members that are awake take part as soon as they look. Sleeping members are woken here, once per batch, because
+    /// the rank that appended did not wake them.
     void wake_others() const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_) {
@@ -35,8 +35,9 @@ public:
         }
     }
 
-    /// Wakes who has to look at the log now: callers that are blocked, and this rank's background thread if nobody else
-    /// of this rank is going to look. Sleeping background threads of other ranks are woken by whoever starts the batch.
+    /// Wakes the threads that must look at the log now: blocked callers, and this rank's background thread if no other
+    /// thread of this rank is going to look. Sleeping background threads of other ranks are woken by the rank that
+    /// starts the batch.
     void announced_more(Urgency urgency) const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             auto& attention = blocks_.of(member).attention;
@@ -49,7 +50,7 @@ public:
         }
     }
 
-    /// Those that have not read the log up to `position`.
+    /// Rings the members that have not read the log up to `position`.
     void ring_behind(std::uint64_t position) const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_ && memory_.cursor(member).position.load(std::memory_order_relaxed) < position) {
@@ -59,9 +60,9 @@ public:
         }
     }
 
-    /// Those that have not read what the registrar waits for, `position`: a rank with nothing pending reads the log a
-    /// few times per second only. Once: a ring that comes while the rank's crank is taken is made up for by that. Under
-    /// the enqueue lock.
+    /// Rings the members that have not read the log up to `position`, for which the registrar waits: a rank with
+    /// nothing pending reads the log only a few times per second. It rings once. If that ring comes while a thread of
+    /// the rank drives progress, the periodic reading makes up for it. Under the enqueue lock.
     void ring_readers(std::uint64_t position) {
         if (position != rung_for_) {
             rung_for_ = position;
@@ -69,7 +70,7 @@ public:
         }
     }
 
-    /// Everybody, however they sleep: the job ends.
+    /// Wakes every member, however it sleeps, because the job ends.
     void ring_all() const {
         for (std::uint32_t member = 0; member < members_; ++member) {
             blocks_.of(member).attention.ring_all();

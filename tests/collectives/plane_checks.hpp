@@ -11,11 +11,11 @@ namespace rueda::tests {
 /// `count` bytes that depend on `seed`.
 [[nodiscard]] collectives::Bytes pattern(std::size_t count, int seed);
 
-/// What every control plane must do, on all ranks at once: "ok", or what was wrong. Sizes differ between ranks, are
-/// zero on rank 0, and reach `longest` bytes.
+/// Checks what every control plane must do, on all ranks at once. Returns "ok", or what was wrong. Sizes differ between
+/// ranks, are zero on rank 0, and reach `longest` bytes.
 [[nodiscard]] std::string exercise(collectives::ControlPlane& plane, int rank, int size, std::size_t longest);
 
-/// "Timeout: text" of a failure, "ok" of a success.
+/// "Timeout: text" for a failure, "ok" for a success.
 [[nodiscard]] std::string outcome(const Status& status);
 
 }  // namespace rueda::tests

@@ -9,19 +9,19 @@
 
 namespace rueda::tests {
 
-/// Runs `body(rank)` in `count` forked processes and returns what each gave back: its text, "killed by signal 9", or
-/// "hung" for one that had not ended within `limit` (it is killed then). No process outlives the call. Bodies may not
-/// use Catch's assertions: those of a child reach nobody.
+/// Runs `body(rank)` in `count` forked processes and returns the text that each returned. For a process that ended
+/// otherwise it is "killed by signal 9", for example, or "hung" if it had not ended within `limit` and was killed. No
+/// process outlives the call. Bodies may not use Catch's assertions, because those of a child process are lost.
 [[nodiscard]] std::vector<std::string> run_processes(int count, const std::function<std::string(int)>& body,
                                                      std::chrono::seconds limit = std::chrono::seconds(60));
 
-/// The same with threads of this process. A body that hangs hangs the test: CTest's timeout ends it.
+/// The same with threads of this process. If a body hangs, the test hangs until CTest's timeout ends it.
 [[nodiscard]] std::vector<std::string> run_threads(int count, const std::function<std::string(int)>& body);
 
-/// An abstract socket's name that no other test, and no other run, uses.
+/// The name of an abstract socket that no other test, and no other run, uses.
 [[nodiscard]] std::string fresh_socket_name();
 
-/// A folder of mode 700 that goes, with what is in it, at the end of the scope.
+/// A folder of mode 700 that is removed, with its contents, at the end of the scope.
 class PrivateFolder {
 public:
     PrivateFolder();
@@ -29,7 +29,7 @@ public:
     PrivateFolder& operator=(const PrivateFolder&) = delete;
     ~PrivateFolder();
     [[nodiscard]] const std::string& path() const { return path_; }
-    /// Names of what lies in it.
+    /// The names of its contents.
     [[nodiscard]] std::vector<std::string> entries() const;
 
 private:

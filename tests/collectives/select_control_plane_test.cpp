@@ -94,7 +94,7 @@ TEST_CASE("processes of a launcher that are jobs of their own are told so", "[un
     CHECK(notice_of_single({false, "mpirun (OMPI_COMM_WORLD_SIZE)", 4, MpiAbi::open_mpi}) ==
           "mpirun (OMPI_COMM_WORLD_SIZE) started 4 processes, and RUEDA_CONTROL_PLANE is single: each of them is a job "
           "of its own, and trains alone; unset it to make one job of them");
-    // Which is what select_control_plane() says.
+    // select_control_plane() also gives this notice.
     Config config;
     config.control_plane = ControlPlaneKind::single;
     const auto selected = select_control_plane(config, environment_of({{"OMPI_COMM_WORLD_SIZE", "3"}}));
@@ -109,7 +109,7 @@ TEST_CASE("a launcher is believed only while it can be reached", "[unit]") {
         return read_launch_facts(environment_of(std::move(variables))).launcher;
     };
     CHECK(launcher({}).empty());
-    // What a batch script and its children see.
+    // What a batch script and its children see in their environment.
     CHECK(launcher({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}).empty());
     CHECK(launcher({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}).empty());
     CHECK(launcher({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}).empty());
@@ -209,7 +209,7 @@ TEST_CASE("a library that is no plugin is refused", "[unit]") {
     CHECK_THAT(loaded.status().message(), Catch::Contains("is no MPI plugin of Rueda"));
 }
 
-/// A file that is there and cannot be loaded, as a plugin without its MPI cannot.
+/// A file that exists and cannot be loaded, like a plugin without its MPI.
 std::string unloadable(const tests::PrivateFolder& folder, const std::string& name) {
     std::string path = fmt::format("{}/{}", folder.path(), name);
     std::ofstream(path) << "no library at all, but long enough to look for the head of one in it";

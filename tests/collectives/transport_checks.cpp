@@ -18,12 +18,12 @@ using Channel = Transport::Channel;
 
 constexpr int kMany = 200;
 
-/// A message that says of whom, on what channel and the how manieth it is.
+/// A message whose content depends on sender, receiver, channel and number.
 Bytes message(int from, int to, Channel channel, int number, std::size_t bytes) {
     return pattern(bytes, ((from * 64 + to) * 2 + static_cast<int>(channel)) * 1000 + number);
 }
 
-/// Of one exchange, with the memory that they need.
+/// A message of one exchange, with its memory.
 struct UnderWay {
     int rank;
     Channel channel;
@@ -37,7 +37,7 @@ class Exchange {
 public:
     Exchange(Transport& transport, int rank) : transport_(transport), rank_(rank) {}
 
-    /// One message each way. The room is larger than the message.
+    /// Starts one message in each direction. The room is larger than the message.
     Status start(int peer, Channel channel, int number, std::size_t length) {
         receives_.push_back({peer, channel, number, length, Bytes(length + 5), 0});
         auto receive = transport_.receive(peer, channel, receives_.back().bytes);
@@ -50,7 +50,7 @@ public:
         return {};
     }
 
-    /// The last receive first: the order of asking does not matter.
+    /// Starts with the last receive, because the order in which messages are tested does not matter.
     std::string finish_all() {
         while (!receives_.empty()) {
             const auto& receive = receives_.back();
@@ -100,7 +100,7 @@ Result<std::size_t> finish(Transport& transport, Transport::Ticket ticket) {
 }
 
 std::string exercise_transport(Transport& transport, int rank, int size, std::size_t longest) {
-    // Of different lengths, so that eager messages and those that wait for their receive mix.
+    // Messages have different lengths, so that eager messages and messages that wait for their receive mix.
     const std::vector<std::size_t> lengths{0, 1, 12, 4096, 70'000, 3};
     Exchange exchange(transport, rank);
     for (int number = 0; number < kMany; ++number) {
@@ -116,8 +116,8 @@ std::string exercise_transport(Transport& transport, int rank, int size, std::si
     if (const auto result = exchange.finish_all(); result != "ok") {
         return result;
     }
-    // Long ones pair by pair, for the sake of memory: of two pairs with a rank in common, the lower one is first on
-    // both.
+    // Long messages are exchanged pair by pair, to save memory. If two pairs have a rank in common, both of their ranks
+    // exchange with the lower rank first.
     std::string result = "ok";
     for (int peer = 0; peer < size && result == "ok"; ++peer) {
         if (peer != rank) {

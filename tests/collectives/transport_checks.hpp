@@ -8,11 +8,11 @@
 
 namespace rueda::tests {
 
-/// Asks until the message has left or is there, for a minute: its bytes.
+/// Tests the message until it was sent or has arrived, for at most a minute. Returns its number of bytes.
 [[nodiscard]] Result<std::size_t> finish(collectives::Transport& transport, collectives::Transport::Ticket ticket);
 
-/// What every transport must do, on all ranks at once: "ok", or what was wrong. Every rank exchanges with every other
-/// one messages of zero, few and `longest` bytes, many under way at a time, on both channels.
+/// Checks what every transport must do, on all ranks at once. Returns "ok", or what was wrong. Every rank exchanges
+/// messages of zero, few and `longest` bytes with every other rank, many at a time, on both channels.
 [[nodiscard]] std::string exercise_transport(collectives::Transport& transport, int rank, int size,
                                              std::size_t longest);
 

@@ -20,12 +20,12 @@ namespace {
 using ops::test::Bytes;
 
 constexpr std::array kFloats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-/// What travels with an announcement and what does not, one chunk and several, and nothing.
+/// Sizes that travel with an announcement and sizes that do not, one chunk and several, and no elements.
 constexpr std::array kSizes = {std::size_t{0},    std::size_t{1},    std::size_t{20},    std::size_t{300},
                                std::size_t{2049}, std::size_t{8193}, std::size_t{20'011}};
 constexpr Reduce kAdasum{ReduceOp::adasum};
 
-/// What a rank gives, known to all.
+/// A rank's input, which every rank can compute.
 Bytes input_of(int rank, DType dtype, std::size_t elements, std::uint32_t salt) {
     std::mt19937_64 random(salt * 1000 + static_cast<std::uint32_t>(rank));
     return ops::test::random_gradients(dtype, elements, random);
@@ -47,7 +47,7 @@ private:
     Buffer buffer_;
 };
 
-/// Whatever the tree of pairs is.
+/// Cases whose result does not depend on the tree of pairs.
 void simple_cases(Client& client) {
     for (const DType dtype : kFloats) {
         for (const std::size_t elements : {std::size_t{40}, std::size_t{30'000}}) {
@@ -67,15 +67,16 @@ void simple_cases(Client& client) {
             expect_ok(client.allreduce(what + ".one", one.tensor(), one.tensor(), kAdasum), what);
             for (std::size_t i = 0; i < elements; ++i) {
                 const double value = static_cast<double>(i % 7) - 3;
-                RUEDA_RANK_EQUAL(element(same.tensor(), i), value);  // parallel: their average
-                RUEDA_RANK_EQUAL(element(own.tensor(), i), value);   // orthogonal: their sum
+                RUEDA_RANK_EQUAL(element(same.tensor(), i), value);  // parallel vectors give their average
+                RUEDA_RANK_EQUAL(element(own.tensor(), i), value);   // orthogonal vectors give their sum
                 RUEDA_RANK_EQUAL(element(one.tensor(), i), value);   // zeros change nothing
             }
         }
     }
 }
 
-/// The same on all ranks: the hosts of a process set's members may have as many ranks as the set, or not.
+/// Whether all ranks are on one host. All ranks must agree: if a process set covers several hosts, some members' hosts
+/// may have as many ranks as the set and others not.
 bool are_on_one_host(Client& client) {
     const Buffer alike(client, DType::int32, {1}, false);
     set_element(alike.tensor(), 0, client.local_size() == client.size() ? 1 : 0);
@@ -83,10 +84,10 @@ bool are_on_one_host(Client& client) {
     return element(alike.tensor(), 0) == 1;
 }
 
-/// Every rank of the host an owner of a part.
+/// On one host every rank owns a part, so the expected bits are known.
 void tree_of_one_host(Client& client) {
     if (!are_on_one_host(client)) {
-        return;  // tests/python/test_adasum.py knows who is where
+        return;  // tests/python/test_adasum.py covers several hosts; it knows the ranks of each host
     }
     std::uint32_t salt = 0;
     for (const DType dtype : kFloats) {
@@ -111,7 +112,8 @@ void tree_of_one_host(Client& client) {
     }
 }
 
-/// Blocking, in a crowd, in a group, resident and not, in place and not: the same bits, and on all ranks.
+/// Blocking, among other operations, in a group, resident and not, in place and not: the bits are the same, and the
+/// same on all ranks.
 void same_bits_on_every_way(Client& client) {
     std::map<std::string, Bytes> first;
     const auto check = [&](const std::string& what, const Bytes& content) {

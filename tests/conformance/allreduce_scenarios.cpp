@@ -46,7 +46,7 @@ public:
         check_allreduce(output().tensor(), reduce_, Among(client_), salt_, what_);
         output().check_margin(what_);
         input_.check_margin(what_);
-        if (!outputs_.empty()) {  // the input is the caller's, and is only read
+        if (!outputs_.empty()) {  // the input belongs to the caller and is only read
             const Tensor& in = input_.tensor();
             for (std::size_t i = 0; i < in.elements(); ++i) {
                 const auto given = input_value(in.dtype, reduce_.op, client_.rank(), i, salt_);
@@ -70,7 +70,8 @@ private:
     PendingPointer pending_;
 };
 
-/// Around the limit of the inline payload (80 bytes), around 4 KiB, and several of the tiny chunks of the tests.
+/// Sizes around the limit of the inline payload (80 bytes), around 4 KiB, and of several of the tiny chunks of the
+/// tests.
 std::vector<std::size_t> sizes_of(DType dtype) {
     const std::size_t bytes = size_of(dtype);
     std::vector<std::size_t> sizes = {
@@ -80,7 +81,7 @@ std::vector<std::size_t> sizes_of(DType dtype) {
     return sizes;
 }
 
-/// Everything at once, so that batches form; the names of the second round are bound to slots by then.
+/// Starts everything at once, so that batches form. In the second round the names are already bound to slots.
 void matrix(Client& client) {
     int salt = 0;
     for (const Residency residency : kResidencies) {
@@ -108,8 +109,9 @@ void matrix(Client& client) {
 void blocking(Client& client) {
     for (const Residency residency : kResidencies) {
         for (int round = 0; round < 3; ++round) {
-            // On both sides of what travels with an announcement: on its lines, of resident tensors and between more
-            // than two ranks, between two.
+            // Sizes on both sides of the limits for inputs that travel with an announcement: those in the
+            // announcement's own lines, those of resident tensors and with more than two ranks, and those with two
+            // ranks.
             for (const std::size_t elements :
                  {0U, 1U, 20U, 21U, 512U, 513U, 1000U, 2047U, 2048U, 2049U, 5000U, 8191U, 8192U, 8193U, 16385U}) {
                 Trial trial(client, fmt::format("blocking.{}", elements), DType::float32, elements, {ReduceOp::sum},
@@ -147,7 +149,7 @@ void scaled(Client& client) {
     int round = 0;
     for (const Residency residency : kResidencies) {
         std::vector<std::unique_ptr<Trial>> trials;
-        ++round;  // from 1: bool, which has no factors, is the turn of 0
+        ++round;  // starts at 1, because bool, which supports no factors, has turn 0
         for (const Reduce& reduce : kFactors) {
             for (const DType dtype : dtypes_of_round(reduce.op, round)) {
                 for (const std::size_t elements : {5U, 300U}) {
@@ -165,7 +167,7 @@ void scaled(Client& client) {
     }
 }
 
-/// One element per case: every rank gives `mine(rank)`.
+/// One element per case; every rank contributes `mine(rank)`.
 template <class T, class Mine>
 T average_of(Client& client, const std::string& name, Mine&& mine) {
     T value = static_cast<T>(mine(client.rank()));
@@ -176,12 +178,12 @@ T average_of(Client& client, const std::string& name, Mine&& mine) {
 
 void integer_averages(Client& client) {
     const int size = client.size();
-    // −(2·size − 1) / size is just above −2, so −1 toward zero.
+    // −(2·size − 1) / size is just above −2, so it becomes −1 when truncated toward zero.
     RUEDA_RANK_EQUAL(average_of<std::int32_t>(client, "int.negative", [](int rank) { return rank == 0 ? -1 : -2; }),
                      size == 1 ? -1 : -(2 * size - 1) / size);
     RUEDA_RANK_EQUAL(average_of<std::int64_t>(client, "int.minus_one", [](int rank) { return rank == 0 ? -1 : 0; }),
                      size == 1 ? -1 : 0);
-    // The sum does not fit into the type; the average does.
+    // The sum does not fit into the type, but the average does.
     RUEDA_RANK_EQUAL(average_of<std::uint8_t>(client, "int.uint8", [](int) { return 255; }), 255);
     RUEDA_RANK_EQUAL(average_of<std::int8_t>(client, "int.int8", [](int) { return -128; }), -128);
     RUEDA_RANK_EQUAL(average_of<std::int32_t>(client, "int.int32", [](int) { return 2147483647; }), 2147483647);
@@ -198,7 +200,7 @@ void integer_averages(Client& client) {
         size == 1 ? kTop : kTop - 1);
 }
 
-/// Bytes of which only 0 is false, so that every way there is has to make 0 and 1 of them.
+/// The inputs are bytes of which only 0 is false, so every code path has to turn them into 0 and 1.
 void booleans(Client& client) {
     constexpr std::array<std::uint8_t, 5> kTrue = {1, 2, 128, 255, 77};
     const auto byte_of = [&](int rank, std::size_t i, ReduceOp op) {
@@ -242,8 +244,8 @@ void grouped(Client& client) {
     }
 }
 
-/// The same names blocking on some ranks and not on others, and each time other ones; at times somebody is late, so
-/// that the others are asleep when he comes.
+/// Calls with the same names block on some ranks and not on others, and the ranks change. Sometimes a rank is late, so
+/// that the others are asleep when it arrives.
 void mixed_ways(Client& client) {
     constexpr std::array<std::size_t, 7> kElements = {1, 12, 300, 1500, 5000, 2049, 8192};
     for (int round = 0; round < 210; ++round) {

@@ -34,28 +34,29 @@ struct Reduce {
     ReduceOp op = ReduceOp::sum;
     double prescale = 1.0;
     double postscale = 1.0;
-    Compression compression = Compression::none;  ///< of an allreduce
+    Compression compression = Compression::none;  ///< for an allreduce
 };
 
-/// Of an alltoall, how many rows are for each rank; none: the same number for every rank.
+/// For an alltoall, the number of rows for each rank; empty: the same number for every rank.
 using Splits = std::optional<std::vector<std::int64_t>>;
 
-/// An operation under way. Letting go of one that is not done is for tests that have failed: it leaves the job.
+/// An operation in progress. Destroying one that is not done makes this rank leave the job; only tests that have failed
+/// do so.
 class Pending {
 public:
     Pending() = default;
     virtual ~Pending() = default;
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
-    /// Negative: no timeout.
+    /// A negative timeout means none.
     virtual Status wait(double timeout_seconds) = 0;
     Status wait() { return wait(-1); }
     virtual bool ready() = 0;
-    /// Of a done operation that makes its own; valid while this lives.
+    /// The output of a done operation that allocates its own; valid while this object lives.
     Tensor output() { return output(0); }
-    /// Of a group's member.
+    /// The output of a group's member.
     virtual Tensor output(std::size_t index) = 0;
-    /// Of a done alltoall.
+    /// For a done alltoall.
     virtual std::vector<std::int64_t> received_splits() = 0;
 };
 using PendingPointer = std::unique_ptr<Pending>;
@@ -71,7 +72,7 @@ public:
 
     [[nodiscard]] virtual int rank() const = 0;
     [[nodiscard]] virtual int size() const = 0;
-    /// Of this rank's host.
+    /// The number of ranks on this rank's host.
     [[nodiscard]] virtual int local_size() const = 0;
 
     virtual Result<PendingPointer> start_allreduce(const std::string& name, const Tensor& in, const Tensor& out,
@@ -85,13 +86,13 @@ public:
                                                                const std::vector<Tensor>& tensors,
                                                                const Reduce& reduce) = 0;
     virtual Result<PendingPointer> start_broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
-    // `out` null: the output is the operation's.
+    // If `out` is null, Rueda allocates the output.
     virtual Result<PendingPointer> start_allgather(const std::string& name, const Tensor& in, const Tensor* out) = 0;
     virtual Result<PendingPointer> start_reducescatter(const std::string& name, const Tensor& in, const Tensor* out,
                                                        const Reduce& reduce) = 0;
     virtual Result<PendingPointer> start_alltoall(const std::string& name, const Tensor& in, const Splits& splits,
                                                   const Tensor* out) = 0;
-    // `root`: a rank of this client. `out` null: on other ranks, or the output is the operation's.
+    // `root` is a rank of this client. `out` is null on ranks that have no output, or if Rueda is to allocate it.
     virtual Result<PendingPointer> start_gather(const std::string& name, const Tensor& in, const Tensor* out,
                                                 int root) = 0;
     virtual Result<PendingPointer> start_scatter(const std::string& name, const Tensor& in, const Splits& splits,
@@ -105,12 +106,12 @@ public:
         return start_alltoall(name, in, splits, nullptr);
     }
 
-    // The blocking forms, which are not start and wait: they close a batch at once.
+    // The blocking forms. They are not the same as start and wait, because they close a batch at once.
     virtual Status allreduce(const std::string& name, const Tensor& in, const Tensor& out, const Reduce& reduce) = 0;
     virtual Status broadcast(const std::string& name, const Tensor& tensor, int root) = 0;
     virtual Status reducescatter(const std::string& name, const Tensor& in, const Tensor& out,
                                  const Reduce& reduce) = 0;
-    /// What comes back has ended; without `out` it holds the output.
+    /// The returned operation has ended; without `out` it holds the output.
     virtual Result<PendingPointer> allgather(const std::string& name, const Tensor& in, const Tensor* out) = 0;
     virtual Result<PendingPointer> alltoall(const std::string& name, const Tensor& in, const Splits& splits,
                                             const Tensor* out) = 0;
@@ -120,7 +121,7 @@ public:
     virtual Status reduce(const std::string& name, const Tensor& in, const Tensor& out, int root,
                           const Reduce& reduce) = 0;
     virtual Status barrier() = 0;
-    /// Of the world; returns which rank was the last. `counted`: averages divide by this rank as well.
+    /// Joins in the world; returns the rank that joined last. With `counted`, averages divide by this rank as well.
     virtual Result<int> join(bool counted) = 0;
 
     virtual Result<void*> allocate(std::size_t bytes) = 0;

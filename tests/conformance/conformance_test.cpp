@@ -21,14 +21,15 @@ RanksResult run_suite(int size, const base::Config& config, RanksAs as, const La
             }
             run_scenarios(client, join_scenarios());
         },
-        // Seconds; but where other programs keep the cores busy, every hand-over between ranks waits for their turns.
+        // It takes seconds. But if other programs keep the cores busy, every hand-over between ranks waits for a time
+        // slice.
         {.as = as, .deadline = std::chrono::seconds(280)}, layout);
 }
 
 void check_suite(RanksAs as) {
     const int size = GENERATE(range(1, 9));
-    // The usual settings and the tiny ones in turns; two and three ranks, the most common and the first uneven one,
-    // get both.
+    // The usual settings and the tiny ones alternate with the number of ranks. Two and three ranks, the most common and
+    // the first odd number, get both.
     const bool tiny = GENERATE(false, true);
     if (size > 3 && tiny != (size % 2 == 0)) {
         return;
@@ -38,7 +39,7 @@ void check_suite(RanksAs as) {
     CHECK(result.passed());
 }
 
-/// Four ranks on two NUMA nodes: averages of small whole numbers over four are exact in every order and dtype.
+/// Four ranks on two NUMA nodes. Averages of small whole numbers over four ranks are exact in every order and dtype.
 void check_suite_by_nodes(RanksAs as) {
     base::Config config = tiny_config();
     config.numa_first = true;
@@ -48,7 +49,8 @@ void check_suite_by_nodes(RanksAs as) {
     CHECK(result.passed());
 }
 
-/// One rank a host, several, unequal numbers, and ranks dealt out in turns; enough hosts for two levels of the tree.
+/// One rank per host, several, different numbers, and ranks assigned to hosts in turn; enough hosts for two levels of
+/// the tree.
 void check_suite_on_hosts() {
     const auto [layout, tiny] = GENERATE(table<Layout, bool>(
         {{"ab", false}, {"ab", true}, {"aabb", false}, {"abab", true}, {"abbccc", true}, {"abcdefghijk", false}}));
@@ -58,8 +60,8 @@ void check_suite_on_hosts() {
     CHECK(result.passed());
 }
 
-/// In the world and in a set of all ranks but the last, at the same time, by two threads of each rank: sets with
-/// operations of the same names, neither of which may wait for the other.
+/// Runs the suite in the world and in a set of all ranks but the last, at the same time, in two threads of each rank.
+/// The sets use operations with the same names, and neither set may wait for the other.
 RanksResult run_suite_in_two_sets(int size, const base::Config& config, RanksAs as, const Layout& layout = {}) {
     return run_clients(
         size, config,
@@ -100,7 +102,7 @@ TEST_CASE("conformance in a process set of several hosts beside the world", "[th
     CHECK(result.passed());
 }
 
-/// Layouts that the whole suite leaves out, as it takes too long.
+/// Layouts that are not run with the whole suite, because that would take too long.
 TEST_CASE("groups and roots on one host and several", "[threads][hosts][groups]") {
     const Layout layout = GENERATE("a", "aa", "aaaa", "aaaaaaaaa", "ab", "aaab", "abcd");
     const RanksResult result = run_clients(
@@ -116,7 +118,8 @@ TEST_CASE("groups and roots on one host and several", "[threads][hosts][groups]"
     CHECK(result.passed());
 }
 
-/// Everything is as it is without, though each allreduce and broadcast is followed by an operation of Rueda's own.
+/// Everything behaves as without checksums, although each allreduce and broadcast is followed by an operation of Rueda
+/// itself.
 TEST_CASE("conformance with checksums and call sites", "[threads][checks]") {
     base::Config config = GENERATE(false, true) ? tiny_config() : test_config();
     config.verify = GENERATE(1U, 3U);

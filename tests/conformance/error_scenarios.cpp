@@ -13,7 +13,7 @@
 namespace rueda::tests {
 namespace {
 
-/// All ranks but the last, as messages name them.
+/// All ranks except the last, as messages name them.
 std::string others_text(int size) {
     switch (size) {
         case 2:
@@ -25,7 +25,7 @@ std::string others_text(int size) {
     }
 }
 
-/// What each rank does, where the last rank means something else than the others.
+/// What each rank does in a case in which the last rank means something else than the others.
 struct Disagreement {
     std::string field;
     std::string usual_text;
@@ -58,7 +58,7 @@ Start reduce_scatters(std::vector<std::int64_t> shape, Reduce reduce = {}) {
         return client.start_reducescatter(name, {memory, DType::float32, shape}, nullptr, reduce);
     };
 }
-/// Splits differ by right: rank r keeps `rows` rows.
+/// Splits may legitimately differ: rank r keeps `rows` rows.
 Start exchanges(DType dtype, std::int64_t rows, std::int64_t row) {
     return [=](Client& client, const std::string& name, std::byte* memory) {
         std::vector<std::int64_t> splits(static_cast<std::size_t>(client.size()), 0);
@@ -72,7 +72,7 @@ Start gathers_to(int root, std::vector<std::int64_t> shape = {4}) {
         return client.start_gather(name, {memory, DType::float32, shape}, nullptr, root);
     };
 }
-/// No rows, so that every number of ranks shares them.
+/// There are no rows, so they can be divided among any number of ranks.
 Start scatters_from(int root, DType dtype = DType::float32) {
     return [=](Client& client, const std::string& name, std::byte* memory) {
         return client.start_scatter(name, {memory, dtype, {0, 3}}, std::nullopt, nullptr, root);
@@ -128,7 +128,7 @@ void agree_once(Client& client, const std::string& name, int salt) {
     check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), salt, name);
 }
 
-/// Which call it was differs with what was called before; and of each rank everything is said.
+/// The number of the call depends on what was called before. The message says everything that each rank means.
 void expect_unnamed(const std::string& text, const Disagreement& about, int size) {
     const std::string head = fmt::format(
         " unnamed operation of this process set: the ranks disagree about {}: {}: ", about.field, others_text(size));
@@ -138,7 +138,7 @@ void expect_unnamed(const std::string& text, const Disagreement& about, int size
     RUEDA_RANK_CHECK(usual_at != std::string::npos && odd_at != std::string::npos);
     const std::string usual_text = text.substr(usual_at + head.size(), odd_at - usual_at - head.size());
     const std::string odd_text = text.substr(odd_at + odd.size());
-    // A factor of 1 is not said.
+    // The message does not mention a factor of 1.
     RUEDA_RANK_CHECK(about.usual_text == "1" || usual_text.find(about.usual_text) != std::string::npos);
     RUEDA_RANK_CHECK(odd_text.find(about.odd_text) != std::string::npos);
     RUEDA_RANK_CHECK(text.ends_with("than the others before, names or RUEDA_CALL_SITES=1 show which"));
@@ -158,8 +158,8 @@ void disagree_once(Client& client, const std::string& name, const Disagreement& 
                                  others_text(client.size()), about.usual_text, client.size() - 1, about.odd_text));
 }
 
-/// Only that tensor fails, on all ranks, with the same sentence; the name, and everything else, goes on. On first
-/// sight, and with a name that was agreed on before.
+/// Only that tensor fails, with the same message on all ranks. The name can be used again, and everything else goes on.
+/// This is tried with a new name, and with a name that was agreed on before.
 void mismatches(Client& client) {
     int salt = 0;
     for (const Disagreement& about : disagreements()) {
@@ -178,7 +178,7 @@ void mismatches(Client& client) {
     }
 }
 
-/// Others that are under way at the same time are not touched.
+/// Other operations that are in progress at the same time are not affected.
 void mismatch_among_others(Client& client) {
     for (int round = 0; round < 3; ++round) {
         std::vector<Buffer> buffers;
@@ -227,7 +227,7 @@ void while_pending(Client& client, const std::string& name, Try&& try_it) {
 }
 
 void duplicates(Client& client) {
-    for (int round = 0; round < 3; ++round) {  // a new name, and a bound one
+    for (int round = 0; round < 3; ++round) {  // first with a new name, then with a bound one
         while_pending(client, "duplicate", [&](Pending&) {
             float value = 0;
             const Tensor other{&value, DType::float32, {1}};
@@ -243,7 +243,7 @@ void duplicates(Client& client) {
     }
 }
 
-/// All or none: had the first member been started, the group after it would find its name pending.
+/// All members start or none. If the first member had been started, the next group would find its name pending.
 void group_with_a_duplicate(Client& client) {
     std::array<float, 3> values{};
     const std::vector<Tensor> tensors = {
@@ -267,7 +267,7 @@ void group_with_a_duplicate(Client& client) {
     }
 }
 
-/// One handle: its error is that of the member that failed, by name.
+/// A group has one handle; its error is that of the failed member and names it.
 void group_with_a_mismatch(Client& client) {
     const bool odd = client.rank() == client.size() - 1;
     for (int round = 0; round < 3; ++round) {
@@ -304,7 +304,7 @@ void timeouts(Client& client) {
                              client.size() > 2);
             const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
             RUEDA_RANK_CHECK(waited >= 0.25);
-            RUEDA_RANK_CHECK(waited < 5);  // on a machine that does much else
+            RUEDA_RANK_CHECK(waited < 5);  // a wide margin for a busy machine
             RUEDA_RANK_CHECK(!pending.ready());
         });
     }
@@ -404,7 +404,8 @@ void refused_arguments(Client& client) {
     const auto refused = [&](const Tensor& in, const Tensor& out, const Reduce& reduce, ErrorCode code) {
         expect_failure(end_of(client.start_allreduce("refused", in, out, reduce)), code, "an argument");
     };
-    refused(tensor, {values.data() + 2, DType::float32, {4}}, {}, ErrorCode::invalid_argument);  // overlap
+    // input and output overlap
+    refused(tensor, {values.data() + 2, DType::float32, {4}}, {}, ErrorCode::invalid_argument);
     refused(tensor, {values.data() + 4, DType::float32, {3}}, {}, ErrorCode::invalid_argument);
     refused(tensor, {values.data() + 4, DType::int32, {4}}, {}, ErrorCode::invalid_argument);
     refused({nullptr, DType::float32, {4}}, tensor, {}, ErrorCode::invalid_argument);
@@ -424,7 +425,7 @@ void refused_arguments(Client& client) {
                    ErrorCode::invalid_argument, "an allgather of a scalar");
     refused_rows(client);
     refused_outputs(client);
-    // Nothing of that is pending.
+    // None of the refused operations is pending.
     agree_once(client, "refused", 1);
 }
 

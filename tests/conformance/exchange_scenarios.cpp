@@ -53,7 +53,7 @@ void broadcasts(Client& client) {
     }
 }
 
-/// Rows of rank `rank` in round `round`; in some rounds nobody has any, or one rank alone.
+/// The number of rows of rank `rank` in round `round`. In some rounds no rank has rows, or only one.
 std::int64_t rows_of(int rank, int size, int round) {
     switch (round) {
         case 0:
@@ -107,8 +107,8 @@ void allgathers(Client& client) {
 /// Where the result of an allgather goes.
 enum class Output { beside, in_place, of_rueda };
 
-/// One allgather with its memory, from the start to the check. `mine` is how many rows this rank brings, of
-/// `each(rank)`.
+/// One allgather with its memory, from the start to the check. `each(rank)` is the number of rows of a rank; `mine` is
+/// that of this rank.
 class Gathering {
 public:
     template <class Each>
@@ -178,7 +178,7 @@ private:
     PendingPointer pending_;
 };
 
-/// Started or blocking; and some ranks give an output where others leave it to Rueda.
+/// Started or blocking; some ranks give an output while others leave it to Rueda.
 void allgathers_into(Client& client) {
     constexpr std::array kOutputs = {Output::beside, Output::in_place, Output::of_rueda};
     int salt = 0;
@@ -192,7 +192,7 @@ void allgathers_into(Client& client) {
                 Gathering gathering(client, salt % 2 == 0 ? DType::float64 : DType::uint8, row, each, residency,
                                     kOutputs[choice], salt);
                 const std::string name = fmt::format("into.{}.{}", row, salt % 2);
-                if ((salt + client.rank() * (round % 2)) % 3 == 0) {  // every other round on some ranks only
+                if ((salt + client.rank() * (round % 2)) % 3 == 0) {  // in every other round, on some ranks only
                     gathering.start(name);
                 } else {
                     gathering.run(name);
@@ -203,13 +203,14 @@ void allgathers_into(Client& client) {
     }
 }
 
-/// One rank gives an output that does not fit: its operation fails, and its output is as it was; the others' results
-/// are there.
+/// One rank gives an output that does not fit. Its operation fails and its output stays unchanged; the other ranks get
+/// their results.
 void allgathers_into_a_wrong_output(Client& client) {
     const int size = client.size();
     int salt = 0;
     for (const Residency residency : kResidencies) {
-        for (const std::int64_t each : {1, 40, 3000}) {  // with the announcement, in one chunk, in several
+        // sizes that travel with the announcement, in one chunk, and in several
+        for (const std::int64_t each : {1, 40, 3000}) {
             for (const std::int64_t more : {-1, 1}) {
                 ++salt;
                 const std::string name = fmt::format("into.wrong.{}", each);
@@ -243,7 +244,7 @@ void allgathers_into_a_wrong_output(Client& client) {
     }
 }
 
-/// The last rank's input lies in its output, where the rows of others belong.
+/// The last rank's input lies in its output, in the place of other ranks' rows.
 void allgathers_from_a_wrong_place(Client& client) {
     const int last = client.size() - 1;
     const Buffer out(client, DType::float32, {4 * client.size(), 5}, true);
@@ -267,7 +268,7 @@ void allgathers_from_a_wrong_place(Client& client) {
     }
 }
 
-/// Nobody leaves before the last has come.
+/// No rank leaves a barrier before the last rank has entered it.
 void barriers(Client& client) {
     for (int i = 0; i < 50; ++i) {
         expect_ok(client.barrier(), "a barrier");
@@ -287,8 +288,8 @@ void barriers(Client& client) {
     RUEDA_RANK_CHECK(times[0] <= times[1]);
 }
 
-/// Unnamed operations of different kinds match by the order of the calls; more are pending than there are slots for
-/// them (64).
+/// Unnamed operations of different kinds match by the order of the calls. More of them are pending than there are slots
+/// for them (64).
 void unnamed(Client& client) {
     constexpr int kOperations = 200;
     for (int round = 0; round < 2; ++round) {

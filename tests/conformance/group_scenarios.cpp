@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kDTypes = {DType::float32, DType::int64, DType::uint8};
 
-/// The tensors of a group, each of another shape and dtype.
+/// The tensors of a group, each with a different shape and dtype.
 class Members {
 public:
     template <class Rows>
@@ -111,8 +111,8 @@ std::string others_of(int size) {
     return size == 2 ? "rank 0" : size == 3 ? "ranks 0, 1" : fmt::format("ranks 0-{}", size - 2);
 }
 
-/// All ranks but the last have `usual` members, the last one has `odd`: all are told who has how many, and the name can
-/// be used again at once.
+/// All ranks except the last have `usual` members, the last one has `odd`. The error on every rank says which ranks
+/// have how many, and the name can be used again at once.
 void disagree(Client& client, const Start& start, const std::string& name, std::size_t usual, std::size_t odd) {
     const std::size_t count = client.rank() == client.size() - 1 ? odd : usual;
     const auto rows = [](int, std::size_t) { return std::int64_t{4}; };
@@ -133,16 +133,16 @@ void numbers_of_members(Client& client) {
             const auto pending = expect_value(start(client, name, members.tensors()), name);
             expect_ok(pending->wait(), name);
         };
-        disagree(client, start, name, 2, 3);  // on first sight
+        disagree(client, start, name, 2, 3);  // with a new name
         agree(3);
-        disagree(client, start, name, 3, 1);  // with names that were agreed on
+        disagree(client, start, name, 3, 1);  // with a name that was agreed on
         disagree(client, start, name, 1, 3);
         agree(1);
-        agree(2);  // all at once have another number
+        agree(2);  // all ranks change to another number at the same time
     }
 }
 
-/// A member that fails is the error of all, by its name; the others have ended.
+/// If a member fails, the group's error on all ranks is that member's, with its name; the other members have ended.
 void members_that_disagree(Client& client) {
     const bool odd = client.rank() == client.size() - 1;
     const auto rows = [](int, std::size_t) { return std::int64_t{4}; };
@@ -158,7 +158,8 @@ void members_that_disagree(Client& client) {
     expect_ok(again->wait(), "again");
 }
 
-/// Also with another number of members; and then nothing of it was started.
+/// While a group is pending, no other group can start under its name, even with another number of members. If one is
+/// refused, none of its members is started.
 void one_group_of_a_name(Client& client) {
     const auto rows = [](int, std::size_t) { return std::int64_t{1}; };
     const Members members(client, 2, Residency::all_private, 0, rows);

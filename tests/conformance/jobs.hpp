@@ -11,7 +11,7 @@
 
 namespace rueda::tests {
 
-/// Settings that keep tests apart from the machine: a bounded reservation of resident memory, no warnings printed.
+/// Settings that make tests independent of the machine: resident memory is limited, and no warnings are printed.
 [[nodiscard]] inline base::Config test_config() {
     base::Config config;
     config.resident_limit_bytes = 64 * base::kMiB;
@@ -19,7 +19,7 @@ namespace rueda::tests {
     return config;
 }
 
-/// The same with everything small, so that small tensors take the ways of large ones: chunks of four lines, the fewest
+/// The same with everything small, so that small tensors take the paths of large ones: chunks of four lines, the fewest
 /// cells, batches of a few tensors, few slots.
 [[nodiscard]] inline base::Config tiny_config() {
     base::Config config = test_config();
@@ -31,10 +31,10 @@ namespace rueda::tests {
     return config;
 }
 
-/// Which host each rank runs on: "aab" are two ranks on host a and one on host b. Ranks as threads only.
+/// The host of each rank: "aab" means two ranks on host a and one on host b. Only for ranks as threads.
 using Layout = std::string;
 
-/// Runs `body` in every rank of a job of `size` ranks, each with a Runtime; on several hosts where there is a layout.
+/// Runs `body` in every rank of a job of `size` ranks, each with a Runtime; on several hosts if a layout is given.
 [[nodiscard]] inline RanksResult run_clients(int size, const base::Config& config,
                                              const std::function<void(RankContext&, RuntimeClient&)>& body,
                                              const RanksOptions& options = {}, const Layout& layout = {}) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The conformance suite as a user's program: started by mpirun, over the public interface and the settings of the
-// environment. Exit status 0, or 1 with the first failure on the standard error.
-// mpi_conformance [WORD…]   all, or only the scenarios that begin with one of the words, in one job
+// The conformance suite as a user's program: started by mpirun, over the public interface and with the settings of the
+// environment. The exit status is 0, or 1 with the first failure on standard error.
+//
+// Usage: mpi_conformance [WORD…] runs all scenarios, or only those that begin with one of the words, in one job.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -24,7 +25,7 @@ void run_in_a_set() {
     if (rueda::size() == 1) {
         return;
     }
-    // Not all, and a power of two: the averages of the scenarios are exact then in every order of the ranks.
+    // Not all ranks, and a power of two: the averages of the scenarios are then exact in every order of the ranks.
     std::vector<std::int32_t> ranks(std::bit_floor(static_cast<std::size_t>(rueda::size() - 1)));
     std::iota(ranks.begin(), ranks.end(), 0);
     const rueda::ProcessSet set = rueda::add_process_set(ranks);
@@ -42,7 +43,7 @@ void expect(bool holds, const char* what) {
     }
 }
 
-/// What the C interface has, and the C++ one does not let its callers do: no handle, no output.
+/// Features of the C interface that the C++ interface does not offer: no handle, no output.
 void use_c_interface() {
     const int rank = rueda::rank();
     const int size = rueda::size();
@@ -123,7 +124,7 @@ int main(int argc, char** argv) {
         rueda::tests::PublicClient client;
         rueda::tests::run_scenarios(client, rueda::tests::all_scenarios());
         rueda::shutdown();
-        // A second job of the same processes, in which some ranks are a process set too.
+        // A second job of the same processes, in which some ranks also form a process set.
         rueda::init();
         rueda::tests::PublicClient again;
         rueda::tests::run_scenarios(again, rueda::tests::error_scenarios());

@@ -46,7 +46,7 @@ private:
     std::vector<PendingPointer> pending_;
 };
 
-/// As gradients come in reality: each rank in an order of its own, different in each step.
+/// As with real gradients, each rank submits in its own order, which differs in each step.
 void different_orders(Client& client) {
     constexpr int kTensors = 100;
     for (int step_number = 0; step_number < 6; ++step_number) {
@@ -64,12 +64,13 @@ void different_orders(Client& client) {
     }
 }
 
-/// A batch's last shape differs from the others', and comes back: changed calls, new bindings, bound calls.
+/// One tensor's shape changes in some steps and changes back. So there are changed calls, new bindings and bound calls.
 void changing_shapes(Client& client) {
     for (int step_number = 0; step_number < 24; ++step_number) {
         Step step(client, "shape.", step_number);
         for (int tensor = 0; tensor < 5; ++tensor) {
-            const std::int64_t elements = tensor == 0                       ? 10 + step_number  // always another
+            // different in every step
+            const std::int64_t elements = tensor == 0                       ? 10 + step_number
                                           : tensor == 1                     ? 10 + step_number % 2 * 300
                                           : step_number % 8 == 7            ? 77
                                           : tensor == 2 && step_number > 12 ? 500
@@ -80,7 +81,7 @@ void changing_shapes(Client& client) {
     }
 }
 
-/// A name may become another operation, of another dtype, once the one before is done.
+/// A name may be used for another operation or another dtype when its previous operation is done.
 void changing_operations(Client& client) {
     for (int i = 0; i < 12; ++i) {
         const DType dtype = i % 2 == 0 ? DType::float32 : DType::int64;
@@ -104,7 +105,7 @@ void changing_operations(Client& client) {
     }
 }
 
-/// More names than there are slots (where the settings give few): slots are taken back.
+/// More names than there are slots (with settings that give few), so slots are taken back.
 void many_names(Client& client) {
     constexpr int kSteps = 60;
     constexpr int kNames = 10;
@@ -113,7 +114,7 @@ void many_names(Client& client) {
         for (int i = 0; i < kNames; ++i) {
             step.submit(i, 1 + i * 13, i % 2 == 0);
         }
-        Step same(client, "many.kept.", step_number);  // used all the time, in between
+        Step same(client, "many.kept.", step_number);  // used in every step, between the others
         same.submit(0, 50, false);
         same.finish();
         step.finish();
@@ -123,7 +124,7 @@ void many_names(Client& client) {
 void long_names(Client& client) {
     for (const std::size_t length : {1U, 255U, 256U, 510U, 511U}) {
         for (int round = 0; round < 3; ++round) {
-            // Two names that differ at their ends only.
+            // Two names that differ only at their ends.
             std::string one(length, 'n');
             std::string two = one;
             two.back() = 'm';
@@ -160,7 +161,7 @@ void submit_and_wait_in_turns(Client& client, int thread) {
     }
 }
 
-/// Threads of one rank share its engine: whoever waits turns it for all.
+/// Threads of one rank share its engine: the thread that waits drives progress for all of them.
 void several_threads(Client& client) {
     constexpr int kThreads = 3;
     std::array<std::string, kThreads> failures;
@@ -202,7 +203,7 @@ void one_handle_many_waiters(Client& client) {
     }
 }
 
-/// The same broadcasts blocking on some ranks and not on others, each time other ones, and the root late at times.
+/// The same broadcasts block on some ranks and not on others, and the ranks change. Sometimes the root is late.
 void mixed_broadcasts(Client& client) {
     for (int round = 0; round < 120; ++round) {
         const auto elements = static_cast<std::size_t>(round % 4 == 0 ? 1 : 150 * (round % 4));
@@ -225,7 +226,7 @@ void mixed_broadcasts(Client& client) {
     }
 }
 
-/// Nobody waits: the background thread alone has to get it done.
+/// No thread waits, so the background thread alone has to complete the operation.
 void polling(Client& client) {
     for (int round = 0; round < 20; ++round) {
         Buffer buffer(client, DType::float32, {round * 300 + 1}, round % 2 == 0);

@@ -7,8 +7,8 @@
 
 namespace rueda::tests {
 
-/// Over the public C++ interface, in the world or in a process set whose ranks begin with rank 0 of the job: as a
-/// user's program: rueda::init() has been called, and its settings are those of the environment.
+/// A client over the public C++ interface, in the world or in a process set whose ranks begin with rank 0 of the job.
+/// As in a user's program, rueda::init() has been called, and its settings come from the environment.
 class PublicClient : public Client {
 public:
     explicit PublicClient(ProcessSet set = world());

@@ -14,8 +14,8 @@
 
 namespace rueda::tests {
 
-/// Runs `body` in forked processes whose environment is that of ranks that a launcher started: rueda::init() in it
-/// joins them.
+/// Runs `body` in forked processes with the environment of ranks that a launcher started; rueda::init() then joins them
+/// to one job.
 [[nodiscard]] inline RanksResult run_public_ranks(int size, const std::function<void(RankContext&)>& body,
                                                   RanksOptions options = {}) {
     static std::atomic<int> counter{0};

@@ -16,12 +16,13 @@ constexpr std::array<std::int64_t, 4> kRowElements = {1, 20, 130, 1500};
 
 std::string joined(const std::vector<std::int64_t>& numbers) { return fmt::format("{}", fmt::join(numbers, ",")); }
 
-/// Blocking on all ranks, on none, or on some: not all of a small operation go the same way then.
+/// Whether this rank blocks: in some rounds all ranks do, in others none or some. In the last case not all ranks take
+/// the same path through a small operation.
 bool blocks(const Client& client, int round) {
     return round % 3 == 0 || (round % 3 == 1 && (round + client.rank()) % 2 == 0);
 }
 
-/// Rows of each rank in a round; in some rounds nobody has any, or one rank alone.
+/// The number of rows of each rank in a round. In some rounds no rank has rows, or only one.
 std::vector<std::int64_t> rows_of_ranks(int size, int round) {
     std::vector<std::int64_t> rows;
     for (int rank = 0; rank < size; ++rank) {
@@ -70,7 +71,7 @@ void gather_once(Client& client, const Case& of, const std::string& name) {
     const bool gives_output = of.round % 2 == 0;
     const Buffer mine(client, of.dtype, {rows[static_cast<std::size_t>(client.rank())], of.row},
                       is_resident(of.residency, client.rank(), of.round));
-    // On the others it is no output: it has the wrong shape, and stays as it is.
+    // On the other ranks `out` is not an output: it has the wrong shape and stays unchanged.
     const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
     const Buffer out(client, of.dtype, {is_root ? all : 2, of.row},
                      is_resident(of.residency, client.rank(), of.round + 1));
@@ -100,7 +101,7 @@ void gathers(Client& client) {
     });
 }
 
-/// What the root's input holds, for whom.
+/// The root's input: the number of rows for each rank.
 void scatter_once(Client& client, const Case& of, const std::string& name) {
     const std::string what = of.what("scatter");
     const bool even = of.round % 6 == 0;
@@ -112,7 +113,7 @@ void scatter_once(Client& client, const Case& of, const std::string& name) {
     const std::int64_t before = std::accumulate(splits.begin(), splits.begin() + client.rank(), std::int64_t{0});
     const bool is_root = client.rank() == of.root;
     const bool gives_output = (of.round + client.rank()) % 2 == 0;
-    const bool has_rows = is_root || of.round % 4 == 1;  // of the others, nobody looks at them
+    const bool has_rows = is_root || of.round % 4 == 1;  // on the other ranks, nothing reads their rows
     const Buffer mine(client, of.dtype, {has_rows ? all : 0, of.row},
                       is_resident(of.residency, client.rank(), of.round));
     const Buffer out(client, of.dtype, {splits[me], of.row}, is_resident(of.residency, client.rank(), of.round + 1));
@@ -140,7 +141,7 @@ void scatters(Client& client) {
     });
 }
 
-/// Bit for bit what an allreduce makes of the same inputs.
+/// The result has the same bits as an allreduce of the same inputs.
 void reduce_once(Client& client, const Case& of, const Reduce& reduce, const std::string& name) {
     const std::string what = of.what("reduce") + fmt::format(", {}", rueda::name_of(reduce.op));
     const std::vector<std::int64_t> shape = {of.round % 5, of.row};
@@ -180,7 +181,7 @@ void reduces(Client& client) {
     });
 }
 
-/// Larger than all cells together, so that the root has to take what lies there before more can come.
+/// Larger than all cells together, so the root must take what is in the cells before more can follow.
 void large_ones(Client& client) {
     const Case of{3, client.size() - 1, 40'000, DType::float32, Residency::all_private};
     gather_once(client, of, "root.large.gather");
@@ -188,14 +189,15 @@ void large_ones(Client& client) {
     reduce_once(client, of, {ReduceOp::sum}, "root.large.reduce");
 }
 
-/// Started in another order on every rank, with other roots, between other operations.
+/// Started in a different order on every rank, with different roots, between other operations.
 void among_others(Client& client) {
     constexpr int kOperations = 18;
     for (int round = 0; round < 3; ++round) {
         std::vector<std::unique_ptr<Buffer>> buffers(kOperations);
         std::vector<PendingPointer> pending(kOperations);
         for (int position = 0; position < kOperations; ++position) {
-            const int i = (position * 5 + client.rank()) % kOperations;  // 5: no factor of 18
+            // 5 and 18 have no common factor, so every i occurs once
+            const int i = (position * 5 + client.rank()) % kOperations;
             const auto index = static_cast<std::size_t>(i);
             const int root = (i + round) % client.size();
             const std::string name = fmt::format("root.among.{}", i);
@@ -257,7 +259,7 @@ void refusals(Client& client) {
         std::string("input and output overlap; of a gather they must not: give other memory for the output"));
 }
 
-/// On the root alone; the others have done their part.
+/// The operation fails on the root only; the other ranks have done their part.
 void an_output_that_does_not_fit(Client& client) {
     const bool is_root = client.rank() == 0;
     const Buffer mine(client, DType::float32, {2, 3}, false);
@@ -276,7 +278,7 @@ void an_output_that_does_not_fit(Client& client) {
     out.check_margin("an output that does not fit");
 }
 
-/// On the last rank alone.
+/// The operation fails on the last rank only.
 void a_share_that_does_not_fit(Client& client) {
     const bool is_last = client.rank() == client.size() - 1;
     const Buffer all(client, DType::float32, {2 * client.size(), 3}, false);

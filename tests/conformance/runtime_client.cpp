@@ -18,8 +18,8 @@ public:
     RuntimePending(core::Runtime& runtime, std::uint32_t members) : runtime_(runtime), completion_(members) {}
     ~RuntimePending() override {
         if (!completion_.done()) {
-            static_cast<void>(
-                runtime_.shutdown());  // fails everything pending, so nobody touches the completion any more
+            // This fails everything pending, so no thread touches the completion any more.
+            static_cast<void>(runtime_.shutdown());
         }
     }
     Status wait(double timeout_seconds) override { return runtime_.wait(completion_, timeout_seconds); }
@@ -29,7 +29,7 @@ public:
         return {output.memory.get(), output.dtype, output.shape};
     }
     std::vector<std::int64_t> received_splits() override { return completion_.received_splits; }
-    /// Of an operation that was refused at once.
+    /// For an operation that was refused at once.
     void never_started() {
         while (!completion_.done()) {
             completion_.complete_one({});
@@ -68,7 +68,7 @@ Result<Request> allgather_request(const Tensor& in, const Tensor* out) {
 
 Result<Request> alltoall_request(const Tensor& in, const Splits& splits, const Tensor* out, int size) {
     const rueda_tensor output = out != nullptr ? c_tensor(*out) : rueda_tensor{};
-    const std::int64_t none = 0;  // no splits at all are not equal splits
+    const std::int64_t none = 0;  // a pointer that is not null, because empty splits do not mean equal splits
     const std::int64_t* given = !splits.has_value() ? nullptr : splits->empty() ? &none : splits->data();
     Request request;
     RUEDA_RETURN_IF_FAILED(core::make_alltoall(c_tensor(in), given, splits.has_value() ? splits->size() : 0,
@@ -169,7 +169,7 @@ Result<PendingPointer> RuntimeClient::run(const std::string& name, const Request
     RUEDA_RETURN_IF_FAILED(core::check_name(name.c_str()));
     auto pending = std::make_unique<RuntimePending>(*runtime_, 1);
     if (Status status = runtime_->run(*set_, name, request, pending->completion()); !status.is_ok()) {
-        pending->never_started();  // or ended already
+        pending->never_started();  // or the operation has already ended
         return status;
     }
     return PendingPointer(std::move(pending));

@@ -11,18 +11,18 @@
 
 namespace rueda::tests {
 
-/// Over a Runtime of its own, so that ranks may be threads, in its world or in a process set. The Runtime shuts down
-/// when its last client goes.
+/// A client over its own Runtime, in the world or in a process set; ranks may therefore be threads. The Runtime shuts
+/// down when its last client is destroyed.
 class RuntimeClient : public Client {
 public:
     /// Collective.
     [[nodiscard]] static Result<std::unique_ptr<RuntimeClient>> create(
         const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane);
 
-    /// A client for a new process set of the job, which lives as long as this; null where this rank is no member.
-    /// Collective over the job; `ranks` are of the job.
+    /// A client for a new process set of the job, which lives as long as the client; null if this rank is not a member.
+    /// Collective over the job. `ranks` are ranks of the job.
     [[nodiscard]] Result<std::unique_ptr<RuntimeClient>> add_set(const std::vector<int>& ranks);
-    /// Likewise; collective over `ranks` alone, this one among them.
+    /// The same, but collective only over `ranks`, which must include this rank.
     [[nodiscard]] Result<std::unique_ptr<RuntimeClient>> add_set_among(const std::vector<int>& ranks);
 
     [[nodiscard]] int rank() const override;

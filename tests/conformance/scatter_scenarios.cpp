@@ -23,7 +23,7 @@ constexpr std::array kOutputs = {Output::beside, Output::in_place, Output::of_ru
 
 std::size_t unsigned_of(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-/// Deals the rows out one by one: who comes early gets one more.
+/// Deals the rows out one by one, so the first ranks may get one row more.
 std::vector<std::int64_t> dealt(std::int64_t rows, int size) {
     std::vector<std::int64_t> each(static_cast<std::size_t>(size), 0);
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -88,7 +88,7 @@ private:
         auto* const own = static_cast<std::byte*>(in.data) + unsigned_of(first_row_ * row_) * size_of(in.dtype);
         return {beside_.empty() ? own : beside_.front().tensor().data, in.dtype, {my_rows_, row_}};
     }
-    /// It is only read, but for this rank's rows where they are the output.
+    /// The input is only read, except for this rank's rows if they are also the output.
     void check_input() const {
         const Tensor& in = input_.tensor();
         for (std::size_t i = 0; i < in.elements(); ++i) {
@@ -114,8 +114,8 @@ private:
     PendingPointer pending_;
 };
 
-/// Rows and the length of a row: none, fewer rows than ranks, around the inline limit (80 bytes), uneven, and several
-/// of the tiny chunks of the tests.
+/// Numbers of rows and lengths of a row: none, fewer rows than ranks, around the inline limit (80 bytes), not
+/// divisible, and several of the tiny chunks of the tests.
 struct Extents {
     std::int64_t rows;
     std::int64_t row;
@@ -146,7 +146,7 @@ void reducescatters(Client& client) {
     }
 }
 
-/// The same names again, so that they are bound to slots; blocking, where the output is the caller's.
+/// Uses the same names again, so that they are bound to slots. Blocks if the output belongs to the caller.
 void repeated_reducescatters(Client& client) {
     constexpr std::array kFactors = {Reduce{ReduceOp::sum, 0.5, 3.0}, Reduce{ReduceOp::average, 2.0, 1.0},
                                      Reduce{ReduceOp::max, 0.5, 2.0}};
@@ -171,8 +171,9 @@ void repeated_reducescatters(Client& client) {
     }
 }
 
-/// Rows for all ranks: shared evenly, not evenly, fewer than there are ranks. Small ones of every dtype, and float32
-/// around what travels with an announcement between more than two ranks (8 KiB) and between two (64 KiB).
+/// Rows for all ranks: divided evenly, not evenly, and fewer rows than ranks. There are small tensors of every dtype,
+/// and float32 tensors around the size limit for inputs that travel with an announcement: 8 KiB with more than two
+/// ranks, 64 KiB with two.
 std::vector<std::pair<Extents, DType>> small_extents(int size) {
     std::vector<std::pair<Extents, DType>> all;
     for (std::int32_t dtype = 0; dtype < kDTypeCount; ++dtype) {
@@ -189,7 +190,7 @@ std::vector<std::pair<Extents, DType>> small_extents(int size) {
     return all;
 }
 
-/// The same names over and over, so that their places change hands.
+/// Uses the same names again and again, so that the places of their announcements are reused.
 void small_reducescatters(Client& client) {
     const auto extents = small_extents(client.size());
     for (int round = 0; round < 7; ++round) {
@@ -204,8 +205,8 @@ void small_reducescatters(Client& client) {
     }
 }
 
-/// Whether a rank blocks in this round of a name that others may block in or not; at times it is late, so that the
-/// others are asleep when it comes.
+/// Whether this rank blocks in this round; other ranks may do otherwise for the same name. Sometimes a rank is late, so
+/// that the others are asleep when it arrives.
 bool blocks_or_is_late(const Client& client, int round) {
     if (round % 25 == 7 && client.rank() == round / 25 % client.size()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -213,7 +214,7 @@ bool blocks_or_is_late(const Client& client, int round) {
     return (round * 5 + client.rank() * 3 + round / 11) % 4 != 0;
 }
 
-/// The same names blocking on some ranks and not on others, resident on some, into the caller's memory on some.
+/// Calls with the same names block on some ranks, are resident on some, and use the caller's memory on some.
 void mixed_reducescatters(Client& client) {
     constexpr std::array kShapes = {Extents{3, 1}, Extents{9, 11}, Extents{41, 13}, Extents{97, 50}, Extents{128, 127}};
     for (int round = 0; round < 150; ++round) {
@@ -240,7 +241,8 @@ void large_reducescatters(Client& client) {
     }
 }
 
-/// Rows that `from` has for `to` in round `round`: none at all, only its own, only to one, and some that are zero.
+/// The number of rows that `from` has for `to` in round `round`: none at all, only for itself, only for one rank, and
+/// with some zeros.
 std::int64_t split_of(int from, int to, int size, int round) {
     switch (round) {
         case 0:
@@ -258,7 +260,7 @@ std::int64_t split_of(int from, int to, int size, int round) {
     }
 }
 
-/// Checks what this rank has got by `split(from, to)`.
+/// Checks that this rank received what `split(from, to)` says.
 template <class Split>
 void check_exchanged(Client& client, const Tensor& output, std::int64_t row, int salt, const std::string& what,
                      Split&& split, std::vector<std::int64_t>& received) {
@@ -307,7 +309,7 @@ void alltoalls(Client& client) {
                     fmt::format("alltoall of rows of {}, round {}, {}", row, round, name_of(residency));
                 const auto pending =
                     expect_value(client.start_alltoall(fmt::format("alltoall.{}", row), mine.tensor(), splits), what);
-                // They are read during the call only.
+                // Splits are read only during the call, so they may be overwritten now.
                 std::fill(splits.begin(), splits.end(), -1);
                 expect_ok(pending->wait(), what);
                 check_alltoall(client, *pending, dtype, row, salt, what, split);
@@ -317,8 +319,8 @@ void alltoalls(Client& client) {
     }
 }
 
-/// Into the caller's memory, started or blocking; where the rows are the same for all, also without splits. Sometimes
-/// one rank's output does not fit: its operation fails, and the others' results are there.
+/// The result goes into the caller's memory, started or blocking; if all splits are equal, also without splits.
+/// Sometimes one rank's output does not fit: its operation fails, and the others get their results.
 void alltoalls_into(Client& client) {
     const int size = client.size();
     int salt = 0;
@@ -373,8 +375,9 @@ void alltoalls_into(Client& client) {
     }
 }
 
-/// Blocking on all ranks or on some, resident on some, into the caller's memory on some; small rows, so that most
-/// inputs travel with their announcements and some do not. The splits change, and with them who has anything.
+/// Calls block on all ranks or on some, are resident on some, and use the caller's memory on some. Rows are small, so
+/// most inputs travel with their announcements and some do not. The splits change, and with them the ranks that have
+/// data.
 void mixed_alltoalls(Client& client) {
     constexpr std::array<std::int64_t, 3> kRows = {1, 19, 130};
     const int size = client.size();
@@ -434,7 +437,8 @@ void even_alltoalls(Client& client) {
     }
 }
 
-/// Several under way, in another order on every rank and between other operations, and again without names.
+/// Several operations in progress, in a different order on every rank and between other operations; then again without
+/// names.
 void among_others(Client& client) {
     constexpr int kOperations = 24;
     const int size = client.size();
@@ -444,10 +448,11 @@ void among_others(Client& client) {
         std::vector<PendingPointer> pending(kOperations);
         const auto rows = [&](int i) { return std::int64_t{i} * 9 + round; };
         for (int position = 0; position < kOperations; ++position) {
-            const int i = named ? (position * 5 + client.rank()) % kOperations : position;  // 5: no factor of 24
+            // 5 and 24 have no common factor, so every i occurs once
+            const int i = named ? (position * 5 + client.rank()) % kOperations : position;
             const auto index = static_cast<std::size_t>(i);
             const std::string name = named ? fmt::format("among.{}", i) : std::string();
-            // Of an alltoall, all go to the next rank.
+            // In an alltoall, all rows go to the next rank.
             buffers[index] =
                 std::make_unique<Buffer>(client, DType::float32, std::vector{rows(i), std::int64_t{3}}, i % 5 == 0);
             const Tensor& tensor = buffers[index]->tensor();

@@ -10,14 +10,14 @@
 
 namespace rueda::tests {
 
-/// A piece of the conformance suite: what all ranks do with their Client. Throws where something is not as promised.
-/// Leaves nothing pending, so that scenarios can follow each other in one job.
+/// A part of the conformance suite: what all ranks do with their Client. Throws if something is not as promised. Leaves
+/// nothing pending, so that several scenarios can run in one job.
 struct Scenario {
     const char* name;
     void (*run)(Client& client);
     int least_ranks = 1;
-    /// Of inputs that travel with their announcements: there is room for that in the first slots only, so these come
-    /// before the others, which have hundreds of names.
+    /// Scenarios whose inputs travel with their announcements. Only the first slots have room for such inputs, so these
+    /// scenarios run before the others, which use hundreds of names.
     bool early = false;
 };
 
@@ -31,24 +31,24 @@ struct Scenario {
 [[nodiscard]] std::span<const Scenario> group_scenarios();
 [[nodiscard]] std::span<const Scenario> root_scenarios();
 
-/// Of all of these.
+/// All of these together.
 [[nodiscard]] std::vector<Scenario> all_scenarios();
-/// Of the world, with nothing beside them: who has joined is away in all process sets.
+/// They run in the world, and nothing may run at the same time: a rank that has joined has joined in all process sets.
 [[nodiscard]] std::span<const Scenario> join_scenarios();
 
-/// All that `client`'s job is large enough for, in the same order on all ranks.
+/// Runs all scenarios for which `client`'s job is large enough, in the same order on all ranks.
 void run_scenarios(Client& client, std::span<const Scenario> scenarios);
 
-// What scenarios have in common.
+// Helpers that the scenarios share.
 
-/// Throws RankCheckFailed with the status' text where it is a failure.
+/// Throws RankCheckFailed with the status' text if it is a failure.
 void expect_ok(const Status& status, const std::string& what);
-/// Throws where it is not this failure; returns its message.
+/// Throws unless the status is this failure; returns its message.
 std::string expect_failure(const Status& status, ErrorCode code, const std::string& what);
-/// The text of what is refused at once, without the tensor's name: the public interface says it first, the rooms below
-/// do not know it.
+/// Removes the tensor's name from the text of an error that comes at once. The public interface puts the name first;
+/// the rooms below do not know it.
 std::string without_name(std::string text, const std::string& name);
-/// How an operation ends that all ranks start.
+/// The final status of an operation that all ranks start.
 inline Status end_of(const Result<PendingPointer>& started) {
     return started.is_ok() ? started.value()->wait() : started.status();
 }
@@ -63,7 +63,7 @@ T expect_value(Result<T> result, const std::string& what) {
 enum class Residency { all_private, all_resident, mixed };
 inline constexpr Residency kResidencies[] = {Residency::all_private, Residency::all_resident, Residency::mixed};
 [[nodiscard]] const char* name_of(Residency residency);
-/// `which` numbers the tensors of an operation: in the mixed case inputs and outputs of a rank differ too.
+/// `which` numbers the tensors of an operation: in the mixed case a rank's inputs and outputs differ as well.
 [[nodiscard]] bool is_resident(Residency residency, int rank, int which);
 
 }  // namespace rueda::tests

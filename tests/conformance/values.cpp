@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kMargin = 64;
 constexpr std::byte kPattern{0xC3};
-/// Values repeat after so many elements. A prime: neither a line nor a chunk can be taken for another one.
+/// Values repeat after this many elements. It is a prime, so that neither a line nor a chunk can be mistaken for
+/// another one.
 constexpr std::size_t kPeriod = 61;
 
 bool is_float(DType dtype) {
@@ -35,7 +36,7 @@ void write(const Tensor& tensor, std::size_t index, T value) {
     std::memcpy(static_cast<std::byte*>(tensor.data) + index * sizeof(T), &value, sizeof(T));
 }
 
-/// IEEE 754 binary16 of a whole number that it holds exactly.
+/// The IEEE 754 binary16 bits of a whole number that this type holds exactly.
 std::uint16_t half_of(std::int64_t value) {
     if (value == 0) {
         return 0;
@@ -43,7 +44,7 @@ std::uint16_t half_of(std::int64_t value) {
     const int sign = value < 0 ? 0x8000 : 0;
     int exponent = 0;
     const double fraction = std::frexp(std::fabs(static_cast<double>(value)), &exponent);  // in [0.5, 1)
-    const auto significand = static_cast<int>(std::ldexp(fraction, 11));                   // 11 bits, first one set
+    const auto significand = static_cast<int>(std::ldexp(fraction, 11));                   // 11 bits, the first one set
     return static_cast<std::uint16_t>(sign | (exponent + 14) << 10 | (significand & 0x3FF));
 }
 
@@ -79,7 +80,7 @@ std::int64_t wrapped(std::int64_t value, DType dtype) {
         case DType::uint32:
             return static_cast<std::uint32_t>(value);
         default:
-            return value;  // of uint64 none is negative here
+            return value;  // no uint64 is negative here
     }
 }
 
@@ -103,7 +104,7 @@ double combine(std::span<const double> values, ReduceOp op) {
     return all;
 }
 
-/// The result as the definition has it, before a float is rounded to its dtype.
+/// The result by the definition of the operation, before a float is rounded to its dtype.
 double expected_value(DType dtype, const Reduce& reduce, int size, std::size_t index, int salt) {
     std::vector<double> values;
     for (int rank = 0; rank < size; ++rank) {
@@ -121,7 +122,8 @@ double expected_value(DType dtype, const Reduce& reduce, int size, std::size_t i
     return is_float(dtype) ? all : std::trunc(all);
 }
 
-/// Relative: half a unit in the last place, and a second rounding for what is computed in its own type.
+/// The relative tolerance: half a unit in the last place, and a second rounding for types that are computed in their
+/// own type.
 double tolerance(DType dtype) {
     switch (dtype) {
         case DType::float16:
@@ -137,7 +139,7 @@ double tolerance(DType dtype) {
     }
 }
 
-/// What one rank adds to a result at most; what has no sum is not rounded on the way.
+/// The most that one rank adds to a result; 0 for operations without a sum, which are not rounded on the way.
 double largest_share(const Reduce& reduce, int ranks) {
     constexpr double kLargestInput = 4;
     const double share = kLargestInput * std::fabs(reduce.prescale * reduce.postscale);
@@ -151,7 +153,8 @@ std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t element
     const auto mixed = static_cast<std::int64_t>(
         (index * 2654435761U + static_cast<std::size_t>(rank) * 40503U + static_cast<std::size_t>(salt) * 97U) >> 3U &
         0xFFFF);
-    if (dtype == DType::boolean) {  // and and or of eight ranks give both results
+    // over eight ranks, a logical and, and a logical or, then both have true and false results
+    if (dtype == DType::boolean) {
         return op == ReduceOp::max ? (mixed % 8 == 0 ? 1 : 0) : (mixed % 8 == 0 ? 0 : 1);
     }
     if (op == ReduceOp::product) {

@@ -32,7 +32,7 @@ Bytes reduced(const Reduction& reduction, const std::vector<const std::byte*>& s
 
 Reduction adasum_of(DType dtype) { return {.dtype = dtype, .op = ReduceOp::adasum}; }
 
-/// Elements that are `values`, rounded.
+/// The `values`, rounded to the dtype.
 Bytes elements(DType dtype, const std::vector<double>& values) {
     Bytes bytes;
     for (const double value : values) {
@@ -96,7 +96,8 @@ TEST_CASE("adasum is what the pairs of vectors give, up to the rounding of its r
             const auto found = values_of(dtype, reduced(adasum_of(dtype), pointers(sources), 3001));
             for (std::size_t i = 0; i < wanted.size(); ++i) {
                 CAPTURE(name_of(dtype), ranks, i);
-                // Relative to the result, or to what was added where that is small.
+                // The tolerance is relative to the result, or absolute if the result is small compared to the sum's
+                // terms.
                 REQUIRE(static_cast<double>(found[i]) == Approx(static_cast<double>(wanted[i]))
                                                              .epsilon(tolerance_of(dtype))
                                                              .margin(dtype == DType::float64 ? 1e-13 : 1e-6));
@@ -150,7 +151,7 @@ TEST_CASE("tensors that cancel leave nothing that could explode") {
     const Bytes c = elements(DType::float32, {5, 6, 7, 8});
     CHECK(reduced(adasum_of(DType::float32), pointers({a, opposite}), 4) == elements(DType::float32, {0, 0, 0, 0}));
     CHECK(reduced(adasum_of(DType::float32), pointers({a, opposite, c, c}), 4) == c);
-    // Almost opposite: the result is still of the size of what remains.
+    // The vectors are almost opposite; the result must still have the size of what remains.
     for (const double difference : {1e-3, 1e-5, 1e-7, 1e-9, 1e-12, 1e-15}) {
         const Bytes almost = elements(DType::float64, {-1, 2, -3, -0.1 + difference});
         const auto result = values_of(DType::float64, reduced(adasum_of(DType::float64),

@@ -30,14 +30,14 @@ inline bool is_integer(DType dtype) {
     return std::find(std::begin(kIntegers), std::end(kIntegers), dtype) != std::end(kIntegers);
 }
 
-/// The operations that the dtype has.
+/// The operations that the dtype supports.
 inline std::vector<ReduceOp> ops_of(DType dtype) {
     return dtype == DType::boolean ? std::vector{ReduceOp::min, ReduceOp::max, ReduceOp::product}
                                    : std::vector(std::begin(kOps), std::end(kOps));
 }
 
-/// Memory that begins `shift` bytes past an address aligned to 64 and ends where its allocation ends, so that
-/// AddressSanitizer sees a byte too far; with a margin of canaries on both sides where asked for.
+/// Memory that begins `shift` bytes after an address aligned to 64. It ends where its allocation ends, so
+/// AddressSanitizer notices an access one byte too far. If wanted, both sides have a margin of canaries.
 class Buffer {
 public:
     Buffer(std::size_t bytes, std::size_t shift, std::size_t margin)
@@ -69,8 +69,9 @@ private:
     std::unique_ptr<std::byte, Delete> memory_;
 };
 
-/// Half of the elements are any bits at all (NaNs, infinities, subnormals, extremes), half are moderate numbers, whose
-/// sums and products stay finite and show every rounding. Of bool, half are false and the others any byte.
+/// Half of the elements have arbitrary bits (NaNs, infinities, subnormals, extremes). The other half are moderate
+/// numbers, whose sums and products stay finite and show every rounding. For bool, half are false and the others are
+/// any byte.
 inline Bytes random_elements(DType dtype, std::size_t count, std::mt19937_64& random) {
     Bytes bytes(count * size_of(dtype));
     for (std::size_t i = 0; i < count; ++i) {
@@ -95,7 +96,8 @@ inline Bytes random_elements(DType dtype, std::size_t count, std::mt19937_64& ra
     return bytes;
 }
 
-/// Runs `body` once for every SIMD target that this machine and this compiler have, with reduce() and copy() using it.
+/// Runs `body` once for every SIMD target that this machine and this compiler support; reduce() and copy() use that
+/// target.
 template <class Body>
 void for_each_target(Body body) {
     for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {

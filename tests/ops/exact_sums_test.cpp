@@ -64,9 +64,9 @@ TEST_CASE("limits of int64 and uint64 in words") {
     Bytes source(limits.size() * sizeof(std::int64_t));
     std::memcpy(source.data(), limits.data(), source.size());
     const std::vector<Bytes> sources(5, source);
-    for (const DType dtype : {DType::int64, DType::uint64}) {  // the same bytes
+    for (const DType dtype : {DType::int64, DType::uint64}) {  // both dtypes must give the same bytes
         const Reduction reduction{.dtype = dtype, .op = ReduceOp::average, .divisor = 5};
-        CHECK(average(reduction, sources, limits.size()) == source);  // of five equal ones
+        CHECK(average(reduction, sources, limits.size()) == source);  // the average of five equal sources
     }
 }
 

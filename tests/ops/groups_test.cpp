@@ -44,7 +44,7 @@ TEST_CASE("groups: every dtype and operation, as the definition says", "[groups]
         for (const DType dtype : kDTypes) {
             for (const ReduceOp op : ops_of(dtype)) {
                 for (const bool scaled : {false, dtype != DType::boolean}) {
-                    // More than a block of scratch memory, and an odd end.
+                    // More than a block of scratch memory, and an odd number at the end.
                     const std::size_t count = 16 * 1024 / sizes.size() / size_of(dtype) + 77;
                     std::vector<Bytes> sources;
                     for (std::size_t i = 0; i < members; ++i) {
@@ -92,7 +92,7 @@ TEST_CASE("groups: an average of float16 that fits does not overflow on the way"
 }
 
 TEST_CASE("groups: the order of the groups shows in the bits", "[groups]") {
-    // (1 + 2^-24) + (2^-24 + 0) is 1 in the order of ranks, step by step; 2^-24 is lost each time.
+    // (1 + 2^-24) + (2^-24 + 0) in the order of ranks, step by step, is 1: 2^-24 is lost each time.
     std::vector<Bytes> sources;
     for (const float value : {1.0F, 0x1p-24F, 0x1p-24F, 0x1p-24F}) {
         Bytes bytes(4);

@@ -12,7 +12,7 @@
 namespace rueda::ops::test {
 namespace {
 
-/// Before the others, behind them, and between.
+/// The neutral source is put before, behind and between the others.
 TEST_CASE("who gives neutral elements changes no bit of what the others give") {
     std::mt19937_64 random(11);
     constexpr std::size_t kCount = 700;

@@ -79,7 +79,7 @@ T integer_result(const Reduction& r, const std::vector<Bytes>& sources, std::siz
 
 // True and false ------------------------------------------------------------------------------------------------------
 
-/// By counting how many sources are true.
+/// Counts how many sources are true.
 std::uint8_t boolean_result(const Reduction& r, const std::vector<Bytes>& sources, std::size_t i) {
     std::size_t trues = 0;
     for (const Bytes& source : sources) {
@@ -90,8 +90,8 @@ std::uint8_t boolean_result(const Reduction& r, const std::vector<Bytes>& source
 
 // Floating point ------------------------------------------------------------------------------------------------------
 
-/// Twice the digits of T and two more: rounding an exact sum or product first to this and then to T is the same as
-/// rounding it once.
+/// A type with at least twice the digits of T plus two: rounding an exact sum or product first to this type and then to
+/// T gives the same as rounding it once.
 template <class T>
 using Wider = std::conditional_t<std::is_same_v<T, float>, double, Float128>;
 
@@ -110,7 +110,7 @@ T step(ReduceOp op, T a, T b) {
     return a_less == (op == ReduceOp::min) ? a : b;
 }
 
-/// `read(s)` is the element of source s as a T; NaNs are made canonical by whoever stores the result.
+/// `read(s)` returns the element of source s as a T. The function that stores the result makes NaNs canonical.
 template <class T, class Read>
 T float_result(const Reduction& r, std::size_t sources, Read read) {
     const T before = static_cast<T>(r.prescale);
@@ -167,7 +167,7 @@ std::uint16_t encode(DType dtype, double value) {
     if (exponent > f.max_exponent) {
         return static_cast<std::uint16_t>(sign + infinity);
     }
-    // In units of the last place, rounded to even; a carry runs into the exponent as it should, up to infinity.
+    // Counts in units of the last place, rounded to even. A carry moves into the exponent as it should, up to infinity.
     const int rounded = static_cast<int>(std::nearbyint(std::ldexp(magnitude, f.fraction_bits - exponent)));
     return static_cast<std::uint16_t>(sign + (exponent - f.min_exponent) * units + rounded);
 }

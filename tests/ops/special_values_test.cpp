@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Values that were worked out by hand, beside the random ones of reduce_test.cpp.
+// Values computed by hand, in addition to the random ones of reduce_test.cpp.
 #include <fmt/format.h>
 
 #include <bit>
@@ -16,7 +16,7 @@
 namespace rueda::ops::test {
 namespace {
 
-/// The sources have one element each; it is repeated, so that vectors and single lanes both see it.
+/// Each source has one element, which is repeated so that both vectors and single lanes process it.
 template <class T>
 T reduced(const Reduction& r, const std::vector<T>& elements) {
     constexpr std::size_t kCount = 135;
@@ -108,7 +108,8 @@ TEST_CASE("integers of 16 bits and unsigned ones: sums wrap, averages are exact,
     CHECK(reduced<std::uint64_t>(mean(DType::uint64, 2), {kTop, 0}) == kHalf - 1);
     constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
     CHECK(reduced<std::int64_t>(mean(DType::int64, 3), {kLowest, kLowest, kLowest}) == kLowest);
-    CHECK(reduced<std::int64_t>(mean(DType::int64, 2), {kLowest, kLowest + 1}) == kLowest + 1);  // toward zero
+    // truncated toward zero
+    CHECK(reduced<std::int64_t>(mean(DType::int64, 2), {kLowest, kLowest + 1}) == kLowest + 1);
 
     CHECK(reduced<std::uint64_t>(scaled(DType::uint64, 2.0, 1.0), {kHalf, 0}) == kTop);
     CHECK(reduced<std::uint64_t>(scaled(DType::uint64, 1.0, 0.5), {kHalf, kHalf / 2}) == kHalf / 4 * 3);
@@ -118,7 +119,7 @@ TEST_CASE("integers of 16 bits and unsigned ones: sums wrap, averages are exact,
     CHECK(reduced<std::uint16_t>(scaled(DType::uint16, 0.5, 3.0), {7, 5}) == (3 + 2) * 3);
     CHECK(reduced<std::uint16_t>(scaled(DType::uint16, NAN, 1.0), {7, 5}) == 0);
 
-    // As unsigned numbers: the highest bit is no sign.
+    // For unsigned numbers the highest bit is not a sign.
     CHECK(reduced<std::uint16_t>({.dtype = DType::uint16, .op = ReduceOp::max}, {0x8000, 0x7FFF}) == 0x8000);
     CHECK(reduced<std::uint32_t>({.dtype = DType::uint32, .op = ReduceOp::min}, {0x80000000U, 1U}) == 1U);
     CHECK(reduced<std::uint64_t>({.dtype = DType::uint64, .op = ReduceOp::max}, {kHalf, 1}) == kHalf);
@@ -181,7 +182,7 @@ TEST_CASE("zeros, infinities and NaNs on every target") {
                 CHECK(bits_of(reduced<float>(r, {negative_nan, nan})) == 0x7FC00000u);
             }
         }
-        // Subnormals are kept: half of the smallest normal number twice, and the smallest number of all.
+        // Subnormals are kept: twice half of the smallest normal number, and the smallest number of all.
         CHECK(bits_of(reduced<float>(sum, {std::bit_cast<float>(0x00400000u), std::bit_cast<float>(0x00400000u)})) ==
               0x00800000u);
         CHECK(bits_of(reduced<float>(sum, {std::bit_cast<float>(1u), std::bit_cast<float>(1u)})) == 2u);
@@ -190,7 +191,7 @@ TEST_CASE("zeros, infinities and NaNs on every target") {
 
 TEST_CASE("float32 keeps rank order and multiplies once for an average") {
     const Reduction sum{.op = ReduceOp::sum};
-    const float big = 16777216.0f;  // 2^24: one more is lost
+    const float big = 16777216.0f;  // 2^24: adding one more has no effect
     CHECK(reduced<float>(sum, {big, 1.0f, 1.0f}) == big);
     CHECK(reduced<float>(sum, {1.0f, 1.0f, big}) == big + 2.0f);
     const Reduction average{.op = ReduceOp::average, .divisor = 3};
@@ -204,15 +205,17 @@ TEST_CASE("16-bit sums are rounded once, at the end") {
     const Reduction sum_b{.dtype = DType::bfloat16, .op = ReduceOp::sum};
     for_each_target([&](std::int64_t /*target*/) {
         INFO(simd_target());
-        // 2048 + 1 is not representable in float16; 2048 + 1 + 1 is, and rounding on the way would lose it.
+        // float16 cannot represent 2048 + 1, but it can represent 2048 + 1 + 1; rounding after the first addition would
+        // lose it.
         CHECK(reduced<std::uint16_t>(sum16, {0x6800, 0x3C00, 0x3C00}) == 0x6801);
-        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF}) == 0x7C00);          // 65504 twice is infinite
-        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF, 0xFBFF}) == 0x7BFF);  // … but not on the way
-        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4BFF}) == 0x7BFF);          // 65504 + 15.99 stays
-        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4C00}) == 0x7C00);          // + 16 is a tie, to even
-        CHECK(reduced<std::uint16_t>(sum16, {0x0001, 0x0001}) == 0x0002);          // subnormals
-        CHECK(reduced<std::uint16_t>(sum16, {0x03FF, 0x0001}) == 0x0400);          // into the normal ones
-        CHECK(reduced<std::uint16_t>(sum16, {0xFE01, 0x0001}) == 0x7E00);          // NaN
+        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF}) == 0x7C00);  // 65504 + 65504 is infinite
+        // intermediate sums are float32: 65504 + 65504 − 65504 is 65504
+        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x7BFF, 0xFBFF}) == 0x7BFF);
+        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4BFF}) == 0x7BFF);  // 65504 + 15.99 stays 65504
+        CHECK(reduced<std::uint16_t>(sum16, {0x7BFF, 0x4C00}) == 0x7C00);  // 65504 + 16 is a tie, rounded to even
+        CHECK(reduced<std::uint16_t>(sum16, {0x0001, 0x0001}) == 0x0002);  // subnormals
+        CHECK(reduced<std::uint16_t>(sum16, {0x03FF, 0x0001}) == 0x0400);  // the sum becomes a normal number
+        CHECK(reduced<std::uint16_t>(sum16, {0xFE01, 0x0001}) == 0x7E00);  // NaN
         CHECK(reduced<std::uint16_t>(sum_b, {0x4380, 0x3F80, 0x3F80}) == 0x4381);  // 256 + 1 + 1
         CHECK(reduced<std::uint16_t>(sum_b, {0x7F7F, 0x7F7F}) == 0x7F80);
         CHECK(reduced<std::uint16_t>(sum_b, {0x7F81, 0x0000}) == 0x7FC0);
@@ -235,7 +238,8 @@ TEST_CASE("every float16 and bfloat16 pattern survives, and every float32 step b
         const std::vector<Bytes> one = {as_bytes(patterns)};
         const std::vector<Bytes> both = {as_bytes(patterns), as_bytes(neighbours)};
         const Reduction identity{.dtype = dtype, .op = ReduceOp::sum};
-        // Halfway between neighbours are ties; a little off decides them; 2^-9 reaches the subnormals.
+        // Halfway between neighbours there are ties; values slightly off decide in one direction; 2^-9 reaches the
+        // subnormals.
         std::vector<Reduction> means;
         for (const double factor : {0.5, 0.5000001, 0.4999999, 0.5 / 512, 0.3 / 512, 0.7}) {
             means.push_back({.dtype = dtype, .op = ReduceOp::sum, .postscale = factor});

@@ -26,8 +26,8 @@ struct Ways;
 
 enum class RanksAs : std::uint8_t { threads, processes };
 
-/// What a rank's body has in hand.
-/// Threads: the rank's own thread; phase() and report() by one thread of the rank at a time.
+/// What the body of a rank can use. Threads: the rank's own thread; phase() and report() from one thread of the rank at
+/// a time.
 class RankContext {
 public:
     RankContext(int rank, detail::Board& board, detail::Ways& ways) : rank_(rank), board_(board), ways_(ways) {}
@@ -38,25 +38,25 @@ public:
     [[nodiscard]] int size() const;
     [[nodiscard]] RanksAs as() const;
 
-    /// What the rank does from now on, in at most 95 characters; the watchdog says it of a rank that hangs.
+    /// Says what the rank does from now on, in at most 95 characters. If the rank hangs, the watchdog prints this.
     void phase(std::string_view text);
-    /// To be found in the outcome of this rank. A key given again replaces the value.
+    /// Adds a value to the outcome of this rank. A key that is given again replaces the value.
     void report(const std::string& key, const std::string& value);
     template <class T>
     void report(const std::string& key, const T& value) {
         report(key, fmt::format("{}", value));
     }
 
-    /// A new control plane of all ranks, for threads or for processes. Collective: a rank's n-th call meets the others'
-    /// n-th calls.
+    /// Opens a new control plane of all ranks, for threads or for processes. Collective: a rank's n-th call belongs to
+    /// the n-th calls of the others.
     [[nodiscard]] Result<std::unique_ptr<collectives::ControlPlane>> open_control_plane();
 
-    /// Until that rank has entered the phase (or has left it again). Throws at the deadline and where the rank has
-    /// ended without it.
+    /// Waits until that rank has entered the phase (it may have left it again). Throws at the deadline, or if the rank
+    /// has ended without entering the phase.
     void wait_for_phase(int rank, std::string_view text) const;
-    /// Processes only. Nothing happens to a rank that has ended.
+    /// Processes only. Does nothing if the rank has ended.
     void kill_rank(int rank, int signal) const;
-    /// Another rank. Returns when it stands still, with all its threads.
+    /// Stops another rank. Returns when all its threads have stopped.
     void stop_rank(int rank) const;
     void continue_rank(int rank) const { kill_rank(rank, SIGCONT); }
 
@@ -74,9 +74,9 @@ public:
 
     [[nodiscard]] std::string phase_of(int rank) const;
     void wait_for_phase(int rank, std::string_view text) const;
-    /// Processes only. Nothing happens to a rank that has ended.
+    /// Processes only. Does nothing if the rank has ended.
     void kill_rank(int rank, int signal) const;
-    /// Returns when the rank stands still, with all its threads.
+    /// Returns when all threads of the rank have stopped.
     void stop_rank(int rank) const;
     void continue_rank(int rank) const { kill_rank(rank, SIGCONT); }
 
@@ -87,8 +87,8 @@ private:
 
 struct RanksOptions {
     RanksAs as = RanksAs::threads;
-    /// For all ranks to end. After it the watchdog says which rank is in which phase, and kills: the processes, or,
-    /// with threads, the test.
+    /// The time for all ranks to end. After it the watchdog prints the phase of each rank, and then kills the processes
+    /// or, with threads, the test.
     std::chrono::milliseconds deadline = std::chrono::seconds(60);
     /// Runs in the caller's thread while the ranks run; Catch's assertions work here.
     std::function<void(RunningRanks&)> meanwhile = nullptr;
@@ -96,9 +96,9 @@ struct RanksOptions {
 
 enum class RankEnd : std::uint8_t {
     returned,
-    threw,   ///< text is what it threw
-    exited,  ///< by itself, with exit_status; not by returning
-    killed,  ///< by signal
+    threw,   ///< text holds what it threw
+    exited,  ///< the body ended the process itself, with exit_status, and did not return
+    killed,  ///< by `signal`
     hung,    ///< killed by the watchdog
 };
 
@@ -110,30 +110,32 @@ struct RankOutcome {
     std::string last_phase;
     std::map<std::string, std::string> values;
 
-    /// Throws where the rank did not report it.
+    /// Throws if the rank did not report the key.
     [[nodiscard]] const std::string& value(const std::string& key) const;
 };
 
 struct RanksResult {
     std::vector<RankOutcome> ranks;
-    /// What was left behind, one line each: processes, descriptors, files in /dev/shm and in the temporary folder.
+    /// What was left behind, one line for each process, descriptor, and file in /dev/shm or in the temporary folder.
     std::vector<std::string> leaks;
 
-    /// All returned, and nothing was left behind.
+    /// Whether all ranks returned and nothing was left behind.
     [[nodiscard]] bool passed() const;
     /// For INFO: a line for each rank and each leak.
     [[nodiscard]] std::string text() const;
 };
 
 /// Runs `body` once for each of `size` ranks (at most 64), as threads or as forked processes, and returns when all have
-/// ended. All begin at the same moment. In their environment TMPDIR is a new folder that has to be empty at the end.
+/// ended. All ranks begin at the same moment. In their environment TMPDIR is a new folder, which must be empty at the
+/// end.
 ///
-/// A body fails by an exception (RUEDA_RANK_CHECK throws one), not by Catch's assertions: those of a child reach
-/// nobody, and they are not for several threads. Processes are for a parent that has no other threads.
+/// A body fails by an exception (RUEDA_RANK_CHECK throws one). It cannot use Catch's assertions: those of a child
+/// process are lost, and Catch does not support them in several threads. Processes require that the parent has no other
+/// threads.
 [[nodiscard]] RanksResult run_ranks(int size, const std::function<void(RankContext&)>& body,
                                     const RanksOptions& options = {});
 
-/// A body's failed expectation.
+/// A failed expectation in a body.
 struct RankCheckFailed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -148,7 +150,7 @@ struct RankCheckFailed : std::runtime_error {
         }                                                                                  \
     } while (false)
 
-/// With both values in the message.
+/// The message contains both values.
 #define RUEDA_RANK_EQUAL(found, expected)                                                                            \
     do {                                                                                                             \
         const auto& rueda_found = (found);                                                                           \

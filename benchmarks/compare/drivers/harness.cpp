@@ -33,11 +33,12 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr int kMostRanks = 64;
-/// No operation of a plan takes so long: a rank that does not come by then has died.
+/// No operation of a plan takes this long: a rank that has not arrived by then has died.
 constexpr Seconds kGivesUpAfter{120};
 
-/// One rank's place on the board; on lines of its own. `arrived` is written by its rank only (release) and read by all
-/// (acquire): what a rank wrote before it lined up is seen by all who left that line-up.
+/// One rank's place on the board, on cache lines of its own. Only the rank itself writes `arrived` (release), and all
+/// ranks read it (acquire). Therefore every rank that returns from line_up() sees what the others wrote before they
+/// called it.
 struct Seat {
     std::atomic<std::uint64_t> arrived;
     double value;
@@ -46,12 +47,12 @@ struct Seat {
 };
 static_assert(sizeof(Seat) == 128 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// Zeroed memory, made by the conductor for one run. Only rank 0 writes `goes_on`, between two line-ups.
+/// Zeroed memory that the conductor creates for one run. Only rank 0 writes `goes_on`, between two line-ups.
 struct Board {
     std::array<Seat, kMostRanks> seats;
     std::uint32_t goes_on;
 };
-constexpr std::uint64_t kBoardBytes = 64 * 1024;  // buffers of the bound lie behind it
+constexpr std::uint64_t kBoardBytes = 64 * 1024;  // the buffers of the bound lie behind it
 static_assert(sizeof(Board) <= kBoardBytes);
 
 const char* required(const char* variable) {
@@ -84,7 +85,7 @@ std::span<std::byte> map_board() {
     return {static_cast<std::byte*>(memory), bytes};
 }
 
-/// Mapped until the process ends.
+/// The memory stays mapped until the process ends.
 std::span<std::byte> board_memory() {
     static const std::span<std::byte> memory = map_board();
     return memory;
@@ -100,14 +101,15 @@ void pause_briefly() {
 #endif
 }
 
-// Inputs are small whole numbers with a period of seven elements, which float32 adds exactly in any order: element i
-// of rank r in iteration t is (i + r + t) mod 7. Every result is a sum of such, so it has the same period.
+// Inputs are small whole numbers that repeat every seven elements, and float32 adds them exactly in any order. Element
+// i of rank r in iteration t is (i + r + t) mod 7. Every result is a sum of such values, so it repeats every seven
+// elements too.
 constexpr std::uint64_t kPeriod = 7;
 
-/// Seven values, repeated to a block that is copied and compared quickly and leaves most of the L1 cache alone.
+/// Seven values, repeated to form a block that is copied and compared quickly and occupies little of the L1 cache.
 class Pattern {
 public:
-    /// The sum over `ranks` ranks from `first_rank` on.
+    /// The sum over the inputs of `ranks` ranks, from `first_rank` on.
     Pattern(int first_rank, int ranks, std::uint64_t iteration) {
         for (std::uint64_t i = 0; i < values_.size(); ++i) {
             std::uint64_t sum = 0;
@@ -122,7 +124,8 @@ public:
             std::memcpy(to + i, values_.data(), std::min(kBlock, count - i) * sizeof(float));
         }
     }
-    /// Elements of `values` that are not those from element `first` on.
+    /// The number of elements of `values` that differ from the expected ones. `values` begins with element `first` of
+    /// the tensor.
     [[nodiscard]] std::uint64_t count_wrong(const float* values, std::uint64_t first, std::uint64_t count) const {
         const float* expected = values_.data() + first % kPeriod;
         std::uint64_t wrong = 0;
@@ -142,7 +145,7 @@ private:
     std::array<float, kBlock + kPeriod> values_;
 };
 
-/// By the definition of the operation; `count` elements were each rank's input.
+/// Compares the output with the definition of the operation. Each rank's input had `count` elements.
 std::uint64_t count_wrong(const std::string& operation, const float* output, std::uint64_t count, const Place& place,
                           std::uint64_t iteration) {
     const std::uint64_t part = count / static_cast<std::uint64_t>(place.size);
@@ -171,7 +174,7 @@ std::uint64_t count_wrong(const std::string& operation, const float* output, std
     return wrong;
 }
 
-/// A line of the plan. `has_result`: the bound moves the bytes and computes nothing.
+/// One line of the plan. `has_result` is false for the bound, which moves the bytes and computes nothing.
 struct Task {
     Case c;
     Seconds seconds{0};
@@ -180,7 +183,7 @@ struct Task {
     bool has_result = true;
 };
 
-/// `count`, or `count@microseconds` of a tensor that a backward pass computes first.
+/// Reads `count`, or `count@microseconds` for a tensor that a backward pass computes first.
 void read_tensor(const std::string& word, Case& c) {
     std::size_t digits = 0;
     c.counts.push_back(std::stoull(word, &digits));
@@ -189,8 +192,8 @@ void read_tensor(const std::string& word, Case& c) {
     }
 }
 
-/// `label operation seconds fewest most has_result tensor tensor …` a line; `standing` is no operation but what the
-/// peer costs when nothing is to be done, for so many seconds each.
+/// Each line has the form `label operation seconds fewest most has_result tensor tensor …`. `standing` is not an
+/// operation: for so many seconds each, it measures what the peer costs when there is nothing to do.
 std::vector<Task> read_plan(const std::string& path) {
     std::ifstream file(path);
     std::vector<Task> tasks;
@@ -223,7 +226,8 @@ public:
     Timing(Peer& peer, const Task& task, const Place& place) : peer_(peer), task_(task), place_(place) {}
 
     void run() {
-        const std::uint64_t warm_up = std::min<std::uint64_t>(5, task_.fewest);  // names, connections, caches
+        // first runs create names and connections and fill caches
+        const std::uint64_t warm_up = std::min<std::uint64_t>(5, task_.fewest);
         inputs_ = peer_.begin(task_.c);
         for (std::uint64_t i = 0; i < warm_up; ++i) {
             iterate(i);
@@ -264,7 +268,7 @@ private:
         line_up(place_);
         collect(times_);
     }
-    /// The backward pass without communication, in turns with that which has it.
+    /// Times the backward pass without communication, alternating with the one that communicates.
     void compute_alone() {
         line_up(place_);
         const auto begin = Clock::now();
@@ -282,7 +286,7 @@ private:
             seat.wrong += count_wrong(task_.c.operation, outputs[i], task_.c.counts[i], place_, iteration);
         }
     }
-    /// Seats are written again only after the next line-up, to which rank 0 has to come.
+    /// Seats are written again only after the next line-up, which waits for rank 0.
     void collect(std::vector<double>& times) {
         if (place_.rank != 0) {
             return;
@@ -294,7 +298,7 @@ private:
         }
         times.push_back(slowest);
     }
-    /// Of sorted times.
+    /// `times` must be sorted.
     [[nodiscard]] static double quantile(const std::vector<double>& times, double q) {
         return times[static_cast<std::size_t>(std::lround(q * static_cast<double>(times.size() - 1)))];
     }
@@ -321,7 +325,7 @@ private:
     const Place& place_;
     std::vector<float*> inputs_;
     std::vector<double> times_;  // rank 0 only
-    std::vector<double> alone_;  // rank 0 only: of the computation without communication
+    std::vector<double> alone_;  // rank 0 only: times of the computation without communication
     std::uint64_t wrong_ = 0;
 };
 
@@ -335,7 +339,7 @@ Seconds cpu_time() {
     return Seconds(seconds(usage.ru_utime) + seconds(usage.ru_stime));
 }
 
-/// The largest value of all ranks but the first `left_out`, on rank 0.
+/// Returns, on rank 0, the largest value of all ranks except the first `left_out`.
 double largest(double mine, const Place& place, int left_out) {
     seat_of(place.rank).value = mine;
     line_up(place);
@@ -358,7 +362,7 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
     const double memory = largest(static_cast<double>(now - std::min(now, bytes_before)) / (1 << 20), place, 0);
     const std::vector<float*> inputs = peer.begin({task.c.label, "allreduce", {1}, {}});
     *inputs.front() = 0;
-    peer.run();  // connections, names and threads that come with the first operation
+    peer.run();  // the first operation creates connections, names and threads
     line_up(place);
     const double idle =
         largest(percent_while(task.seconds, [&] { std::this_thread::sleep_for(task.seconds); }), place, 0);
@@ -379,8 +383,8 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
     }
 }
 
-/// A pass over a buffer in the L1 cache; the values stay near 1, so no pass is slower than another. Not inlined: what
-/// was calibrated has to be the code that computes.
+/// Passes over a buffer in the L1 cache. The values stay near 1, so all passes take the same time. Not inlined, so that
+/// calibration and measurement run the same code.
 [[gnu::noinline]] void compute_passes(std::uint64_t passes) {
     constexpr std::size_t kElements = 1024;
     alignas(64) static std::array<float, kElements> buffer{};
@@ -388,14 +392,14 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
         for (float& element : buffer) {
             element = element * 0.75F + 0.25F;
         }
-        asm volatile("" : : "r"(buffer.data()) : "memory");  // the compiler has to do every pass
+        asm volatile("" : : "r"(buffer.data()) : "memory");  // keeps the compiler from skipping a pass
     }
 }
 
-/// Set before the first case, and not changed.
+/// Set before the first case, and not changed afterwards.
 double passes_per_microsecond = 0;
 
-/// The median of many short slices, taken when the core is warm: what preempts this thread hits few of them.
+/// Takes the median of many short slices on a warm core, because a preemption of this thread affects only few of them.
 double calibrate() {
     constexpr std::uint64_t kPasses = 1024;  // 50 to 200 µs
     constexpr int kSlices = 300;
@@ -412,7 +416,8 @@ double calibrate() {
     return rates[kSlices / 2];
 }
 
-/// All ranks calibrate, so that all cores are busy, and take what rank 0 found: they do the same amount of work.
+/// All ranks calibrate, so that all cores are busy. Then all use the value of rank 0, so that they do the same amount
+/// of work.
 void agree_on_passes(const Place& place) {
     line_up(place);
     seat_of(place.rank).value = calibrate();
@@ -465,14 +470,15 @@ void bind_to_own_core(const Place& place) {
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < place.size) {
         return;
     }
-    std::size_t core = 0;  // the rank-th of those that are allowed
+    std::size_t core = 0;  // the core for this rank: the rank-th of the allowed ones
     for (int before = place.rank; !CPU_ISSET(core, &allowed) || before-- > 0;) {
         ++core;
     }
     cpu_set_t own;
     CPU_ZERO(&own);
     CPU_SET(core, &own);
-    static_cast<void>(sched_setaffinity(0, sizeof(own), &own));  // unbound it is only slower
+    // if this fails, the rank runs unbound and is only slower
+    static_cast<void>(sched_setaffinity(0, sizeof(own), &own));
 }
 
 std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes) {
@@ -491,7 +497,7 @@ std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes) 
 }
 
 void line_up(const Place& place) {
-    // Longer than a line-up of ranks that all run, shorter than what one that does not run is away.
+    // Longer than a line-up takes if all ranks run, shorter than the time for which a preempted rank is away.
     constexpr int kSpins = 2000;
     static const int spins = std::thread::hardware_concurrency() < static_cast<unsigned>(place.size) ? 0 : kSpins;
     static std::uint64_t round = 0;
@@ -524,11 +530,11 @@ int guarded(std::string_view program, int (*body)(int, char**), int argc, char**
 
 }  // namespace compare
 
-// For Python, through ctypes. A callback that fails ends its process.
+// For Python, through ctypes. If a callback fails, its process ends.
 extern "C" {
 
 struct compare_callbacks {
-    /// `compute_us`: what compare_compute() is to be called with before each tensor is submitted; or null.
+    /// `compute_us`: the arguments for compare_compute(), which the peer calls before it submits each tensor; or null.
     void (*begin)(const char* operation, std::uint64_t tensors, const std::uint64_t* counts, const double* compute_us,
                   float** inputs);
     void (*run)();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Any MPI: compiled once by each one's mpicxx. The argument says how a set of tensors is reduced: `each` by itself, all
-// at once by MPI_Iallreduce (`nonblocking`), or copied into one buffer and back (`packed`). In a backward pass:
-// blocking when the tensor is there, started then and waited for at the end, copied then and reduced at the end.
+// Any MPI; the file is compiled once with the mpicxx of each. The argument says how a set of tensors is reduced: each
+// tensor by itself (`each`), all at once by MPI_Iallreduce (`nonblocking`), or copied into one buffer and back
+// (`packed`). In a backward pass, `each` reduces a tensor, blocking, when it is ready. `nonblocking` starts it then and
+// waits for all at the end. `packed` copies it then and reduces at the end.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>

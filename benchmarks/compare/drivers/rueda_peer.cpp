@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Rueda: `staged`, tensors in private memory, or `resident`, tensors in the arena. One tensor: blocking, by its slot. A
-// set of tensors: all enqueued by name, as a trainer does, then waited for.
+// Rueda with tensors in private memory (`staged`) or in the arena (`resident`). A single tensor is reduced with the
+// blocking call, by its slot. The tensors of a set are all enqueued by name, as a trainer does, and then waited for.
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -114,7 +114,7 @@ private:
     std::vector<std::string> names_;
     std::unique_ptr<rueda::TensorSlot> slot_;
     std::vector<rueda::Handle> handles_;
-    Buffer output_;  // of operations whose result is not where the input was
+    Buffer output_;  // for operations whose result is in other memory than the input
     std::optional<rueda::TensorView> output_view_;
 };
 

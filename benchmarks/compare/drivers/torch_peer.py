@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Gloo (through torch.distributed) and Horovod in the measuring loop of the harness: torch_peer.py PEER HARNESS."""
+"""Measures Gloo (through torch.distributed) and Horovod in the measuring loop of the harness: torch_peer.py PEER
+HARNESS.
+"""
 
 import ctypes
 import os
@@ -23,7 +25,9 @@ class _Callbacks(ctypes.Structure):
 
 
 class Peer:
-    """Collectives on float32 tensors; those of a set are submitted by name as they arrive, and then waited for."""
+    """Collectives on float32 tensors. The tensors of a set are submitted by name as they become ready, and then waited
+    for.
+    """
 
     rank: int
     size: int
@@ -32,12 +36,13 @@ class Peer:
         self.operation = ""
         self.inputs: list[torch.Tensor] = []
         self.results: list[torch.Tensor] = []
-        self.compute: Callable[[float], None]  # the harness' own
+        self.compute: Callable[[float], None]  # the harness's own function
         self.compute_us: list[float] = []
 
     def arriving(self) -> Iterator[torch.Tensor]:
-        """The inputs, each when the backward pass has computed it. The computation holds no GIL, as PyTorch's own
-        backward pass holds none between the hooks of two gradients."""
+        """Yields each input when the backward pass has computed it. The computation does not hold the GIL; PyTorch's
+        own backward pass does not hold it between the hooks of two gradients either.
+        """
         for index, tensor in enumerate(self.inputs):
             if self.compute_us:
                 self.compute(self.compute_us[index])
@@ -123,7 +128,9 @@ class Horovod(Peer):
 
 
 def _or_end(body: Callable[..., None]) -> Callable[..., None]:
-    """What a callback raises would be lost in ctypes: say it and end the process, which the conductor sees."""
+    """ctypes would lose an exception of a callback. This prints the exception and ends the process, which the conductor
+    notices.
+    """
 
     def guarded(*arguments: Any) -> None:
         try:
@@ -170,7 +177,7 @@ def main() -> int:
     status = harness.compare_run_plan(ctypes.byref(callbacks), peer.rank, peer.size, ctypes.c_uint64(before))
     sys.stdout.flush()
     if status:
-        os._exit(1)  # the library's own end may wait for the others
+        os._exit(1)  # the library's own shutdown may wait for the other ranks
     return 0
 
 

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What is measured: the cases, and the targets that Rueda's times are held against."""
+"""The cases that are measured, and the targets for Rueda's times."""
 
 from dataclasses import dataclass
 
 OPERATIONS = ("allreduce", "broadcast", "allgather", "reducescatter", "alltoall")
 SIZES = ("4", "64", "1K", "4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M")
-BACKWARD = "backward"  # the allreduce of a set whose tensors arrive one by one
+BACKWARD = "backward"  # the allreduce of a set whose tensors become ready one by one
 FLOAT_BYTES = 4
 KIBI, MEBI = 1024, 1024**2
 
 
 class UsageError(Exception):
-    """A wrong argument: one line, exit status 2."""
+    """A wrong argument: prints one line and exits with status 2."""
 
 
 def parse_size(text: str) -> int:
@@ -33,16 +33,17 @@ def size_text(size: int) -> str:
 @dataclass(frozen=True)
 class Case:
     """One operation on one tensor, or (`set_name`) the allreduce of all gradients of a model: all at once, or
-    (BACKWARD) each when the backward pass has come to it."""
+    (BACKWARD) each when the backward pass has computed it.
+    """
 
     operation: str
-    counts: tuple[int, ...]  # elements of one rank's input, per tensor
+    counts: tuple[int, ...]  # number of elements of one rank's input, for each tensor
     set_name: str = ""
-    compute_us: tuple[float, ...] = ()  # before each tensor; BACKWARD only
+    compute_us: tuple[float, ...] = ()  # computing time before each tensor; BACKWARD only
 
     @property
     def collective(self) -> str:
-        """What a peer is asked for."""
+        """The operation that a peer runs."""
         return "allreduce" if self.operation == BACKWARD else self.operation
 
     @property
@@ -54,11 +55,13 @@ class Case:
         return f"{self.operation}/{self.set_name or self.bytes}"
 
     def possible(self, ranks: int) -> bool:
-        """Whether each rank's part of a scattered tensor is a whole number of elements, and at least one."""
+        """Whether the part of each rank is a whole number of elements, at least one, if the operation scatters the
+        tensor.
+        """
         return self.operation not in ("reducescatter", "alltoall") or all(n % ranks == 0 for n in self.counts)
 
     def bus_factor(self, ranks: int) -> float:
-        """Bytes that cross between ranks, per rank and byte of input."""
+        """How many bytes each rank exchanges with other ranks for each byte of its input."""
         factors = {
             "allreduce": 2 * (ranks - 1) / ranks,
             "broadcast": 1.0,
@@ -71,14 +74,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Target:
-    """Rueda in `memory` is to be `ratio` times as fast as the fastest of `against` (families; empty: all of them)."""
+    """Rueda in `memory` should be `ratio` times as fast as the fastest of `against` (families; empty: all of them)."""
 
     ratio: float
     against: tuple[str, ...] = ()
 
 
 _MPI = ("openmpi", "mpich", "impi")
-# Of an allreduce of up to so many bytes, on as many cores as ranks; between two entries the upper one holds.
+# Targets for an allreduce of up to this many bytes, with as many cores as ranks. A size between two entries uses the
+# larger one.
 _ALLREDUCE = {
     "staged": ((4, 1 / 0.7), (4 * KIBI - 1, None), (64 * KIBI, 2), (MEBI, 1.1), (4 * MEBI, 1.5), (1 << 62, 1.8)),
     "resident": ((4, 1 / 0.7), (16 * KIBI - 1, None), (64 * KIBI - 1, 3), (256 * KIBI - 1, 3.5), (4 * MEBI - 1, 1.8), (1 << 62, 3.5)),
@@ -91,7 +95,7 @@ _SETS = {
 
 
 def targets(case: Case, ranks: int, cores: int, memory: str) -> tuple[Target, ...]:
-    """The ratios to the peers that the report checks in this case; empty if there are none."""
+    """The targets that the report checks in this case; empty if there are none."""
     if case.operation == BACKWARD:
         return ()
     if ranks > cores:

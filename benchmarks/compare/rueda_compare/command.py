@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The command: arguments, what is run, what is written."""
+"""The command: its arguments, what it runs, and what it writes."""
 
 import argparse
 import datetime
@@ -105,7 +105,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _backward(text: str) -> Case:
-    """NAME or NAME=MILLISECONDS."""
+    """Parses NAME or NAME=MILLISECONDS."""
     name, given, number = text.partition("=")
     if name not in gradients.NAMES:
         raise UsageError(f"set '{name}' is not known; expected one of {', '.join(gradients.NAMES)}, or none")
@@ -131,7 +131,7 @@ def _swept(options: argparse.Namespace) -> SweptRueda:
 
 
 def _cases(options: argparse.Namespace) -> list[list[Case]]:
-    """Groups of cases that are run in one start of a peer."""
+    """Groups of cases; the cases of a group run in one start of a peer."""
     sizes = [
         parse_size(word) for word in (options.sizes or ("4,64K,1M" if options.quick else ",".join(SIZES))).split(",")
     ]
@@ -147,8 +147,9 @@ def _cases(options: argparse.Namespace) -> list[list[Case]]:
 
 
 def _places(ranks: list[int], groups: list[list[Case]]) -> list[tuple[int, list[Case]]]:
-    """What is measured on how many ranks. A backward pass that shares its core with another computes half as fast, so
-    those are for the first number only."""
+    """Which cases are measured on how many ranks. A backward pass that shares its core with another computes half as
+    fast, so these cases run only with the first number of ranks.
+    """
     return [(n, cases) for n in ranks for cases in groups if n == ranks[0] or cases[0].operation != BACKWARD]
 
 
@@ -173,14 +174,15 @@ def _say(text: str) -> None:
 
 
 def _progress(text: str) -> None:
-    """One line that is overwritten, on a terminal only."""
+    """Shows one line that is overwritten; on a terminal only."""
     if sys.stderr.isatty():
-        width = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1  # 0: the terminal does not know
+        # 0: the terminal does not report its width
+        width = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1
         print(f"\r{text[:width]:<{width}}\r", end="", file=sys.stderr, flush=True)
 
 
 def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Record]]:
-    """Those that are here, and for the report all that were asked for."""
+    """Returns the families that were found on this machine and, for the report, all that were asked for."""
     present, report = [], {}
     for found in families:
         name = found.name
@@ -195,7 +197,7 @@ def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Recor
 
 
 def _measure_standing(runners: list[Runner], ranks: int, seconds: float, session: Session) -> list[summary.Record]:
-    """Once for each library: how it waits does not depend on the way."""
+    """Measures each library once, because how it waits does not depend on its `way`."""
     report = []
     for runner in {
         runner.family.name: runner for runner in reversed(runners) if runner.family.name != "bound"
@@ -294,7 +296,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def main() -> int:
     options = _parser().parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is ended
+    # so that every process that was started is ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         if options.install:
             for name in options.install.split(","):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sets of gradients: how many elements each tensor of a model has, in the order in which training finishes them.
+"""Sets of gradients: the number of elements of each tensor of a model, in the order in which training computes them.
 
-Generated from the architectures, so nothing is fetched. Backward propagation comes from the loss to the input, so the
-tensors are listed from the last layer to the first."""
+They are generated from the models' architectures, so nothing is downloaded. Backward propagation goes from the loss
+to the input, so the tensors are listed from the last layer to the first.
+"""
 
 from collections.abc import Iterator
 from math import prod
@@ -58,8 +59,9 @@ def _bert_large() -> Iterator[tuple[int, ...]]:
 
 
 def _recommender() -> Iterator[tuple[int, ...]]:
-    """Many tiny tensors: 300 features, each with a small embedding table, a gate and a scale, between two small
-    perceptrons as in DLRM (Naumov et al., arXiv:1906.00091)."""
+    """A model with many tiny tensors: 300 features, each with a small embedding table, a gate and a scale, between two
+    small perceptrons as in DLRM (Naumov et al., arXiv:1906.00091).
+    """
 
     def perceptron(*widths: int) -> Iterator[tuple[int, ...]]:
         for inputs, outputs in zip(widths, widths[1:]):
@@ -77,20 +79,21 @@ def _recommender() -> Iterator[tuple[int, ...]]:
 _SHAPES = {"resnet50": _resnet50, "bert-large": _bert_large, "recommender": _recommender}
 NAMES = tuple(_SHAPES)
 
-# How long a backward pass computes, if nothing else is said. ResNet-50 multiplies 4.1e9 times an image forward and
-# twice that backward: 32 images in 40 ms are 13 TFLOP/s. BERT-large at the same rate, with 32 sequences of 128 words,
-# takes 380 ms. The recommender computes next to nothing: what counts is the time per tensor.
+# The default duration of a backward pass. ResNet-50 does 4.1e9 multiplications per image forward and twice as many
+# backward: 32 images in 40 ms are 13 TFLOP/s. At the same rate, BERT-large takes 380 ms for 32 sequences of 128 words.
+# The recommender computes very little; its cost is the time per tensor.
 BACKWARD_MS = {"resnet50": 40.0, "bert-large": 380.0, "recommender": 4.0}
 
 
 def counts(name: str) -> list[int]:
-    """Elements of each tensor, last layer first."""
+    """The number of elements of each tensor, last layer first."""
     return [prod(shape) for shape in _SHAPES[name]()][::-1]
 
 
 def shares(name: str) -> list[float]:
-    """Each tensor's part of the backward pass. Layers are built to cost about the same (He et al., section 3.3), so
-    each weight has an equal part, and what has one dimension (biases, normalisations) none."""
+    """Each tensor's share of the backward pass. Layers are designed to cost about the same (He et al., section 3.3), so
+    each weight has an equal share. Tensors with one dimension (biases, normalisations) have none.
+    """
     shapes = list(_SHAPES[name]())[::-1]
     weights = sum(len(shape) > 1 for shape in shapes)
     return [1 / weights if len(shape) > 1 else 0.0 for shape in shapes]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Who is compared: how each is found, compiled, configured as its experts would, and started."""
+"""The libraries that are compared: how each is found, compiled, configured as its experts would, and started."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from .cases import BACKWARD, OPERATIONS, Case, UsageError, size_text
 
 ROOT = Path(__file__).resolve().parents[3]
 DRIVERS = Path(__file__).resolve().parents[1] / "drivers"
-WORK = ROOT / "build" / "compare"  # peers that --install gets, and what is compiled for them
+WORK = ROOT / "build" / "compare"  # holds the peers that --install installs, and the programs compiled for them
 _HEADER = DRIVERS / "harness.hpp"
 
 
@@ -35,7 +35,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to configure a peer. All are tried first, and each case is measured with its fastest."""
+    """One way to configure a peer. All settings are tried first, and each case is measured with its fastest."""
 
     name: str
     args: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ _DEFAULT = (Setting("default"),)
 
 
 class Family:
-    """A library. Its `ways` are measured one by one; the first does single tensors and sets, the others sets only."""
+    """A library. Its `ways` are measured one by one. Single tensors run only in the first way, sets in all ways."""
 
     name: str
     ways: tuple[str, ...] = ("",)
@@ -55,7 +55,7 @@ class Family:
     all_ways_do_all = False
 
     def version(self) -> str:
-        """Also finds out whether the peer is here: raises Missing."""
+        """Returns the version; raises Missing if the peer is not on this machine."""
         raise NotImplementedError
 
     def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
@@ -67,12 +67,12 @@ class Family:
         )
 
     def standing_setting(self) -> Setting:
-        """What memory and CPU use are measured with."""
+        """The setting with which memory and CPU use are measured."""
         return self.settings[0]
 
 
 def _output(*argv: str | Path, env: Mapping[str, str] | None = None) -> str:
-    """Standard output of a short command; Missing where it fails."""
+    """The standard output of a short command; raises Missing if it fails."""
     try:
         return subprocess.run(
             argv, check=True, capture_output=True, text=True, timeout=300, env={**os.environ, **(env or {})}
@@ -85,7 +85,7 @@ def _output(*argv: str | Path, env: Mapping[str, str] | None = None) -> str:
 def _compiled(
     result: Path, compiler: Sequence[str | Path], *sources: Path, env: Mapping[str, str] | None = None
 ) -> Path:
-    """`result`, compiled where it is older than what it is made of."""
+    """Returns `result`, and compiles it first if it is older than its sources."""
     if not result.exists() or any(source.stat().st_mtime > result.stat().st_mtime for source in (*sources, _HEADER)):
         result.parent.mkdir(parents=True, exist_ok=True)
         _output(*compiler, "-std=c++20", "-O3", "-fPIC", *sources, "-o", result, env=env)
@@ -93,13 +93,13 @@ def _compiled(
 
 
 def _harness() -> Path:
-    """Needs no MPI, so it is the same for all."""
+    """The harness needs no MPI, so one object file is enough for all peers."""
     return _compiled(WORK / "bin" / "harness.o", ("c++", "-c"), DRIVERS / "harness.cpp")
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How Rueda makes batches; None: its default."""
+    """How Rueda forms batches; None: its default."""
 
     memory: str
     hold_us: int | None = None
@@ -114,7 +114,7 @@ class Tuning:
 class Rueda(Family):
     name = "rueda"
     ways: tuple[str, ...] = ("staged", "resident", "staged, 1 ms cycle", "staged, 5 ms cycle")
-    # The last two stand for schemes that look for ready tensors once a cycle: a batch is held for that long.
+    # The last two imitate schemes that look for ready tensors once per cycle: a batch is held open for that long.
     tunings: Mapping[str, Tuning] = {
         "staged, 1 ms cycle": Tuning("staged", 1000),
         "staged, 5 ms cycle": Tuning("staged", 5000),
@@ -148,11 +148,11 @@ class Rueda(Family):
         return super().can(way, case) and (way not in self.tunings or case.operation == BACKWARD)
 
     def standing_setting(self) -> Setting:
-        return Setting("without MPI")  # whose memory is not Rueda's
+        return Setting("without MPI")  # the memory is not Rueda's
 
 
 class SweptRueda(Rueda):
-    """Rueda with each fusion threshold and each hold time: every one a row."""
+    """Rueda with each fusion threshold and each hold time; each combination is a row."""
 
     def __init__(self, build: Path | None, thresholds: Sequence[int], holds_us: Sequence[int]) -> None:
         super().__init__(build)
@@ -190,13 +190,13 @@ def open_mpi_flags(ranks: int, *, bind: bool = True) -> tuple[str, ...]:
 
 
 def open_mpi_environment() -> dict[str, str]:
-    # As root, in a container, mpirun asks for these two.
+    # mpirun asks for these two variables if it runs as root in a container.
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
 
 
 class _Mpi(Family):
     ways = ("each", "nonblocking", "packed")
-    prefix: Path | None = None  # of the MPI; None: what PATH has
+    prefix: Path | None = None  # installation folder of the MPI; None: the one in PATH
     compiler_env: Mapping[str, str] = {}
     get_it = ""
 
@@ -220,7 +220,7 @@ class OpenMpi(_Mpi):
     get_it = "install Open MPI (Debian: openmpi-bin, libopenmpi-dev)"
     settings = (
         Setting("default"),
-        # In a container the single copy (process_vm_readv) may be forbidden or slow.
+        # In a container, single-copy transfers (process_vm_readv) may be forbidden or slow.
         Setting("no single copy", ("--mca", "btl_vader_single_copy_mechanism", "none")),
         Setting(
             "large eager", ("--mca", "btl_vader_eager_limit", "65536", "--mca", "btl_vader_max_send_size", "131072")
@@ -298,7 +298,7 @@ class IntelMpi(_Mpi):
 
 
 class _Python(Family):
-    """A peer that is reached through PyTorch: drivers/torch_peer.py in a Python that has it."""
+    """A peer that is reached through PyTorch: drivers/torch_peer.py runs in a Python that has the peer."""
 
     probe = ""
 
@@ -308,7 +308,7 @@ class _Python(Family):
 
     @cached_property
     def found(self) -> tuple[str, str]:
-        """The Python, and what the probe printed there."""
+        """Returns that Python, and what the probe printed there."""
         reasons = []
         for python in dict.fromkeys([str(WORK / "horovod" / "bin" / "python"), sys.executable, "/usr/bin/python3"]):
             try:
@@ -349,7 +349,7 @@ class Horovod(_Python):
         mpirun = shutil.which("mpirun")
         if not mpirun:
             raise Missing("no mpirun, with which it was built")
-        # Unbound, as its documentation has it: the background thread needs a core of its own.
+        # Not bound to cores, as its documentation recommends: the background thread needs a core of its own.
         yields = ("--mca", "mpi_yield_when_idle", "1") if ranks >= cores() else ()
         argv = (mpirun, *open_mpi_flags(ranks, bind=False), *yields, *setting.args, *self.command())
         return [Process(argv, {**open_mpi_environment(), "OMP_NUM_THREADS": "1", **setting.env})]
@@ -384,8 +384,9 @@ _HOROVOD_BUILD = {
 
 
 def install(name: str) -> None:
-    """A virtual environment build/compare/NAME with the peer. Horovod is built from source, beside the PyTorch of the
-    system (Debian: python3-torch, libtorch-dev, pybind11-dev; it does not build against one newer than 2.0)."""
+    """Creates a virtual environment build/compare/NAME with the peer. Horovod is built from source with the system's
+    PyTorch (Debian: python3-torch, libtorch-dev, pybind11-dev); it does not build with PyTorch newer than 2.0.
+    """
     if name not in _WHEELS:
         raise UsageError(f"'{name}' cannot be installed from here; expected one of {', '.join(_WHEELS)}")
     folder = WORK / name

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The report as pictures, each as PNG and SVG. Needs matplotlib."""
+"""Draws the report as pictures, each as PNG and SVG. Needs matplotlib."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,8 @@ from typing import Any
 from .cases import size_text
 from .summary import Record
 
-# Rueda in one colour, its peers in others that are told apart also without colour (Okabe and Ito), the bound in grey.
+# Rueda has one colour, its peers have colours that can be told apart by colour-blind readers (Okabe and Ito), the bound
+# is grey.
 _STYLES: dict[str, dict[str, Any]] = {
     "rueda staged": {"color": "#D55E00", "marker": "o", "linestyle": "--", "linewidth": 2},
     "rueda resident": {"color": "#D55E00", "marker": "o", "linewidth": 2},
@@ -100,7 +101,7 @@ def _bars(plt: Any, rows: Sequence[Record], title: str) -> Any:
 
 
 def _sweep(plt: Any, rows: Sequence[Record], title: str) -> Any:
-    """A panel for each memory, a line for each fusion threshold, over the hold times side by side."""
+    """Draws one panel for each memory, with a line for each fusion threshold over the hold times."""
     memories = list(dict.fromkeys(entry["load"]["tuning"]["memory"] for entry in rows))
     figure, axes = plt.subplots(1, len(memories), figsize=(6 * len(memories), 4.8), layout="constrained", squeeze=False)
     for axis, memory in zip(axes[0], memories):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""One run of one peer, and the rounds of all of them."""
+"""One run of one peer, and the rounds of all peers."""
 
 import contextlib
 import fcntl
@@ -16,18 +16,18 @@ from pathlib import Path
 from .cases import MEBI, Case
 from .peers import Family, Missing, Process, Setting
 
-_BOARD_BYTES = 64 * 1024  # as in drivers/harness.cpp
+_BOARD_BYTES = 64 * 1024  # the same value as in drivers/harness.cpp
 _RESULT = '{"case"'
-_STARTING_SECONDS = 180  # Python, PyTorch and a launcher on a busy machine
+_STARTING_SECONDS = 180  # enough for Python, PyTorch and a launcher on a busy machine
 
 
 class PeerFailed(Exception):
-    """A run of a peer did not end well; the text says how."""
+    """A run of a peer failed; the text says how."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Time for one case in one round."""
+    """The time spent on one case in one round."""
 
     seconds: float
     fewest: int
@@ -36,7 +36,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Runner:
-    """One peer in one of its ways: a row."""
+    """One peer in one of its ways; a row of the report."""
 
     family: Family
     way: str
@@ -48,7 +48,7 @@ class Runner:
 
 @dataclass
 class Measured:
-    """What the rounds of one runner gave for one case."""
+    """The results of all rounds of one runner for one case."""
 
     ranks: int
     case: Case
@@ -77,14 +77,14 @@ def _end(children: list[subprocess.Popen[str]]) -> None:
 
 
 def _reason(errors: str, status: int) -> str:
-    """The line of the driver where there is one, else the last that something said."""
+    """The driver's error line if there is one, else the last line of the output."""
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     named = [line for line in lines if "peer" in line.partition(":")[0] or line.startswith("compare:")]
     return f"{(named or lines or ['nothing was said'])[-1][:200]} (status {status})"
 
 
 def _wait(children: list[subprocess.Popen[str]], folder: Path, limit: float) -> None:
-    """Returns when all have ended well; ends the others where one has not, or where time is over."""
+    """Returns when all have ended successfully. If one fails, or if the time limit passes, ends the others."""
     deadline = time.monotonic() + limit
     try:
         while True:
@@ -102,7 +102,7 @@ def _wait(children: list[subprocess.Popen[str]], folder: Path, limit: float) -> 
 
 
 def run_processes(processes: list[Process], plan: str, shared_bytes: int, limit: float) -> dict[str, dict[str, float]]:
-    """Starts them with a board and a plan; the results by the label of the case."""
+    """Starts the processes with a board and a plan; returns the results by the label of the case."""
     board = os.memfd_create("compare")
     try:
         os.ftruncate(board, _BOARD_BYTES + shared_bytes)
@@ -126,7 +126,7 @@ def run_processes(processes: list[Process], plan: str, shared_bytes: int, limit:
                 raise PeerFailed(str(error)) from None
             _wait(children, folder, limit)
             outputs = [(folder / f"out{index}").read_text(errors="replace") for index in range(len(children))]
-            # ruedarun says before each line whose it is.
+            # ruedarun writes the rank in front of each line.
             lines = [line[line.index(_RESULT) :] for line in "".join(outputs).splitlines() if _RESULT in line]
             results = [json.loads(line) for line in lines]
             return {str(result.pop("case")): result for result in results}
@@ -137,12 +137,13 @@ def run_processes(processes: list[Process], plan: str, shared_bytes: int, limit:
 def run(
     runner: Runner, setting: Setting, ranks: int, cases: Iterable[Case], effort: Effort
 ) -> dict[str, dict[str, float]]:
-    """One start of the peer, with all of `cases`. Raises PeerFailed."""
+    """Starts the peer once and runs all of `cases`. Raises PeerFailed."""
     cases = list(cases)
     is_bound = runner.family.name == "bound"
     plan = "\n".join(plan_line(case, effort, not is_bound) for case in cases)
     shared = ranks * (max(case.bytes for case in cases) + 8192) if is_bound else 0
-    # Writing, checking and the slowest peers: some nanoseconds a byte, times what is done at least.
+    # Writing and checking take some nanoseconds per byte, also with the slowest peers, multiplied by the least number
+    # of iterations.
     least = sum(case.bytes for case in cases) * 40e-9 * ranks * (effort.fewest + 5)
     least += sum(sum(case.compute_us) for case in cases) * 4e-6 * (effort.fewest + 5)
     limit = _STARTING_SECONDS + 4 * len(cases) * effort.seconds + least
@@ -158,7 +159,7 @@ def run(
 
 
 def run_standing(runner: Runner, ranks: int, seconds: float) -> dict[str, float]:
-    """Memory after init, CPU of an idle and of a waiting rank."""
+    """Measures memory after init, and the CPU use of an idle and of a waiting rank."""
     plan = f"standing standing {seconds} 1 1 1"
     processes = runner.family.processes(runner.way, ranks, runner.family.standing_setting())
     results = run_processes(processes, plan, 0, _STARTING_SECONDS + 3 * seconds)
@@ -168,8 +169,9 @@ def run_standing(runner: Runner, ranks: int, seconds: float) -> dict[str, float]
 
 
 class QuietMachine:
-    """The flock(2) of a file that others take, too, before they use the machine; None: there is none. It is kept from
-    one start of a peer to the next, but not for long."""
+    """A lock (flock(2)) on a file that other users of the machine lock too; None: there is no such file. It is kept
+    from one start of a peer to the next, but only for a limited time.
+    """
 
     _KEEPS_SECONDS = 30
 
@@ -188,11 +190,11 @@ class QuietMachine:
             if self._file and self._since is not None and time.monotonic() - self._since > self._KEEPS_SECONDS:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
                 self._since = None
-                time.sleep(1)  # whoever waits gets it
+                time.sleep(1)  # gives waiting processes a chance to take the lock
 
 
 class Session:
-    """All runs, in turns. A runner that fails is left out of its cases from then on, and is reported."""
+    """All runs, in alternation. A runner that fails is left out of its cases from then on, and is reported."""
 
     def __init__(
         self,
@@ -210,7 +212,7 @@ class Session:
         self.failures: list[dict[str, str | int]] = []
 
     def _effort(self, cases: list[Case]) -> Effort:
-        """A set of 100 MiB and more takes so long that few times must do."""
+        """A set of 100 MiB or more takes so long that few iterations must be enough."""
         large = max(case.bytes for case in cases) >= 100 * MEBI
         return Effort(
             self.effort.seconds * (4 if large else 1),
@@ -231,7 +233,9 @@ class Session:
             return {}
 
     def _best_settings(self, runner: Runner, ranks: int, cases: list[Case]) -> dict[Case, Setting]:
-        """The fastest setting of each case, in one short run of each; cases with none are left out."""
+        """The fastest setting for each case, found with one short run of each setting; cases for which no setting works
+        are left out.
+        """
         settings = runner.family.settings
         if len(settings) == 1 or self.rounds == 1:
             return {case: settings[0] for case in cases}
@@ -246,7 +250,7 @@ class Session:
         return {case: settings[min(tried, key=tried.__getitem__)] for case, tried in medians.items() if tried}
 
     def measure(self, runners: list[Runner], ranks: int, cases: list[Case]) -> list[Measured]:
-        """The runners alternate: each does all its cases once a round."""
+        """The runners alternate: in each round, each runner does all its cases."""
         effort = self._effort(cases)
         chosen: dict[Runner, dict[Case, Setting]] = {}
         for runner in runners:

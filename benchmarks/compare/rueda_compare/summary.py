@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""From the rounds to the figures: medians, ratios to the fastest peer, and the table."""
+"""Computes the figures from the rounds: medians, ratios to the fastest peer, and the tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
@@ -14,8 +14,9 @@ Record = dict[str, Any]
 
 
 def row(measured: Measured) -> Record:
-    """The figures of one runner in one case. Times are in microseconds; `median` is the median of the rounds' medians,
-    `low` and `high` are the fastest and the slowest round."""
+    """The figures of one runner in one case. Times are in microseconds. `median` is the median of the rounds' medians;
+    `low` and `high` are the fastest and the slowest round.
+    """
     case, rounds = measured.case, measured.rounds
     medians = [entry["median"] for entry in rounds]
     middle = median(medians)
@@ -47,7 +48,9 @@ def row(measured: Measured) -> Record:
 
 
 def _load(measured: Measured) -> Record:
-    """Of a backward pass: how much longer it is with communication than without, both from the same round, in µs."""
+    """For a backward pass: how much longer it takes with communication than without, in µs; both times come from the
+    same round.
+    """
     exposed = [entry["median"] - entry["alone"] for entry in measured.rounds]
     family, way = measured.runner.family, measured.runner.way
     tuning = family.tunings.get(way) if isinstance(family, Rueda) else None
@@ -62,7 +65,9 @@ def _load(measured: Measured) -> Record:
 
 
 def fastest(rows: Iterable[Record], families: Sequence[str] = ()) -> Record | None:
-    """Among the peers, or those of the named families: neither Rueda itself nor the bound."""
+    """The fastest peer, among all peers or those of the named families. Rueda itself and the bound do not count as
+    peers.
+    """
     peers = [
         entry
         for entry in rows
@@ -72,7 +77,9 @@ def fastest(rows: Iterable[Record], families: Sequence[str] = ()) -> Record | No
 
 
 def ratio(mine: Record, peer: Record) -> dict[str, float]:
-    """How many times as fast as the peer: median to median, and the span of the rounds taken pair by pair."""
+    """How many times as fast as the peer Rueda is: the ratio of the medians, and the range over the rounds compared
+    pair by pair.
+    """
     pairs = [theirs / ours for theirs, ours in zip(peer["round_medians"], mine["round_medians"])]
     middle = peer["microseconds"]["median"] / mine["microseconds"]["median"]
     return {"ratio": middle, "low": min(*pairs, middle), "high": max(*pairs, middle)}
@@ -96,8 +103,9 @@ def _comparison(mine: Record, peer: Record, target: Target | None) -> Record:
 
 
 def compare(rows: Sequence[Record], cases: Mapping[tuple[str, str, int], Case], cores: int) -> list[Record]:
-    """Rueda's rows against the fastest peer, and against each target's own peers. Of backward passes it is the exposed
-    time that is compared, in a table of its own."""
+    """Compares Rueda's rows with the fastest peer and with each target's peers. Backward passes are compared by their
+    exposed time, in a separate table.
+    """
     comparisons = []
     for mine in (entry for entry in rows if entry["family"] == "rueda" and entry["operation"] != BACKWARD):
         same = [e for e in rows if _key(e) == _key(mine)]
@@ -126,7 +134,7 @@ def _what(entry: Record) -> str:
 
 
 def _times_table(rows: Sequence[Record]) -> list[str]:
-    """A line per case, a column per runner, µs."""
+    """A line for each case and a column for each runner, in µs."""
     runners = list(dict.fromkeys(entry["runner"] for entry in rows))
     by_case: dict[tuple[Any, ...], dict[str, Record]] = {}
     for entry in rows:
@@ -143,7 +151,7 @@ def _milliseconds(microseconds: float) -> str:
 
 
 def _load_table(rows: Sequence[Record]) -> list[str]:
-    """A line per runner, the least exposed first, ms."""
+    """A line for each runner, the smallest exposed time first, in ms."""
     lines = []
     for entry in sorted(rows, key=lambda entry: (entry["set"], entry["load"]["exposed"])):
         load = entry["load"]
@@ -154,7 +162,9 @@ def _load_table(rows: Sequence[Record]) -> list[str]:
 
 
 def _sweep_tables(rows: Sequence[Record]) -> list[str]:
-    """For each set and memory: exposed ms (the least of the rounds in brackets) by fusion threshold and hold time."""
+    """For each set and memory: exposed time in ms (the smallest of the rounds in brackets) by fusion threshold and hold
+    time.
+    """
     lines: list[str] = []
     for set_name, memory in dict.fromkeys((entry["set"], entry["load"]["tuning"]["memory"]) for entry in rows):
         grid = {
@@ -219,7 +229,7 @@ def _standing_table(standing: Sequence[Record]) -> list[str]:
 
 
 def markdown(report: Record) -> str:
-    """The whole report as a page."""
+    """The whole report as a Markdown page."""
     machine = report["machine"]
     lines = [
         "# Rueda beside its peers",

@@ -22,18 +22,18 @@ using collectives::StepResult;
 using HostOf = std::vector<std::uint32_t>;
 
 const std::vector<HostOf> kLayouts = {
-    {0, 1},                                         // one rank on each
-    {0, 0, 1, 1},                                   // two
-    {0, 1, 1, 2, 2, 2},                             // unequal: one lane
-    {0, 0, 0, 1, 1, 2, 2, 2},                       // unequal: two lanes
-    {0, 1, 2, 3, 4},                                // five of one
-    {0, 1, 0, 1},                                   // not one after the other
+    {0, 1},                                         // one rank on each host
+    {0, 0, 1, 1},                                   // two ranks on each host
+    {0, 1, 1, 2, 2, 2},                             // different numbers of ranks: one lane
+    {0, 0, 0, 1, 1, 2, 2, 2},                       // different numbers of ranks: two lanes
+    {0, 1, 2, 3, 4},                                // five hosts with one rank each
+    {0, 1, 0, 1},                                   // hosts whose ranks are not consecutive
     {0, 1, 2, 1, 0, 2, 2},                          //
     {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 6},  // seven hosts
     {0, 0, 0},                                      // a single host
 };
 
-/// With tiny chunks a small tensor takes every way that a large one does.
+/// With tiny chunks a small tensor takes every path that a large one takes.
 std::vector<HostsShape> shapes_of(const HostOf& layout) {
     const HostsShape tiny{layout, 256, 2, Residency::none, {512, false, 128}, 3};
     const HostsShape odd{layout, 320, 3, Residency::mixed, {512, false, 192}, 0};
@@ -60,7 +60,7 @@ TensorPlan any_tensor(std::mt19937& random, std::uint64_t most) {
     return tensor;
 }
 
-/// Of float32 or float64, as either of the two.
+/// A float32 or float64 tensor with one of the two compressions.
 TensorPlan any_compressed(std::mt19937& random, std::uint64_t most) {
     TensorPlan tensor = any_tensor(random, most);
     tensor.dtype = random() % 2 == 0 ? DType::float32 : DType::float64;
@@ -156,7 +156,7 @@ TEST_CASE("a broadcast over several hosts", "[unit]") { check_operation(Operatio
 
 TEST_CASE("an allgather over several hosts", "[unit]") { check_operation(Operation::allgather); }
 
-/// Somebody stays; some of those who go are not counted. Often a whole host goes.
+/// At least one rank stays. Some of those that join are not counted. Often all ranks of a host join.
 void let_some_join(BatchPlan& plan, const HostOf& host_of, std::mt19937& random) {
     const auto size = static_cast<std::uint32_t>(host_of.size());
     const std::uint32_t stays = draw(random, size);
@@ -248,7 +248,8 @@ TEST_CASE("operations of several hosts follow each other through the same cells"
 TEST_CASE("the smallest cells over several hosts", "[unit]") {
     constexpr Operation kOperations[] = {Operation::allreduce, Operation::allgather, Operation::alltoall};
     const HostOf layout{0, 0, 0, 0, 1, 1, 1, 1};
-    const HostsShape shape{layout, 256, 2, Residency::none, {512, false, 64}, 1};  // an element of each in a cell
+    // room for one element of each rank in a cell
+    const HostsShape shape{layout, 256, 2, Residency::none, {512, false, 64}, 1};
     std::mt19937 random(3);
     std::vector<BatchPlan> batches;
     for (const DType dtype : ops::test::kDTypes) {
@@ -276,12 +277,12 @@ TEST_CASE("chunks of the usual size over several hosts", "[unit]") {
     }
 }
 
-/// Few cells, small ones, and everything private.
+/// Few and small cells, and only private tensors.
 HostsShape few(HostOf host_of) { return {std::move(host_of), 256, 2, Residency::none, {}, 0}; }
 
 BatchPlan one_tensor(const TensorPlan& tensor) { return {Operation::allreduce, {tensor}, 0, {}, {}, {}}; }
 
-/// What a step gives when nothing but the end of something is left.
+/// Steps until no progress is possible, or the task is done; returns the last result.
 StepResult step_while_possible(HostsOfThreads& hosts, std::uint32_t rank) {
     StepResult result = StepResult::advanced;
     while (result == StepResult::advanced) {
@@ -293,8 +294,8 @@ StepResult step_while_possible(HostsOfThreads& hosts, std::uint32_t rank) {
 TEST_CASE("who waits for another host polls, and who waits for his own sleeps", "[unit]") {
     HostsOfThreads hosts(few({0, 1, 1}), {one_tensor({DType::float32, ReduceOp::sum, 9})}, 1);
     CHECK(step_while_possible(hosts, 0) == StepResult::polling);
-    CHECK(step_while_possible(hosts, 2) == StepResult::waiting);  // no lane: for rank 1
-    CHECK(step_while_possible(hosts, 1) == StepResult::done);     // has sent its partials, and has all
+    CHECK(step_while_possible(hosts, 2) == StepResult::waiting);  // rank 2 is not a lane: it waits for rank 1
+    CHECK(step_while_possible(hosts, 1) == StepResult::done);     // it has sent its partials, and has all others
     CHECK(step_while_possible(hosts, 2) == StepResult::done);
     CHECK(step_while_possible(hosts, 0) == StepResult::done);
     CHECK(hosts.check() == "");
@@ -336,18 +337,19 @@ TEST_CASE("the room of a message under way outlives an abandoned communicator", 
         const std::size_t under_way = hosts.transport(0).under_way();
         CHECK(under_way > 0);
         hosts.lose(0);
-        static_cast<void>(step_while_possible(hosts, 1));  // sends into it
+        static_cast<void>(step_while_possible(hosts, 1));  // rank 1 sends into it
         std::size_t ended = 0;
         for (collectives::Transport::Ticket ticket = 1; ticket <= under_way; ++ticket) {
-            const auto result = hosts.transport(0).inner().test(ticket);  // written here; a sanitizer looks
+            // this writes to the memory; a sanitizer would report an error
+            const auto result = hosts.transport(0).inner().test(ticket);
             ended += result.is_ok() && result.value() ? 1U : 0U;
         }
         CHECK(ended > 0);
     }
 }
 
-/// By hand: ranks 0 and 1 of one host, and a third one elsewhere that has nothing and gets nothing. What rank 0 makes
-/// of an alltoall in which it has `rows` for rank 1, which gets two.
+/// Two ranks of one host, and a third rank on another host that gives nothing and gets nothing. Returns how an alltoall
+/// ends on rank 0, which has `rows` rows for rank 1; rank 1 expects two.
 std::string end_of_alltoall(std::int64_t rows, std::int64_t rows_of_third) {
     auto transports = collectives::make_thread_transports(3);
     const std::vector<collectives::RankFacts> facts{
@@ -394,8 +396,8 @@ TEST_CASE("how much the others say that they have is compared with what they sai
           "expected fewer than 2^64 bytes together");
 }
 
-/// Rank 0 of a host of three says that it has 2^60 bytes for rank 2, and both are always ready. Rank 1, for which
-/// nobody has anything, still has to look whether the job has ended.
+/// Rank 0 of a host of three says that it has 2^60 bytes for rank 2, and both are always ready. Rank 1 exchanges
+/// nothing, but it still has to check whether the job has ended.
 TEST_CASE("a step ends, however many rounds the others say that there are", "[unit]") {
     auto transports = collectives::make_thread_transports(4);
     const auto arenas = arenas_of(3, few({0, 0, 0, 1}));
@@ -422,7 +424,7 @@ TEST_CASE("a step ends, however many rounds the others say that there are", "[un
     }
 }
 
-/// By hand: two hosts of one rank.
+/// An allreduce of two hosts with one rank each.
 std::vector<float> of_two(ReduceOp op, std::vector<float> a, std::vector<float> b) {
     std::vector<std::vector<float>> tensors{std::move(a), std::move(b)};
     auto transports = collectives::make_thread_transports(2);

@@ -26,40 +26,41 @@ struct TensorPlan {
     Compression compression = Compression::none;
 };
 
-/// What all ranks do together. `tensors` has one element where the operation is no allreduce: of one by rows, `count`
-/// is that of a row.
+/// What all ranks do together. For operations other than allreduce, `tensors` has one element; for an operation of
+/// variable size, `count` is that of one row.
 struct BatchPlan {
     collectives::Operation operation = collectives::Operation::allreduce;
     std::vector<TensorPlan> tensors;
     std::uint32_t root = 0;
-    std::vector<std::int64_t> rows;    ///< by rank: allgather, reducescatter (the same for all)
-    std::vector<std::int64_t> splits;  ///< alltoall: rows that each has for each, by the first
-    std::vector<bool> keeps_nothing;   ///< by rank; empty: all keep
-    std::vector<bool> joined = {};     ///< allreduce, by rank: has no part in it; empty: nobody
-    std::uint32_t uncounted = 0;       ///< of these, for averages
+    std::vector<std::int64_t> rows;  ///< by rank: for allgather, and for reducescatter (the same for all)
+    /// alltoall: the number of rows that each rank has for each rank, ordered by the giving rank
+    std::vector<std::int64_t> splits;
+    std::vector<bool> keeps_nothing;  ///< by rank; empty: all ranks keep their results
+    std::vector<bool> joined = {};    ///< for allreduce, by rank: has joined and takes no part; empty: none has
+    std::uint32_t uncounted = 0;      ///< how many of these averages do not count
 };
 
 enum class Residency : std::uint8_t { none, all, mixed };
 
 struct HostsShape {
-    std::vector<std::uint32_t> host_of;  ///< by rank; hosts in the order of their lowest ranks
+    std::vector<std::uint32_t> host_of;  ///< by rank; hosts are in the order of their lowest ranks
     std::uint64_t cell_bytes = 4096;
     std::uint32_t cells = 4;
     Residency residency = Residency::none;
     collectives::HierarchicalOptions options;
-    std::uint32_t most_delay = 0;  ///< of messages, in tests
+    std::uint32_t most_delay = 0;  ///< in tests: how often a message is tested, at most, before it ends
 
     [[nodiscard]] std::string text() const;
 };
 
-/// One host's arena as each of its ranks has it.
+/// One host's arena, as each of its ranks has mapped it.
 [[nodiscard]] std::vector<std::shared_ptr<collectives::Arena>> arenas_of(std::uint32_t members,
                                                                          const HostsShape& shape);
 
-/// The ranks of several hosts, each host with an arena of its own, that do the same batches one after the other. Inputs
-/// are random bits; what is in place or in the arena, and in which order everything happens, is drawn. A rank whose
-/// batch is done writes over its tensors at once.
-/// Threads: one at a time, but for step(), which each rank's own thread may call.
+/// The ranks of several hosts, each host with its own arena, which run the same batches one after the other. Inputs are
+/// random bits. It is also drawn at random which tensors are in place or in the arena, and in which order everything
+/// happens. A rank whose batch is done overwrites its tensors at once. Threads: one at a time, except step(), which
+/// each rank's own thread may call.
 class HostsOfThreads {
 public:
     HostsOfThreads(const HostsShape& shape, const std::vector<BatchPlan>& batches, std::uint32_t seed);
@@ -68,21 +69,21 @@ public:
     HostsOfThreads& operator=(const HostsOfThreads&) = delete;
 
     [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ranks_.size()); }
-    /// Starts the rank's next batch if none is under way, else steps it. `done`: after its last batch.
+    /// Starts the rank's next batch if none is in progress, else steps it. Returns `done` after the last batch.
     collectives::StepResult step(std::uint32_t rank);
-    /// Steps ranks in an order drawn from `random`, often one of them many times, until all are done. False: all waited
-    /// for each other.
+    /// Steps ranks in an order drawn from `random`, often one of them many times, until all are done. Returns false if
+    /// all ranks waited for each other.
     [[nodiscard]] bool run(std::mt19937& random);
     [[nodiscard]] collectives::HierarchicalCommunicator& communicator(std::uint32_t rank);
-    /// As after an abort: abandons the rank's communicator, and destroys it.
+    /// As after an abort: abandons the rank's communicator and destroys it.
     void lose(std::uint32_t rank);
     [[nodiscard]] DelayedTransport& transport(std::uint32_t rank);
 
-    /// Of the first tensor of the first batch, after run().
+    /// The input and output of the first tensor of the first batch, after run().
     [[nodiscard]] const Bytes& input_of(std::uint32_t rank) const { return memory_[0][0].inputs[rank]; }
     [[nodiscard]] const Bytes& output_of(std::uint32_t rank) const { return memory_[0][0].outputs[rank]; }
 
-    /// The first thing that is not as it should be; "" if there is none.
+    /// The first thing that is wrong; "" if there is none.
     [[nodiscard]] std::string check() const;
 
 private:
@@ -92,13 +93,13 @@ private:
         bool resident = false;
     };
     struct Tensor {
-        std::vector<Bytes> inputs;  // by rank, as they were
+        std::vector<Bytes> inputs;  // by rank, before the batch
         std::vector<Place> in;
         std::vector<Place> out;
         std::vector<std::size_t> out_bytes;
         std::vector<bool> in_place;
-        std::vector<Bytes> inputs_after;  // by rank, as they were when the rank's batch was done
-        std::vector<Bytes> outputs;       // likewise
+        std::vector<Bytes> inputs_after;  // by rank, when the rank's batch was done
+        std::vector<Bytes> outputs;       // by rank, when the rank's batch was done
         std::vector<Bytes> outputs_before;
     };
     struct Rank;

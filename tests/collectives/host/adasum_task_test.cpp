@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Adasum of the ranks of one host: bit for bit what its definition gives, whatever way a tensor goes, wherever it is
-// cut, and whatever else is in its batch.
+// Adasum over the ranks of one host. The result must have the bits of the definition, whichever path a tensor takes,
+// wherever it is cut, and whatever else is in its batch.
 #include <array>
 #include <catch2/catch.hpp>
 #include <thread>
@@ -17,7 +17,7 @@ using Nodes = std::vector<std::int32_t>;
 
 constexpr std::array kResidencies = {Residency::none, Residency::all, Residency::mixed};
 constexpr std::array kFloats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-/// One NUMA node, and two, which adasum does not mind.
+/// Sets on one NUMA node, and one set on two, which makes no difference for adasum.
 const std::vector<Nodes> kLayouts = {{0, 0}, {0, 0, 0}, {0, 0, 0, 0, 0}, {0, 1, 0, 1}, {0, 0, 0, 0, 0, 0, 0, 0}};
 
 void check_outputs(const HandMadeJob& job, const std::vector<BatchPlan>& batches) {
@@ -50,7 +50,7 @@ std::vector<BatchPlan> any_batches(std::mt19937& random, int count) {
         for (auto tensors = 1 + random() % 5; tensors > 0; --tensors) {
             batch.tensors.push_back(any_adasum(random));
             if (random() % 3 == 0) {
-                batch.tensors.push_back({.count = random() % 5000});  // a sum
+                batch.tensors.push_back({.count = random() % 5000});  // a sum, beside the adasums
             }
         }
         batches.push_back(batch);

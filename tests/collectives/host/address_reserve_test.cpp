@@ -27,7 +27,7 @@ TEST_CASE("addresses are kept for the next one", "[unit]") {
     reserve.give(first, kMany);
     CHECK(is_taken(first));
     CHECK(is_taken(first + kMany - 4096));
-    CHECK(reserve.take(kMany + 4096) == nullptr);  // and they stay
+    CHECK(reserve.take(kMany + 4096) == nullptr);  // the kept addresses stay
     CHECK(reserve.take(0) == nullptr);
     CHECK(reserve.take(kMany) == first);
     CHECK(reserve.take(4096) == nullptr);
@@ -35,7 +35,7 @@ TEST_CASE("addresses are kept for the next one", "[unit]") {
     REQUIRE(again == first);
     first[kMany - 1] = std::byte{1};
     reserve.give(first, kMany);
-    CHECK(reserve.take(2 * 4096) == first);  // of which the rest goes
+    CHECK(reserve.take(2 * 4096) == first);  // the rest is unmapped
     CHECK_FALSE(is_taken(first + 2 * 4096));
     munmap(first, 2 * 4096);
 }
@@ -63,7 +63,7 @@ TEST_CASE("under a limit of address space nothing is kept", "[unit]") {
     }
     std::byte* const memory = map_some(kMany);
     rlimit limited = before;
-    limited.rlim_cur = RLIM_INFINITY - 1;  // which keeps nobody from anything
+    limited.rlim_cur = RLIM_INFINITY - 1;  // a limit that restricts nothing
     REQUIRE(setrlimit(RLIMIT_AS, &limited) == 0);
     AddressReserve reserve;
     reserve.give(memory, kMany);

@@ -20,10 +20,10 @@ using ops::test::Bytes;
 struct TensorPlan {
     DType dtype = DType::float32;
     ReduceOp op = ReduceOp::sum;
-    std::uint64_t count = 0;  ///< elements; of a reducescatter: rows of one element
+    std::uint64_t count = 0;  ///< number of elements; for a reducescatter: rows of one element
     double prescale = 1.0;
     double postscale = 1.0;
-    bool travels = false;  ///< with the announcements
+    bool travels = false;  ///< the input travels with the announcements
 };
 
 struct BatchPlan {
@@ -33,9 +33,10 @@ struct BatchPlan {
 
 enum class Residency : std::uint8_t { none, all, mixed };
 
-/// Members of a set, each with its own mapping of one arena and its communicator, that do the same batches one after
-/// the other. Inputs are random bits; which tensors are in place, and with Residency::mixed which lie in the arena, is
-/// drawn. Threads: one at a time, but for step(), which each member's own thread may call.
+/// Members of a set, each with its own mapping of one arena and its own communicator, which run the same batches one
+/// after the other. Inputs are random bits. It is drawn at random which tensors are in place and, with
+/// Residency::mixed, which lie in the arena. Threads: one at a time, except step(), which each member's own thread may
+/// call.
 class HandMadeJob {
 public:
     struct Shape {
@@ -50,15 +51,16 @@ public:
     HandMadeJob& operator=(const HandMadeJob&) = delete;
 
     [[nodiscard]] std::uint32_t members() const { return static_cast<std::uint32_t>(members_.size()); }
-    /// Starts this member's next batch if none is under way, else steps it. `done`: after its last batch.
+    /// Starts this member's next batch if none is in progress, else steps it. Returns `done` after the last batch.
     collectives::StepResult step(std::uint32_t member);
-    /// Steps members in an order drawn from `random`, often one of them many times, until all are done. False: all
-    /// waited for each other.
+    /// Steps members in an order drawn from `random`, often one of them many times, until all are done. Returns false
+    /// if all members waited for each other.
     [[nodiscard]] bool run(std::mt19937& random);
 
-    /// Has some batch so far crossed between nodes as partial results?
+    /// Whether any batch so far crossed between nodes as partial results.
     [[nodiscard]] bool went_by_partials() const;
-    /// What a member's output should be, and what it is. Of a member that reads only: its input, which stays.
+    /// A member's expected output and its actual output. For a member that only reads, both are its input, which must
+    /// not change.
     [[nodiscard]] Bytes expected_output(std::size_t batch, std::size_t tensor, std::uint32_t member) const;
     [[nodiscard]] Bytes output(std::size_t batch, std::size_t tensor, std::uint32_t member) const;
     [[nodiscard]] bool inputs_are_intact(std::size_t batch, std::size_t tensor) const;
@@ -70,7 +72,7 @@ private:
         bool resident = false;
     };
     struct TensorMemory {
-        std::vector<Bytes> inputs;  // by member, as they were
+        std::vector<Bytes> inputs;  // by member, before the batch
         std::vector<Place> in;
         std::vector<Place> out;
         std::vector<bool> in_place;

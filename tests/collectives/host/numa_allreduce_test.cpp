@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Allreduces of ranks on several NUMA nodes: bit for bit what the definition of the order gives, on every way.
+// Allreduces over ranks on several NUMA nodes. The result must have the bits that the definition of the order gives, on
+// every path.
 #include <array>
 #include <catch2/catch.hpp>
 #include <thread>
@@ -17,7 +18,8 @@ using collectives::StepResult;
 using Nodes = std::vector<std::int32_t>;
 
 constexpr std::array kResidencies = {Residency::none, Residency::all, Residency::mixed};
-/// Even, uneven, dealt by turns, three nodes, first members not in order of numbers, one alone.
+/// Nodes of equal size, of different sizes, members assigned in turn, three nodes, node numbers not in the order of
+/// first members, and a node with one member.
 const std::vector<Nodes> kLayouts = {
     {0, 0, 1, 1}, {0, 0, 0, 1}, {0, 1, 0, 1}, {0, 1, 1, 2, 2, 2}, {3, 1, 3, 1, 1}, {0, 1, 1}, {0, 0, 1, 1, 2, 2, 3, 3}};
 
@@ -33,7 +35,7 @@ void check_outputs(const HandMadeJob& job, const std::vector<BatchPlan>& batches
     }
 }
 
-/// Elements of float32 on both sides of where a batch of so many members begins to go by partial results.
+/// Numbers of float32 on both sides of the size at which a batch of this many members begins to use partial results.
 std::vector<std::uint64_t> around_threshold(std::size_t members) {
     const std::uint64_t bytes = 64 * 1024 / members;
     return {bytes / 4 - 1, bytes / 4, bytes / 4 + 1};
@@ -47,7 +49,7 @@ std::vector<BatchPlan> batches_of_all_kinds() {
                                   DType::uint8, DType::int64, DType::uint16, DType::uint64, DType::boolean}) {
             const bool integer = ops::test::is_integer(dtype);
             if ((op == ReduceOp::average && integer) || !ops::is_defined({.dtype = dtype, .op = op})) {
-                continue;  // averages of integers would take the whole batch the other way: below
+                continue;  // averages of integers would make the whole batch go the other way; they are tested below
             }
             const bool is_float = !integer && dtype != DType::boolean;
             batch.tensors.push_back({.dtype = dtype, .op = op, .count = 9000 / size_of(dtype) + 13});
@@ -119,13 +121,13 @@ TEST_CASE("batches of all ways one after the other use the same cells", "[unit]"
         std::vector<BatchPlan> batches;
         for (int i = 0; i < 12; ++i) {
             switch (random() % 5) {
-                case 0:  // small: whole
+                case 0:  // a small batch: every rank combines all of it
                     batches.push_back({Operation::allreduce, {{.count = 1 + random() % 500}}});
                     break;
                 case 1:
                     batches.push_back({Operation::reducescatter, {{.count = 1 + random() % 3000}}});
                     break;
-                case 2:  // an average of integers: by shares in rank order
+                case 2:  // an average of integers: combined in shares, in rank order
                     batches.push_back(
                         {Operation::allreduce, {{.dtype = DType::int32, .op = ReduceOp::average, .count = 20000}}});
                     break;

@@ -21,7 +21,7 @@ TEST_CASE("nobody combines first where there is nothing to gain", "[unit]") {
     CHECK_FALSE(nodes_of({}).combine_first());
     CHECK_FALSE(nodes_of({0}).combine_first());
     CHECK_FALSE(nodes_of({7, 7, 7}).combine_first());     // one node
-    CHECK_FALSE(nodes_of({0, 1, 2, 3}).combine_first());  // one rank on each
+    CHECK_FALSE(nodes_of({0, 1, 2, 3}).combine_first());  // one rank on each node
 }
 
 TEST_CASE("nodes are in the order of their first members, members in rank order", "[unit]") {
@@ -33,7 +33,7 @@ TEST_CASE("nodes are in the order of their first members, members in rank order"
     CHECK(members_of(nodes, 2) == std::vector<std::uint32_t>{3});
     CHECK(nodes.node_of(4) == 1);
     CHECK(nodes.index_of(5) == 2);
-    // First members 0, 1, 3; second ones 2, 4; the third one 5.
+    // First members are 0, 1, 3; second ones 2, 4; the only third one is 5.
     const std::vector<std::uint32_t> turns = {0, 1, 3, 2, 4, 5};
     for (std::uint32_t member = 0; member < 6; ++member) {
         CHECK(nodes.turn_of(member) == turns[member]);

@@ -39,7 +39,7 @@ SocketControlPlaneOptions options_for(const std::string& name, int rank, int siz
     return options;
 }
 
-/// Opens the plane, or gives back why not; then runs `body(plane)`.
+/// Opens the plane and runs `body(plane)`. If opening fails, returns the reason.
 template <class Body>
 std::string with_plane(const SocketControlPlaneOptions& options, Body body) {
     auto plane = open_socket_control_plane(options);
@@ -53,7 +53,7 @@ std::string with_plane(const SocketControlPlaneOptions& options, Body body) {
 
 std::string barrier_of(ControlPlane& plane) { return outcome(plane.barrier()); }
 
-/// A connection that may say anything. Waits until rank 0 listens.
+/// A connection on which the test can send anything. Waits until rank 0 listens.
 base::UniqueFd raw_connection(const std::string& name) {
     for (int attempt = 0; attempt < 2000; ++attempt) {
         ConnectAttempt connected = connect_unix(name);
@@ -71,7 +71,7 @@ void say(const base::UniqueFd& socket, const Bytes& bytes) {
     }
 }
 
-/// The failure that rank 0 answers with.
+/// The failure that rank 0 sends as its answer.
 std::string hear_refusal(const base::UniqueFd& socket) {
     FrameReceiver receiver;
     while (true) {
@@ -119,7 +119,7 @@ TEST_CASE("a start that somebody knows to be in vain ends at once, on every rank
         const bool in_time = std::chrono::steady_clock::now() < begin + 5s;
         return in_time ? end : "late";
     });
-    // Whoever is first tells the other one.
+    // The rank that fails first tells the other one.
     CHECK(ends[0].find("Aborted") != std::string::npos);
     CHECK(ends[1].find("Aborted") != std::string::npos);
     CHECK((ends[0] + ends[1]).find("rank 2 is gone, says") != std::string::npos);
@@ -137,7 +137,7 @@ TEST_CASE("so does an operation, and what has come counts first", "[processes]")
             }
             is_in_vain = rank == 0;
             if (rank == 1) {
-                std::this_thread::sleep_for(300ms);  // longer than rank 0 has patience
+                std::this_thread::sleep_for(300ms);  // longer than rank 0 waits
             }
             return barrier_of(plane);
         });
@@ -197,7 +197,8 @@ TEST_CASE("ranks may come in any order and late, and meet again under the same n
     const auto ends = run_processes(4, [&](int rank) {
         std::string result = "ok";
         for (int round = 0; round < 3 && result == "ok"; ++round) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(((rank + round) % 4) * 60));  // who is late differs
+            // a different rank is late in each round
+            std::this_thread::sleep_for(std::chrono::milliseconds(((rank + round) % 4) * 60));
             result = with_plane(options_for(name, rank, 4),
                                 [&](ControlPlane& plane) { return tests::exercise(plane, rank, 4, 100); });
         }
@@ -246,7 +247,7 @@ TEST_CASE("a rank that dies while the others come ends the start", "[processes]"
         if (rank == 2) {
             const base::UniqueFd socket = raw_connection(name);
             say(socket, encode_hello({2, 4}));
-            std::this_thread::sleep_for(200ms);  // rank 1 has probably come by then; if not, it finds nobody
+            std::this_thread::sleep_for(200ms);  // rank 1 has probably arrived by then; if not, it finds no listener
             return "gone";
         }
         return with_plane(options_for(name, rank, 4, 3s), barrier_of);
@@ -268,7 +269,7 @@ TEST_CASE("strangers do not disturb the meeting, and learn why they are refused"
         base::UniqueFd silent;
         if (rank == 1) {
             silent = raw_connection(name);
-            say(raw_connection(name), tests::pattern(3, 1));  // and then goes
+            say(raw_connection(name), tests::pattern(3, 1));  // and then closes the connection
             refusals =
                 refusal(tests::pattern(kHelloBytes, 1)) + refusal(encode_hello({1, 3})) + refusal(encode_hello({0, 2}));
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What the ranks of a meeting say to each other, in every order that a late one, a leaving one and an old letter make:
-// without MPI, and with a clock that the test turns.
+// The messages of a rendezvous, in every order that arises from a late rank, a rank that leaves, and an old message.
+// The tests use no MPI, and set the clock themselves.
 #include "collectives/mpi/meeting_letters.hpp"
 
 #include <catch2/catch.hpp>
@@ -50,20 +50,20 @@ TEST_CASE("a guest that has withdrawn is not waited for in the call that cannot 
     lowest.look(kStart + 2s);
     CHECK(end_of(lowest) ==
           "Timeout: start: of the ranks 0, 1 that are to be a job, 1 did not come within 2 s (RUEDA_START_TIMEOUT)");
-    CHECK(letters_of(lowest).empty());  // nobody is there
+    CHECK(letters_of(lowest).empty());  // no rank is there
 }
 
 TEST_CASE("a guest that comes again is heard, whatever it wrote before", "[unit]") {
     const MeetingPlan plan = plan_of({0, 1, 2});
     LowestOfMeeting lowest(plan, kStart);
-    lowest.hear(1, Numbers{1, 5, 0, 1}, kStart);  // of another list
+    lowest.hear(1, Numbers{1, 5, 0, 1}, kStart);  // about another list
     lowest.hear(2, Numbers{1, 9, 0, 1, 2}, kStart);
     static_cast<void>(lowest.take_letters());
     lowest.hear(1, Numbers{2, 5}, kStart);
     lowest.hear(1, Numbers{1, 6, 0, 1, 2}, kStart);
     CHECK(letters_of(lowest) == std::vector<std::pair<int, Numbers>>{{1, {4, 6, 2}}, {2, {4, 9, 2}}});
-    lowest.hear(2, Numbers{3, 9, 1}, kStart);  // to the question before
-    lowest.hear(1, Numbers{3, 5, 2}, kStart);  // of the attempt before
+    lowest.hear(2, Numbers{3, 9, 1}, kStart);  // answers the previous question
+    lowest.hear(1, Numbers{3, 5, 2}, kStart);  // from the previous attempt
     lowest.hear(1, Numbers{3, 6, 2}, kStart);
     CHECK(end_of(lowest) == "none");
     lowest.hear(2, Numbers{3, 9, 2}, kStart);
@@ -80,7 +80,7 @@ TEST_CASE("late answers are asked for again, and after the time their ranks are 
     static_cast<void>(lowest.take_letters());
     lowest.look(kStart + kConfirming + 1ms);
     CHECK(letters_of(lowest) == std::vector<std::pair<int, Numbers>>{{1, {4, 5, 2}}, {2, {4, 9, 2}}});
-    lowest.hear(2, Numbers{3, 9, 1}, kStart + kConfirming + 2ms);  // now, to the first
+    lowest.hear(2, Numbers{3, 9, 1}, kStart + kConfirming + 2ms);  // now it answers the first question
     CHECK(end_of(lowest) == "none");
     lowest.look(kStart + 4s);
     CHECK(letters_of(lowest) == std::vector<std::pair<int, Numbers>>{{1, {4, 5, 3}}, {2, {4, 9, 3}}});
@@ -117,11 +117,11 @@ TEST_CASE("a guest that has said that it is there waits for more", "[unit]") {
     CHECK(outcome(*guest.verdict()).starts_with("Timeout: start: rank 0 of those that were launched did not answer"));
     CHECK(guest.take_letters().front().numbers == Numbers{2, 5});
     guest.hear(Numbers{0, 5}, kStart + 20s);
-    CHECK(!guest.verdict()->is_ok());  // what it has said holds
+    CHECK(!guest.verdict()->is_ok());  // the verdict does not change any more
 }
 
-/// Three ranks that try again and again, at times of their own. Letters keep their order between two ranks, and lie
-/// there until their receiver is in a meeting and reads.
+/// Three ranks that try again and again, at independent times. Messages between two ranks keep their order, and wait
+/// until their receiver is in a rendezvous and reads them.
 class Ranks {
 public:
     explicit Ranks(unsigned seed) : random_(seed) {}
@@ -181,7 +181,7 @@ private:
             return;
         }
         INFO("rank " << rank << ": " << outcome(*verdict));
-        // Nobody goes before the lowest, and once it has gone nobody stays behind.
+        // No rank leaves with success before the lowest one, and after the lowest one has left, no rank stays behind.
         CHECK((verdict->is_ok() ? rank == 0 || gone_.count(0) == 1 : gone_.count(0) == 0));
         CHECK((verdict->is_ok() || verdict->code() == ErrorCode::timeout));
         if (verdict->is_ok()) {
@@ -210,10 +210,10 @@ TEST_CASE("ranks that come and give up at any time go together or not at all", "
         INFO("seed " << seed);
         Ranks ranks(seed);
         ranks.run();
-        CHECK(ranks.gone().size() == 3);  // sooner or later they meet
+        CHECK(ranks.gone().size() == 3);  // all ranks meet in the end
         attempts += ranks.attempts();
     }
-    CHECK(attempts > 2000);  // of which most were given up
+    CHECK(attempts > 2000);  // most attempts were given up
 }
 
 }  // namespace

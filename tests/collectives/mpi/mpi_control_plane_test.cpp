@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The rules about initialising and finalising MPI, with a stand-in for MPI: a job of one rank that keeps a diary.
+// The rules for initialising and finalising MPI, tested with a fake MPI: a job of one rank that keeps a diary.
 #include "collectives/mpi/mpi_control_plane.hpp"
 
 #include <catch2/catch.hpp>
@@ -56,7 +56,7 @@ TEST_CASE("a start that somebody knows to be in vain ends at once, before the ca
     CHECK(opened.status().message() == "rank 2 is gone");
     CHECK(asked == std::vector<int>{1, 3, 1, 3, 1, 3});
     CHECK(std::chrono::steady_clock::now() - begin < 5s);
-    CHECK(mpi->diary == "init cancel ");  // neither duplicated nor finalised
+    CHECK(mpi->diary == "init cancel ");  // the communicator is neither duplicated nor finalised
 }
 
 /// A job of two whose MPI_Init returns when the process would have been ended.
@@ -147,7 +147,7 @@ TEST_CASE("somebody else's MPI is left as it was", "[unit]") {
     CHECK(mpi->diary == "dup release free ");
 }
 
-/// Of a job of everybody, alone.
+/// This rank is alone in a job of all ranks.
 TEST_CASE("a communicator is of the same ranks, or not, and is not looked at where that could disturb", "[unit]") {
     const auto mpi = std::make_shared<StandIn>();
     auto opened = open_mpi_control_plane(mpi, in_time(10s));
@@ -157,7 +157,7 @@ TEST_CASE("a communicator is of the same ranks, or not, and is not looked at whe
         return plane.is_of_same_ranks(std::as_bytes(std::span(&communicator, 1)));
     };
     CHECK(ask(MPI_COMM_WORLD).value());
-    mpi->members = {3};  // of MPI_COMM_SELF
+    mpi->members = {3};  // the members of MPI_COMM_SELF
     CHECK_FALSE(ask(MPI_COMM_SELF).value());
     mpi->members = {0};
     CHECK(ask(MPI_COMM_SELF).value());
@@ -256,7 +256,7 @@ TEST_CASE("lengths that other ranks make are compared with what is expected befo
             "most, and rank 0 of them {}",
             length);
         CHECK(outcome(gathered->allgather(Bytes(3)).status()) == text);
-        CHECK(outcome(gathered->barrier()) == text);  // as the other ranks
+        CHECK(outcome(gathered->barrier()) == text);  // the same error as on the other ranks
         CHECK(gathering->longest == 0);               // nothing was exchanged
         gathered->close(true);
         auto [broadcasting, said] = told(length);
@@ -313,7 +313,7 @@ TEST_CASE("MPI may stay for the next start, until the process exits", "[unit]") 
         opened.value().control_plane->close(false);
     }
     CHECK(mpi->diary == "init dup release free dup release free dup release free ");
-    // The last one closes for good: the exit of this test has no MPI to finalise.
+    // The last close finalises MPI, because at the exit of this test there is no MPI to finalise.
     auto opened = open_mpi_control_plane(mpi, in_time(10s));
     REQUIRE(opened.is_ok());
     opened.value().control_plane->close(false);

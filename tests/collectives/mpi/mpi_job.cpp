@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One rank of a job under a real MPI launcher, for CTest: `mpi_job <scenario>`. It is not linked with MPI: the plugin
-// brings it. Ends with status 0 and no output, or says what was wrong.
+// One rank of a job under a real MPI launcher, for CTest: `mpi_job <scenario>`. The program is not linked with MPI; the
+// plugin loads it. It ends with status 0 and no output, or prints what was wrong.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ using namespace rueda;
 using namespace rueda::collectives;
 using tests::outcome;
 
-/// Asks MPI, once the plugin has brought it.
+/// Asks MPI, after the plugin has loaded it.
 bool mpi_says(const char* function) {
     const auto ask = reinterpret_cast<int (*)(int*)>(::dlsym(RTLD_DEFAULT, function));
     int flag = 0;
@@ -39,7 +39,7 @@ base::Config settings() {
     return config;
 }
 
-/// What Open MPI's launcher says, or MPICH's.
+/// Reads a number that Open MPI's launcher sets, or MPICH's.
 int number_in_environment(const char* open_mpi, const char* mpich) {
     const char* const text = std::getenv(open_mpi);
     return std::atoi(text == nullptr ? std::getenv(mpich) : text);
@@ -106,7 +106,7 @@ std::string exchange() {
     return result == "ok" && mpi_says("MPI_Finalized") ? "MPI was finalised before the process ends" : result;
 }
 
-/// One rank has a wrong setting; all get the same error, and nobody hangs.
+/// One rank has a wrong setting; all ranks get the same error, and none hangs.
 std::string wrong_size() {
     base::Config config = settings();
     const int size = launched_size();
@@ -119,7 +119,7 @@ std::string wrong_size() {
     return found.starts_with(expected) ? "ok" : found;
 }
 
-/// What a launcher of another MPI looks like: it says 4, and MPI finds itself alone.
+/// Imitates a launcher of another MPI: it says 4 processes, and MPI finds only itself.
 std::string another_launcher() {
     const auto selected = select_control_plane(settings(), base::environment_of({{"OMPI_COMM_WORLD_SIZE", "4"}}));
     const std::string found = outcome(selected.status());

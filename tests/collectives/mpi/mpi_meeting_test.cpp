@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// How some ranks of MPI_COMM_WORLD meet, with a stand-in for MPI: what the others say is written into the mail before.
+// The rendezvous of some ranks of MPI_COMM_WORLD, tested with a fake MPI: the test writes the other ranks' messages
+// into the mail beforehand.
 #include "collectives/mpi/mpi_meeting.hpp"
 
 #include <catch2/catch.hpp>
@@ -33,7 +34,7 @@ void put(StandIn& mpi, int from, const Numbers& numbers) {
     (*mpi.mail)[{from, mpi.own_rank, kMeetingTag}].emplace_back(bytes.begin(), bytes.end());
 }
 
-/// What went to that rank, in order.
+/// The messages sent to that rank, in order.
 std::vector<Numbers> sent(const StandIn& mpi, int to) {
     std::vector<Numbers> all;
     for (const auto& bytes : (*mpi.mail)[{mpi.own_rank, to, kMeetingTag}]) {
@@ -50,7 +51,7 @@ Status meet(
     const std::function<Status()>& go_on = [] { return Status(); }) {
     const MeetingPlan plan{members, mpi.job_size, true, timeout};
     const Status met = meet_members(mpi, MPI_COMM_WORLD, plan, mpi.own_rank, kAttempt, go_on);
-    CHECK(mpi.requests() == 0);  // nothing is left that could take a later meeting's messages
+    CHECK(mpi.requests() == 0);  // nothing is left that could take a later rendezvous' messages
     return met;
 }
 
@@ -68,7 +69,7 @@ TEST_CASE("the lowest compares the lists, asks and answers", "[unit]") {
 
 TEST_CASE("a guest says that it is there, and goes", "[unit]") {
     StandIn mpi = rank_of_five(3);
-    put(mpi, 1, {2, 6, 4});  // to an attempt before
+    put(mpi, 1, {2, 6, 4});  // an answer to an earlier attempt
     put(mpi, 1, {4, kAttempt, 1});
     put(mpi, 1, {0, kAttempt});
     CHECK(outcome(meet(mpi, {1, 3, 4})) == "ok");
@@ -136,7 +137,7 @@ TEST_CASE("answers are checked", "[unit]") {
         CHECK(
             outcome(meet(mpi, {0, 3})).starts_with("Internal: start: rank 0 of those that were launched has answered"));
     }
-    for (const std::size_t more : {1U, 2U, 3U}) {  // bytes behind what would be a right answer
+    for (const std::size_t more : {1U, 2U, 3U}) {  // additional bytes after a correct answer
         StandIn mpi = rank_of_five(3);
         put(mpi, 0, {0, kAttempt});
         auto& bytes = (*mpi.mail)[{0, 3, kMeetingTag}].back();

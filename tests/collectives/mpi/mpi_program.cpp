@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A program that has an MPI of its own, under a real launcher: `mpi_program <scenario>`. Ends with status 0 and no
-// output, or says what was wrong.
+// A program with its own MPI, under a real launcher: `mpi_program <scenario>`. It ends with status 0 and no output, or
+// prints what was wrong.
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -21,11 +21,11 @@ using namespace rueda;
 using namespace rueda::collectives;
 using tests::outcome;
 
-/// The plugin, as librueda would use it; not what this program is linked with.
+/// Selects the plugin as librueda would; this program is linked with its own MPI.
 Result<SelectedControlPlane> select() {
     base::Config config;
     config.mpi_library = std::getenv("RUEDA_MPI_PLUGIN");
-    // No launcher in sight: the program's own MPI is reason enough.
+    // There is no launcher; the program's own MPI is reason enough to use MPI.
     return select_control_plane(config, base::environment_of({}));
 }
 
@@ -51,7 +51,7 @@ bool is_finalized() {
     return flag != 0;
 }
 
-/// Twice, as a program may start and shut Rueda down as often as it likes.
+/// Twice, because a program may start and shut down Rueda as often as it likes.
 std::string use_and_close(bool expects_notice) {
     for (int start = 0; start < 2; ++start) {
         auto selected = select();
@@ -114,7 +114,7 @@ std::string finalized_meanwhile() {
     return found.starts_with("NotInitialized: barrier: the program has called MPI_Finalize") ? "ok" : found;
 }
 
-/// Pieces so small that every message takes many.
+/// Pieces are so small that every message needs many.
 std::string pieces() {
     start_mpi(MPI_THREAD_MULTIPLE);
     auto opened = open_mpi_control_plane(real_mpi(), {}, 64);
@@ -127,7 +127,7 @@ std::string pieces() {
     return result;
 }
 
-/// MPI stays between two starts, and the exit handler finalises it: else mpirun complains.
+/// MPI stays initialised between two starts, and the exit handler finalises it; otherwise mpirun reports an error.
 std::string stays_until_exit() {
     for (int start = 0; start < 2; ++start) {
         auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::seconds(20), MpiFinalize::at_exit});
@@ -143,7 +143,7 @@ std::string stays_until_exit() {
     return "ok";
 }
 
-/// A rank that stays away ends the wait of the others, in time.
+/// If a rank stays away, the others' wait ends in time.
 std::string stays_away() {
     start_mpi(MPI_THREAD_MULTIPLE);
     auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::milliseconds(200), MpiFinalize::at_close});
@@ -160,8 +160,8 @@ std::string stays_away() {
     return result;
 }
 
-/// The lowest and the last come, and each gives up before the other is there; then all come at once, and are a job. The
-/// call that makes its communicator cannot be left: nobody may be alone in it.
+/// First the lowest and the last rank come, and each gives up before the other is there. Then all ranks come at once
+/// and form a job. The call that creates its communicator cannot be interrupted, so no rank may be alone in it.
 std::string late(const Membership& membership, int size, const char* last_text) {
     const auto open = [&](std::chrono::milliseconds timeout) {
         MpiControlPlaneOptions options{timeout, MpiFinalize::at_close};
@@ -177,7 +177,7 @@ std::string late(const Membership& membership, int size, const char* last_text) 
     if (world_rank() == size - 1) {
         result = refused(last_text);
     }
-    MPI_Barrier(MPI_COMM_WORLD);  // the last has left; its letters are there
+    MPI_Barrier(MPI_COMM_WORLD);  // the last rank has left; its messages are there
     if (world_rank() == 0) {
         result = refused("did not come within 0.3 s (RUEDA_START_TIMEOUT)");
     }
@@ -224,7 +224,7 @@ std::string late_in_launch() {
     return late({}, world_size(), "Timeout: start: rank 0 of those that were launched did not answer within 0.3 s");
 }
 
-/// Messages through a plane that takes MPI itself.
+/// Runs `body` with a plane that initialises MPI itself.
 std::string with_messages(const std::function<std::string(ControlPlane&, Transport&)>& body) {
     start_mpi(MPI_THREAD_MULTIPLE);
     for (int start = 0; start < 2; ++start) {
@@ -249,14 +249,14 @@ std::string messages() {
     });
 }
 
-/// Receives posted for every other rank at the end, as leaders have; messages that nobody has received yet.
+/// At the end, receives are posted for every other rank, as on leaders, and some messages were not received yet.
 std::string posted_at_the_end() {
-    // Not of one start: they stay until the plane has closed.
+    // The memory is used by both starts: it must stay until the plane has closed.
     static std::vector<Bytes> rooms;
     return with_messages([](ControlPlane& plane, Transport& transport) -> std::string {
         rooms.assign(static_cast<std::size_t>(plane.size()), Bytes(200));
         static const Bytes first = tests::pattern(50, 3);
-        static const Bytes long_one = tests::pattern(1'000'000, 4);  // no receive is posted for it
+        static const Bytes long_one = tests::pattern(1'000'000, 4);  // no receive is posted for this message
         for (int peer = 0; peer < plane.size(); ++peer) {
             if (peer == plane.rank()) {
                 continue;
@@ -274,7 +274,7 @@ std::string posted_at_the_end() {
     });
 }
 
-/// The receiver has the error; both leave MPI alone after it.
+/// The receiver gets the error; after it, both ranks make no more MPI calls.
 std::string too_long() {
     start_mpi(MPI_THREAD_MULTIPLE);
     auto opened = open_mpi_control_plane(real_mpi(), {std::chrono::seconds(20), MpiFinalize::at_close});
@@ -283,8 +283,8 @@ std::string too_long() {
     }
     ControlPlane& plane = *opened.value().control_plane;
     Transport& transport = *plane.transport();
-    // Short enough to be sent at once: one that waits for its receive, Open MPI 4.1.4 reads as a whole from the memory
-    // of a process of the same machine, past the end of the room.
+    // Short enough to be sent at once. If a message waits for its receive, Open MPI 4.1.4 reads all of it from the
+    // memory of a process of the same machine, past the end of the room.
     static const Bytes sent = tests::pattern(101, 3);
     const int to = (plane.rank() + 1) % plane.size();
     const int from = (plane.rank() + plane.size() - 1) % plane.size();

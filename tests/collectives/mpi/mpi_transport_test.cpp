@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Messages over a stand-in for MPI: which calls are made, and which are not any more.
+// Messages over a fake MPI: the tests check which MPI calls are made, and which are no longer made after a failure.
 #include "collectives/mpi/mpi_transport.hpp"
 
 #include <catch2/catch.hpp>
@@ -18,7 +18,7 @@ using tests::StandIn;
 using Channel = Transport::Channel;
 using namespace std::chrono_literals;
 
-/// A rank with its MPI, which was there before, its plane and its transport.
+/// A rank with an MPI that was initialised before, its plane and its transport.
 struct Rank {
     Rank(int rank, int size, std::shared_ptr<tests::Mail> mail) : mpi(std::make_shared<StandIn>()) {
         mpi->is_initialized = true;
@@ -92,7 +92,7 @@ TEST_CASE("a message longer than its room ends the job, with both lengths where 
     const auto ticket = pair.b.transport().receive(0, Channel::data, room).value();
     static_cast<void>(pair.a.transport().send(1, Channel::data, pattern(11, 1)).value());
     CHECK(outcome(pair.b.transport().test(ticket).status()) == text);
-    // And so says every later call, of this message or another.
+    // Every later call, for this message or another, returns the same error.
     CHECK(outcome(pair.b.transport().test(ticket).status()) == text);
     CHECK(outcome(pair.b.transport().receive(0, Channel::control, room).status()) == text);
     pair.b.plane->close(false);
@@ -215,7 +215,7 @@ TEST_CASE("a message that nobody can have sent is refused before there is room f
         pair.b.mpi->expected = 1;
     }
     pair.b.plane->close(false);
-    CHECK(pair.b.mpi->diary.empty());  // the end was none
+    CHECK(pair.b.mpi->diary.empty());  // after the failure, closing the plane changes nothing in MPI
     CHECK(pair.b.mpi->requests() == 0);
 }
 

@@ -29,11 +29,11 @@ using collectives::MpiApi;
 using collectives::MpiEnvelope;
 using collectives::MpiMessage;
 
-/// What was sent and not received, by sender, receiver and tag.
+/// Messages that were sent and not received, by sender, receiver and tag.
 using Mail = std::map<std::tuple<int, int, int>, std::deque<std::vector<std::byte>>>;
 
-/// A rank's MPI that keeps a diary of what changes something. Collectives are those of a job of one rank; messages go
-/// through `mail`, which several may share. Threads: one for all that share their mail.
+/// A fake MPI of one rank, which keeps a diary of calls that change something. Collectives behave as in a job of one
+/// rank. Messages go through `mail`, which several ranks may share. Threads: one for all that share their mail.
 class StandIn final : public MpiApi {
 public:
     bool is_initialized = false;
@@ -41,24 +41,26 @@ public:
     int level = MPI_THREAD_MULTIPLE;
     std::function<void()> during_init = [] {};
     bool answers = true;  ///< false: requests never complete
-    Status collective;    ///< what collectives return, if a failure
-    /// Of the ABI that the tests are compiled with.
+    Status collective;    ///< what collectives return, if it is a failure
+    /// Has the ABI with which the tests are compiled.
     std::string version = fmt::format("{} v9.8.7, package: stand-in", name_of(collectives::own_mpi_abi()));
     std::string diary;
     int own_rank = 0;
     int job_size = 1;
     std::shared_ptr<Mail> mail = std::make_shared<Mail>();
-    bool delivers = true;             ///< false: what is sent does not leave
-    Status messages;                  ///< what calls for messages return, if a failure
-    std::uint32_t expected = 0;       ///< messages that the others have sent to this rank, as they say at the end
-    std::vector<std::uint32_t> told;  ///< how many this one has sent to each, as it said at the end
-    std::optional<std::uint64_t> length_told;  ///< what the ranks see of a length, instead of what it is
-    std::optional<std::size_t> probed_bytes;   ///< likewise of a message that nobody waits for
-    bool hides_length = false;                 ///< of a message that was too long, as some MPIs do
+    bool delivers = true;  ///< false: sent messages do not leave
+    Status messages;       ///< what calls for messages return, if it is a failure
+    /// number of messages that the others have sent to this rank, as they report at the end
+    std::uint32_t expected = 0;
+    std::vector<std::uint32_t> told;  ///< number of messages that this rank has sent to each, as it reported at the end
+    std::optional<std::uint64_t> length_told;  ///< the length that the ranks are told instead of the real one
+    std::optional<std::size_t> probed_bytes;   ///< the same for a message that no rank waits for
+    bool hides_length = false;                 ///< hides the length of a message that was too long, as some MPIs do
     std::function<void()> at_finalize;
-    std::vector<int> members;  ///< of MPI_COMM_SELF, which stands for a communicator of some ranks
-    bool others_meet = false;  ///< at a meeting they say at once what lets it end well, and their mail shows nothing
-    bool is_between = false;   ///< communicators are intercommunicators
+    std::vector<int> members;  ///< the ranks of MPI_COMM_SELF, which stands for a communicator of some ranks
+    /// at a rendezvous the other ranks at once send what lets it succeed, and the mail does not show it
+    bool others_meet = false;
+    bool is_between = false;  ///< communicators are intercommunicators
 
     bool initialized() override { return is_initialized; }
     bool finalized() override { return is_finalized; }
@@ -79,7 +81,7 @@ public:
         diary += "dup ";
         return communicator;
     }
-    /// MPI_COMM_SELF stands for it.
+    /// MPI_COMM_SELF stands for the communicator.
     Result<MPI_Comm> communicator_of(std::span<const int> world_ranks, int /*tag*/) override {
         diary += "create ";
         members.assign(world_ranks.begin(), world_ranks.end());
@@ -203,10 +205,10 @@ public:
         under_way_.at(number_of(request)).is_cancelled = !is_coming;
         return {};
     }
-    bool is_coming = false;  ///< what is cancelled: too late
+    bool is_coming = false;  ///< cancelling is too late, because the message is already arriving
     [[nodiscard]] std::size_t requests() const { return under_way_.size(); }
 
-    /// The program calls MPI_Finalize itself.
+    /// Acts as if the program itself called MPI_Finalize.
     void end() {
         is_finalized = true;
         if (at_finalize) {
@@ -214,7 +216,7 @@ public:
             at_finalize = nullptr;
         }
     }
-    std::size_t longest = 0;  ///< piece of one call
+    std::size_t longest = 0;  ///< longest piece of one call
 
 private:
     struct UnderWay {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What the loader takes for a plugin built with MPICH: it can be loaded where no MPI is, and opens nothing.
+// A plugin that claims to be built with MPICH. It can be loaded without any MPI, and opens nothing.
 #include "collectives/mpi/plugin_interface.hpp"
 #include "rueda/version.h"
 

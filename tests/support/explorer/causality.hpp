@@ -10,24 +10,24 @@
 
 namespace rueda::explorer {
 
-/// Which transitions of a schedule happened before which: by the order within a process, by conflicting footprints, and
-/// by causes that are told. A transition and its thread's own buffer do not conflict: a load before or after the flush
-/// sees the same value.
+/// Which transitions of a schedule happened before which others. The order follows from the order within a process,
+/// from conflicting footprints, and from causes that the caller adds. A transition of a thread and its own buffer do
+/// not conflict: a load before or after the flush sees the same value.
 class Causality {
 public:
     using Clock = VectorClock<kMaxProcesses>;
 
     void clear();
-    /// The transitions in a race with what `process` did now (not yet recorded): they conflict with it, and nothing but
-    /// the conflict puts them before it.
+    /// The transitions that race with what `process` did now (not yet recorded). They conflict with it, and only the
+    /// conflict orders them before it.
     [[nodiscard]] std::vector<std::uint32_t> races(std::size_t process, const Footprint& footprint) const;
-    /// With the schedule as it was before `event`, and leaving out what came after `event` because of it: the processes
-    /// that could have moved first on the way to what `process` did now.
+    /// Considers the schedule as it was before `event`, without the transitions that came after `event` because of it.
+    /// Returns the processes that could have moved first on the way to what `process` did now.
     [[nodiscard]] ProcessSet initials(std::uint32_t event, std::size_t process, const Footprint& footprint) const;
-    /// The next transition of the schedule.
+    /// Records the next transition of the schedule.
     void record(std::size_t process, const Footprint& footprint);
 
-    /// What `process` does next comes after `event`.
+    /// Says that the next transition of `process` comes after `event`.
     void add_cause(std::size_t process, std::uint32_t event) { known_[process].join(events_[event].clock); }
     void add_process_as_cause(std::size_t process, std::size_t cause) { known_[process].join(known_[cause]); }
     void add_writes_as_cause(std::size_t process, std::uint32_t location);
@@ -36,11 +36,11 @@ private:
     struct Event {
         std::size_t process;
         Footprint footprint;
-        Clock clock;  // of process p: the number of its last known transition + 1
+        Clock clock;  // for process p: the number of its last known transition + 1
     };
     struct Location {
         std::array<std::uint32_t, kMaxProcesses> last_read{};   // number of the transition + 1
-        std::array<std::uint32_t, kMaxProcesses> last_write{};  // the same
+        std::array<std::uint32_t, kMaxProcesses> last_write{};  // number of the transition + 1
     };
     [[nodiscard]] bool is_before(std::uint32_t earlier, const Clock& clock) const {
         return clock.covers(events_[earlier].process, earlier + 1);

@@ -57,7 +57,7 @@ void write_bytes(const void* address, std::uint8_t bytes, std::uint64_t value) {
     }
 }
 
-/// Where there are no threads.
+/// Used if no exploration is running, so there are no threads.
 Outcome apply_at_once(const Operation& operation, void* address) {
     Outcome outcome;
     outcome.before = read_bytes(address, operation.bytes);
@@ -174,7 +174,7 @@ void Execution::begin(const std::function<void()>& setup) {
     }
 }
 
-/// Runs the thread's own code until it asks for the next operation, has ended, or failed.
+/// Runs the thread's own code until it asks for the next operation, ends, or fails.
 void Execution::advance(std::size_t number) {
     Thread& thread = threads_[number];
     thread.asking = false;
@@ -187,7 +187,7 @@ void Execution::advance(std::size_t number) {
     describe_next(number);
     look_again_after_pause(number);
     if (needs_empty_buffer(number) && buffer_is_empty(number)) {
-        // The transitions of its own buffer come first, as if they were the thread's.
+        // The transitions of the thread's own buffer come first, as if they were the thread's.
         transition_.after_own_buffer |= only(number);
     }
 }
@@ -231,7 +231,7 @@ void Execution::look_again_after_pause(std::size_t number) {
         thread.noticed = thread.noticed || view(number, watched.object, watched.bytes) != watched.value;
     }
     if (thread.watched.size() > 1) {
-        // Another change might have come first and let it go on earlier.
+        // Another change could have come first and let the thread go on earlier.
         for (const Seen& watched : thread.watched) {
             thread.next_footprint.push_back(value_of(watched.object, false));
         }
@@ -240,7 +240,7 @@ void Execution::look_again_after_pause(std::size_t number) {
     }
 }
 
-/// The writes of one object are ordered anyway: that the thread goes on is a consequence, not a choice.
+/// The writes of one object are ordered anyway, so it is a consequence, not a choice, that the thread goes on.
 void Execution::let_go_on(std::size_t number) {
     transition_.write_causes.push_back({number, value_of(threads_[number].watched.front().object, false).location});
 }
@@ -251,7 +251,7 @@ const Footprint& Execution::footprint(std::size_t process) const {
 
 bool Execution::needs_empty_buffer(std::size_t number) const {
     const Thread& thread = threads_[number];
-    // A locked instruction empties the buffer; so does the kernel on both futex paths (smp_mb in kernel/futex).
+    // A locked instruction empties the buffer, and so does the kernel on both futex paths (smp_mb in kernel/futex).
     return memory_ == Memory::store_buffers && thread.asking && thread.next.kind != OperationKind::load &&
            !goes_to_buffer(thread.next);
 }
@@ -398,7 +398,7 @@ Outcome Execution::apply_read_modify_write(std::size_t number, const Operation& 
         return outcome;
     }
     acquire(number, operation.object, operation.order);
-    // A read-modify-write continues the release sequence it reads from, whatever its own order.
+    // A read-modify-write continues the release sequence from which it reads, whatever its own order is.
     object.released.join(release(number, operation.order));
     see_own(number, operation.object, outcome.after);
     commit(number, operation.object, operation.bytes, outcome.after);
@@ -468,13 +468,13 @@ const Execution::BufferedStore* Execution::newest_buffered(std::size_t number, s
     return nullptr;
 }
 
-/// The value as the thread sees it.
+/// The value as this thread sees it.
 std::uint64_t Execution::view(std::size_t number, std::uint32_t object, std::uint8_t bytes) const {
     const BufferedStore* const own = newest_buffered(number, object);
     return own != nullptr ? own->value : read_bytes(objects_[object].address, bytes);
 }
 
-/// The first look since the last pause() counts: the loop would begin with it again.
+/// Only the first look since the last pause() counts, because the loop would begin with it again.
 void Execution::see(std::size_t number, const Operation& operation, std::uint64_t value) {
     std::vector<Seen>& seen = threads_[number].seen;
     for (const Seen& known : seen) {
@@ -485,7 +485,7 @@ void Execution::see(std::size_t number, const Operation& operation, std::uint64_
     seen.push_back({operation.object, operation.bytes, value});
 }
 
-/// What a thread wrote itself is no reason to go on.
+/// A value that the thread wrote itself is no reason for it to go on.
 void Execution::see_own(std::size_t number, std::uint32_t object, std::uint64_t value) {
     for (Seen& known : threads_[number].seen) {
         if (known.object == object) {
@@ -595,13 +595,13 @@ void Execution::note_failure(Failure failure, std::string_view text) {
     }
 }
 
-/// Nothing that owns memory should be alive on the stack.
+/// Leaves the fiber without unwinding, so nothing on its stack may own memory.
 void Execution::leave() {
     if (running_ < 0) {
         throw FailedOutsideThreads{};
     }
     threads_[static_cast<std::size_t>(running_)].fiber->suspend();
-    std::abort();  // nobody resumes a failed thread
+    std::abort();  // a failed thread is never resumed
 }
 
 std::string Execution::describe_waiting() const {
@@ -620,7 +620,7 @@ std::string Execution::describe_waiting() const {
     return text.empty() ? text : text.substr(2);
 }
 
-// What ExploredAtomics calls.
+// ExploredAtomics calls these functions.
 
 Outcome perform(Operation operation, void* address) {
     if (current_execution != nullptr) {

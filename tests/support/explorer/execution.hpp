@@ -19,18 +19,19 @@ namespace rueda::explorer {
 
 using SyncClock = VectorClock<kMaxThreads>;
 
-/// What is known of an address within one schedule.
+/// What is known about an address within one schedule.
 struct Object {
     const void* address = nullptr;
-    const char* name = nullptr;  ///< none: shown by its number
+    const char* name = nullptr;  ///< null: reports show its number
     int index = -1;
-    SyncClock released;  ///< what an acquire of the present value makes known
+    SyncClock released;  ///< what a thread learns by an acquire of the present value
     int plain_writer = -1;
     std::uint32_t plain_write_time = 0;
     std::array<std::uint32_t, kMaxThreads> plain_read_times{};
 };
 
-/// Addresses in the order in which they were first used, which repeats with the schedule (the addresses may not).
+/// The addresses in the order of their first use. This order is the same each time a schedule runs; the addresses may
+/// differ.
 class ObjectTable {
 public:
     ObjectTable();
@@ -44,13 +45,13 @@ private:
     void insert(std::uint32_t number);
 
     std::vector<Object> objects_;
-    std::vector<std::uint32_t> buckets_;  // object number + 1; 0 is free; a power of two
+    std::vector<std::uint32_t> buckets_;  // object number + 1; 0 means free; the size is a power of two
 };
 
-/// What the last transition did, as far as the search for other schedules needs it.
+/// What the last transition did, as far as the search for other schedules needs to know it.
 struct Transition {
     Footprint footprint;
-    /// Threads whose next transition needed their buffer to be empty, which it now is.
+    /// The threads whose next transition needed an empty buffer, which is empty now.
     ProcessSet after_own_buffer = 0;
     struct Cause {
         std::size_t process;
@@ -66,8 +67,8 @@ struct Transition {
     std::vector<WriteCause> write_causes;
 };
 
-/// One schedule: the threads, what they ask for next, memory with its buffers, and the race detector.
-/// Threads: one operating-system thread; at most one Execution lives on it.
+/// One run of one schedule: the threads, the operations that they ask for next, the memory with its buffers, and the
+/// race detector. Threads: one operating-system thread, which has at most one Execution.
 class Execution {
 public:
     Execution(const std::vector<std::function<void()>>& bodies, Memory memory, bool pause_waits);
@@ -76,25 +77,26 @@ public:
     Execution& operator=(const Execution&) = delete;
     [[nodiscard]] static Execution* current();
 
-    /// Makes the state and brings every thread to its first operation.
+    /// Creates the state and runs every thread up to its first operation.
     void begin(const std::function<void()>& setup);
     [[nodiscard]] ProcessSet enabled() const;
     [[nodiscard]] bool all_finished() const;
-    /// Of the next transition of a process that has one.
+    /// The footprint of the next transition of a process, which must have one.
     [[nodiscard]] const Footprint& footprint(std::size_t process) const;
-    /// Store buffers: the next operation of the thread waits for (or has seen) its buffer's end.
+    /// Store buffers: whether the next operation of the thread waits for its buffer to be empty (or has seen that it
+    /// is).
     [[nodiscard]] bool needs_empty_buffer(std::size_t thread) const;
     [[nodiscard]] bool buffer_is_empty(std::size_t thread) const;
     const Transition& step(std::size_t process);
     [[nodiscard]] std::uint32_t events() const { return events_; }
     [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
     [[nodiscard]] const ObjectTable& objects() const { return objects_; }
-    /// "thread 1 sleeps on bell" for those that have not ended.
+    /// For example "thread 1 sleeps on bell", for the threads that have not ended.
     [[nodiscard]] std::string describe_waiting() const;
 
-    /// The first one counts.
+    /// Only the first failure is kept.
     void note_failure(Failure failure, std::string_view text);
-    /// On a thread: abandons it. In setup and check: throws.
+    /// On a thread, abandons the thread; in setup and check, throws.
     [[noreturn]] void leave();
     [[nodiscard]] Failure failure() const { return failure_; }
     [[nodiscard]] const std::string& failure_text() const { return failure_text_; }
@@ -119,16 +121,16 @@ private:
     };
     struct Thread {
         std::unique_ptr<Fiber> fiber;
-        bool asking = false;    // `next` is what it wants to do
-        bool sleeping = false;  // in a futex, on the object of `next`
+        bool asking = false;    // `next` is the operation that it asks for
+        bool sleeping = false;  // in a futex call, on the object of `next`
         bool finished = false;
         bool paused = false;
-        bool noticed = false;  // something changed since it paused
+        bool noticed = false;  // a value changed after it paused
         Operation next;
         Footprint next_footprint;
         Outcome outcome;
-        std::vector<Seen> seen;     // since the last pause
-        std::vector<Seen> watched;  // while paused
+        std::vector<Seen> seen;     // values read since the last pause
+        std::vector<Seen> watched;  // while paused: values whose change lets it go on
         std::vector<BufferedStore> buffer;
         Footprint flush_footprint;
         SyncClock sync;
@@ -163,7 +165,7 @@ private:
     const Memory memory_;
     const bool pause_waits_;
     std::array<Thread, kMaxThreads> threads_;
-    int running_ = -1;  // the thread whose fiber is on the processor
+    int running_ = -1;  // the thread whose fiber is running
     ObjectTable objects_;
     std::vector<Step> steps_;
     std::uint32_t events_ = 0;
@@ -172,7 +174,7 @@ private:
     std::string failure_text_;
 };
 
-/// Thrown by leave() in setup and check.
+/// leave() throws it in setup and check.
 struct FailedOutsideThreads {};
 
 }  // namespace rueda::explorer

@@ -11,9 +11,9 @@
 #include "tests/support/explorer/execution.hpp"
 #include "tests/support/explorer/schedule_text.hpp"
 
-// Words: a *node* is a point of the present schedule where a process is chosen; its *branches* are the processes that
-// have to be tried there. A process *sleeps* at a node if everything that begins with it was seen from an earlier
-// branch; it is woken by a transition that conflicts with its own.
+// Words used here: a *node* is a point of the current schedule where a process is chosen. Its *branches* are the
+// processes that must be tried there. A process *sleeps* at a node if an earlier branch has shown everything that
+// begins with the process; a transition that conflicts with its own wakes it.
 //
 // Sleep sets: P. Godefroid, Partial-Order Methods for the Verification of Concurrent Systems (1996), chapter 5.
 // Branches by races: P. Abdulla, S. Aronsson, B. Jonsson and K. Sagonas, Optimal Dynamic Partial Order Reduction
@@ -32,7 +32,7 @@ struct Node {
     ProcessSet branches = 0;
     ProcessSet done = 0;
     ProcessSet asleep = 0;
-    std::size_t last_thread = kNobody;  // that moved before this node
+    std::size_t last_thread = kNobody;  // the last thread that moved before this node
     int preemptions = 0;                // before this node
 };
 
@@ -74,7 +74,7 @@ private:
         }
     }
 
-    /// The schedule of nodes_, then a new one.
+    /// Runs the schedule of nodes_, and then a new continuation.
     void run_threads() {
         causality_.clear();
         last_thread_ = kNobody;
@@ -100,7 +100,7 @@ private:
                 repeats = repeats || !add_node(enabled);
             }
             if (repeats) {
-                // Only to the end, so that the threads return and their stacks can be used again.
+                // The rest runs only so that the threads return and their stacks can be used again.
                 execution_.step(prefer(enabled));
             } else {
                 const bool is_new = depth + 1 == nodes_.size();
@@ -131,7 +131,7 @@ private:
                                 "or on addresses");
     }
 
-    /// False: everything from here on was seen.
+    /// Returns false if everything from here on was already seen.
     bool add_node(ProcessSet enabled) {
         Node node;
         node.enabled = enabled;
@@ -148,7 +148,7 @@ private:
         return true;
     }
 
-    /// Rather on with the same thread: failures are then found with few switches and read better.
+    /// Prefers to continue with the same thread. Failures are then found with few switches and are easier to read.
     [[nodiscard]] std::size_t prefer(ProcessSet candidates) const {
         return last_thread_ != kNobody && contains(candidates, last_thread_) ? last_thread_ : lowest(candidates);
     }
@@ -202,8 +202,8 @@ private:
         }
     }
 
-    /// Nothing here can disable another process's next transition, so every conflict can be tried the other way round
-    /// by letting whoever leads there move first.
+    /// No process can disable another process's next transition here. Therefore every conflict can be tried in the
+    /// other order, by letting a process that leads there move first.
     void branch_at_races(std::size_t process, const Footprint& footprint) {
         for (const std::uint32_t event : causality_.races(process, footprint)) {
             Node& node = nodes_[event];
@@ -214,7 +214,7 @@ private:
         }
     }
 
-    /// To the last node that has a branch left. False: everything was seen.
+    /// Goes back to the last node that has a branch left. Returns false if everything was seen.
     bool go_back() {
         while (!nodes_.empty()) {
             Node& node = nodes_.back();

@@ -19,29 +19,30 @@ namespace rueda::explorer {
 enum class Memory : std::uint8_t {
     /// Operations take effect at once, in the order of the schedule.
     sequentially_consistent,
-    /// x86: a store weaker than seq_cst waits in its thread's buffer, in order, and reaches memory at any later time;
-    /// read-modify-writes, seq_cst stores and futex calls empty the buffer first; loads see their own buffer.
+    /// x86: a store weaker than seq_cst waits in its thread's buffer, in order, and reaches memory at any later time.
+    /// Read-modify-writes, seq_cst stores and futex calls empty the buffer first. Loads see their own thread's buffer.
     store_buffers,
 };
 
 enum class Reduction : std::uint8_t {
     none,        ///< every interleaving
-    sleep_sets,  ///< interleavings that differ only in the order of commuting operations are completed once
-    dynamic,     ///< the same, and branches only where two operations were seen to conflict
+    sleep_sets,  ///< of interleavings that differ only in the order of commuting operations, only one is completed
+    dynamic,     ///< the same, and it branches only where two operations were seen to conflict
 };
 
 struct Options {
     Memory memory = Memory::sequentially_consistent;
-    /// Ignored (none) where `preemptions` is set: the schedules left out could be the ones within the bound.
+    /// Ignored (none is used) if `preemptions` is set, because the omitted schedules could be those within the bound.
     Reduction reduction = Reduction::dynamic;
-    /// At most so many switches away from a thread that could have gone on. Store buffers are free.
+    /// The maximum number of switches away from a thread that could have gone on. Switches to store buffers do not
+    /// count.
     std::optional<int> preemptions = std::nullopt;
     std::uint64_t schedules = std::numeric_limits<std::uint64_t>::max();
-    /// A schedule that is longer is a failure: an endless loop, or a spin loop without pause().
+    /// A longer schedule is a failure: an endless loop, or a spin loop without pause().
     std::size_t steps = 10'000;
-    /// True: pause() waits until a value changed that the thread has read since its last pause(). Spin loops end, and
-    /// nothing is lost if an iteration of the loop depends on nothing but these values. False: pause() does nothing,
-    /// for loops that count their turns.
+    /// If true, pause() waits until a value changes that the thread has read since its last pause(). Spin loops then
+    /// end, and nothing is missed if an iteration of the loop depends only on these values. If false, pause() does
+    /// nothing; this is for loops that count their turns.
     bool pause_waits = true;
 };
 
@@ -49,12 +50,12 @@ enum class Failure : std::uint8_t { none, check, exception, deadlock, race, too_
 
 struct Exploration {
     Failure failure = Failure::none;
-    /// What failed, and the schedule that led there, one line per operation. Empty for a success.
+    /// What failed, and the schedule that led there, one line per operation. Empty after a success.
     std::string report;
-    std::uint64_t schedules = 0;  ///< that ran to their end
-    std::uint64_t cut = 0;        ///< that turned out to repeat a completed one, and were not counted
+    std::uint64_t schedules = 0;  ///< schedules that ran to their end
+    std::uint64_t cut = 0;        ///< schedules that turned out to repeat a completed one, and were not counted
     std::size_t longest = 0;      ///< steps of the longest schedule
-    bool exhausted = false;       ///< everything (within the bounds on preemptions) was seen
+    bool exhausted = false;       ///< everything (within the bound on preemptions) was seen
 
     [[nodiscard]] bool passed() const { return failure == Failure::none && exhausted; }
 };
@@ -65,10 +66,11 @@ struct Exploration {
                                          const std::function<void()>& check, const Options& options);
 
 /// Runs the bodies, each as a thread, under all schedules of their operations on ExploredAtomics. For each schedule a
-/// State is made and given to `setup`; after the last thread has ended, `check` looks at it. Ends at the first failure.
+/// State is created and passed to `setup`. After the last thread has ended, `check` examines it. The exploration ends
+/// at the first failure.
 ///
-/// The bodies must be repeatable: no clocks, random numbers, or other threads. At a failure the threads under way are
-/// abandoned, not unwound: what their stacks own is leaked.
+/// The bodies must be repeatable: no clocks, random numbers, or other threads. After a failure the running threads are
+/// abandoned and not unwound, so what their stacks own is leaked.
 template <class State>
 [[nodiscard]] Exploration explore(const std::function<void(State&)>& setup,
                                   const std::vector<std::function<void(State&)>>& bodies,
@@ -87,12 +89,12 @@ template <class State>
         threads, [&] { check(*state); }, options);
 }
 
-/// Ends the schedule as a failure. In bodies, setup and check.
+/// Ends the schedule as a failure. It may be called in bodies, setup and check.
 [[noreturn]] void explorer_fail(std::string_view text);
 
 }  // namespace rueda::explorer
 
-/// Catch2's REQUIRE cannot be used in bodies: it throws, and counts every schedule as an assertion.
+/// Catch2's REQUIRE cannot be used in bodies: it throws, and it counts every schedule as an assertion.
 #define RUEDA_EXPLORER_REQUIRE(condition)                                                                       \
     do {                                                                                                        \
         if (!(condition)) {                                                                                     \

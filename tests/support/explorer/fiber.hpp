@@ -7,11 +7,12 @@
 
 namespace rueda::explorer {
 
-/// A stack of its own on which a function runs until it suspends itself. The function can be started again after it
-/// has returned, on the same stack.
+/// A separate stack on which a function runs until it suspends itself. After the function has returned, it can be
+/// started again on the same stack.
 ///
-/// Not what it does: unwind. A fiber that is destroyed while suspended leaves what lies on its stack as it is.
-/// Threads: owner and fiber are one operating-system thread.
+/// A fiber does not unwind: if it is destroyed while suspended, the objects on its stack are not destroyed.
+///
+/// Threads: owner and fiber run on one operating-system thread.
 class Fiber {
 public:
     explicit Fiber(std::function<void()> body);
@@ -19,10 +20,10 @@ public:
     Fiber(const Fiber&) = delete;
     Fiber& operator=(const Fiber&) = delete;
 
-    /// Runs the function from where it suspended itself (from its beginning, if it had returned) until it suspends
-    /// itself or returns. Called by the owner.
+    /// Runs the function from where it suspended itself (or from its beginning, if it had returned) until it suspends
+    /// itself or returns. The owner calls this.
     void resume();
-    /// Back to the owner. Called on the fiber.
+    /// Returns to the owner. Called on the fiber.
     void suspend();
 
 private:

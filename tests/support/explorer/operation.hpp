@@ -11,7 +11,7 @@
 namespace rueda::explorer {
 
 inline constexpr std::size_t kMaxThreads = 8;
-/// Threads, then their store buffers: process kMaxThreads + t is the buffer of thread t.
+/// First the threads, then their store buffers: process kMaxThreads + t is the buffer of thread t.
 inline constexpr std::size_t kMaxProcesses = 2 * kMaxThreads;
 /// A set of processes, one bit each.
 using ProcessSet = std::uint32_t;
@@ -39,7 +39,7 @@ enum class OperationKind : std::uint8_t {
     plain_write,
 };
 
-/// What a thread asks for. Values are the object's bytes, zero-extended.
+/// The operation that a thread asks for. Values are the object's bytes, zero-extended.
 struct Operation {
     OperationKind kind = OperationKind::load;
     std::memory_order order = std::memory_order_seq_cst;
@@ -50,13 +50,13 @@ struct Operation {
     std::uint64_t expected = 0;
 };
 
-/// What became of it.
+/// The result of an operation.
 struct Outcome {
     std::uint64_t before = 0;
     std::uint64_t after = 0;
-    bool succeeded = true;    ///< compare_exchange swapped; futex_wait slept
-    bool buffered = false;    ///< a store went to the buffer; a load came from it
-    ProcessSet affected = 0;  ///< futex_wake_all: threads woken
+    bool succeeded = true;    ///< compare_exchange: it swapped; futex_wait: it slept
+    bool buffered = false;    ///< a store went to the buffer, or a load came from it
+    ProcessSet affected = 0;  ///< futex_wake_all: the threads that it woke
 };
 
 /// One line of a schedule.
@@ -66,9 +66,10 @@ struct Step {
     Outcome outcome;
 };
 
-/// What a transition touches. Two transitions of different processes that share no location, or only read it, commute.
+/// What a transition touches. Two transitions of different processes commute if they share no location, or only read
+/// the shared ones.
 struct Access {
-    std::uint32_t location = 0;  ///< 2 × object for its value, 2 × object + 1 for the sleepers on it
+    std::uint32_t location = 0;  ///< 2 × object for its value, 2 × object + 1 for the threads that sleep on it
     bool writes = false;
 };
 using Footprint = std::vector<Access>;
@@ -84,7 +85,7 @@ using Footprint = std::vector<Access>;
     return false;
 }
 
-/// How much of each process's past is known somewhere.
+/// How much of each process's past is known.
 template <std::size_t Count>
 struct VectorClock {
     std::array<std::uint32_t, Count> at{};

@@ -12,8 +12,8 @@ namespace {
 using Catch::Matchers::Contains;
 using Word = ExploredAtomics::Atomic<std::uint32_t>;
 
-// Going to sleep until work is there. The sleeper says that it sleeps, looks once more, and waits on the bell with what
-// the bell showed before.
+// A protocol for going to sleep until there is work. The sleeper says that it sleeps, looks once more, and waits on the
+// bell with the value that it read before.
 struct Sleepers {
     Word work;
     Word asleep;
@@ -73,7 +73,7 @@ TEST_CASE("wrong ways to sleep are found as deadlocks", "[unit][explorer]") {
     };
     CHECK(is_lost({.looks_again = false}, Memory::sequentially_consistent));
     CHECK(is_lost({.ticket_first = false}, Memory::sequentially_consistent));
-    // Release is enough as long as no store is late, which it is on every real processor.
+    // Release is enough only if no store is delayed, but every real processor delays stores.
     CHECK_FALSE(is_lost({.announce = std::memory_order_release}, Memory::sequentially_consistent));
     CHECK(is_lost({.announce = std::memory_order_release}, Memory::store_buffers));
 }
@@ -179,7 +179,8 @@ TEST_CASE("a ring of one producer and one consumer", "[unit][explorer]") {
     CHECK(right.passed());
     CHECK(right.schedules > 20);
     CHECK(ring(5, Ring::kPlaces, std::memory_order_relaxed, memory).failure == Failure::race);
-    // Room for one item more than there are places: the producer writes where the consumer reads, or has yet to read.
+    // Room for one item more than there are places: the producer then writes where the consumer reads, or still has to
+    // read.
     const auto wrong = ring(5, Ring::kPlaces + 1, std::memory_order_release, memory);
     CHECK((wrong.failure == Failure::race || wrong.failure == Failure::check));
 }

@@ -9,8 +9,8 @@
 
 #include "tests/support/explorer/explorer.hpp"
 
-// The reductions must not lose anything: small random programs are run with and without them, and everything a program
-// can observe must be the same set.
+// The reductions must not lose anything. Small random programs run with and without them, and the sets of everything
+// that the programs can observe must be equal.
 
 namespace rueda::explorer {
 namespace {
@@ -18,7 +18,8 @@ namespace {
 using Word = ExploredAtomics::Atomic<std::uint32_t>;
 constexpr std::size_t kWords = 3;
 
-// An exploration is one operating-system thread: sanitizers find little here and make it 5 to 20 times slower.
+// An exploration is one operating-system thread, in which sanitizers find little and which they make 5 to 20 times
+// slower.
 #if defined(RUEDA_FEW_RANDOM_PROGRAMS)
 constexpr int kPrograms = 15;
 #else
@@ -122,7 +123,7 @@ struct Seen {
     return program;
 }
 
-/// Returns whether the program has no deadlock, so that its outcomes were compared.
+/// Returns true if the program has no deadlock, so that its outcomes were compared.
 bool compare_reductions(const Program& program, Memory memory) {
     const Seen all = everything(program, {.memory = memory, .reduction = Reduction::none});
     for (const Reduction reduction : {Reduction::sleep_sets, Reduction::dynamic}) {

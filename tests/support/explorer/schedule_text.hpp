@@ -8,7 +8,7 @@
 
 namespace rueda::explorer {
 
-/// The schedule so far, one line per operation, for people. Of a long one the last lines.
+/// The schedule so far as text, one line per operation. Only the last lines of a long one.
 [[nodiscard]] std::string schedule_text(const Execution& execution);
 
 }  // namespace rueda::explorer

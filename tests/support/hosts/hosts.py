@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Hosts for tests, on one machine: network namespaces on one switch, each with its own host name and its own /etc/hosts.
+"""Hosts for tests, on one machine: network namespaces connected by one switch, each with its own host name and its own
+/etc/hosts.
 
     with Hosts(2) as hosts:
         hosts.run(0, ["mpirun", "--host", "rueda-h0:1,rueda-h1:1", "hostname"])
 
-A namespace lives as long as the process that holds it, which ends when this one does, however it ends: nothing stays
-behind, no interface, no file under /run/netns. What separates the hosts is the network and the name; processes, files
-and shared memory are those of the machine. Needs root (or its capabilities) and the tools ip, nsenter and unshare.
+A namespace lives as long as the process that holds it. That process ends when this one does, however this one ends.
+So nothing stays behind: no interface, no file under /run/netns. Hosts have separate networks and names; processes,
+files and shared memory are those of the machine. Needs root (or its capabilities) and the tools ip, nsenter and
+unshare.
 
-As a program: hosts.py [--hosts N] [--rate 1gbit] -- command …   runs the command on host 0 and returns its exit status;
-77 where there can be no such hosts here.
+As a program: hosts.py [--hosts N] [--rate 1gbit] -- command … runs the command on host 0 and returns its exit
+status, or 77 if such hosts cannot be created here.
 """
 
 import argparse
@@ -25,15 +27,15 @@ import sys
 import tempfile
 import time
 
-SKIPPED = 77  # what CTest is told to take for "skipped"
+SKIPPED = 77  # the exit status that CTest reports as "skipped"
 PREFIX = "rueda-h"
 SUBNET = "10.77.0"
-LOOK = 0.1  # seconds between two looks at Ctrl-C
-PATIENCE = 15  # seconds for a command to end after Ctrl-C
+LOOK = 0.1  # seconds between two checks for Ctrl-C
+PATIENCE = 15  # seconds that a command has to end after Ctrl-C
 
-# Holds the namespaces of a host until its standard input ends: who made the host is then gone without having closed it,
-# so this ends what runs there, and removes the folder.
-# $3 is the network of the machine itself, whose processes are nobody's to end.
+# Holds the namespaces of a host until its standard input ends. That means that the process which created the host has
+# ended without closing it. The script then ends everything that runs on the host, and removes the folder. $3 is the
+# network of the machine itself, whose processes must not be ended.
 HOLDER = """
 network=$(readlink /proc/$$/ns/net)
 [ -n "$network" ] && [ -n "$3" ] && [ "$network" != "$3" ] || exit 1
@@ -47,7 +49,7 @@ done
 rm -rf "$2"
 """
 
-# Stands in for ssh: drops ssh's options, takes the host, and runs the rest there, in a login's small environment.
+# Replaces ssh: drops ssh's options, takes the host, and runs the rest there, in the small environment of a login.
 AGENT = """#!/bin/sh
 while :; do
     case "$1" in
@@ -65,7 +67,7 @@ exec nsenter --target "$pid" --net --uts --mount -- \\
 
 
 def why_not():
-    """The reason why there can be no such hosts here, or nothing."""
+    """The reason why such hosts cannot be created here, or nothing."""
     for tool in ("ip", "nsenter", "unshare"):
         if shutil.which(tool) is None:
             return f"there is no {tool}"
@@ -79,7 +81,9 @@ def why_not():
 
 
 def why_no_limits():
-    """The reason why the links of such hosts cannot be limited here, or nothing. Delays need no tc: slow_wire.py makes them."""
+    """The reason why the links of such hosts cannot be limited here, or nothing. Delays do not need tc: slow_wire.py
+    makes them.
+    """
     if shutil.which("tc") is None:
         return "there is no tc"
     shape = "tc qdisc add dev lo root tbf rate 1gbit burst 256kb latency 50ms"
@@ -90,13 +94,13 @@ def why_no_limits():
 
 
 class Hosts:
-    """Threads: one. Not to be used after it is closed."""
+    """Some hosts. Threads: one. Do not use the object after it is closed."""
 
     def __init__(self, count=2, rate=None, names=None, delay_ms=0):
         self.names = names or [f"{PREFIX}{number}" for number in range(count)]
         self.addresses = [f"{SUBNET}.{number + 1}" for number in range(len(self.names))]
         self.rate = rate
-        self.delay_ms = delay_ms  # of each packet, each way
+        self.delay_ms = delay_ms  # delay of each packet, in each direction
         self.holders = []
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rueda-hosts-"))
         try:
@@ -144,7 +148,7 @@ class Hosts:
             raise RuntimeError("the wire between the test hosts could not be made")
 
     def _hold(self, name):
-        """A process that keeps the namespaces of a host until it is killed, or its standard input ends."""
+        """Starts a process that keeps the namespaces of a host until it is killed or its standard input ends."""
         own_network = os.readlink("/proc/self/ns/net")
         holder = subprocess.Popen(
             ["unshare", "--net", "--uts", "--mount", "sh", "-c", HOLDER, "sh", name, str(self.folder), own_network],
@@ -152,7 +156,8 @@ class Hosts:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            start_new_session=True,  # Ctrl-C is for the command, which needs its hosts to end in order
+            # Ctrl-C must reach only the command, which needs its hosts until it has ended properly
+            start_new_session=True,
         )
         self.holders.append(holder)
         if holder.stdout.readline() != "ready\n":
@@ -175,14 +180,14 @@ class Hosts:
             subprocess.run(["nsenter", "--target", str(pid), "--net", "tc", *shape.split()], check=True)
 
     def on_host(self, number, command, folder=None):
-        """The command, to be run on a host, in `folder` or in this process' own."""
-        # A new mount namespace begins in its root; the folder is entered by its name.
+        """Returns the command line that runs `command` on a host, in `folder` or in this process' own folder."""
+        # A new mount namespace begins in its root, so the folder must be entered by its name.
         script = 'cd "$1" && shift && exec "$@"'
         enter = ["nsenter", "--target", str(self.holders[number + 1].pid), "--net", "--uts", "--mount", "--"]
         return [*enter, "sh", "-c", script, "sh", str(folder or os.getcwd()), *command]
 
     def environment(self):
-        """What makes launchers reach the hosts: the agent in the place of ssh, and the network to use."""
+        """The environment in which launchers reach the hosts: the agent in place of ssh, and the network to use."""
         network = f"{SUBNET}.0/24"
         return {
             "OMPI_MCA_plm_rsh_agent": str(self.agent),
@@ -204,11 +209,11 @@ class Hosts:
         return subprocess.run(self.on_host(number, command, options.pop("cwd", None)), env=env, **options)
 
     def unplug(self, number):
-        """The host's cable is pulled: nothing arrives any more, and nobody is told."""
+        """Pulls the host's cable: nothing arrives any more, and no side is told."""
         self._ip(self.holders[0].pid, f"link set p{number} nomaster down")
 
     def processes(self):
-        """What runs on the hosts, besides those that hold them: {pid: command line}."""
+        """The processes that run on the hosts, except those that hold the hosts: {pid: command line}."""
         spaces = set()
         for holder in self.holders:
             with contextlib.suppress(OSError):
@@ -226,7 +231,7 @@ class Hosts:
         return found
 
     def wait_until_empty(self, seconds=10):
-        """Waits for the last processes to leave; returns those that stay."""
+        """Waits for the last processes to end; returns those that remain."""
         deadline = time.monotonic() + seconds
         while (left := self.processes()) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -246,10 +251,12 @@ class Hosts:
 
 
 def run_to_its_end(hosts, command):
-    """The exit status, as a shell has it. Ctrl-C reaches the command as well: it has some time to end by it."""
-    ends = []  # when it is to be killed, once for each Ctrl-C
+    """Runs the command and returns its exit status as a shell would. Ctrl-C reaches the command as well, which then has
+    some time to end.
+    """
+    ends = []  # the times at which the command is to be killed, one for each Ctrl-C
 
-    # No exception: one between waitpid() and the note of what it returned would lose the status.
+    # An exception is not used here: if it came between waitpid() and storing its result, the status would be lost.
     before = signal.signal(signal.SIGINT, lambda *_: ends.append(time.monotonic() + (0 if ends else PATIENCE)))
     try:
         process = hosts.popen(0, command)
@@ -277,7 +284,7 @@ def main():
     try:
         with Hosts(options.hosts, options.rate) as hosts:
             return run_to_its_end(hosts, options.command)
-    except KeyboardInterrupt:  # before or after the command
+    except KeyboardInterrupt:  # Ctrl-C came before or after the command ran
         return 128 + signal.SIGINT
 
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A switch whose packets are late: slow_wire.py MILLISECONDS PORT… forwards what comes in at a port to all others, that much
-later. For kernels without a delaying queue (netem). Says "ready", and runs until it is killed."""
+"""A switch that delays packets. slow_wire.py MILLISECONDS PORT… forwards each packet that arrives at a port to all
+other ports, after this delay. For kernels without a delaying queue (netem). Prints "ready", and runs until it is
+killed.
+"""
 
 import collections
 import contextlib
@@ -13,7 +15,7 @@ import time
 
 # linux/if_packet.h, linux/if_ether.h
 SOL_PACKET = 263
-PACKET_VNET_HDR = 15  # packets as the kernel has them: several segments in one, sums not yet computed
+PACKET_VNET_HDR = 15  # packets as the kernel holds them: several segments in one, with checksums not yet computed
 PACKET_IGNORE_OUTGOING = 23
 ETH_P_ALL = 3
 LONGEST = 1 << 17
@@ -32,19 +34,20 @@ def open_port(name):
 def main():
     delay = float(sys.argv[1]) / 1000
     ports = [open_port(name) for name in sys.argv[2:]]
-    late = collections.deque()  # (when it is due, whence, packet)
+    late = collections.deque()  # (when it is due, the port it came from, packet)
     print("ready", flush=True)
     while True:
         wait = max(0, late[0][0] - time.monotonic()) if late else None
         for port in select.select(ports, [], [], wait)[0]:
-            with contextlib.suppress(BlockingIOError, OSError):  # a cable that was pulled
+            with contextlib.suppress(BlockingIOError, OSError):  # fails if a cable was pulled
                 while True:
                     late.append((time.monotonic() + delay, port, port.recv(LONGEST)))
         while late and late[0][0] <= time.monotonic():
             _, whence, packet = late.popleft()
             for port in ports:
                 if port is not whence:
-                    with contextlib.suppress(BlockingIOError, OSError):  # full: lost, as on a wire
+                    # if the queue is full the packet is lost, as on a wire
+                    with contextlib.suppress(BlockingIOError, OSError):
                         port.send(packet)
 
 

@@ -15,7 +15,7 @@
 namespace rueda::tests::detail {
 namespace {
 
-/// The n-th control plane of each rank, all n-th ones of one hub.
+/// The n-th control plane of each rank; all n-th planes share one hub.
 class ThreadPlanes {
 public:
     explicit ThreadPlanes(int size) : ended_(static_cast<std::size_t>(size), false) {}
@@ -28,7 +28,7 @@ public:
         }
         return std::move(hubs_[static_cast<std::size_t>(number)][static_cast<std::size_t>(rank)]);
     }
-    /// A rank that ended takes the planes it did not open with it, so that nobody waits for it.
+    /// When a rank has ended, the planes that it did not open are closed, so that no other rank waits for it.
     void close(int rank) {
         const std::lock_guard lock(mutex_);
         ended_[static_cast<std::size_t>(rank)] = true;
@@ -51,7 +51,7 @@ private:
     std::vector<std::vector<std::unique_ptr<collectives::ControlPlane>>> hubs_;
 };
 
-/// A thread cannot be killed: the test ends with it.
+/// Ends the test at the deadline, because a thread cannot be killed.
 class Watchdog {
 public:
     explicit Watchdog(const Board& board) : thread_([this, &board] { watch(board); }) {}

@@ -19,8 +19,8 @@
 namespace rueda::tests::detail {
 namespace {
 
-constexpr std::size_t kWords = 12;     // of a phase's text
-constexpr std::size_t kPhases = 1024;  // remembered of a rank; the oldest are forgotten
+constexpr std::size_t kWords = 12;     // words for a phase's text
+constexpr std::size_t kPhases = 1024;  // phases remembered for each rank; the oldest are forgotten
 constexpr std::size_t kTextBytes = kWords * sizeof(std::uint64_t);
 
 [[nodiscard]] std::uint64_t now_nanoseconds() {
@@ -34,7 +34,7 @@ using Words = std::array<std::uint64_t, kWords>;
     return words;
 }
 
-/// FNV-1a, 64 bits, of what is kept of the text; never 0, which is no phase.
+/// FNV-1a, 64 bits, of the part of the text that is kept. Never 0, because 0 means no phase.
 [[nodiscard]] std::uint64_t hash_of(std::string_view text) {
     std::uint64_t hash = 0xCBF29CE484222325U;
     for (const char c : text.substr(0, kTextBytes - 1)) {
@@ -43,7 +43,7 @@ using Words = std::array<std::uint64_t, kWords>;
     return hash == 0 ? 1 : hash;
 }
 
-/// "S (sleeping)" from /proc, so that a stopped rank is told from a waiting one.
+/// The state from /proc, for example "S (sleeping)". It distinguishes a stopped rank from a waiting one.
 [[nodiscard]] std::string process_state(int pid) {
     std::ifstream status(fmt::format("/proc/{}/status", pid));
     std::string line;
@@ -57,7 +57,7 @@ using Words = std::array<std::uint64_t, kWords>;
 
 }  // namespace
 
-/// Of its line everything but `process` is written by the rank itself.
+/// One rank's line. The rank itself writes everything except `process`.
 struct Line {
     std::atomic<std::int32_t> process{0};
     std::atomic<std::uint32_t> ended{0};
@@ -69,8 +69,8 @@ struct Line {
 };
 
 struct Board::Shared {
-    std::atomic<std::uint32_t> changes{0};  // a futex
-    std::atomic<std::uint32_t> started{0};  // a futex
+    std::atomic<std::uint32_t> changes{0};  // this word is used as a futex
+    std::atomic<std::uint32_t> started{0};  // this word is used as a futex
     std::array<Line, kMaxRanks> lines;
 };
 
@@ -120,7 +120,7 @@ std::string Board::phase_of(int rank) const {
     check_rank(rank);
     const Line& line = shared_->lines[static_cast<std::size_t>(rank)];
     Words words{};
-    // A rank killed while it wrote leaves an odd version: what is there is better than nothing.
+    // A rank that was killed while it wrote leaves an odd version; after some attempts the text is used anyway.
     for (int attempt = 0; attempt < 1000; ++attempt) {
         const std::uint32_t before = line.version.load(std::memory_order_acquire);
         for (std::size_t i = 0; i < kWords; ++i) {

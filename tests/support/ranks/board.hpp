@@ -17,7 +17,7 @@ namespace rueda::tests::detail {
 
 inline constexpr int kMaxRanks = 64;
 
-/// What the ranks of a run and the test know of each other: in memory that forked ranks share with the test.
+/// What the ranks of a run and the test know about each other. It lies in memory that forked ranks share with the test.
 /// Threads and processes: any.
 class Board {
 public:
@@ -34,16 +34,16 @@ public:
     [[nodiscard]] bool was_in_phase(int rank, std::string_view text) const;
     void wait_for_phase(int rank, std::string_view text) const;
 
-    /// Ranks wait for the start, so that every process number stands here before any body runs.
+    /// Ranks wait for the start, so that the board knows every process number before any body runs.
     void start();
     void wait_for_start() const;
     void set_process(int rank, int pid);
-    [[nodiscard]] int process_of(int rank) const;  ///< 0: a thread, or it has ended
-    /// To be called before the process is reaped: its number may then belong to another one.
+    [[nodiscard]] int process_of(int rank) const;  ///< 0: the rank is a thread, or has ended
+    /// Call it before the process is reaped, because its number may then be given to another process.
     void set_ended(int rank);
     void send_signal(int rank, int signal) const;
 
-    /// For the watchdog: where each rank is, since when, and in which state its process is.
+    /// For the watchdog: the phase of each rank, since when, and the state of its process.
     [[nodiscard]] std::string describe() const;
 
 private:
@@ -56,14 +56,14 @@ private:
     Shared* shared_;
 };
 
-/// What differs between threads and processes, for RankContext.
+/// What RankContext does differently for threads and processes.
 struct Ways {
     RanksAs as = RanksAs::threads;
     std::function<void(int rank, const std::string& key, const std::string& value)> report;
     std::function<Result<std::unique_ptr<collectives::ControlPlane>>(int rank, int number)> open_control_plane;
 };
 
-/// The ends of the ranks, in their order.
+/// These functions return the outcomes of the ranks, in rank order.
 std::vector<RankOutcome> run_as_threads(const std::function<void(RankContext&)>& body, const RanksOptions& options,
                                         Board& board);
 std::vector<RankOutcome> run_as_processes(const std::function<void(RankContext&)>& body, const RanksOptions& options,

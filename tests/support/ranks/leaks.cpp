@@ -21,11 +21,11 @@
 namespace rueda::tests::detail {
 namespace {
 
-/// An orphan may be about to end, and an object in /dev/shm may be another test's, which goes soon.
+/// An orphan may be about to end, and an object in /dev/shm may belong to another test that is about to remove it.
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr auto kLookEvery = std::chrono::milliseconds(10);
 
-/// Descriptors and what they are open on.
+/// Open descriptors, and what each refers to.
 [[nodiscard]] std::map<int, std::string> open_descriptors() {
     std::map<int, std::string> found;
     DIR* const folder = ::opendir("/proc/self/fd");
@@ -58,7 +58,7 @@ constexpr auto kLookEvery = std::chrono::milliseconds(10);
     return found;
 }
 
-/// Of all threads of this process.
+/// The children of all threads of this process.
 [[nodiscard]] std::set<int> children() {
     std::set<int> found;
     std::error_code ignored;

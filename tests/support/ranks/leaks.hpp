@@ -9,8 +9,8 @@
 
 namespace rueda::tests::detail {
 
-/// Looks before and after a run of ranks for what a run may leave behind. Between the two, TMPDIR names a new folder,
-/// and orphans of the ranks become children of this process instead of vanishing into init's.
+/// Looks, before and after a run of ranks, for what the run may leave behind. Between the two looks, TMPDIR names a new
+/// folder, and orphans of the ranks become children of this process, not of init.
 class LeakCheck {
 public:
     LeakCheck();
@@ -18,7 +18,7 @@ public:
     LeakCheck(const LeakCheck&) = delete;
     LeakCheck& operator=(const LeakCheck&) = delete;
 
-    /// One line for each thing left behind. Processes among them are killed.
+    /// Returns one line for each thing that was left behind. Kills the processes among them.
     [[nodiscard]] std::vector<std::string> find();
 
 private:

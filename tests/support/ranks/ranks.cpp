@@ -29,10 +29,10 @@ void signal_rank(const detail::Board& board, RanksAs as, int rank, int signal) {
             return line[7] == 'T' || line[7] == 'Z';
         }
     }
-    return true;  // it has ended
+    return true;  // the thread has ended
 }
 
-/// All its threads: they stop one after the other.
+/// Whether all threads have stopped; they stop one after the other.
 [[nodiscard]] bool stands_still(int pid) {
     std::error_code ended;
     for (std::filesystem::directory_iterator task(fmt::format("/proc/{}/task", pid), ended), end; !ended && task != end;

@@ -27,7 +27,7 @@ using Catch::Matchers::Equals;
 using Catch::Matchers::StartsWith;
 using namespace std::chrono_literals;
 
-/// What is written to descriptor 2, by forked processes too.
+/// Captures what is written to descriptor 2, also by forked processes.
 class CapturedErrors {
 public:
     CapturedErrors() : old_(::dup(2)), file_(std::tmpfile()) { ::dup2(::fileno(file_), 2); }
@@ -50,7 +50,7 @@ private:
     std::FILE* file_;
 };
 
-/// One T that forked processes share.
+/// An object that forked processes share.
 template <class T>
 class Shared {
 public:
