@@ -15,7 +15,8 @@
 
 namespace rueda::collectives {
 
-/// An allreduce of all segments of a batch. It also runs reduce and reducescatter, in which a rank keeps only its rows.
+/// An allreduce of all segments of a batch. It also runs reduce, in which only the root keeps the result, and
+/// reducescatter, in which a rank keeps only its rows.
 ///
 /// A chunk (NetworkChunks) goes through a host in *pieces*. A piece is as many bytes of each lane's share as the cells
 /// have room for. The phases of one piece:

@@ -32,8 +32,8 @@ template <class Atomics>
     return memory.header().joined.load(std::memory_order_seq_cst);
 }
 
-/// The same after writes of the registrar that are only release. It is a read-modify-write: either set_joined() comes
-/// later and its member sees what was written, or that member is seen here.
+/// Like joined_to_tell(), but for use after the registrar's writes, which are only release. It is a read-modify-write:
+/// either set_joined() comes later and its member sees what was written, or that member is seen here.
 template <class Atomics>
 [[nodiscard]] std::uint64_t joined_to_tell_of_posts(const NegotiationMemory<Atomics>& memory) {
     return memory.header().joined.fetch_or(0, std::memory_order_seq_cst);

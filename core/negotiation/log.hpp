@@ -200,7 +200,8 @@ private:
         // Everything before this rank's cursor is published, and so is everything that this rank has appended.
         const std::uint64_t cursor = memory_.cursor(rank_).position.load(std::memory_order_acquire);
         std::uint64_t position = std::max(cursor, append_from_);
-        // if this exceeds a ring, there is no end to be found, or it moves away faster than this loop
+        // number of entries passed; more than a ring means that there is no end, or that it moves away faster than this
+        // loop
         std::uint64_t passed = 0;
         for (;; ++position) {
             auto& sequence = memory_.entry(position).sequence;

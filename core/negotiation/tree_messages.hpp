@@ -96,7 +96,7 @@ enum class DecisionKind : std::uint8_t {
 inline constexpr std::int64_t kJoinedRows = -1;
 
 /// What the root decides, in the same order on every host; and, between decisions, what a host is asked to announce
-/// (kind wanted).
+/// (kind `wanted`).
 struct Decision {
     DecisionKind kind = DecisionKind::call;
     bool ends_batch = false;            ///< call: this is the last call of its batch

@@ -53,7 +53,7 @@ public:
     void shut_down(std::int32_t rank);
     /// All ranks of the host have shut down.
     void close();
-    /// All ranks of the host have joined, `rank` last. From now on, decisions of the kind wanted tell the host what to
+    /// All ranks of the host have joined, `rank` last. From now on, decisions of kind `wanted` tell the host what to
     /// announce, until all ranks of the job have joined.
     void join(std::int32_t rank);
     /// After join(): no rank of the host has an operation of its own pending.
@@ -76,8 +76,8 @@ public:
 
     // ---- decisions ------------------------------------------------------------------------------------------------
     /// The next decision for this host, in order. The calls of a batch come together: after the first, further calls of
-    /// this function return the rest, and nothing comes between them. A decision of the kind wanted has a name or a
-    /// call number.
+    /// this function return the rest, and nothing comes between them. A decision of kind `wanted` has a name or a call
+    /// number.
     [[nodiscard]] std::optional<Decision> next_decision();
 
     /// For the stall report: what this host, or its part of the tree, announced and the root has not decided on, with
@@ -90,7 +90,7 @@ public:
     [[nodiscard]] std::vector<Pending> pending() const;
 
 private:
-    /// Announces to this node: its own host, or a child for its part of the tree.
+    /// A source of announcements for this node: its own host, or a child with its part of the tree.
     struct Contributor {
         std::vector<std::uint32_t> hosts;  ///< ascending
         std::vector<RankRange> ranks;      ///< a result of united()

@@ -62,8 +62,8 @@ bool ProcessSet::finish_at_once(int looks) {
     if (entry == nullptr) {
         return false;
     }
-    // If there is other work, the engine must be driven. Otherwise no thread would drive progress during a loop of such
-    // calls.
+    // If this rank has other work, the engine must be driven. Otherwise no thread would drive progress during a loop of
+    // such calls.
     DirectState found = has_work() ? DirectState::withdrawn : DirectState::waiting;
     for (int look = 0; look < looks && found == DirectState::waiting; ++look) {
         found = look_at_direct(memory_, entry->slot, rank_, entry->generation);
