@@ -845,10 +845,11 @@ void Engine::look(std::int64_t now) {
         findings.push_back({std::move(late->text), late->shut_down});
     }
     for (const SetList::Finding& finding : findings) {
+        // First: a program that hears of the abort may end at once.
+        logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
         if (finding.shut_down) {
             raise(ErrorCode::aborted, finding.text);
         }
-        logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
     }
 }
 

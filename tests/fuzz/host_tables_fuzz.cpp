@@ -96,7 +96,7 @@ public:
         Call& call = calls_.emplace_back();
         call.began = set_.announce_join(call.completion, /*counted=*/true).is_ok();
     }
-    void shut_down() { static_cast<void>(set_.announce_shutdown()); }
+    void shut_down() { set_.announce_shutdown(); }
     void step(bool urgent) { static_cast<void>(set_.step(urgent)); }
     void look() { static_cast<void>(set_.pending_tensors()); }
     [[nodiscard]] bool is_done() const { return pending_.load() == 0; }
