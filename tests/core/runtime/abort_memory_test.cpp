@@ -82,13 +82,13 @@ void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint
     {
         const FailingAllocation failing(successes);
         try {
-            runtime.shutdown();
+            static_cast<void>(runtime.shutdown());
         } catch (const std::bad_alloc&) {  // the C interface returns it as an error, and the call can be repeated
             RUEDA_RANK_CHECK(failing.has_failed());
         }
         has_failed.store(has_failed.load() || failing.has_failed());
     }
-    runtime.shutdown();
+    static_cast<void>(runtime.shutdown());
     context.report("failed", has_failed.load() ? 1 : 0);
 }
 
