@@ -59,12 +59,16 @@ namespace rueda::core::c_interface {
 
 constinit thread_local bool in_callback = false;
 
-int report_failure(ErrorCode code, std::string_view text) noexcept {
-    keep_error(text);
+void note_told(ErrorCode code) noexcept {
     const Runtime* const runtime = process().current.load(std::memory_order_acquire);
     if (ends_jobs(code) && runtime != nullptr && runtime->aborted()) {
         process().knows_of_abort.store(true, std::memory_order_relaxed);
     }
+}
+
+int report_failure(ErrorCode code, std::string_view text) noexcept {
+    keep_error(text);
+    note_told(code);
     auto* const launcher = process().launcher.load(std::memory_order_acquire);
     if (code == ErrorCode::aborted && launcher != nullptr && !process().forked.load(std::memory_order_relaxed)) {
         try {

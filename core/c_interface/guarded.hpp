@@ -18,6 +18,9 @@ namespace rueda::core::c_interface {
 /// function call, as in a library that is loaded at the start; the byte has room where it was loaded later, too.
 extern constinit thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
+/// The program is told of a failure with this code, by a call or by a completion callback. If it is the end of the job,
+/// the shutdown need not report it again.
+void note_told(ErrorCode code) noexcept;
 /// The number of the status; the text of a failure is kept for rueda_last_error(), and of an abort ruedarun hears.
 int report_failure(ErrorCode code, std::string_view text) noexcept;
 inline int report(const Status& status) noexcept {

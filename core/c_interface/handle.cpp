@@ -22,6 +22,7 @@ using rueda::core::c_interface::check_place;
 using rueda::core::c_interface::guarded;
 using rueda::core::c_interface::in_callback;
 using rueda::core::c_interface::not_initialized;
+using rueda::core::c_interface::note_told;
 using rueda::core::c_interface::process;
 using rueda::core::c_interface::refused_in_callback;
 using rueda::core::c_interface::with_site;
@@ -36,6 +37,7 @@ void rueda_handle::call_back() noexcept {
     try {
         Status placed;
         const Status& told = with_own_site(placed);
+        note_told(told.code());
         callback(static_cast<int>(told.code()), told.message().c_str(), data);
     } catch (const std::exception& error) {
         runtime->logger().error("a completion callback has thrown, and was left: {}", error.what());

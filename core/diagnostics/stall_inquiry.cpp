@@ -122,7 +122,7 @@ StallReport::Rank read_rank(WireReader& reader, std::uint32_t ranks, bool& plaus
     const auto has_finished = reader.number<std::uint8_t>();
     plausible = plausible && reader.intact() && has_finished <= 1;
     if (plausible && has_finished == 1) {
-        StallReport::Tensor& finished = rank.finished.emplace();
+        StallReport::Tensor& finished = rank.finished.emplace(StallReport::Tensor{});
         finished.name = reader.text(RUEDA_MAX_NAME);
         finished.call = reader.number<std::uint64_t>();
         finished.seconds = static_cast<double>(reader.number<std::int64_t>()) / 1e3;

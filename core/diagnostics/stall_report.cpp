@@ -86,9 +86,6 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
                                               : fmt::format("{} and {} more", text, waits_in.size() - kTensorsPerRank);
 }
 
-/// "rank 2", "ranks 0, 1", "none"
-std::string ranks_text(const Ranks& ranks) { return ranks.empty() ? "none" : base::format_ranks(ranks); }
-
 /// Why a tensor does not go on, besides ranks that are missing.
 std::string obstacle_text(const Tensor& tensor) {
     std::string text;
@@ -235,8 +232,8 @@ std::string format_stall_report(const StallReport& report) {
     for (std::size_t i = 0; i < std::min(report.tensors.size(), kTensorLines); ++i) {
         const Tensor& tensor = report.tensors[i];
         text += fmt::format("\n  {}: waiting for {} s; ready: {}; missing: {}{}{}{}", name_of(tensor),
-                            seconds_text(tensor.seconds), base::format_ranks(tensor.ready), ranks_text(tensor.missing),
-                            obstacle_text(tensor), called_from(tensor.sites),
+                            seconds_text(tensor.seconds), base::format_ranks(tensor.ready),
+                            base::format_ranks(tensor.missing), obstacle_text(tensor), called_from(tensor.sites),
                             tensor.name.empty() ? describe_started(report.started) : "");
     }
     if (report.tensors.size() > kTensorLines) {
@@ -256,9 +253,9 @@ std::string format_stall_shutdown(const Tensor& tensor, double shutdown_seconds,
     return fmt::format(
         "{} has waited for {} for {} s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS ({}); ready: {}{}{}; the job is "
         "ended{}",
-        name_of(tensor), ranks_text(tensor.awaited()), seconds_text(tensor.seconds), setting_text(shutdown_seconds),
-        base::format_ranks(tensor.ready), obstacle_text(tensor), called_from(tensor.sites),
-        tensor.name.empty() ? describe_started(started) : "");
+        name_of(tensor), base::format_ranks(tensor.awaited()), seconds_text(tensor.seconds),
+        setting_text(shutdown_seconds), base::format_ranks(tensor.ready), obstacle_text(tensor),
+        called_from(tensor.sites), tensor.name.empty() ? describe_started(started) : "");
 }
 
 }  // namespace rueda::core

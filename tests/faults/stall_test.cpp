@@ -193,7 +193,7 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                                 "more than 0.5 seconds. Either they still have work");
                     expect_part(text, "\n  shutdown(): waiting for 0.");
                     expect_part(text, "; ready: ranks 0, 1; missing: rank 2\n");
-                    expect_part(text, "\n  rank 2 (pid ");
+                    expect_part(text, "\n  rank 2 on ");
                     expect_part(text, "sleeping; ");
                     expect_part(text, "busy with 'saving a checkpoint'; waits in no collective itself");
                 } else {

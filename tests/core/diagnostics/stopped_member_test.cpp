@@ -230,7 +230,7 @@ Seen stop_everywhere(
             ++seen.unfinished;
             CHECK(pending[0].ready_mask == 0b111);
             CHECK(pending[0].unfinished_mask == 0b100);
-            CHECK_THAT(report, Catch::Contains("; ready: ranks 0-2; missing: none; rank 2 took the last step of the "
+            CHECK_THAT(report, Catch::Contains("; ready: ranks 0-2; missing: no rank; rank 2 took the last step of the "
                                                "announcement and has not finished it\n"));
         } else {
             ++seen.missing;
