@@ -141,6 +141,13 @@ bool ResidentHeap::owns(const void* memory) const {
     return !released_ || blocks_.contains(*offset);
 }
 
+std::uint64_t ResidentHeap::block_bytes(const void* memory) const {
+    const auto region = reinterpret_cast<std::uintptr_t>(arena_->resident(arena_->rank()));
+    const std::lock_guard lock(mutex_);
+    const auto block = blocks_.find(reinterpret_cast<std::uintptr_t>(memory) - region);
+    return block != blocks_.end() ? block->second : 0;
+}
+
 /// The pages of a block that was given back, without pages that other blocks share.
 Arena::Pages ResidentHeap::pages_of_none_but(std::uint64_t offset, std::uint64_t bytes) const {
     std::uint64_t begin = round_down(offset, kPage);

@@ -42,6 +42,8 @@ public:
     /// Whether deallocate() of this memory belongs to this heap: the memory lies in this rank's region. After release()
     /// others may use those addresses, so then the memory must be a block of this heap.
     [[nodiscard]] bool owns(const void* memory) const;
+    /// The size of the block that begins there; 0 if no block of this heap does.
+    [[nodiscard]] std::uint64_t block_bytes(const void* memory) const;
 
     [[nodiscard]] std::uint64_t used_bytes() const;
 

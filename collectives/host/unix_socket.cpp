@@ -11,6 +11,7 @@
 #include <climits>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 namespace rueda::collectives {
 namespace {
@@ -120,11 +121,16 @@ bool is_taken(const std::string& name) {
     if (name.front() != '@') {
         return ::access(name.c_str(), F_OK) == 0;
     }
-    // The last word of a line is the name, an abstract one with '@' in the place of its zero byte.
+    // A line has: address, references, protocol, flags, type, state, inode, name (an abstract one with '@' in the place
+    // of its zero byte). An accepted connection stands there under the name of its listener, for as long as any process
+    // has it open: a child that was forked in an earlier job, for example. Its state is not "unconnected".
     std::ifstream list("/proc/net/unix");
     const std::string end = " " + name;
     for (std::string line; std::getline(list, line);) {
-        if (line.ends_with(end)) {
+        std::istringstream words(line);
+        std::string address, references, protocol, flags, type, state;
+        if (line.ends_with(end) && words >> address >> references >> protocol >> flags >> type >> state &&
+            state == "01") {
             return true;
         }
     }

@@ -60,7 +60,8 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
             }));
         }
     }
-    const bool has_failed = rueda_shutdown() != RUEDA_OK;
+    // Without a job there is nothing to leave. (A callback that ends the process may not call shutdown, either.)
+    const bool has_failed = runtime != nullptr && rueda_shutdown() != RUEDA_OK;
     if (exit_status != 0 || has_failed) {
         let_the_cause_end_first();
     }
@@ -89,7 +90,7 @@ void forget_in_child() {
     if (state.current.exchange(nullptr, std::memory_order_relaxed) != nullptr || was_held) {
         state.forked.store(true, std::memory_order_relaxed);
     }
-    new (&state.mutex) std::timed_mutex;
+    new (&state.mutex) std::mutex;
     new (&state.runtimes_mutex) std::mutex;
     unwatch_memory();  // a thread of the parent may hold the mutex of the notes, and the child has no operations
     if (state.launcher.load(std::memory_order_relaxed) != nullptr) {
@@ -228,7 +229,7 @@ constexpr bool kIsDebugBuild = true;
 
 /// Of a job that is up: makes its process sets, and lets this process' threads see it. Where that fails, here or on all
 /// ranks, this rank shuts down, so that nobody waits for it.
-Status begin_in(Process& state, Runtime& started, const SetsToMake& sets, bool guards_memory) {
+Status begin_in(Process& state, Runtime& started, const SetsToMake& sets) {
     const auto leave = [&] {
         static_cast<void>(started.shutdown());
         state.next_set_id = started.process_sets().next_id();
@@ -241,7 +242,7 @@ Status begin_in(Process& state, Runtime& started, const SetsToMake& sets, bool g
         const auto members = static_cast<std::uint32_t>(started.group().local_size);
         const auto own = static_cast<std::uint32_t>(started.group().local_rank);
         watch_termination(started.control(), members, own, started.logger());
-        if (guards_memory) {
+        if (started.verifies() || kIsDebugBuild) {
             watch_memory(started.control(), members, own, started.logger());
         }
     } catch (...) {
@@ -357,7 +358,7 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
         state.runtimes.push_back(std::move(runtime).value());
     }
     state.launch_ranks = std::move(ranks_of_job);
-    return begin_in(state, *state.runtimes.back(), sets, config.value().verify != 0 || kIsDebugBuild);
+    return begin_in(state, *state.runtimes.back(), sets);
 }
 
 }  // namespace rueda::core::c_interface

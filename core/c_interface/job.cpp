@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // The job that this process is in: how it begins and ends, and which rank this is.
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "base/lock_before.hpp"
 #include "base/status.hpp"
 #include "collectives/select_control_plane.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/c_interface/initialise.hpp"
 #include "core/c_interface/process.hpp"
 #include "core/operations/requests.hpp"
+#include "core/runtime/deadline.hpp"
 #include "core/runtime/memory_guard.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/termination.hpp"
@@ -72,16 +72,6 @@ Status read_sets(const rueda_init_options& options, SetsToMake& sets) {
     }
     sets.ids = options.process_set_ids;
     return {};
-}
-
-/// False where the time was over first; negative: no time.
-bool lock_within(std::unique_lock<std::timed_mutex>& lock, double seconds) {
-    constexpr double kLongest = 1e9;
-    if (seconds < 0) {
-        lock.lock();
-        return true;
-    }
-    return lock.try_lock_for(std::chrono::duration<double>(std::min(seconds, kLongest)));
 }
 
 int number(int* value, int (*read)(const rueda::collectives::LocalGroup&)) {
@@ -149,9 +139,9 @@ int rueda_shutdown(void) { return rueda_shutdown_within(-1); }
 
 int rueda_shutdown_within(double timeout_seconds) {
     return guarded_wait([&]() -> Status {
-        const auto begin = std::chrono::steady_clock::now();
-        std::unique_lock lock(process().mutex, std::defer_lock);
-        if (!lock_within(lock, timeout_seconds)) {
+        const auto deadline = rueda::core::deadline_in(timeout_seconds);
+        const std::unique_lock lock = rueda::base::lock_before(process().mutex, deadline);
+        if (!lock.owns_lock()) {
             return rueda::failure(ErrorCode::timeout,
                                   "shutdown: another thread of this process was in init or shutdown for {} s",
                                   timeout_seconds);
@@ -159,9 +149,7 @@ int rueda_shutdown_within(double timeout_seconds) {
         Runtime* runtime = process().current.load(std::memory_order_relaxed);
         Status left;
         if (runtime != nullptr) {
-            const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-            left = runtime->shutdown_within(timeout_seconds < 0 ? timeout_seconds
-                                                                : std::max(timeout_seconds - passed.count(), 0.0));
+            left = runtime->shutdown_within(rueda::core::seconds_left(deadline));
             if (left.code() == ErrorCode::timeout) {
                 return left;
             }

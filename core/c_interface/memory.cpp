@@ -58,7 +58,8 @@ int rueda_deallocate(void* memory) {
         }
         if (Runtime* owner = owner_of(memory)) {
             if (rueda::core::notes_memory()) [[unlikely]] {
-                if (const std::string tensor = rueda::core::pending_tensor_at(memory); !tensor.empty()) {
+                if (const std::string tensor = rueda::core::pending_tensor_in(memory, owner->block_bytes(memory));
+                    !tensor.empty()) {
                     owner->logger().error(
                         "deallocate: {} is the memory of {}, whose operation is pending; it is kept for good: wait for "
                         "the operation before its memory is given back",

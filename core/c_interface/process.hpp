@@ -21,7 +21,7 @@ namespace rueda::core::c_interface {
 
 /// Runtimes are never destroyed: handles, slots and resident memory may outlive a shutdown.
 struct Process {
-    std::timed_mutex mutex;  // init and shutdown, as long as they take; taken before anything else
+    std::mutex mutex;  // init and shutdown, as long as they take; taken before anything else
     /// Held for a look or an addition only: memory is given back while a shutdown waits for the other ranks.
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both

@@ -77,12 +77,16 @@ const base::LauncherWord* cause_among(std::span<const HeardWord> heard, Standing
     return found == heard.end() ? nullptr : &found->word;
 }
 
-std::string describe_cause(const base::LauncherWord& word) {
-    return word.text + (word.kind == Kind::ended_well
-                            ? " and had not finished rueda::shutdown(), while other ranks still needed it: let every "
+std::string describe_cause(const base::LauncherWord& word, Standing standing) {
+    if (word.kind != Kind::ended_well) {
+        return word.text;
+    }
+    return word.text + (standing == Standing::joining
+                            ? " while other ranks wait for it in rueda::init(): let every rank of the job call "
+                              "rueda::init()"
+                            : " and had not finished rueda::shutdown(), while other ranks still needed it: let every "
                               "rank do the same number of steps, and then call rueda::shutdown(), which _exit() and "
-                              "os._exit() skip"
-                            : "");
+                              "os._exit() skip");
 }
 
 std::unique_ptr<LauncherLine> LauncherLine::open(const base::EnvironmentLookup& environment) {
@@ -178,7 +182,7 @@ std::optional<std::string> LauncherLine::cause_in_mpi_init(std::int64_t now_ns) 
     const std::lock_guard lock(mutex_);
     read(now_ns);
     const base::LauncherWord* const word = cause_among(heard_, Standing::joining, now_ns);
-    return word != nullptr ? std::optional(of_launch(describe_cause(*word))) : std::nullopt;
+    return word != nullptr ? std::optional(of_launch(describe_cause(*word, Standing::joining))) : std::nullopt;
 }
 
 /// Woken by the launcher's word; one that does not come, or a launcher that has gone, ends the wait after kMoment.

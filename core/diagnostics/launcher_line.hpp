@@ -42,8 +42,8 @@ struct HeardWord {
 /// the same: a rank may fail after it has left.
 [[nodiscard]] const base::LauncherWord* cause_among(std::span<const HeardWord> heard, Standing standing,
                                                     std::int64_t now_ns);
-/// As an error says it.
-[[nodiscard]] std::string describe_cause(const base::LauncherWord& word);
+/// The word as an error of a rank with this standing says it.
+[[nodiscard]] std::string describe_cause(const base::LauncherWord& word, Standing standing = Standing::running);
 
 /// The launcher's word (docs/design/failure.md): over a socket that ruedarun, or its supervisor, has left open in this
 /// process. Without a launcher there is nothing to hear, and every function says so at once.
@@ -86,8 +86,9 @@ public:
         if (heard_.empty()) {
             return std::nullopt;
         }
-        const base::LauncherWord* const word = cause_among(heard_of_members(), standing(), now_ns);
-        return word != nullptr ? std::optional(of_launch(describe_cause(*word))) : std::nullopt;
+        const Standing own = standing();
+        const base::LauncherWord* const word = cause_among(heard_of_members(), own, now_ns);
+        return word != nullptr ? std::optional(of_launch(describe_cause(*word, own))) : std::nullopt;
     }
     /// What makes MPI_Init wait in vain: it waits for every rank that was launched, whoever is to be in the job.
     [[nodiscard]] std::optional<std::string> cause_in_mpi_init(std::int64_t now_ns);

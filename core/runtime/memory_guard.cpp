@@ -40,6 +40,10 @@ struct MemoryNote {
             const std::uintptr_t last = end.load(std::memory_order_acquire);
             return address < last && address >= begin.load(std::memory_order_relaxed);
         }
+        [[nodiscard]] bool overlaps(std::uintptr_t first, std::uintptr_t last) const {
+            const std::uintptr_t own_end = end.load(std::memory_order_acquire);
+            return first < own_end && last > begin.load(std::memory_order_relaxed);
+        }
     };
     static constexpr std::size_t kNameBytes = 200;  // of a longer name the beginning
 
@@ -50,12 +54,16 @@ struct MemoryNote {
     MemoryNote* next = nullptr;
 
     [[nodiscard]] bool has(std::uintptr_t address) const { return input.has(address) || output.has(address); }
+    [[nodiscard]] bool overlaps(std::uintptr_t first, std::uintptr_t last) const {
+        return input.overlaps(first, last) || output.overlaps(first, last);
+    }
 };
 
 /// What the handlers need, made ready when nothing is urgent.
 struct MemoryWatch {
     pid_t pid = 0;
     std::uint32_t members = 0;
+    std::uint32_t own = 0;
     base::ControlBlock* control = nullptr;
     bool prints = false;
     std::string prefix;
@@ -84,6 +92,11 @@ std::array<struct sigaction, kFaults.size()> faults_before{};
 std::array<bool, kFaults.size()> has_ours{};
 
 const struct sigaction& before_of(int number) { return faults_before[number == SIGSEGV ? 0 : 1]; }
+
+bool has_handler_of_program(int number) {
+    const struct sigaction& action = before_of(number);
+    return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
 
 const char* what_happened(int number, int code) {
     if (number == SIGBUS) {
@@ -114,6 +127,12 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
     line.add(")");
     line.add(what_happened(number, info.si_code));
     line.add("; keep it until the operation has completed (wait for its handle)");
+    if (has_handler_of_program(number)) {
+        // That handler may repair the fault and go on, as one that tracks changed pages does. If the process ends
+        // instead, the other ranks report these words as what it said last.
+        watch.control->ranks[watch.own].last_words.write(line.view().substr(watch.prefix.size() + watch.who.size()));
+        return;
+    }
     // Lock-free, so it may be done here.
     const bool first = watch.control->abort.raise(ErrorCode::aborted, line.view().substr(watch.prefix.size()));
     if (first && watch.prints) {
@@ -131,9 +150,9 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
     const struct sigaction& action = before_of(number);
     if ((action.sa_flags & SA_SIGINFO) != 0) {
         action.sa_sigaction(number, info, context);
-    } else if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) {
+    } else if (has_handler_of_program(number)) {
         action.sa_handler(number);
-    } else {
+    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // the kernel's own signals cannot be ignored
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);
@@ -176,6 +195,8 @@ void write_note(MemoryNote& note, const TensorEntry& entry, std::uint64_t read, 
 
 }  // namespace
 
+constinit std::atomic<bool> is_memory_noted{false};
+
 void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, const base::Logger& logger) {
     // One per job, never destroyed: a handler in another thread may be reading it.
     static auto* const kept = new std::vector<std::unique_ptr<MemoryWatch>>;
@@ -183,11 +204,13 @@ void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint3
     const auto rank = control.ranks[own].global_rank.load(std::memory_order_relaxed);
     watch->pid = getpid();
     watch->members = members;
+    watch->own = own;
     watch->control = &control;
     watch->prints = logger.prints(base::LogLevel::error);
     watch->prefix = fmt::format("[E rueda] [rank {}]: ", rank);
     watch->who = fmt::format("rank {}: ", rank);
     memory_watch.store(watch, std::memory_order_release);
+    is_memory_noted.store(true, std::memory_order_relaxed);
     for (std::size_t i = 0; i < kFaults.size(); ++i) {
         struct sigaction found {};
         sigaction(kFaults[i], nullptr, &found);
@@ -204,6 +227,7 @@ void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint3
 }
 
 void unwatch_memory() {
+    is_memory_noted.store(false, std::memory_order_relaxed);
     memory_watch.store(nullptr, std::memory_order_release);
     for (std::size_t i = 0; i < kFaults.size(); ++i) {
         struct sigaction found {};
@@ -214,9 +238,6 @@ void unwatch_memory() {
         }
     }
 }
-
-/// Relaxed: what is noted a moment late, while a job begins or ends, is missing for one operation at most.
-bool notes_memory() noexcept { return memory_watch.load(std::memory_order_relaxed) != nullptr; }
 
 void note_pending(const TensorEntry& entry, std::uint64_t rows_read, std::uint64_t rows_written) noexcept try {
     const std::uint64_t row = entry.request.bytes();
@@ -255,10 +276,11 @@ void note_ended(const TensorEntry& entry) noexcept {
     notes().of.erase(found);
 }
 
-std::string pending_tensor_at(const void* memory) {
+std::string pending_tensor_in(const void* memory, std::uint64_t bytes) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory);
     const std::lock_guard lock(notes().mutex);
     for (const auto& [entry, note] : notes().of) {
-        if (note != nullptr && note->has(reinterpret_cast<std::uintptr_t>(memory))) {
+        if (note != nullptr && note->overlaps(begin, begin + bytes)) {
             return note->name;
         }
     }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -27,8 +28,10 @@ namespace rueda::core {
 void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, const base::Logger& logger);
 /// Stops, and puts back what was there before, unless somebody has installed other handlers meanwhile.
 void unwatch_memory();
-/// Whether the memory of pending operations is noted.
-[[nodiscard]] bool notes_memory() noexcept;
+/// Whether the memory of pending operations is noted. Every operation asks, so it is a look without a call. Relaxed: an
+/// operation that begins while the notes begin or end may be missing in them, and nothing else depends on it.
+extern std::atomic<bool> is_memory_noted;
+[[nodiscard]] inline bool notes_memory() noexcept { return is_memory_noted.load(std::memory_order_relaxed); }
 
 /// The operation of the entry begins: its memory is Rueda's until note_ended(). `rows_read` and `rows_written`: of an
 /// operation by rows, how many of them; else 1. A failure to note it, for want of memory, is no failure of the
@@ -36,7 +39,7 @@ void unwatch_memory();
 void note_pending(const TensorEntry& entry, std::uint64_t rows_read, std::uint64_t rows_written) noexcept;
 void note_ended(const TensorEntry& entry) noexcept;
 
-/// The name of a tensor whose pending operation uses the byte; "" if there is none.
-[[nodiscard]] std::string pending_tensor_at(const void* memory);
+/// The name of a tensor whose pending operation uses any of these bytes; "" if there is none.
+[[nodiscard]] std::string pending_tensor_in(const void* memory, std::uint64_t bytes);
 
 }  // namespace rueda::core

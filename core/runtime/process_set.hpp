@@ -69,7 +69,8 @@ struct OtherHosts {
 ///
 /// Threads: submit() and the other functions that announce, from any thread; they take the enqueue lock. step(),
 /// finish_at_once(), has_work() and fail_all() from the thread that drives progress. Lock order: the right to drive
-/// progress, then the enqueue lock. No function takes another lock while it holds the enqueue lock.
+/// progress, then the enqueue lock. The notes of pending memory (memory_guard.hpp)
+/// have a mutex of their own, which is taken last; no other lock is taken while the enqueue lock is held.
 class ProcessSet {
 public:
     using Atomics = base::StdAtomics;

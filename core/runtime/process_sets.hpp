@@ -67,7 +67,7 @@ public:
     [[nodiscard]] std::int32_t next_id();
 
     /// Held by who adds or removes sets. Who holds it finds in joined() all that this rank is in, the world left out.
-    [[nodiscard]] std::timed_mutex& changing() { return changing_; }
+    [[nodiscard]] std::mutex& changing() { return changing_; }
     [[nodiscard]] std::vector<std::shared_ptr<ProcessSet>> joined() const;
     /// By who holds it: the job has ended, and its sets do not change any more.
     void end() { ended_ = true; }
@@ -98,7 +98,7 @@ private:
     [[nodiscard]] Result<std::shared_ptr<Joined>> make(const SetIdentity& identity, SetUpPlane& plane) const;
 
     Job job_;
-    std::timed_mutex changing_;
+    std::mutex changing_;
     std::int32_t next_id_;     // under changing_; no set of this rank has had it, nor a higher one
     std::vector<Known> left_;  // under changing_; other members may still be in them
     bool ended_ = false;       // under changing_

@@ -12,9 +12,11 @@
 
 #include "base/clock.hpp"
 #include "base/cores.hpp"
+#include "base/lock_before.hpp"
 #include "base/text.hpp"
 #include "core/diagnostics/liveness.hpp"
 #include "core/diagnostics/process_status.hpp"
+#include "core/runtime/deadline.hpp"
 #include "core/runtime/host_cores.hpp"
 #include "core/runtime/set_up_group.hpp"
 #include "core/runtime/shared_settings.hpp"
@@ -51,29 +53,6 @@ void fill_rank_block(collectives::Arena& arena, int global_rank) {
     block.process_start.store(process_start_time(getpid()), std::memory_order_relaxed);
     block.heartbeat_ns.store(base::monotonic_ns(), std::memory_order_relaxed);
     block.state.store(static_cast<std::uint32_t>(base::RankState::running), std::memory_order_release);
-}
-
-/// None: without end.
-using Deadline = std::optional<std::chrono::steady_clock::time_point>;
-
-Deadline deadline_in(double seconds) {
-    constexpr double kLongest = 1e9;  // decades; a time_point holds 292 years
-    if (seconds < 0) {
-        return std::nullopt;
-    }
-    return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                                  std::chrono::duration<double>(std::min(seconds, kLongest)));
-}
-
-/// Negative: without end.
-double seconds_left(Deadline deadline) {
-    return deadline ? std::max(std::chrono::duration<double>(*deadline - std::chrono::steady_clock::now()).count(), 0.0)
-                    : -1;
-}
-
-/// Does not own the lock where the time was over first.
-std::unique_lock<std::timed_mutex> lock_before(std::timed_mutex& mutex, Deadline deadline) {
-    return deadline ? std::unique_lock(mutex, *deadline) : std::unique_lock(mutex);
 }
 
 }  // namespace
@@ -326,7 +305,7 @@ void Runtime::let_the_cause_end_first() const {
 /// next one.
 Status Runtime::shutdown_within(double timeout_seconds) {
     const Deadline deadline = deadline_in(timeout_seconds);
-    const std::unique_lock lock = lock_before(shutdown_mutex_, deadline);
+    const std::unique_lock lock = base::lock_before(shutdown_mutex_, deadline);
     if (lock.owns_lock() && shut_down_) {
         return {};
     }
@@ -352,7 +331,7 @@ Status Runtime::announce_shutdown(Deadline deadline) {
     }
     // Before the lock: who is adding or removing a set waits for other ranks, and hears of the end by this.
     RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*world_, EndCall::shutdown, seconds_left(deadline)));
-    const std::unique_lock no_new_sets = lock_before(process_sets_.changing(), deadline);
+    const std::unique_lock no_new_sets = base::lock_before(process_sets_.changing(), deadline);
     if (!no_new_sets.owns_lock()) {
         return {ErrorCode::timeout, ""};
     }

@@ -55,6 +55,8 @@ public:
     [[nodiscard]] const std::shared_ptr<collectives::Arena>& arena() const { return arena_; }
     /// Requests say where their calls stand.
     [[nodiscard]] bool wants_call_sites() const { return config_.call_sites; }
+    /// RUEDA_VERIFY is set, on rank 0 of the job.
+    [[nodiscard]] bool verifies() const { return config_.verify != 0; }
 
     [[nodiscard]] ProcessSet& world() { return *world_; }
     [[nodiscard]] const std::shared_ptr<ProcessSet>& shared_world() const { return world_; }
@@ -98,6 +100,8 @@ public:
     Result<void*> allocate(std::uint64_t bytes) { return heap_.allocate(bytes); }
     /// False if the memory is not of this Runtime.
     [[nodiscard]] bool owns(const void* memory) const { return heap_.owns(memory); }
+    /// The size of a block that allocate() gave out; 0 for any other address.
+    [[nodiscard]] std::uint64_t block_bytes(const void* memory) const { return heap_.block_bytes(memory); }
     Status deallocate(void* memory) { return heap_.deallocate(memory); }
 
     void begin_busy(std::string_view what);
@@ -158,7 +162,7 @@ private:
 
     std::mutex busy_mutex_;
     std::vector<std::string> busy_;
-    std::timed_mutex shutdown_mutex_;
+    std::mutex shutdown_mutex_;
     bool messages_ended_ = false;  // under shutdown_mutex_
     bool shut_down_ = false;       // likewise
 };

@@ -373,6 +373,21 @@ TEST_CASE("a name that another user has taken is an error at once, on all ranks"
     }
 }
 
+TEST_CASE("a connection that outlives its listener does not keep the name taken", "[unit]") {
+    const std::string name = tests::fresh_socket_name();
+    CHECK_FALSE(is_taken(name));
+    Result<base::UniqueFd> listener = listen_unix(name, 1);
+    REQUIRE(listener.is_ok());
+    CHECK(is_taken(name));
+    const ConnectAttempt client = connect_unix(name);
+    REQUIRE(client.error == 0);
+    const base::UniqueFd accepted(::accept(listener.value().value(), nullptr, nullptr));
+    REQUIRE(accepted.is_open());
+    // A child that was forked in an earlier job has the accepted connection open, and the listener is gone.
+    listener.value().reset();
+    CHECK_FALSE(is_taken(name));
+}
+
 TEST_CASE("a rank that dies between operations is named on all others", "[processes]") {
     for (const int victim : {0, 1, 3}) {
         CAPTURE(victim);

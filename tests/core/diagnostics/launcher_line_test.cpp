@@ -83,6 +83,10 @@ TEST_CASE("who ends the job for whom") {
 
 TEST_CASE("the cause says that a rank with a good exit status left too early") {
     CHECK(describe_cause({Kind::failed, 1, "rank 1 was killed"}) == "rank 1 was killed");
+    CHECK(describe_cause({Kind::ended_well, 1, "rank 1 ended with exit status 0"}, Standing::joining) ==
+          "rank 1 ended with exit status 0 while other ranks wait for it in rueda::init(): let every rank of the job "
+          "call "
+          "rueda::init()");
     CHECK(describe_cause({Kind::ended_well, 1, "rank 1 ended with exit status 0"}) ==
           "rank 1 ended with exit status 0 and had not finished rueda::shutdown(), while other ranks still needed it: "
           "let every rank do the same "

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace rueda::base {
+
+/// Locks the mutex, or returns a lock that owns nothing if the deadline passes first. Without a deadline it waits
+/// without end.
+///
+/// This is for mutexes that are held for long and rarely contended, as the one of shutdown() is: a waiting thread looks
+/// every few milliseconds. std::timed_mutex would wake it, but the ThreadSanitizer of clang 14 does not know the
+/// function that it calls (pthread_mutex_clocklock), and reports every lock as an error.
+[[nodiscard]] inline std::unique_lock<std::mutex> lock_before(
+    std::mutex& mutex, std::optional<std::chrono::steady_clock::time_point> deadline) {
+    constexpr std::chrono::milliseconds kPause{2};
+    if (!deadline) {
+        return std::unique_lock(mutex);
+    }
+    std::unique_lock lock(mutex, std::try_to_lock);
+    while (!lock.owns_lock() && std::chrono::steady_clock::now() < *deadline) {
+        std::this_thread::sleep_for(kPause);
+        static_cast<void>(lock.try_lock());
+    }
+    return lock;
+}
+
+}  // namespace rueda::base

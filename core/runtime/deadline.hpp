@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+namespace rueda::core {
+
+/// The end of a wait with a time limit. Empty: the wait has no end.
+using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+
+/// `seconds` from now on; negative: no end.
+[[nodiscard]] inline Deadline deadline_in(double seconds) {
+    constexpr double kLongest = 1e9;  // decades; a time_point holds 292 years
+    if (seconds < 0) {
+        return std::nullopt;
+    }
+    return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                                  std::chrono::duration<double>(std::min(seconds, kLongest)));
+}
+
+/// From now to the deadline, at least 0. Negative: no end.
+[[nodiscard]] inline double seconds_left(Deadline deadline) {
+    return deadline ? std::max(std::chrono::duration<double>(*deadline - std::chrono::steady_clock::now()).count(), 0.0)
+                    : -1;
+}
+
+}  // namespace rueda::core
