@@ -384,7 +384,7 @@ class OnOneRank(unittest.TestCase):
         tensor = np.ones(1)
         if rueda.rank() == 0:
             handle = rueda.allreduce_async_(tensor, "late", rueda.Sum)
-            late = r"rank 1 has not announced it, rank 0 has; rank 1 \(pid \d+\): .*waits itself in tensor 'late comes'"
+            late = r"rank 1 has not announced it, rank 0 has; rank 1 on \S+ \(pid \d+\): .*waits itself in tensor 'late comes'"
             with self.assertRaisesRegex(rueda.Timeout, f"'late' has not completed after 0.25 s: {late}.*; it goes on$"):
                 handle.wait(0.25)
             with self.assertRaises(TimeoutError):
@@ -418,7 +418,7 @@ class OnOneRank(unittest.TestCase):
                     group,
                     r"group 'pair': rank 1 has not announced it, rank 0 has|^rank 1 has not announced it, rank 0 has",
                 ),
-                (receive, r"^rank 1 has not sent it; rank 1 \(pid \d+\)"),
+                (receive, r"^rank 1 has not sent it; rank 1 on \S+ \(pid \d+\)"),
             ]
             for handle, text in expected:
                 with self.subTest(text=text):
