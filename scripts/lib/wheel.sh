@@ -147,7 +147,8 @@ build_wheel_library() { # package
 }
 
 are_wheel_libraries_there() {
-    [[ -e $kWheelPrefix/built && $kWheelPrefix/built -nt $kWheelTools/installed && $kWheelPrefix/built -nt $kWheelSources/fetched ]]
+    [[ -e $kWheelPrefix/built && $kWheelPrefix/built -nt $kWheelTools/installed && $kWheelPrefix/built -nt $kWheelSources/fetched &&
+        $kWheelPrefix/built -nt scripts/lib/wheel.sh ]]
 }
 
 # In alphabetical order each comes after what it needs.
@@ -187,6 +188,8 @@ complete_wheel() {
     for library in libcxx libcxxabi libunwind; do
         cp "$(find "$kWheelTools" -path "*/site-packages/ziglang/lib/$library/LICENSE.TXT")" "${information[0]}/licenses/libraries/$library"
     done
+    # Its compiler_rt is linked, too.
+    cp "$(find "$kWheelTools" -path '*/site-packages/ziglang*' -name LICENSE -print -quit)" "${information[0]}/licenses/libraries/zig"
     "$kWheelTools/bin/wheel" pack --dest-dir "$kWheel/packed" "${trees[0]}"
 }
 

@@ -109,7 +109,7 @@ fi
 portable=("$source"/build/wheel/rueda-*-manylinux_*.whl)
 if [[ ! -e ${portable[0]} ]]; then
     echo "there is no wheel of scripts/wheel: not checked"
-elif [[ -n $(cd "$source" && find base ops collectives core training launcher python include cmake pyproject.toml -type f \
+elif [[ -n $(cd "$source" && find base ops collectives core training launcher python include cmake pyproject.toml scripts/wheel* scripts/lib/wheel.sh -type f \
     -newer "${portable[0]}" -not -name '*.pyc' -print -quit) ]]; then
     echo "the wheel of scripts/wheel is older than the sources: not checked"
 else
