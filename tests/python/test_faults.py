@@ -113,7 +113,7 @@ class FailedRank(unittest.TestCase):
         self.check("exit", 5, "it ended with exit status 5, without calling rueda.shutdown()", "02")
 
     def test_a_signal_comes_before_the_error_that_comes_with_it(self):
-        job, said, _ = self.run_job("interrupt", 5)
+        job, said, _ = self.run_job("interrupt", 5, "--grace", "20")
         heard = "rank 1 has ended the job: interrupted"
         self.assertEqual(said, {"0": heard, "1": "KeyboardInterrupt", "2": heard}, job.stdout + job.stderr)
         self.assertNotIn("lost sys.stderr", job.stderr + job.stdout)
