@@ -189,7 +189,7 @@ complete_wheel() {
         cp "$(find "$kWheelTools" -path "*/site-packages/ziglang/lib/$library/LICENSE.TXT")" "${information[0]}/licenses/libraries/$library"
     done
     # Its compiler_rt is linked, too.
-    cp "$(find "$kWheelTools" -path '*/site-packages/ziglang*' -name LICENSE -print -quit)" "${information[0]}/licenses/libraries/zig"
+    cp "$(find "$kWheelTools" -path '*/site-packages/ziglang/LICENSE')" "${information[0]}/licenses/libraries/zig"
     "$kWheelTools/bin/wheel" pack --dest-dir "$kWheel/packed" "${trees[0]}"
 }
 
