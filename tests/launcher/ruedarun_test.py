@@ -763,20 +763,24 @@ class BothWays:
         code = (
             "import ctypes, sys\nl = ctypes.CDLL(sys.argv[1])\nassert l.rueda_init() == 0 and l.rueda_shutdown() == 0"
         )
-        for given, lines in (
-            ((), 0),
-            (("-x", "WORLD_SIZE=2"), 0),
-            (("-x", "WORLD_SIZE=8"), 1),
-            (("-x", "WORLD_SIZE=x"), 1),
-        ):
-            done = self.launch(2, *given, *python(code), library)
+        cases = (
+            (2, None, None),
+            (2, "2", None),
+            (2, "8", r"Rueda's job has 2 ranks; .* would train with 8 ranks instead of 2; unset WORLD_SIZE"),
+            (2, "1", r"Rueda's job has 2 ranks; .* would train with 1 rank instead of 2; unset WORLD_SIZE"),
+            (2, "x", r"Rueda's job has 2 ranks; .* would train with 'x' ranks instead of 2; unset WORLD_SIZE"),
+            (1, "1", None),
+            (1, "2", r"this process is alone in Rueda's job: .* torchrun started; start the program with ruedarun"),
+        )
+        for ranks, value, expected in cases:
+            given = () if value is None else ("-x", f"WORLD_SIZE={value}")
+            done = self.launch(ranks, *given, *python(code), library)
             self.assertEqual(done.status, 0, done.err)
             found = [line for line in done.err.splitlines() if "WORLD_SIZE is" in line]
-            self.assertEqual(len(found), lines, done.err)
-            if found:
-                self.assertRegex(
-                    found[0], r"WORLD_SIZE is '[8x]' in the environment, but Rueda's job has 2 ranks; .*unset"
-                )
+            self.assertEqual(len(found), 0 if expected is None else 1, done.err)
+            if expected is not None:
+                self.assertRegex(found[0], f"WORLD_SIZE is '{value}' in the environment, but {expected}")
+            self.assertEqual("unset" in done.err, expected is not None and ranks == 2, done.err)
 
     def run_into(self, file, *arguments, limit=None):
         """With standard output in a file that takes no more than so many bytes."""
