@@ -17,7 +17,7 @@ from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, left_in_memory, remove_wh
 RUEDARUN = os.environ["RUEDARUN"]
 TIMEOUT = 60
 GRACE = 5  # seconds; ruedarun's own default
-HOST_TIMEOUT = 3  # seconds, as hosts_job.py sets it
+HOST_TIMEOUT = 3  # seconds; the default of RUEDA_HOST_TIMEOUT
 LIMIT = 1  # second from the end of a rank to the error of the last of the others
 
 
