@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "launcher/describe_plan.hpp"
-#include "launcher/network.hpp"
 #include "launcher/host_settings.hpp"
+#include "launcher/network.hpp"
 #include "launcher/srun_task.hpp"
 #include "launcher/unknown_hosts.hpp"
 
