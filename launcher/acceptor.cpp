@@ -59,8 +59,8 @@ void Acceptor::accept_one(int listener) {
 void Acceptor::pause(int error) {
     if (pause_.count() == 0) {
         say_(
-            fmt::format("a connection of a rank cannot be accepted: accept4 failed: {} (errno {}){}; it is tried "
-                        "again until it works",
+            fmt::format("a connection of a rank cannot be accepted: accept4 failed: {} (errno {}){}; "
+                        "ruedarun keeps trying",
                         std::generic_category().message(error), error, what_is_short(error)));
     }
     pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);

@@ -42,7 +42,7 @@ public:
         look_at_network();
         look_at_environment();
         for (const std::string& name : facts_.own_names) {
-            fine(fmt::format("host {}", name), "is this host; everything above is about it");
+            fine(fmt::format("host {}", name), "is this host; the lines above are about it");
         }
         for (const HostProbe& host : facts_.hosts) {
             look_at_host(host);
@@ -306,7 +306,9 @@ private:
                 "run a time service (chrony) on all hosts: files that seem to come from the future confuse build tools "
                 "and checkpoints");
         } else {
-            fine(subject, fmt::format("its clock is not known to differ by more than {:.0f} s", kSkewSeconds));
+            fine(subject,
+                 fmt::format("its clock differs from this host's by at most {:.0f} s, as far as this check can tell",
+                             kSkewSeconds));
         }
     }
 

@@ -11,7 +11,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// At any address of the family; port 0 where that cannot be.
+/// Binds a port at any address of the family. Port 0 means that no port could be bound.
 HeldPort hold_port_of(int family) {
     HeldPort held;
     held.socket.reset(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -17,7 +17,7 @@ namespace rueda::launcher {
 /// Linux 6.18, for IPv4 and IPv6). Nothing keeps another program from naming the same port.
 struct HeldPort {
     base::UniqueFd socket;
-    std::uint16_t port = 0;
+    std::uint16_t port = 0;  ///< 0 means that no port could be bound
 };
 
 /// ResourceExhausted where the system has no port or no network.

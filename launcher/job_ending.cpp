@@ -8,13 +8,15 @@ namespace rueda::launcher {
 
 void JobEnding::rank_failed(TimePoint now) {
     if (phase_ == Phase::running) {
-        enter(Phase::grace, now + grace_);
+        begin_grace(now, grace_);
+    } else if (phase_ == Phase::grace) {
+        deadline_ = grace_began_ + grace_;
     }
 }
 
 void JobEnding::job_aborted(TimePoint now) {
     if (phase_ == Phase::running) {
-        enter(Phase::grace, now + grace_after_abort_);
+        begin_grace(now, grace_after_abort_);
     }
 }
 

@@ -10,7 +10,7 @@ namespace rueda::launcher {
 /// When which signal goes to the ranks that still run. A pure state machine: it knows neither clock nor process.
 ///
 ///   running ──a rank failed──▶ grace ──time──▶ terminating (SIGTERM) ──time──▶ killing (SIGKILL) ──time──▶ given up
-///      │──the job was aborted──▶ the same, with a grace of its own
+///      │──the job was aborted──▶ the same, with a grace of its own as long as no rank failed of itself
 ///      └──the user's signal──▶ interrupted (that signal) ──time, or a second signal──▶ killing
 class JobEnding {
 public:
@@ -26,7 +26,9 @@ public:
     JobEnding(std::chrono::milliseconds grace, std::chrono::milliseconds grace_after_abort)
         : grace_(grace), grace_after_abort_(grace_after_abort) {}
 
-    /// A rank failed: the others may report it and end themselves.
+    /// A rank failed of itself: the others may report it and end themselves. If the grace after an abort runs already,
+    /// it becomes the one after a failure, counted from the same begin, so that the order of the reports makes no
+    /// difference.
     void rank_failed(TimePoint now);
     /// A rank ended because the job was aborted. All others have been told.
     void job_aborted(TimePoint now);
@@ -47,9 +49,15 @@ private:
         deadline_ = until;
     }
 
+    void begin_grace(TimePoint now, std::chrono::milliseconds length) {
+        grace_began_ = now;
+        enter(Phase::grace, now + length);
+    }
+
     std::chrono::milliseconds grace_;
     std::chrono::milliseconds grace_after_abort_;
     Phase phase_ = Phase::running;
+    TimePoint grace_began_;
     TimePoint deadline_;
 };
 

@@ -183,13 +183,13 @@ JobOutput::JobOutput(const LaunchPlan& plan)
              [this](int error_number) { tell_failure(STDERR_FILENO, "standard error", error_number); }),
       streams_(static_cast<std::size_t>(plan.ranks)) {}
 
-/// Of standard error the line cannot be read where it is the stream that failed.
+/// If standard error is the stream that failed, nobody can read this line.
 void JobOutput::tell_failure(int fd, const char* stream, int error_number) {
     std::error_code error;
     const std::string file = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd), error).string();
     say(
-        fmt::format("writing the output of the ranks to {} ({}) failed: {}; what they write there is lost from now on, "
-                    "and ends them by SIGPIPE",
+        fmt::format("writing the output of the ranks to {} ({}) failed: {}. From now on output to this stream is lost, "
+                    "and a rank that writes to it gets SIGPIPE.",
                     stream, base::quote(file, 200), describe_error(error_number)));
 }
 

@@ -3,20 +3,29 @@
 #include "launcher/network.hpp"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 
 #include <array>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <optional>
+
+#include "base/text.hpp"
 
 namespace rueda::launcher {
 
 namespace {
+
+/// What RUEDA_HOSTNAME may have.
+constexpr std::size_t kLongestHostName = 253;
 
 std::optional<NetworkAddress> address_of(const ifaddrs& entry) {
     if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0) {
@@ -48,6 +57,19 @@ std::optional<NetworkAddress> address_of(const ifaddrs& entry) {
 std::string host_name() {
     utsname name{};
     return ::uname(&name) == 0 ? name.nodename : "";
+}
+
+std::string host_key(const Environment& environment) {
+    std::string name = text_of(environment, "RUEDA_HOSTNAME");
+    name = name.empty() ? text_of(environment, "HOROVOD_HOSTNAME") : name;
+    std::string boot;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+    const auto inode_of = [](const char* path) {
+        struct stat facts {};
+        return ::stat(path, &facts) == 0 ? static_cast<std::uint64_t>(facts.st_ino) : 0;
+    };
+    return fmt::format("{} {} {} {} {}", name.empty() ? host_name() : base::printable(name, kLongestHostName), boot,
+                       inode_of("/proc/self/ns/net"), inode_of("/proc/self/ns/pid"), inode_of("/proc/self/ns/ipc"));
 }
 
 std::vector<NetworkAddress> network_addresses() {

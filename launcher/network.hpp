@@ -6,10 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "launcher/variables.hpp"
+
 namespace rueda::launcher {
 
 /// As uname tells it.
 [[nodiscard]] std::string host_name();
+
+/// A line that is the same for two processes exactly if they run on one host in Rueda's sense. A name is not enough:
+/// cloned machines may have the same one. The line has the name (RUEDA_HOSTNAME, else uname's), the id of the kernel's
+/// boot, and the namespaces of network, processes and shared memory.
+[[nodiscard]] std::string host_key(const Environment& environment);
 
 struct NetworkAddress {
     std::string interface;

@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kHelloTime{10};
 constexpr std::chrono::seconds kLinkTime{8};
 /// Strangers that may be connected at the same time.
 constexpr std::size_t kMostNewcomers = 4096;
-constexpr std::size_t kLongestHello = 512;
+constexpr std::size_t kLongestHello = 1024;
 
 /// A connection to every rank, and some more: the soft limit of 1024 would be too few for large jobs.
 void raise_descriptor_limit() {
@@ -36,11 +36,12 @@ void raise_descriptor_limit() {
     }
 }
 
-/// What a supervisor says first: three lines. Rank 0's names the port that it holds for its program, others 0.
+/// What a supervisor says first: four lines. Rank 0's names the port that it holds for its program, others 0.
 struct Greeting {
     std::string secret;
     std::string host;
     std::uint16_t master_port = 0;
+    std::string host_key;  ///< network.hpp
 };
 
 Greeting parse_greeting(std::string_view text) {
@@ -53,6 +54,7 @@ Greeting parse_greeting(std::string_view text) {
     greeting.secret = take_line();
     greeting.host = take_line();
     greeting.master_port = base::parse_integer<std::uint16_t>(take_line()).value_or(0);
+    greeting.host_key = take_line();
     return greeting;
 }
 
@@ -137,6 +139,7 @@ void NetworkRanks::take_hello(Newcomer& newcomer) {
     }
     rank->met = true;
     rank->host = host_name_of(greeting.host);
+    rank->host_key = greeting.host_key;
     rank->link = std::move(newcomer.link);
     newcomer.link = FrameLink();
     if (hello.value == 0) {
@@ -156,7 +159,7 @@ void NetworkRanks::welcome_all_once_met() {
     welcomed_ = true;
     std::vector<std::string> hosts;
     for (const Rank& rank : ranks_) {
-        hosts.push_back(rank.host);
+        hosts.push_back(rank.host_key);
     }
     const MasterAddress master{master_address(), master_port_};
     for (const TorchPlace& place : torch_places(hosts)) {

@@ -35,9 +35,10 @@ public:
 
 private:
     struct Rank {
-        FrameLink link;    ///< open from hello until the supervisor has gone
-        std::string host;  ///< as it calls itself
-        pid_t pid = 0;     ///< on its host; 0: not yet started
+        FrameLink link;        ///< open from hello until the supervisor has gone
+        std::string host;      ///< as it calls itself; for lines to the user
+        std::string host_key;  ///< by which ranks of one host are recognised
+        pid_t pid = 0;         ///< on its host; 0: not yet started
         bool met = false;
         bool ended = false;
         std::string abort_reason;  ///< as the rank has said

@@ -156,8 +156,8 @@ private:
                   "FOLDER");
         take_last(
             app_.add_option("--grace", raw_.grace,
-                            "After a rank failed, time for the others to end themselves (default 5; 3 where every "
-                            "rank was told that the job is aborted)"),
+                            "Seconds that the other ranks get to end after a rank has failed (default: 5, or 3 after "
+                            "an abort)"),
             "SECONDS");
         take_last(app_.add_option("--max-restarts", raw_.max_restarts,
                                   "Start the job again up to N times after a rank has failed"),

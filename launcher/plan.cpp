@@ -286,19 +286,21 @@ private:
     }
 
     void forget_identity() {
-        forget(kIdentityVariables);
+        for (const std::string_view name : kIdentityVariables) {
+            forget(name);
+        }
         if (options_.torch_variables) {
-            forget(kTorchVariables);
-            forget(kTorchrunsOwnVariables);
+            for (const std::string& name : names_of_outer_torchrun(around_.environment)) {
+                forget(name);
+            }
         }
     }
 
-    void forget(std::span<const std::string_view> names) {
-        for (const std::string_view name : names) {
-            if (around_.environment.contains(std::string(name))) {
-                set(name, std::nullopt);
-                say("{} was set in the environment and is removed: it is the launcher's to set", name);
-            }
+    /// A value that the user gives by -x replaces the one in the environment.
+    void forget(std::string_view name) {
+        if (around_.environment.contains(std::string(name)) && !exports(name)) {
+            set(name, std::nullopt);
+            say("{} was set in the environment and is removed: it is the launcher's to set", name);
         }
     }
 
@@ -313,6 +315,11 @@ private:
         say("{}: set for each rank, for libraries that expect torchrun", fmt::join(set_here, ", "));
         if (plan_.shares.empty() && plan_.master_port == 0) {
             say("MASTER_ADDR and MASTER_PORT are not set: this host has no free port");
+        }
+        if (plan_.way == LaunchWay::mpirun) {
+            say("if you paste the command, no ruedarun chooses a port or compares the hosts: MASTER_ADDR and "
+                "MASTER_PORT are not set then{}",
+                plan_.shares.empty() ? "" : ", and GROUP_RANK, NODE_RANK and GROUP_WORLD_SIZE only on a single host");
         }
     }
 
@@ -397,7 +404,14 @@ private:
         request.ssh_identity = options_.ssh_identity;
         request.travelling = plan_.travelling;
         request.user_args = options_.mpi_args;
-        request.program = {around_.own_path, "--rank-supervisor", plan_.supervisor_socket, "--"};
+        request.program = {around_.own_path, "--rank-supervisor", plan_.supervisor_socket};
+        // If the command is pasted, the supervisors set the other variables of torchrun themselves.
+        for (const std::string_view name : kTorchVariables) {
+            if (!options_.torch_variables || exports(name)) {
+                request.program.emplace_back(name);
+            }
+        }
+        request.program.emplace_back("--");
         request.program.insert(request.program.end(), options_.program.begin(), options_.program.end());
         Result<MpiCommand> to_paste = mpi_command(*around_.mpi, request);
         RUEDA_RETURN_IF_FAILED(to_paste.status());

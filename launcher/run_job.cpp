@@ -222,7 +222,11 @@ private:
             output_.say(describe(*outcome_.cause()) + (group_->running().empty() ? "" : "; ending the job"));
             errors_before_cause_ = output_.foreign_errors();
         }
-        ending_.rank_failed(Clock::now());
+        if (outcome_.cause()->abort_reason.empty()) {
+            ending_.rank_failed(Clock::now());
+        } else {
+            ending_.job_aborted(Clock::now());
+        }
     }
 
     /// The last line is the cause, not the last of its echoes: what the other ranks, mpirun, and ruedarun itself said

@@ -45,7 +45,8 @@ std::optional<int> local_tasks(const Environment& environment, int tasks) {
 /// Ranks of one host can meet without MPI.
 void meet_without_mpi(SrunTask& task, const Environment& environment, int rank, int tasks) {
     const std::string local = std::to_string(number_of(environment, "SLURM_LOCALID").value_or(rank));
-    // Another user can guess the name, and take it. The ranks then refuse to speak to that process, and say so.
+    // Another user can guess the name, and take it. The ranks then refuse to speak to that process and
+    // say so, and the job ends with an error.
     const std::string place = fmt::format("@rueda-slurm-{}-{}.{}", ::geteuid(), text_of(environment, "SLURM_JOB_ID"),
                                           text_of(environment, "SLURM_STEP_ID"));
     task.environment.insert(task.environment.end(), {{"RUEDA_CONTROL_PLANE", "socket"},
@@ -96,18 +97,13 @@ void set_torch_variables(SrunTask& task, const Options& options, const Environme
     place.hosts = number_of(environment, "SLURM_STEP_NUM_NODES").value_or(1);
     const std::string host = place.hosts == 1 ? "127.0.0.1" : first_host_of_step(environment);
     const MasterAddress master{host, host.empty() ? std::uint16_t{0} : master_port_of_step(environment)};
-    for (const std::string_view name : kTorchVariables) {
-        task.environment.push_back({std::string(name), std::nullopt});
-    }
-    for (const std::string_view name : kTorchrunsOwnVariables) {
-        task.environment.push_back({std::string(name), std::nullopt});
+    for (const std::string& name : names_of_outer_torchrun(environment)) {
+        task.environment.push_back({name, std::nullopt});
     }
     for (EnvironmentChange& change : torch_variables(place, master)) {
         std::erase_if(task.environment, [&](const EnvironmentChange& other) { return other.name == change.name; });
         task.environment.push_back(std::move(change));
     }
-    std::erase_if(task.environment,
-                  [&](const EnvironmentChange& change) { return !change.value && !environment.contains(change.name); });
     task.reasons.emplace_back("RANK, WORLD_SIZE and the other variables of torchrun: from Slurm's");
 }
 

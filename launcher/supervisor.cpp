@@ -65,7 +65,8 @@ void complain(const std::string& text) { fmt::print(stderr, "ruedarun: {}\n", te
 
 class Supervisor {
 public:
-    explicit Supervisor(std::vector<std::string> program) : program_(std::move(program)) {}
+    Supervisor(std::vector<std::string> program, std::vector<std::string> left_variables)
+        : program_(std::move(program)), left_variables_(std::move(left_variables)) {}
 
     int run(const std::string& socket_name) {
         if (const Status status = signals_.open({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2});
@@ -121,7 +122,8 @@ private:
         }
         link_ = FrameLink(std::move(socket).value());
         link_.send(SupervisorWord::hello, *rank,
-                   fmt::format("{}\n{}\n{}", address.value().secret, host_name(), *rank == 0 ? hold_master_port() : 0));
+                   fmt::format("{}\n{}\n{}\n{}", address.value().secret, host_name(),
+                               *rank == 0 ? hold_master_port() : 0, host_key(environment_of_this_process())));
     }
 
     /// The other ranks are told it before they start. 0 where this host has none.
@@ -137,6 +139,10 @@ private:
 
     void run_alone(const std::string& reason) {
         complain(fmt::format("no ruedarun is there to watch this rank ({}); it runs on its own", reason));
+        variables_ = torch_variables_of_mpirun(environment_of_this_process());
+        std::erase_if(variables_, [this](const EnvironmentChange& change) {
+            return std::find(left_variables_.begin(), left_variables_.end(), change.name) != left_variables_.end();
+        });
         start({kInherit, kInherit});
     }
 
@@ -393,6 +399,7 @@ private:
     }
 
     std::vector<std::string> program_;
+    std::vector<std::string> left_variables_;  ///< of torchrun: a rank without ruedarun sets the others itself
     SignalInbox signals_;
     base::UniqueFd socket_;  ///< to ruedarun on this host
     FrameLink link_;         ///< to ruedarun on another host
@@ -414,11 +421,13 @@ private:
 }  // namespace
 
 int run_rank_supervisor(std::span<const std::string> arguments) {
-    if (arguments.size() < 3 || arguments[1] != "--") {
+    const auto end_of_options = std::find(arguments.begin(), arguments.end(), "--");
+    const auto options = end_of_options - arguments.begin();
+    if (arguments.end() - end_of_options < 2 || options < 1) {
         complain(fmt::format("{} is for ruedarun's own use", kSupervisorOption));
         return 2;
     }
-    return Supervisor({arguments.begin() + 2, arguments.end()}).run(arguments[0]);
+    return Supervisor({end_of_options + 1, arguments.end()}, {arguments.begin() + 1, end_of_options}).run(arguments[0]);
 }
 
 }  // namespace rueda::launcher

@@ -37,24 +37,23 @@ inline constexpr std::array<std::string_view, 9> kTorchVariables = {
     "RANK",      "WORLD_SIZE",       "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "GROUP_RANK",
     "NODE_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
 
-/// What torchrun sets besides. In a job that was started from a rank of torchrun it would speak of the outer job:
+/// The names in an environment that torchrun sets, or that ruedarun sets for it: kTorchVariables, TORCHELASTIC_*, and
+/// three that begin with ROLE_. If a job is started from a rank of another job, their values describe the outer job:
 /// TORCHELASTIC_USE_AGENT_STORE, for example, says that torchrun itself listens at MASTER_PORT.
-inline constexpr std::array<std::string_view, 8> kTorchrunsOwnVariables = {"ROLE_RANK",
-                                                                           "ROLE_WORLD_SIZE",
-                                                                           "ROLE_NAME",
-                                                                           "TORCHELASTIC_RUN_ID",
-                                                                           "TORCHELASTIC_USE_AGENT_STORE",
-                                                                           "TORCHELASTIC_RESTART_COUNT",
-                                                                           "TORCHELASTIC_MAX_RESTARTS",
-                                                                           "TORCHELASTIC_ERROR_FILE"};
+[[nodiscard]] std::vector<std::string> names_of_outer_torchrun(const Environment& environment);
+
+/// The same variables as far as mpirun has told this rank enough (Open MPI's OMPI_COMM_WORLD_*, Hydra's PMI_*): for a
+/// rank that no ruedarun watches. Nobody has chosen a place for MASTER_ADDR and MASTER_PORT then. Which host is which
+/// is known only where all ranks are on this one.
+[[nodiscard]] std::vector<EnvironmentChange> torch_variables_of_mpirun(const Environment& environment);
 
 /// Changes that set a variable, as one text for a supervisor: lines NAME=VALUE.
 [[nodiscard]] std::string encode_variables(const std::vector<EnvironmentChange>& changes);
 /// Lines without a '=' are passed over.
 [[nodiscard]] std::vector<EnvironmentChange> decode_variables(std::string_view text);
 
-/// The places of all ranks, from the name of the host of each: ranks of a host are numbered in their order, hosts in
-/// the order of their first ranks.
+/// The places of all ranks, from the key of the host of each (network.hpp): ranks of a host are numbered in their
+/// order, hosts in the order of their first ranks.
 [[nodiscard]] std::vector<TorchPlace> torch_places(const std::vector<std::string>& host_of_rank);
 
 }  // namespace rueda::launcher

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.hpp"
@@ -17,6 +18,10 @@ namespace rueda::launcher {
 /// the result: names that come from a scheduler, and jobs whose hosts mpirun does not reach by plain ssh.
 [[nodiscard]] Result<std::vector<std::string>> look_for_unknown_hosts(const LaunchPlan& plan, const Options& options,
                                                                       const Environment& environment);
+
+/// A file of MPI parameters (lines NAME = VALUE, comments after #) tells Open MPI to reach hosts in another way than by
+/// plain ssh.
+[[nodiscard]] bool parameters_name_agent(std::string_view text);
 
 /// What `ssh -G` says of a host.
 struct SshHost {

@@ -174,20 +174,32 @@ bool is_everybody_in_order(const std::vector<int>& launch_ranks, int launch_size
     return launch_ranks == all;
 }
 
-/// Libraries for PyTorch take the number of ranks from WORLD_SIZE. Where it is another than Rueda's, each of them
-/// trains with other ranks than Rueda does, and none of them sees an error. "" where there is nothing to say.
+/// Libraries for PyTorch take the number of ranks from WORLD_SIZE. If that is another number than Rueda's, each of them
+/// trains with other ranks than Rueda does, and none of them sees an error. Returns "" if there is nothing to say.
 std::string notice_of_world_size(const base::EnvironmentLookup& environment, int launch_size) {
     const std::optional<std::string> text = environment.value("WORLD_SIZE");
-    if (!text || text->empty() || base::parse_integer<std::int64_t>(*text) == launch_size) {
+    if (!text || text->empty()) {
         return "";
     }
+    const std::optional<std::int64_t> number = base::parse_integer<std::int64_t>(*text);
+    if (number == launch_size) {
+        return "";
+    }
+    if (launch_size == 1) {
+        // Unsetting WORLD_SIZE would be wrong advice here: under torchrun each process would go on training alone.
+        return fmt::format(
+            "init: WORLD_SIZE is {} in the environment, but this process is alone in Rueda's job: Rueda does not join "
+            "processes that torchrun started; start the program with ruedarun or mpirun, or use the backend \"rueda\" "
+            "of torch.distributed",
+            base::quote(*text));
+    }
+    const std::string ranks = number ? fmt::format("{} {}", *number, *number == 1 ? "rank" : "ranks")
+                                     : fmt::format("{} ranks", base::quote(*text));
     return fmt::format(
-        "init: WORLD_SIZE is {} in the environment, but Rueda's job has {} rank{}; PyTorch, accelerate and Lightning "
-        "go by "
-        "WORLD_SIZE, and would not work with the same ranks as Rueda; unset WORLD_SIZE, or start the program with "
-        "ruedarun, "
+        "init: WORLD_SIZE is {} in the environment, but Rueda's job has {} ranks; PyTorch, accelerate and Lightning "
+        "read WORLD_SIZE and would train with {} instead of {}; unset WORLD_SIZE, or start the program with ruedarun, "
         "which sets it",
-        base::quote(*text), launch_size, launch_size == 1 ? "" : "s");
+        base::quote(*text), launch_size, ranks, launch_size);
 }
 
 /// A second init of the same job does nothing.

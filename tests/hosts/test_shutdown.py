@@ -13,7 +13,7 @@ from test_word import RUEDARUN, TIMEOUT, WordTest
 
 RANKS = 2  # one on each host
 HOST_TIMEOUT = "2"
-SILENT = r"host host1 \(rank 1\) has not answered for 2\.\d s: it was cut off from host0, or has ended or stopped"
+SILENT = r"host host1 \(rank 1\) has not answered for \d+\.\d s: it was cut off from host0, or has ended or stopped"
 TOO_EARLY = "shutdown: the job ended before all ranks had left it: "
 
 
@@ -44,6 +44,10 @@ class Shutdown(WordTest):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
+    def expect_silence(self, text, pattern, message=None):
+        self.assertRegex(text, pattern, message)
+        self.check_seconds_of_silence(text, float(HOST_TIMEOUT))
+
     def error(self, rank):
         found = [line.split(" ", 2)[2] for line in self.lines(rank) if line.startswith("error ")]
         return found[0] if found else ""
@@ -55,7 +59,7 @@ class Shutdown(WordTest):
         os.kill(pid, signal.SIGCONT)
         self.wait_until(lambda: self.error(1), job)
         for rank in range(RANKS):
-            self.assertRegex(self.error(rank), f"^Aborted: {TOO_EARLY}{SILENT}$", f"rank {rank}")
+            self.expect_silence(self.error(rank), f"^Aborted: {TOO_EARLY}{SILENT}$", f"rank {rank}")
         job.communicate(timeout=TIMEOUT)
 
     def test_under_plain_mpirun_the_job_fails(self):
@@ -64,7 +68,7 @@ class Shutdown(WordTest):
         self.wait_until(lambda: self.error(0) or job.poll() is not None, job)
         os.kill(pid, signal.SIGCONT)
         output, _ = job.communicate(timeout=TIMEOUT)
-        self.assertRegex(self.error(0), f"^Aborted: {TOO_EARLY}{SILENT}$")
+        self.expect_silence(self.error(0), f"^Aborted: {TOO_EARLY}{SILENT}$")
         self.assertEqual(job.returncode, 1, output)
         self.assertNotIn('exited without calling "finalize"', output)
 
@@ -75,8 +79,8 @@ class Shutdown(WordTest):
         os.kill(pid, signal.SIGCONT)
         output, _ = job.communicate(timeout=TIMEOUT)
         for rank in range(RANKS):
-            self.assertRegex(self.error(rank), f"^Aborted: {TOO_EARLY}{SILENT}$", f"rank {rank}")
-        self.assertRegex(output.splitlines()[-1], f"^ruedarun: .*ended with exit status 1, .*{SILENT}$", output)
+            self.expect_silence(self.error(rank), f"^Aborted: {TOO_EARLY}{SILENT}$", f"rank {rank}")
+        self.expect_silence(output.splitlines()[-1], f"^ruedarun: .*ended with exit status 1, .*{SILENT}$", output)
         self.assertEqual(job.returncode, 1, output)
 
     def test_a_program_that_does_not_call_shutdown_ends_with_a_failure_too(self):
@@ -89,10 +93,10 @@ class Shutdown(WordTest):
             said.append(line)
         os.kill(pid, signal.SIGCONT)
         output = "".join(said) + job.communicate(timeout=TIMEOUT)[0]
-        self.assertRegex(
+        self.expect_silence(
             said[-1], rf"E rueda\] \[rank 0\]: {TOO_EARLY}{SILENT}; this process ends with exit status 1$", output
         )
-        self.assertRegex(output.splitlines()[-1], f"^ruedarun: .*ended with exit status 1, .*{SILENT}$", output)
+        self.expect_silence(output.splitlines()[-1], f"^ruedarun: .*ended with exit status 1, .*{SILENT}$", output)
         self.assertEqual(job.returncode, 1, output)
 
 

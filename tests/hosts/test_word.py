@@ -5,6 +5,7 @@ they work and while they start. Takes RUEDARUN, besides what hosts_job.py takes.
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -16,6 +17,7 @@ from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, left_in_memory, remove_wh
 RUEDARUN = os.environ["RUEDARUN"]
 TIMEOUT = 60
 GRACE = 5  # seconds; ruedarun's own default
+HOST_TIMEOUT = 3  # seconds; the default of RUEDA_HOST_TIMEOUT
 LIMIT = 1  # second from the end of a rank to the error of the last of the others
 
 
@@ -54,6 +56,13 @@ class WordTest(unittest.TestCase):
     def lines(self, rank):
         file = self.folder / f"rank{rank}"
         return file.read_text().splitlines() if file.exists() else []
+
+    def check_seconds_of_silence(self, text, host_timeout):
+        """A rank gives up after its host timeout; on a busy machine it may notice that later."""
+        found = [float(seconds) for seconds in re.findall(r"has not answered for (\d+\.\d) s", text)]
+        self.assertTrue(found, text)
+        self.assertGreaterEqual(min(found), host_timeout, text)
+        self.assertLess(max(found), host_timeout + 20, text)
 
     def is_running(self, ranks):
         """Every rank has begun to work."""
@@ -235,7 +244,8 @@ class EndsOfJobs(WordTest):
         self.wait_until(lambda: self.is_running(4), job)
         (self.folder / "done").write_text("")
         self.hosts.unplug(1)
-        self.expect_end(job, (0, 1), r"host rueda-h1 \(ranks 2, 3\) has not answered for 3\.\d s: it was cut off")
+        self.expect_end(job, (0, 1), r"host rueda-h1 \(ranks 2, 3\) has not answered for \d+\.\d s: it was cut off")
+        self.check_seconds_of_silence("\n".join(self.lines(0)), HOST_TIMEOUT)
 
     def test_a_stall_ends_the_job(self):
         (self.folder / "done").write_text("")

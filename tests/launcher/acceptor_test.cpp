@@ -109,8 +109,8 @@ int check_in_child() {
     }
     if (seen.lines != std::vector<std::string>{
                           "a connection of a rank cannot be accepted: accept4 failed: Too many open files (errno 24); "
-                          "this process may open 64 files: raise the limit (ulimit -n), or start fewer ranks; it is "
-                          "tried again until it works"}) {
+                          "this process may open 64 files: raise the limit (ulimit -n), or start fewer ranks; "
+                          "ruedarun keeps trying"}) {
         return 3;
     }
     return 0;

@@ -173,9 +173,24 @@ TEST_CASE("after an abort, of which all ranks know, the grace is another one", "
     const JobEnding::TimePoint start{};
     JobEnding ending(milliseconds(300), milliseconds(200));
     ending.job_aborted(start);
-    ending.rank_failed(start + milliseconds(100));  // what comes second does not begin the time anew
+    ending.job_aborted(start + milliseconds(100));  // a second report does not begin the time anew
     CHECK(ending.deadline() == start + milliseconds(200));
     CHECK(ending.advance(start + milliseconds(200)) == SIGTERM);
+    ending.rank_failed(start + milliseconds(201));  // too late: the ranks have been told to end
+    CHECK(ending.deadline() == start + milliseconds(200) + JobEnding::kTerminateTime);
+}
+
+TEST_CASE("the grace after a failure does not depend on the order of the reports", "[unit]") {
+    const JobEnding::TimePoint start{};
+    JobEnding failure_first(milliseconds(300), milliseconds(200));
+    failure_first.rank_failed(start);
+    failure_first.job_aborted(start + milliseconds(100));
+    CHECK(failure_first.deadline() == start + milliseconds(300));
+    JobEnding echo_first(milliseconds(300), milliseconds(200));
+    echo_first.job_aborted(start);
+    echo_first.rank_failed(start + milliseconds(100));
+    CHECK(echo_first.deadline() == start + milliseconds(300));
+    CHECK_FALSE(echo_first.advance(start + milliseconds(200)));
 }
 
 TEST_CASE("the user's first signal is handed on, the second kills", "[unit]") {

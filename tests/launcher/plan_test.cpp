@@ -13,6 +13,7 @@
 
 #include "launcher/describe_plan.hpp"
 #include "launcher/host_settings.hpp"
+#include "launcher/network.hpp"
 #include "launcher/srun_task.hpp"
 #include "launcher/unknown_hosts.hpp"
 
@@ -120,10 +121,17 @@ TEST_CASE("the variables of torchrun", "[unit]") {
     Surroundings around = machine_without_mpi();
     around.environment["RANK"] = "9";
     around.environment["TORCHELASTIC_RUN_ID"] = "outer";
+    around.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = "SIGTERM";
+    around.environment["ROLE_NAME"] = "default";
+    around.environment["ROLE_ARN"] = "the user's";
     SECTION("those of an outer job are replaced or removed") {
         const LaunchPlan plan = planned(options, around);
         CHECK(variable(plan, around, "RANK") == "(none)");  // until each rank gets its own
-        CHECK(variable(plan, around, "TORCHELASTIC_RUN_ID") == "(none)");
+        for (const char* const name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_SIGNALS_TO_HANDLE", "ROLE_NAME"}) {
+            CHECK(variable(plan, around, name) == "(none)");
+            CHECK(says(plan, fmt::format("{} was set in the environment and is removed", name)));
+        }
+        CHECK(variable(plan, around, "ROLE_ARN") == "the user's");
         CHECK(says(plan, "MASTER_ADDR, MASTER_PORT: set for each rank"));
     }
     SECTION("what the user gives, no rank gets otherwise") {
@@ -134,6 +142,24 @@ TEST_CASE("the variables of torchrun", "[unit]") {
         CHECK(rank.at("RANK") == "5");
         CHECK(rank.at("MASTER_PORT") == "4711");
         CHECK(rank.at("LOCAL_RANK") == "1");
+        CHECK_FALSE(says(plan, "RANK was set in the environment and is removed"));
+    }
+    SECTION("a pasted command sets what mpirun tells, but not what the user has given") {
+        const auto with_mpi = machine_with_mpi();
+        const auto supervisor_words = [&](const Options& asked) {
+            const LaunchPlan plan = planned(asked, with_mpi);
+            CHECK(says(plan, "MASTER_ADDR and MASTER_PORT are not set then") == asked.torch_variables);
+            const auto& words = plan.mpirun_to_paste;
+            const auto option = std::find(words.begin(), words.end(), "--rank-supervisor");
+            const auto end = std::find(option, words.end(), "--");
+            REQUIRE(end - option >= 2);
+            return std::vector<std::string>(option + 2, end);
+        };
+        CHECK(supervisor_words(options).empty());
+        options.exported = {{"RANK", "5"}, {"OTHER", "x"}, {"MASTER_PORT", "4711"}};
+        CHECK(supervisor_words(options) == std::vector<std::string>{"RANK", "MASTER_PORT"});
+        options.torch_variables = false;
+        CHECK(supervisor_words(options) == std::vector<std::string>(kTorchVariables.begin(), kTorchVariables.end()));
     }
     SECTION("--no-torch-variables") {
         options.torch_variables = false;
@@ -150,6 +176,49 @@ TEST_CASE("the variables of torchrun", "[unit]") {
         CHECK_FALSE(rank.contains("MASTER_ADDR"));
         CHECK(says(plan, "MASTER_PORT are not set"));
     }
+}
+
+TEST_CASE("the variables of torchrun, from mpirun's", "[unit]") {
+    const auto found = [](const Environment& of_mpirun) {
+        return changed_environment({}, torch_variables_of_mpirun(of_mpirun));
+    };
+    const Environment two_hosts = {{"OMPI_COMM_WORLD_RANK", "3"},
+                                   {"OMPI_COMM_WORLD_SIZE", "4"},
+                                   {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+    CHECK(found(two_hosts) ==
+          Environment{{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}});
+    const Environment one_host = {
+        {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+    CHECK(found(one_host) == Environment{{"RANK", "1"},
+                                         {"WORLD_SIZE", "2"},
+                                         {"LOCAL_RANK", "1"},
+                                         {"LOCAL_WORLD_SIZE", "2"},
+                                         {"GROUP_RANK", "0"},
+                                         {"NODE_RANK", "0"},
+                                         {"GROUP_WORLD_SIZE", "1"}});
+    CHECK(found({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}) == Environment{{"RANK", "1"}, {"WORLD_SIZE", "2"}});
+    CHECK(found({{"PMIX_RANK", "1"}}).empty());
+}
+
+TEST_CASE("the key of a host tells hosts of one name apart", "[unit]") {
+    const std::string own = host_key({});
+    CHECK(own == host_key({}));
+    CHECK(own == host_key({{"RUEDA_HOSTNAME", host_name()}}));
+    CHECK(own.starts_with(host_name() + " "));
+    CHECK(std::count(own.begin(), own.end(), ' ') == 4);  // the name, the boot, and three namespaces
+    CHECK(own != host_key({{"RUEDA_HOSTNAME", "another"}}));
+    CHECK(host_key({{"HOROVOD_HOSTNAME", "b"}}) == host_key({{"RUEDA_HOSTNAME", "b"}}));
+    CHECK(host_key({{"RUEDA_HOSTNAME", "a\nb"}}).find('\n') == std::string::npos);
+}
+
+TEST_CASE("parameters of MPI that name an agent", "[unit]") {
+    CHECK(parameters_name_agent("# x\nbtl = ^ofi\n plm_rsh_agent=/opt/agent  # ours\n"));
+    CHECK(parameters_name_agent("plm_ssh_agent = qrsh"));
+    CHECK(parameters_name_agent("plm = slurm\r\n"));
+    CHECK_FALSE(parameters_name_agent("plm_rsh_agent = ssh : rsh\nplm_rsh_agent = ssh\n"));
+    CHECK_FALSE(parameters_name_agent("# plm_rsh_agent = /opt/agent\nplm_rsh_agent_x = y\nplm_rsh_agent\n"));
+    CHECK_FALSE(parameters_name_agent(""));
 }
 
 TEST_CASE("places of ranks on hosts, in torchrun's words", "[unit]") {

@@ -244,6 +244,29 @@ class WrongInput(LauncherTest):
             self.assertRegex((self.folder / "called").read_text(), r"no-such-alias .*orted")
 
     @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+    def test_an_agent_in_a_file_of_parameters_is_left_to_mpirun(self):
+        there = self.with_ssh('[ "$1" = -G ] && echo "hostname $2"')
+        there["HOME"] = str(self.folder)
+        self.assertIn("plm_rsh_agent", self.refused("-H", "no-such-alias:2", "true", env=there), "a way out")
+        agent = self.folder / "agent"
+        agent.write_text(f'#!/bin/sh\necho "$@" >{self.folder}/called\nexit 255\n')
+        agent.chmod(0o755)
+        (self.folder / ".openmpi").mkdir()
+        for file, more in (
+            (self.folder / ".openmpi" / "mca-params.conf", {}),
+            (self.folder / "mine.conf", {"OMPI_MCA_mca_base_param_files": f"{self.folder}/mine.conf"}),
+        ):
+            file.write_text(f"# how to reach hosts\nplm_rsh_agent = {agent}\n")
+            done = self.run_it("-H", "no-such-alias:2", "true", env={**there, **more})
+            file.unlink()
+            self.assertRegex(
+                done.err,
+                r"ruedarun: host 'no-such-alias' cannot be resolved here \(.+\); ruedarun starts mpirun anyway, because",
+            )
+            self.assertRegex((self.folder / "called").read_text(), r"no-such-alias .*orted")
+            (self.folder / "called").unlink()
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
     def test_the_key_for_ssh_is_one_argument_or_refused(self):
         there = self.with_ssh(f'for word in "$@"; do echo "$word"; done >{self.folder}/called; exit 255')
         self.run_it("-H", "127.77.0.1:2", "--ssh-identity-file", "/keys/my-key", "true", env=there)
@@ -367,6 +390,7 @@ class BothWays:
             MASTER_PORT="1",
             TORCHELASTIC_RUN_ID="outer",
             TORCHELASTIC_USE_AGENT_STORE="True",
+            TORCHELASTIC_SIGNALS_TO_HANDLE="SIGTERM",
             ROLE_RANK="7",
         )
         done = self.launch(3, *python(self.TORCH_STORE), env=outer)
@@ -646,6 +670,23 @@ class BothWays:
         self.run_shell(done.out)
         self.assertEqual([(self.folder / f"ran.{r}").read_text() for r in range(2)], ["it's; b", "it's; b"])
 
+    def test_a_pasted_command_sets_the_variables_of_torchrun(self):
+        shown = python(
+            f"open(f'ran.{{rank}}', 'w').write(' '.join(os.environ.get(name, '-') for name in {self.TORCH}))"
+        )
+        if self.way not in ([], DIRECT):
+            expected = [f"{rank} 2 0 1 - - -" for rank in range(2)]  # a rank does not know the other hosts
+        else:
+            expected = [f"{rank} 2 {rank} 2 0 0 1" for rank in range(2)]
+        cases = (
+            ([], expected),
+            (["-x", "LOCAL_RANK=5"], [f"{line[:4]}5{line[5:]}" for line in expected]),
+            (["--no-torch-variables"], ["- - - - - - -"] * 2),
+        )
+        for more, lines in cases:
+            self.run_shell(self.launch(2, *more, "--dry-run", *shown).out)
+            self.assertEqual([(self.folder / f"ran.{r}").read_text() for r in range(2)], lines, more)
+
     RESTARTED = (
         "import sys\nattempt = int(os.environ['RUEDARUN_RESTART'])\nprint('try', attempt, flush=True)\n"
         "if rank == 1 and attempt < {failures}: sys.exit({status})\n"
@@ -763,20 +804,24 @@ class BothWays:
         code = (
             "import ctypes, sys\nl = ctypes.CDLL(sys.argv[1])\nassert l.rueda_init() == 0 and l.rueda_shutdown() == 0"
         )
-        for given, lines in (
-            ((), 0),
-            (("-x", "WORLD_SIZE=2"), 0),
-            (("-x", "WORLD_SIZE=8"), 1),
-            (("-x", "WORLD_SIZE=x"), 1),
-        ):
-            done = self.launch(2, *given, *python(code), library)
+        cases = (
+            (2, None, None),
+            (2, "2", None),
+            (2, "8", r"Rueda's job has 2 ranks; .* would train with 8 ranks instead of 2; unset WORLD_SIZE"),
+            (2, "1", r"Rueda's job has 2 ranks; .* would train with 1 rank instead of 2; unset WORLD_SIZE"),
+            (2, "x", r"Rueda's job has 2 ranks; .* would train with 'x' ranks instead of 2; unset WORLD_SIZE"),
+            (1, "1", None),
+            (1, "2", r"this process is alone in Rueda's job: .* torchrun started; start the program with ruedarun"),
+        )
+        for ranks, value, expected in cases:
+            given = () if value is None else ("-x", f"WORLD_SIZE={value}")
+            done = self.launch(ranks, *given, *python(code), library)
             self.assertEqual(done.status, 0, done.err)
             found = [line for line in done.err.splitlines() if "WORLD_SIZE is" in line]
-            self.assertEqual(len(found), lines, done.err)
-            if found:
-                self.assertRegex(
-                    found[0], r"WORLD_SIZE is '[8x]' in the environment, but Rueda's job has 2 ranks; .*unset"
-                )
+            self.assertEqual(len(found), 0 if expected is None else 1, done.err)
+            if expected is not None:
+                self.assertRegex(found[0], f"WORLD_SIZE is '{value}' in the environment, but {expected}")
+            self.assertEqual("unset" in done.err, expected is not None and ranks == 2, done.err)
 
     def run_into(self, file, *arguments, limit=None):
         """With standard output in a file that takes no more than so many bytes."""
@@ -1184,6 +1229,18 @@ class SeveralHosts(BothWays, LauncherTest):
             done = self.run_it("-H", first, *python(code))
             self.assertEqual((done.status, done.out.split()[1::2]), (0, [address] * 2), done.err)
 
+    def test_hosts_of_one_name_are_two_hosts(self):
+        for host, name in enumerate(self.hosts.names):
+            self.addCleanup(self.hosts.run, host, ["hostname", name], check=True, timeout=TIMEOUT)
+            self.hosts.run(host, ["hostname", "localhost"], check=True, timeout=TIMEOUT)
+        code = f"import socket\nprint(socket.gethostname(), *(os.environ[name] for name in {self.TORCH}))"
+        done = self.run_it("-H", "rueda-h0:1,rueda-h1:1", *python(code))
+        self.assertEqual(
+            (done.status, sorted(done.out.splitlines())),
+            (0, [f"[{rank}] localhost {rank} 2 0 1 {rank} {rank} 2" for rank in range(2)]),
+            done.err,
+        )
+
     def test_ranks_fill_the_hosts_in_their_order(self):
         expected = ["[0] rueda-h0", "[1] rueda-h0", "[2] rueda-h1"]
         for words in (["-H", "rueda-h0:2,rueda-h1:1"], ["-H", "10.77.0.1:2,10.77.0.2:2", "-np", 3]):
@@ -1261,7 +1318,8 @@ class SeveralHosts(BothWays, LauncherTest):
         done = self.run_it("-H", "rueda-h0:1,rueda-h9:1", "true")
         self.assertNotEqual(done.status, 0)
         self.assertRegex(
-            done.err.splitlines()[0], r"^ruedarun: this host has no address for 'rueda-h9': .*mpirun is started"
+            done.err.splitlines()[0],
+            r"^ruedarun: host 'rueda-h9' cannot be resolved here \(.+\); ruedarun starts mpirun anyway",
         )
 
     def test_control_c_ends_a_command_on_a_test_host_and_the_hosts(self):
@@ -1366,7 +1424,7 @@ class SeveralHosts(BothWays, LauncherTest):
             "rueda-h0: is this host; .*",
             "rueda-h1: mpirun reaches it, and ruedarun answers there",
             r"rueda-h1: has Rueda \d+\.\d+\.\d+, like this host",
-            "rueda-h1: its clock is not known to differ by more than 1 s",
+            "rueda-h1: its clock differs from this host's by at most 1 s, as far as this check can tell",
         ):
             self.assertRegex(done.out, rf"(?m)^ok       host {checked}$")
         self.assertIn(done.status, (0, 1), done.out)
