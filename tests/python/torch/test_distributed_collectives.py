@@ -708,6 +708,7 @@ class Works(unittest.TestCase):
         ):
             with self.assertRaisesRegex(RuntimeError, REFUSED):
                 call()
+        dist.barrier(group=GLOO)  # the late rank has needed the group until here
         dist.destroy_process_group(group)
         total = torch.ones(1)
         dist.all_reduce(total, group=dist.new_group(list(range(SIZE))))  # a new group works
