@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import traceback
@@ -185,8 +186,10 @@ def _leave() -> None:
         _native.end_with_failure()  # the interpreter prints the error, and would end with status 0
         raise
     except BaseException as interruption:  # Ctrl-C: whoever sent it wants this process to end
+        _native.end_with_failure()
         _abort_of(interruption)
-        shutdown()
+        with contextlib.suppress(RuedaError):  # it says that the job was aborted, which this rank has done
+            shutdown()
         raise
 
 

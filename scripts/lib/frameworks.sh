@@ -5,6 +5,7 @@
 # 40 MB are fetched, 330 MB installed. Needs lib/steps.sh, lib/results.sh and lib/pytorch.sh.
 
 readonly kFrameworks=build/frameworks
+readonly kFrameworksTitle="Accelerate, Transformers, Lightning"
 # A network that needs longer is as good as none.
 readonly kFrameworksSeconds=300
 
@@ -17,12 +18,13 @@ are_frameworks_there() {
 
 frameworks_pip() { # arguments of pip install…
     timeout --foreground "$kFrameworksSeconds" "$kFrameworks/latest/bin/python" -m pip --quiet --disable-pip-version-check \
-        --no-input install --only-binary :all: "$@"
+        --no-input --no-cache-dir install --only-binary :all: "$@"
 }
 
 # The marker is the last thing, so what was interrupted is begun again. A .pth file leads to the installed PyTorch.
 install_frameworks() {
     local packages
+    mkdir -p "$kFrameworks"
     rm -f "$kFrameworks/installed"
     python3 -m venv --clear "$kFrameworks/latest" &&
         frameworks_pip --retries 1 -r scripts/frameworks-needs.txt &&
@@ -36,8 +38,7 @@ install_frameworks() {
 
 # Without a network, or without that PyTorch, the frameworks are not tested.
 ensure_frameworks() {
-    local title="Accelerate, Transformers, Lightning" begin=$SECONDS
-    mkdir -p "$kFrameworks"
+    local title=$kFrameworksTitle begin=$SECONDS
     if ! is_pytorch_there; then
         skip "$title" "they need the PyTorch of PyPI, which is not there"
     elif are_frameworks_there; then
@@ -49,5 +50,14 @@ ensure_frameworks() {
     else
         rm -rf "$kFrameworks/latest"
         skip "$title" "pip could not install them ($kLogs/frameworks.log)"
+    fi
+}
+
+# With --no-install.
+report_frameworks() {
+    if are_frameworks_there; then
+        print_step "  $kFrameworksTitle: in $kFrameworks" 0
+    else
+        skip "$kFrameworksTitle" "they are not in $kFrameworks; scripts/test without --no-install installs them"
     fi
 }

@@ -61,7 +61,7 @@ def wait_for_abort() -> None:
         except rueda.RuedaError as error:
             if "has shut down" not in str(error):
                 say(str(error).removeprefix("tensor 'x': "))
-                os._exit(0)
+                os._exit(7)
         time.sleep(0.01)
 
 

@@ -135,11 +135,11 @@ class FailedRank(unittest.TestCase):
 class LeavingRank(unittest.TestCase):
     """One whose shutdown() waits for a rank that does not come."""
 
-    def run_job(self, way, **settings):
+    def run_job(self, way, *before, **settings):
         program = pathlib.Path(__file__).with_name("leaving_rank.py")
         with tempfile.TemporaryDirectory() as folder:
             command = [os.environ["RUEDARUN"], "--no-mpi", "-np", "2"]
-            command += [sys.executable, "-B", str(program), way, folder]
+            command += [*before, sys.executable, "-B", str(program), way, folder]
             environment = {**os.environ, **settings}
             job = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
         return job, re.findall(r"<(\d): ([^>]*)>", job.stdout)
@@ -160,8 +160,9 @@ class LeavingRank(unittest.TestCase):
         self.assertIn(("1", "shut down"), said)
 
     def test_an_interruption_at_exit_ends_the_job(self):
-        job, said = self.run_job("interrupt at exit")
-        self.assertEqual(said, [("1", "rank 0 has ended the job: KeyboardInterrupt")], job.stdout + job.stderr)
+        job, said = self.run_job("interrupt at exit", "sh", "-c", '"$@"; echo "<$RUEDA_RANK: status $?>"', "sh")
+        expected = [("0", "status 1"), ("1", "rank 0 has ended the job: KeyboardInterrupt"), ("1", "status 7")]
+        self.assertEqual(sorted(said), expected, job.stdout + job.stderr)
 
     def test_the_wait_at_exit_is_reported_and_ends(self):
         job, said = self.run_job("exit", RUEDA_STALL_CHECK_TIME_SECONDS="0.5", RUEDA_STALL_SHUTDOWN_TIME_SECONDS="1.2")

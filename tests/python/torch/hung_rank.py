@@ -21,13 +21,13 @@ def network(**options):
     return torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4), **options)
 
 
-def hook(_state, bucket):
+def hook(group, bucket):
     """A communication hook in Python, whose callback starts a second collective."""
 
     def again(done):
-        return dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0]
+        return dist.all_reduce(done.value()[0], group=group, async_op=True).get_future().wait()[0]
 
-    return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(again)
+    return dist.all_reduce(bucket.buffer(), group=group, async_op=True).get_future().then(again)
 
 
 def backward(network):
@@ -36,13 +36,20 @@ def backward(network):
 
 dist.init_process_group("rueda", timeout=datetime.timedelta(seconds=60))
 rank = dist.get_rank()
-plain, unused, hooked = network(), network(find_unused_parameters=True), network()
-hooked.register_comm_hook(None, hook)
+names = ["wait", "future", "backward", "unused", "hook", "batch", "barrier", "objects"]
+groups = {
+    name: dist.new_group([0, 1]) for name in names
+}  # one for each: after a Timeout a group refuses what comes next
+plain = network(process_group=groups["backward"])
+unused = network(process_group=groups["unused"], find_unused_parameters=True)
+hooked = network(process_group=groups["hook"])
+hooked.register_comm_hook(groups["hook"], hook)
 for one in (plain, unused, hooked):
     backward(one)
 pids = [torch.zeros(1, dtype=torch.int64) for _ in range(2)]
 dist.all_gather(pids, torch.tensor([os.getpid()]))
-dist.group.WORLD.set_timeout(datetime.timedelta(seconds=SECONDS))
+for group in groups.values():
+    group.set_timeout(datetime.timedelta(seconds=SECONDS))
 dist.barrier()
 if rank == 1:
     os.kill(os.getpid(), signal.SIGSTOP)
@@ -50,24 +57,24 @@ late = int(pids[1].item())
 while pathlib.Path(f"/proc/{late}/stat").read_text().rpartition(")")[2].split()[0] != "T":
     time.sleep(0.01)
 calls = {
-    "wait": lambda: dist.all_reduce(torch.ones(3)),
-    "future": lambda: dist.all_reduce(torch.ones(3), async_op=True).get_future().wait(),
-    "backward": lambda: backward(plain),
-    "unused": lambda: backward(unused),
-    "hook": lambda: backward(hooked),
-    "batch": lambda: [
+    "wait": lambda group: dist.all_reduce(torch.ones(3), group=group),
+    "future": lambda group: dist.all_reduce(torch.ones(3), group=group, async_op=True).get_future().wait(),
+    "backward": lambda _: backward(plain),
+    "unused": lambda _: backward(unused),
+    "hook": lambda _: backward(hooked),
+    "batch": lambda group: [
         work.wait()
         for work in dist.batch_isend_irecv(
-            [dist.P2POp(dist.isend, torch.ones(100_000), 1), dist.P2POp(dist.irecv, torch.ones(3), 1)]
+            [dist.P2POp(dist.isend, torch.ones(100_000), 1, group), dist.P2POp(dist.irecv, torch.ones(3), 1, group)]
         )
     ],
-    "barrier": dist.barrier,
-    "objects": lambda: dist.all_gather_object([None, None], "mine"),
+    "barrier": lambda group: dist.barrier(group=group),
+    "objects": lambda group: dist.all_gather_object([None, None], "mine", group=group),
 }
 for name, call in calls.items():
     began = time.monotonic()
     try:
-        call()
+        call(groups[name])
         end = "no error"
     except RuntimeError as error:
         named = "rank 1 has not" in str(error) and "stopped by a signal" in str(error)

@@ -42,6 +42,7 @@ def values(shape, dtype=torch.float32, seed=0):
     return torch.randint(1, 3, shape, generator=generator).to(dtype)
 
 
+REFUSED = "this rank cannot start further operations of the group, because it has given up waiting for an earlier one .*: rank"
 GATHER = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base  # before 1.13 and 2.0
 
 
@@ -650,17 +651,107 @@ class Works(unittest.TestCase):
                 future.wait()
             with self.assertRaisesRegex(rueda.Timeout, late):
                 future.then(lambda done: done.value()[0]).wait()
-            with self.assertRaisesRegex(rueda.Timeout, late):
+            with self.assertRaisesRegex(RuntimeError, REFUSED):
                 dist.barrier(group=everybody)
             self.assertLess(time.monotonic() - began, 20)
             self.assertFalse(work.is_completed())
         dist.barrier(group=GLOO)
         if last == RANK:
             work = dist.all_reduce(tensor, group=everybody, async_op=True)
-            barrier = dist.barrier(group=everybody, async_op=True)
-            barrier.wait(datetime.timedelta(seconds=60))
         work.wait(datetime.timedelta(seconds=60))
         alike(tensor, torch.full((4,), float(SIZE)))
+
+    def late_group(self):
+        """A group whose operations time out soon; its last rank comes late."""
+        group = dist.new_group(list(range(SIZE)))
+        group.set_timeout(datetime.timedelta(seconds=0.3))
+        return group
+
+    def test_after_a_timeout_a_callback_meets_none_of_another_step(self):
+        """The callback of step 1 has no collective on the ranks that did not wait, and has one on the late rank."""
+        group = self.late_group()
+
+        def step(number):
+            def again(done):
+                done.value()
+                return dist.all_reduce(torch.full((2,), 100.0 * number), group=group, async_op=True).get_future().wait()
+
+            return dist.all_reduce(torch.full((2,), float(number)), group=group, async_op=True).get_future().then(again)
+
+        if RANK != SIZE - 1:
+            with self.assertRaisesRegex(rueda.Timeout, "all_reduce of group .*not completed after 0.3 s"):
+                step(1).wait()
+        dist.barrier(group=GLOO)
+        if RANK == SIZE - 1:
+            with self.assertRaisesRegex(rueda.Timeout, "all_reduce of group .*not completed after 0.3 s"):
+                step(1).wait()  # the first collective completes, the one in the callback cannot
+        for number in (2, 3):
+            with self.assertRaisesRegex(RuntimeError, REFUSED):
+                step(number)
+
+    def test_a_blocking_call_that_timed_out_is_not_repeated(self):
+        group = self.late_group()
+        tensor = torch.full((1,), float(RANK + 1))
+        if RANK != SIZE - 1:
+            with self.assertRaisesRegex(rueda.Timeout, "not completed after 0.3 s"):
+                dist.all_reduce(tensor, group=group)
+        dist.barrier(group=GLOO)
+        if RANK == SIZE - 1:
+            dist.all_reduce(tensor, group=group)  # the other ranks' operation went on
+            self.assertEqual(tensor.item(), SIZE * (SIZE + 1) / 2)
+            with self.assertRaisesRegex(rueda.Timeout, "not completed after 0.3 s"):
+                dist.all_reduce(tensor, group=group)
+        for call in (
+            lambda: dist.all_reduce(torch.ones(1), group=group),
+            lambda: dist.send(torch.ones(1), (RANK + 1) % SIZE, group=group),
+            lambda: dist.irecv(torch.ones(1), (RANK - 1) % SIZE, group=group),
+        ):
+            with self.assertRaisesRegex(RuntimeError, REFUSED):
+                call()
+        dist.barrier(group=GLOO)  # the late rank has needed the group until here
+        dist.destroy_process_group(group)
+        total = torch.ones(1)
+        dist.all_reduce(total, group=dist.new_group(list(range(SIZE))))  # a new group works
+        self.assertEqual(total.item(), SIZE)
+
+    def test_an_object_collective_that_timed_out_in_its_first_half(self):
+        group = self.late_group()
+        objects = [None] * SIZE
+        if RANK == SIZE - 1:
+            dist.barrier(group=GLOO)
+        with self.assertRaisesRegex(rueda.Timeout, "not completed after 0.3 s"):  # on the late rank in the second half
+            dist.all_gather_object(objects, f"first of {RANK}", group=group)
+        if RANK != SIZE - 1:
+            dist.barrier(group=GLOO)
+        with self.assertRaisesRegex(RuntimeError, REFUSED):
+            dist.all_gather_object(objects, f"second of {RANK}", group=group)
+        self.assertEqual(objects, [None] * SIZE)
+
+    def test_who_waits_again_goes_on(self):
+        """And who starts something in between does not: the other ranks have done that then."""
+        group = self.late_group()
+        for starts_more in (False, True):
+            tensor = torch.ones(1)
+            if RANK != SIZE - 1:
+                work = dist.all_reduce(tensor, group=group, async_op=True)
+                with self.assertRaisesRegex(rueda.Timeout, "not completed after 0.3 s"):
+                    work.wait()
+                if starts_more:
+                    with self.assertRaisesRegex(RuntimeError, REFUSED):
+                        dist.all_reduce(torch.ones(1), group=group)
+            dist.barrier(group=GLOO)
+            if RANK == SIZE - 1:
+                work = dist.all_reduce(tensor, group=group, async_op=True)
+            work.wait(datetime.timedelta(seconds=60))
+            self.assertEqual(tensor.item(), SIZE)
+            group.set_timeout(datetime.timedelta(seconds=0.3 if starts_more else 60))
+            if not starts_more:
+                dist.all_reduce(tensor, group=group)
+                self.assertEqual(tensor.item(), SIZE**2)
+                group.set_timeout(datetime.timedelta(seconds=0.3))
+            elif RANK != SIZE - 1:
+                with self.assertRaisesRegex(RuntimeError, REFUSED):
+                    dist.all_reduce(tensor, group=group)
 
     def test_a_group_that_goes_with_the_interpreter_leaves_nothing(self):
         """The names of modules may be gone by then; the end of the job has left it."""

@@ -115,7 +115,7 @@ class LateRank(unittest.TestCase):
         self.assertRegex(
             said["1"],
             "^monitored_barrier: rank 1 of the group has come, and rank 0 cannot answer any more; it waits for 0.3 s, and may "
-            r"have given up before \(.*rank 0 \(pid \d+\) ended with exit status 0 and had not finished rueda::shutdown\(\), .*\)$",
+            r"have given up before \(.*rank 0 \(pid \d+\) ended with exit status 0 and had not finished rueda(::|\.)shutdown\(\), .*\)$",
         )
 
 

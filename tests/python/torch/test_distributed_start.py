@@ -66,6 +66,28 @@ class Starts(unittest.TestCase):
     def test_ruedarun(self):
         self.check(2, [os.environ["RUEDARUN"], "--no-mpi", "-np", "2", *PYTHON, RANK, "ruedarun"])
 
+    def check_listeners(self, options):
+        program = (
+            "import os, torch, torch.distributed as d, rueda.torch.distributed\n"
+            "assert {'RANK', 'WORLD_SIZE', 'MASTER_ADDR', 'MASTER_PORT'} <= os.environ.keys()\n"
+            "d.init_process_group('rueda')\n"
+            "mine = {os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{fd}')}\n"
+            "for version in ('tcp', 'tcp6'):\n"
+            "    for fields in map(str.split, list(open(f'/proc/self/net/{version}'))[1:]):\n"
+            "        if fields[3] == '0A' and f'socket:[{fields[9]}]' in mine:\n"
+            "            os.write(1, f'<rank {d.get_rank()}: {fields[1].split(\":\")[0]}>'.encode())\n"
+            "d.barrier()\n"
+        )
+        code, said, errors = output_of([os.environ["RUEDARUN"], *options, "-np", "2", *PYTHON, "-c", program])
+        store = [found for found in re.findall("<.*?>", said) if found.startswith("<rank 0")]
+        self.assertEqual((code, store), (0, ["<rank 0: 0100007F>"]), said + errors)
+
+    def test_under_ruedarun_the_store_listens_on_the_loopback_alone(self):
+        """Although ruedarun sets the variables with which PyTorch would make a store that listens on all interfaces."""
+        if "master_listen_fd" not in (torch.distributed.TCPStore.__init__.__doc__ or ""):
+            self.skipTest("the TCPStore of this PyTorch takes no socket")
+        self.check_listeners(["--no-mpi"])
+
     def test_worlds_of_other_backends_under_a_launcher(self):
         """Who says rank, world_size and the address has no need of Rueda's way to meet."""
         program = (

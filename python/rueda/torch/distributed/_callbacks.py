@@ -27,7 +27,7 @@ import torch
 from rueda._native import Handle
 from rueda.errors import Timeout
 from rueda.torch.distributed import _futures
-from rueda.torch.distributed._pending_operation import Operation
+from rueda.torch.distributed._pending_operation import Operation, Order
 
 # So many collectives of callbacks may be under way at a time; each is an operation of a name of its own.
 _NAMES = 64
@@ -54,8 +54,9 @@ class Callbacks:
     the job.
     """
 
-    def __init__(self, group: str) -> None:
-        self.group = group
+    def __init__(self, order: Order) -> None:
+        self.group = order.group
+        self._order = order
         self._forget()
         _all.add(self)
 
@@ -86,6 +87,11 @@ class Callbacks:
                 threading.Thread(target=self._run, name="rueda-callbacks", daemon=True).start()
             else:
                 self._changed.notify()
+
+    def note_failure(self, error: BaseException) -> None:
+        """A callback has raised `error`. After a Timeout, which other ranks do not have, they may start more in that callback."""
+        if isinstance(error, Timeout):
+            self._order.break_for_good(str(error))
 
     def close(self, end: float) -> None:
         """At the end of the process: waits until all has been called whose futures are complete, or the clock says `end`. Other
@@ -162,10 +168,12 @@ class Callbacks:
         while last is not None and not last.poll():
             last._wait_a_while(_SLICE)
             if end is not None and time.monotonic() >= end and not last.poll():
-                raise Timeout(
+                error = Timeout(
                     f"a callback (future.then) of group '{group}' starts a collective, and the one {_NAMES} before it has not "
                     f"completed after {timeout:g} s: {last._waits_for()}"
                 )
+                self._order.break_for_good(str(error))  # this collective of the callback is not counted here
+                raise error
         handle = begin(f"future.then/{place}")
         self._started[place] = handle
         self._count += 1
@@ -195,6 +203,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
                 value = callback(self)
             except Exception as error:
                 failure = error
+                self._callbacks.note_failure(error)
             except (
                 BaseException
             ) as error:  # SystemExit, for one: whoever waits for the child gets it, and the thread goes on
@@ -211,6 +220,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
             try:
                 callback(self)
             except BaseException as error:
+                self._callbacks.note_failure(error)
                 thread = threading.current_thread()
                 threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
             return _nothing

@@ -19,6 +19,7 @@ import rueda
 from rueda._process_sets import add_process_set_among, leave_process_set
 from rueda.errors import RuedaError
 from rueda.torch.distributed import _joining
+from rueda.torch.distributed._pending_operation import Order
 
 #: How often the store is asked for who has come: at first, and in the end. And how often whether the job still runs.
 _SHORTEST_PAUSE = 0.0005
@@ -128,6 +129,7 @@ class Membership:
         self._set = add_process_set_among(sorted(self.ranks))
         self.process_set = self._set.process_set_id
         self.name = str(self.process_set)  # the same on all members
+        self.order = Order(self.name)
         self.monitored = itertools.count()  # calls of monitored_barrier
         self._leaving = threading.Lock()
         self._left = False

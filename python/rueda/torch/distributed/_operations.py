@@ -52,7 +52,7 @@ class Operations:
         # Ranks of the group in the order of the set. None: that is the group's own.
         self._set_order = None if ascending == membership.ranks else [self._group_rank_of[one] for one in ascending]
         self._timeout = seconds_of(timeout)
-        self._callbacks = _callbacks.Callbacks(membership.name)
+        self._callbacks = _callbacks.Callbacks(membership.order)
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Of operations that begin from now on."""
@@ -72,6 +72,7 @@ class Operations:
         """What `start` begins with a name and a process set: by the order of the calls, or, in a callback of a future, by that of
         the callbacks' own.
         """
+        self._membership.order.check()
         callbacks = _callbacks.running()
         if callbacks is not None:
             return callbacks.start(self._membership.name, lambda name: start(name, self._set), self._timeout)
@@ -96,7 +97,7 @@ class Operations:
         timeout = seconds_of(options.timeout) if options is not None else None
         operation = Operation(
             what,
-            self._membership.name,
+            self._membership.order,
             handles if isinstance(handles, list) else [handles],
             outputs,
             timeout if timeout is not None else self._timeout,
@@ -541,6 +542,7 @@ class Operations:
     def send(self, tensors: list[Tensor], dst: int, tag: int = 0) -> RuedaWork:
         """To one member, which receives it with the same tag."""
         tensor = check(only(tensors, "send"), "send").contiguous()
+        self._membership.order.check()
         handle = _native.send_async(flat_view(movable(tensor)), self._peer(dst, "send"), _tag(tag), self._set)
         return self._work(f"send to rank {dst}, tag {tag},", handle, [tensor], None)
 
@@ -555,9 +557,10 @@ class Operations:
     def _receive(self, tensors: list[Tensor], peer: int | None, tag: int, what: str) -> RuedaWork:
         tensor = check(only(tensors, "recv"), "recv")
         dense = tensor if tensor.is_contiguous() else torch.empty_like(tensor, memory_format=torch.contiguous_format)
+        self._membership.order.check()
         handle = _native.receive_async(flat_view(movable(dense)), peer, _tag(tag), self._set)
         finish = None if dense is tensor else functools.partial(tensor.copy_, dense)
-        operation = Operation(what, self._membership.name, [handle], [tensor], self._timeout, finish)
+        operation = Operation(what, self._membership.order, [handle], [tensor], self._timeout, finish)
         return self._for_caller(
             operation, lambda operation, callbacks: ReceiveWork(operation, self._group_rank_of, callbacks)
         )
@@ -583,6 +586,8 @@ class Operations:
         Raises:
             RuntimeError: somebody has not come in time; on who came too late for that (``rueda.Aborted``), the first rank has
                 left.
+
+        Its calls are counted by themselves. So it may be called where other operations are refused after a Timeout, and is not the cause of that.
         """
         given = opts if isinstance(opts, timedelta) or opts is None else opts.timeout
         limit = (seconds_of(given) if given is not None else None) or self._timeout or 1800.0

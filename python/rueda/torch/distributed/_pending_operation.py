@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""An operation under way."""
+"""An operation under way, and what a wait that is given up means for the operations after it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,63 @@ def seconds_of(timeout: timedelta | None) -> float | None:
     return seconds if seconds > 0 else None
 
 
+class Order:
+    """Whether this rank may start further operations of a group.
+
+    Operations match between the ranks by their order. After a wait has been given up, the ranks may disagree about that order: this
+    rank does not do what would have followed (the second half of a call, the collectives of a callback), or it repeats the call. The
+    late rank does otherwise, and later operations would be matched with different ones, without an error. So they are refused,
+    unless the program waits for the same operation again, successfully, before it starts another one.
+
+    Threads: any.
+    """
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self._changing = threading.Lock()
+        self._given_up: dict[object, str] = {}  # by operation; the value says how the wait ended
+        self._is_broken = False  # for good
+
+    def check(self) -> None:
+        """Called before this rank starts an operation of the group.
+
+        Raises:
+            RuntimeError: it must not be started.
+        """
+        if not self._given_up:  # without the lock: an operation that starts at the same moment has started before
+            return
+        with self._changing:
+            if not self._given_up:
+                return
+            # The other ranks start this operation, so from here on they are ahead by one.
+            self._is_broken = True
+            cause = next(iter(self._given_up.values()))
+        raise RuntimeError(
+            f"group '{self.group}': this rank cannot start further operations of the group, because it has given up waiting for an earlier "
+            f"one ({cause}). The other ranks would match them with different operations. End the process, or destroy the group on all "
+            "ranks and make a new one"
+        )
+
+    def give_up(self, operation: object, cause: str) -> None:
+        """A wait for this operation has ended before the operation has."""
+        with self._changing:
+            self._given_up.setdefault(operation, cause)
+
+    def break_for_good(self, cause: str) -> None:
+        """A future has failed, or a callback could not start its operation: waiting again cannot repair that."""
+        with self._changing:
+            self._is_broken = True
+            self._given_up.setdefault(self, cause)
+
+    def resume(self, operation: object) -> None:
+        """The program has waited again, and the operation has ended."""
+        if not self._given_up:
+            return
+        with self._changing:
+            if not self._is_broken:
+                self._given_up.pop(operation, None)
+
+
 class Operation:
     """Handles of Rueda, and what is left to do when they have ended; done once, by whoever sees it first.
 
@@ -33,7 +90,8 @@ class Operation:
         "_concluding",
         "_ended",
         "_finish",
-        "_group",
+        "_identity",
+        "_order",
         "_what",
         "error",
         "handles",
@@ -44,14 +102,15 @@ class Operation:
     def __init__(
         self,
         what: str,
-        group: str,
+        order: Order,
         handles: list[Handle[Any]],
         outputs: list[torch.Tensor],
         timeout: float | None,
         finish: Callable[[], object] | None = None,
     ) -> None:
         self._what = what
-        self._group = group
+        self._order = order
+        self._identity = object()  # for the order, which must not keep the tensors alive
         self.handles = handles
         self.outputs = outputs
         self.timeout = timeout
@@ -64,35 +123,50 @@ class Operation:
     @property
     def what(self) -> str:
         """For messages."""
-        return f"{self._what} of group '{self._group}'"
+        return f"{self._what} of group '{self._order.group}'"
 
     def wait(self, timeout: float | None) -> None:
-        """Until it has ended; raises what it failed with, or Timeout."""
+        """Until it has ended; raises what it failed with, or Timeout.
+
+        With a `timeout` of its own the wait is a look, which the program may repeat at any time. Without one it ends by the
+        operation's timeout, and the group refuses further operations until a wait for this one succeeds.
+        """
         if not self._ended:
-            limit = self.timeout if timeout is None else timeout
-            end = None if limit is None or len(self.handles) == 1 else time.monotonic() + limit
-            for handle in self.handles:
-                try:
-                    handle.wait(limit if end is None else max(end - time.monotonic(), 0.0))
-                except Timeout:
-                    if not handle.poll():
-                        raise self._timed_out(limit or 0.0) from None
-                    self.error = self.error or _failure_of(handle)
-                except Exception as error:
-                    if not handle.poll():
-                        raise  # of the wait itself
-                    self.error = self.error or error
+            try:
+                self._wait_for_handles(timeout)
+            except BaseException as error:
+                if timeout is None:  # also for Ctrl-C
+                    self._order.give_up(self._identity, str(error) or f"{self.what}: {type(error).__name__}")
+                raise
             self._conclude()
+        self._order.resume(self._identity)
         if self.error is not None:
             raise self.error
+
+    def _wait_for_handles(self, timeout: float | None) -> None:
+        limit = self.timeout if timeout is None else timeout
+        end = None if limit is None or len(self.handles) == 1 else time.monotonic() + limit
+        for handle in self.handles:
+            try:
+                handle.wait(limit if end is None else max(end - time.monotonic(), 0.0))
+            except Timeout:
+                if not handle.poll():
+                    raise self._timed_out(limit or 0.0) from None
+                self.error = self.error or _failure_of(handle)
+            except Exception as error:
+                if not handle.poll():
+                    raise  # of the wait itself
+                self.error = self.error or error
 
     def is_overdue(self) -> bool:
         """Whether its own timeout has passed since it began: its futures fail then."""
         return self.timeout is not None and time.monotonic() - self._began >= self.timeout
 
     def overdue(self) -> Timeout:
-        """What its futures fail with."""
-        return self._timed_out(self.timeout or 0.0)
+        """The error with which the futures of this operation fail. The group refuses further operations from then on."""
+        error = self._timed_out(self.timeout or 0.0)
+        self._order.break_for_good(str(error))
+        return error
 
     def _timed_out(self, seconds: float) -> Timeout:
         """The ranks that the text names are those of the job."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""``init_process_group("rueda")`` under launchers that set neither RANK nor MASTER_ADDR: ruedarun, mpirun, srun.
+"""``init_process_group("rueda")`` under launchers whose job Rueda can join: ruedarun, mpirun, srun.
 
-The job is joined first, and says who is who; the store that PyTorch wants is made by rank 0.
+The process joins the job first, which tells its rank and the number of ranks. Rank 0 makes the store that PyTorch wants.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from rueda.torch.distributed import _joining
 
 # torch.distributed has a function of the same name.
 _torch_rendezvous = importlib.import_module("torch.distributed.rendezvous")
+
+#: A rank in the job, by the launcher.
+_RANKS = ("RUEDA_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
 _Handler = Callable[..., Iterator[tuple[Any, int, int]]]
 
@@ -77,10 +80,24 @@ def _address() -> str:
 
 
 def _is_ours(url: str) -> bool:
-    """Whether PyTorch's own way could only fail: what it needs is neither asked for nor in the environment."""
+    """Whether the job tells more than the environment: PyTorch's own way lacks a variable, or would listen on all interfaces
+    although ruedarun started all ranks on this host.
+    """
+    started_by = _joining.launcher()
+    if started_by is None:
+        return False
     asked = _asked(url)
     needed = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} - {name.upper() for name in asked}
-    return not needed <= os.environ.keys() and _joining.launcher() is not None
+    return not needed <= os.environ.keys() or (not asked and _is_ruedarun_on_one_host(started_by[1]))
+
+
+def _is_ruedarun_on_one_host(size: int) -> bool:
+    """RANK and the rest are those that ruedarun sets for its own ranks, and no others that the program has put there."""
+    if "RUEDA_LAUNCHER_FD" not in os.environ:
+        return False
+    rank = next((os.environ[name] for name in _RANKS if name in os.environ), None)
+    expected = {"RANK": rank, "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
+    return all(os.environ.get(name) == value for name, value in expected.items())
 
 
 def install() -> None:

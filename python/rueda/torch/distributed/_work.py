@@ -13,7 +13,7 @@ from torch._C._distributed_c10d import Work
 
 from rueda.torch.distributed import _futures
 from rueda.torch.distributed._callbacks import Callbacks, OrderedFuture
-from rueda.torch.distributed._pending_operation import Operation, seconds_of
+from rueda.torch.distributed._pending_operation import Operation, Order, seconds_of
 
 _making = threading.Lock()  # of the futures of Works: held for a moment
 
@@ -123,5 +123,5 @@ def _outputs_of(operation: Operation, overdue: list[Exception]) -> list[torch.Te
 
 
 #: What a call that has waited returns: nobody keeps it.
-ENDED = RuedaWork(Operation("an operation", "", [], [], None))
+ENDED = RuedaWork(Operation("an operation", Order(""), [], [], None))
 ENDED.wait()
