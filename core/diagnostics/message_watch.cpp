@@ -38,12 +38,16 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
     for (const Late& late : all) {
         pending.push_back(late.pending);
     }
-    const StallSchedule::Due due = schedule_.look(pending, now_ns);
-    next_look_ns_ = schedule_.next_look_ns(pending, now_ns, settings_.look_interval_ns);
+    // Taken over once the texts exist, as in StallMonitor::tick().
+    StallSchedule schedule = schedule_;
+    const StallSchedule::Due due = schedule.look(pending, now_ns);
+    const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
     std::string report = due.report ? describe(all, now_ns, account) : std::string();
+    std::string reason = due.shut_down_for ? format_stall_shutdown(all.front().tensor, settings_.shutdown_seconds) : "";
+    schedule_ = std::move(schedule);
+    next_look_ns_ = next_look_ns;
     if (due.shut_down_for) {
-        return StallMonitor::Finding{format_stall_shutdown(all.front().tensor, settings_.shutdown_seconds), true,
-                                     std::move(report)};
+        return StallMonitor::Finding{std::move(reason), true, std::move(report)};
     }
     return report.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(report), false});
 }

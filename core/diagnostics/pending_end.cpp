@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 namespace rueda::core {
 namespace {
@@ -20,6 +21,18 @@ std::string_view name_of_call(const EndMemory& memory) {
 }
 
 std::uint64_t bit_of(std::uint32_t member) { return std::uint64_t{1} << member; }
+
+/// Members that do the registrar's work; if there is none, members that post to it.
+std::uint64_t at_work_for_end(const EndMemory& memory) {
+    std::uint64_t registrars = 0;
+    std::uint64_t posting = 0;
+    for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
+        const std::uint32_t step = step_of(memory, member);
+        registrars |= step == ProtocolStep::kRegistrar ? bit_of(member) : 0;
+        posting |= step == ProtocolStep::kPosting ? bit_of(member) : 0;
+    }
+    return registrars != 0 ? registrars : posting;
+}
 
 }  // namespace
 
@@ -50,11 +63,14 @@ std::optional<PendingTensor> look_at_end(const EndMemory& memory) {
         return std::nullopt;
     }
     const std::int64_t since = header.end_awaited_ns.load(std::memory_order_relaxed);
+    // acquire; partner: note_end_announced(), before which the member began its step.
+    const std::uint64_t announced = header.end_announced.load(std::memory_order_acquire) & all;
     return PendingTensor{.id = {kNoSlot, 1, static_cast<std::uint64_t>(since)},
                          .name = std::string(name_of_call(memory)),
                          .call = 0,
                          .since_ns = since,
-                         .ready_mask = header.end_announced.load(std::memory_order_acquire) & all};
+                         .ready_mask = announced,
+                         .unfinished_mask = announced & at_work_for_end(memory)};
 }
 
 std::string describe_end_of(const EndMemory& memory, std::uint32_t member) {
@@ -66,8 +82,11 @@ std::string describe_end_of(const EndMemory& memory, std::uint32_t member) {
     std::string text;
     const bool has_announced = (header.end_announced.load(std::memory_order_acquire) & bit_of(member)) != 0;
     if ((awaited & bit_of(member)) != 0 && !has_announced) {
-        text = fmt::format("has called {}, and waits until the others have read what it announced before",
-                           name_of_call(memory));
+        // acquire; partner: Registrar::await_readers(), which says that the mailbox is full of answers to be read.
+        const bool is_full = std::atomic_ref(memory.mailbox(member).reads_awaited).load(std::memory_order_acquire) != 0;
+        text = fmt::format(
+            "has called {}, and {}", name_of_call(memory),
+            is_full ? "waits until the others have read what it announced before" : "has not announced it yet");
     }
     std::uint64_t furthest = 0;
     for (std::uint32_t other = 0; other < memory.extent().members; ++other) {

@@ -23,14 +23,16 @@ namespace rueda::core {
 void begin_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member, EndCall call,
                         std::int64_t now_ns);
 void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
-/// Says that a member's announcement of its end is posted. By that member.
+/// Says that a member announces its end: before it posts that to the registrar. By that member, which is in the step
+/// ProtocolStep::kPosting.
 void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Nothing while no member waits. On one host also nothing once all members have announced it: all of them go on then.
+/// Nothing while no member waits. Where all members have announced the end and some member waits, it is still pending:
+/// a member that is stopped in its post, or in the registrar's work, is unfinished then.
 [[nodiscard]] std::optional<PendingTensor> look_at_end(const NegotiationMemory<base::StdAtomics>& memory);
 
-/// What holds up the end as far as this member goes, for the line about its rank: "has called shutdown(), and waits for
-/// room to announce it". "" while nobody waits for the end, and where nothing is known.
+/// What holds up the end as far as this member goes, for the line about its rank: "has called shutdown(), and has not
+/// announced it yet". "" while nobody waits for the end, and where nothing is known.
 [[nodiscard]] std::string describe_end_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
 /// The name is one that look_at_end() gives: a call, not a tensor.

@@ -22,6 +22,8 @@ namespace {
 using Memory = NegotiationMemory<base::StdAtomics>;
 using Label = SlotLabel<base::StdAtomics>;
 
+constexpr const char* kJoinName = "join()";
+
 bool all_ready(const Memory& memory, const PendingTensor& tensor) {
     return tensor.ready_mask == all_members(memory.extent().members);
 }
@@ -76,27 +78,64 @@ std::optional<Hole> find_hole(const Memory& memory) {
     return member ? std::optional(Hole{position, *member}) : std::nullopt;
 }
 
-/// The log says how an operation of the slot ends, and some member has not read that yet.
-bool is_in_log(const Memory& memory, std::uint32_t slot) {
-    const Log<base::StdAtomics> log(memory);
-    std::uint64_t position = memory.cursor(0).position.load(std::memory_order_acquire);
-    for (std::uint32_t member = 1; member < memory.extent().members; ++member) {
-        position = std::min(position, memory.cursor(member).position.load(std::memory_order_acquire));
-    }
-    for (std::uint32_t looked = 0; looked < memory.extent().log_entries(); ++looked, ++position) {
-        const auto entry = log.peek(position);
-        if (!entry) {
-            return false;
-        }
-        if (entry->slot == slot && entry->kind != EntryKind::retire) {
-            return true;
+/// The slots for which the log says how an operation ends, where some member has not read that yet. The log is gone
+/// through once, however many slots are asked for: each question goes on from where the one before it ended. It is at
+/// most a ring, whatever other processes wrote into the cursors.
+class Answers {
+public:
+    explicit Answers(const Memory& memory)
+        : memory_(memory), has_answer_(memory.extent().slots, false), left_(memory.extent().log_entries()) {
+        position_ = memory.cursor(0).position.load(std::memory_order_acquire);
+        for (std::uint32_t member = 1; member < memory.extent().members; ++member) {
+            position_ = std::min(position_, memory.cursor(member).position.load(std::memory_order_acquire));
         }
     }
-    return false;
-}
+
+    [[nodiscard]] bool has(std::uint32_t slot) {
+        read_on();
+        return has_answer_[slot];
+    }
+    [[nodiscard]] bool has(const std::string& name) {
+        read_on();
+        for (; named_ < slots_.size(); ++named_) {
+            const Label& label = memory_.label(slots_[named_]);
+            const Label::State state = label.state();
+            if (state.state != SlotState::unused && state.state != SlotState::first_sight) {
+                names_.insert(label.name(state));
+            }
+        }
+        return names_.contains(name);
+    }
+
+private:
+    void read_on() {
+        const Log<base::StdAtomics> log(memory_);
+        for (; left_ > 0; --left_, ++position_) {
+            const auto entry = log.peek(position_);
+            if (!entry) {
+                return;
+            }
+            if (entry->slot < has_answer_.size() && entry->kind != EntryKind::retire && !has_answer_[entry->slot]) {
+                has_answer_[entry->slot] = true;
+                if (entry->slot >= memory_.extent().unnamed_slots) {
+                    slots_.push_back(entry->slot);
+                }
+            }
+        }
+    }
+
+    const Memory& memory_;
+    std::vector<bool> has_answer_;      // by slot
+    std::vector<std::uint32_t> slots_;  // of those, the ones for names
+    std::size_t named_ = 0;             // so many of them were looked at for their names
+    std::set<std::string> names_;
+    std::uint64_t position_ = 0;
+    std::uint32_t left_;
+};
 
 /// All have arrived, and the log does not call it: the last one has not got so far, or the call stands behind a hole.
-bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, const std::optional<Hole>& hole) {
+bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, const std::optional<Hole>& hole,
+                 Answers& answers) {
     const auto& arrivals = memory.arrivals(slot);
     if (ArrivalCount::is_retired(word) || ArrivalCount::arrivals(word) == 0 || is_incomplete(memory, word)) {
         return false;
@@ -104,7 +143,7 @@ bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, c
     if (hole && arrivals.last_called.load(std::memory_order_relaxed) > hole->position) {
         return true;
     }
-    return arrivals.called.load(std::memory_order_acquire) != ArrivalCount::arrivals(word) && !is_in_log(memory, slot);
+    return arrivals.called.load(std::memory_order_acquire) != ArrivalCount::arrivals(word) && !answers.has(slot);
 }
 
 /// The last generation that anybody has announced: what went directly is not among the arrivals. 0: none, or the first.
@@ -136,12 +175,12 @@ std::uint64_t members_in_step(const Memory& memory, std::uint32_t step) {
     return members;
 }
 
-std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t slot,
-                                             const std::optional<Hole>& hole) {
+std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t slot, const std::optional<Hole>& hole,
+                                             Answers& answers) {
     const auto& count = memory.arrivals(slot).count;
     const std::uint64_t word = count.load(std::memory_order_acquire);
     const bool incomplete = is_incomplete(memory, word);
-    if (!incomplete && !is_uncalled(memory, slot, word, hole)) {
+    if (!incomplete && !is_uncalled(memory, slot, word, hole, answers)) {
         return std::nullopt;
     }
     const std::uint64_t generation = ArrivalCount::arrivals(word) / memory.extent().members + (incomplete ? 1 : 0);
@@ -168,11 +207,12 @@ std::optional<std::uint64_t> generation_to_look_at(const Memory& memory, std::ui
     return newest > 0 ? std::optional(newest) : std::nullopt;
 }
 
-std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t slot, const std::optional<Hole>& hole) {
+std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t slot, const std::optional<Hole>& hole,
+                                           Answers& answers) {
     const auto& count = memory.arrivals(slot).count;
     const std::uint64_t first_look = count.load(std::memory_order_acquire);
     const std::uint64_t direct = went_directly(memory, slot);
-    const bool uncalled = is_uncalled(memory, slot, first_look, hole);
+    const bool uncalled = is_uncalled(memory, slot, first_look, hole, answers);
     const bool all_arrived = first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0;
     if (direct == 0 && !uncalled && (ArrivalCount::is_retired(first_look) || all_arrived)) {
         return std::nullopt;  // the usual case, and the label need not be looked at
@@ -201,7 +241,7 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
         const bool to_be_counted = state.state == SlotState::bound && is_incomplete(memory, word);
         tensor->unfinished_mask = to_be_counted ? direct : 0;
         const bool is_open = to_be_counted || uncalled || *generation == 0;
-        return is_open && !(*generation == 0 && is_in_log(memory, slot)) ? tensor : std::nullopt;
+        return is_open && !(*generation == 0 && answers.has(slot)) ? tensor : std::nullopt;
     }
     return tensor;
 }
@@ -219,7 +259,7 @@ std::optional<PendingTensor> look_at_joins(const Memory& memory) {
     const std::int64_t since = header.announced_ns.load(std::memory_order_relaxed);
     PendingTensor joins;
     joins.id = {kNoSlot, 0, static_cast<std::uint64_t>(since)};
-    joins.name = "join()";
+    joins.name = kJoinName;
     joins.since_ns = since;
     joins.last_ns = since;
     joins.ready_mask = joined & all;
@@ -236,14 +276,15 @@ std::optional<PendingTensor> look_at_joins(const Memory& memory) {
 /// What is pending, by name where it has one: its announcements may lie in a slot, in mailboxes, and before those.
 class Collection {
 public:
-    explicit Collection(const Memory& memory) : memory_(memory), hole_(find_hole(memory)) {}
+    explicit Collection(const Memory& memory) : memory_(memory), hole_(find_hole(memory)), answers_(memory) {}
 
     void look_at_slots() {
         const std::uint32_t slots =
             std::min(memory_.header().high_slot.load(std::memory_order_acquire), memory_.extent().slots);
         for (std::uint32_t slot = 0; slot < slots; ++slot) {
             const bool unnamed = slot < memory_.extent().unnamed_slots;
-            if (auto tensor = unnamed ? look_at_unnamed(memory_, slot, hole_) : look_at_named(memory_, slot, hole_)) {
+            if (auto tensor = unnamed ? look_at_unnamed(memory_, slot, hole_, answers_)
+                                      : look_at_named(memory_, slot, hole_, answers_)) {
                 tensor->unfinished_mask |= members_in_step(memory_, slot + 1) & tensor->ready_mask;
                 pending_.push_back(std::move(*tensor));
             }
@@ -254,7 +295,8 @@ public:
             look_at_mailbox(member);
         }
     }
-    std::vector<PendingTensor> finish() && {
+    /// `with_other_hosts`: also what waits for other hosts only.
+    std::vector<PendingTensor> finish(bool with_other_hosts) && {
         // Where all have joined and something is pending, that is what they wait for.
         if (auto joins = look_at_joins(memory_);
             joins && (pending_.empty() || memory_.extent().is_led() || !all_ready(memory_, *joins))) {
@@ -262,11 +304,12 @@ public:
         }
         for (PendingTensor& tensor : pending_) {
             explain(tensor);
+            // A join and an operation without a name need no room in a mailbox.
+            tensor.unseen_mask = tensor.name.empty() || is_join(tensor) ? 0 : unseen_ & ~tensor.ready_mask;
         }
         // On several hosts, what all members of this one have announced waits for the others: the leader knows of it.
-        std::erase_if(pending_, [this](const PendingTensor& tensor) {
-            const bool is_join = tensor.id.slot == kNoSlot && tensor.id.use == 0;
-            return memory_.extent().is_led() && !is_join && all_ready(memory_, tensor) &&
+        std::erase_if(pending_, [this, with_other_hosts](const PendingTensor& tensor) {
+            return memory_.extent().is_led() && !with_other_hosts && !is_join(tensor) && all_ready(memory_, tensor) &&
                    (tensor.unfinished_mask | tensor.unread_mask) == 0;
         });
         // The end of the set is said even where all members of this host have announced it: any of them may hold it up.
@@ -276,6 +319,28 @@ public:
         std::stable_sort(pending_.begin(), pending_.end(),
                          [](const PendingTensor& a, const PendingTensor& b) { return a.since_ns < b.since_ns; });
         return std::move(pending_);
+    }
+
+    /// What holds up the registrar's work.
+    [[nodiscard]] Obstacles obstacles() const {
+        if (hole_) {
+            return {.unfinished_mask = std::uint64_t{1} << hole_->member};
+        }
+        auto& header = memory_.header();
+        const std::uint64_t awaited = std::atomic_ref(header.numbers_wait_for).load(std::memory_order_acquire);
+        if (awaited == 0) {
+            return {.unfinished_mask = members_in_step(memory_, ProtocolStep::kRegistrar)};
+        }
+        // The registrar has given up its role until all have read so far. Then it is the last one's again.
+        const std::uint32_t with = std::atomic_ref(header.numbers_wait_with).load(std::memory_order_relaxed);
+        const std::uint64_t unread = behind(awaited);
+        const bool is_turn = unread == 0 && with > 0 && with <= memory_.extent().members;
+        return {.unfinished_mask = is_turn ? std::uint64_t{1} << (with - 1) : 0, .unread_mask = unread};
+    }
+    /// Why the member's mailbox has no room.
+    [[nodiscard]] Obstacles obstacles_to_room(std::uint32_t member) const {
+        const std::uint64_t unread = behind(reads_awaited(member));
+        return unread != 0 ? Obstacles{.unread_mask = unread} : obstacles();
     }
 
 private:
@@ -289,11 +354,15 @@ private:
             const std::string name = record.pending_name();
             const std::int64_t announced_ns = record.place.announced_ns.load(std::memory_order_relaxed);
             // A registrar says that it has taken a record after it has handled it, and may be stopped in between.
-            const bool is_answered = looked == 0 && !name.empty() && has_answer(name);
+            const bool is_answered = looked == 0 && !name.empty() && answers_.has(name);
             // The record is used again only after it was taken.
             if (!name.empty() && !is_answered && mailbox.taken.load(std::memory_order_relaxed) <= index) {
                 add(name, member, announced_ns);
             }
+        }
+        // The first one's name is published, below. Partner: ProcessSet::tell_deferred_count().
+        if (mailbox.deferred_count.load(std::memory_order_acquire) > 1) {
+            unseen_ |= std::uint64_t{1} << member;
         }
         const auto deferred = mailbox.deferred.state();
         if (deferred.state == SlotState::first_sight) {
@@ -305,19 +374,8 @@ private:
         }
     }
 
-    /// The log says what becomes of the announcements of the name, and some member has not read that yet.
-    [[nodiscard]] bool has_answer(const std::string& name) const {
-        const std::uint32_t slots =
-            std::min(memory_.header().high_slot.load(std::memory_order_acquire), memory_.extent().slots);
-        for (std::uint32_t slot = memory_.extent().unnamed_slots; slot < slots; ++slot) {
-            const Label& label = memory_.label(slot);
-            const Label::State state = label.state();
-            if (state.state != SlotState::unused && state.state != SlotState::first_sight &&
-                state.name_bytes == name.size() && label.name(state) == name && is_in_log(memory_, slot)) {
-                return true;
-            }
-        }
-        return false;
+    [[nodiscard]] static bool is_join(const PendingTensor& tensor) {
+        return tensor.id.slot == kNoSlot && tensor.id.use == 0;
     }
 
     void add(const std::string& name, std::uint32_t member, std::int64_t announced_ns) {
@@ -352,33 +410,35 @@ private:
         if (tensor.unfinished_mask != 0 || !(waits_for_registrar || (all && !memory_.extent().is_led()))) {
             return;
         }
-        auto& header = memory_.header();
-        const std::uint64_t awaited = std::atomic_ref(header.numbers_wait_for).load(std::memory_order_acquire);
-        if (hole_) {
-            tensor.unfinished_mask = std::uint64_t{1} << hole_->member;
-        } else if (awaited != 0) {
-            // The registrar has given up its role until all have read so far. Then it is the last one's again.
-            const std::uint32_t with = std::atomic_ref(header.numbers_wait_with).load(std::memory_order_relaxed);
-            tensor.unread_mask = behind(awaited);
-            tensor.unfinished_mask = tensor.unread_mask == 0 && with > 0 && with <= memory_.extent().members
-                                         ? std::uint64_t{1} << (with - 1)
-                                         : 0;
-        } else if (const std::uint64_t registrar = members_in_step(memory_, ProtocolStep::kRegistrar)) {
-            tensor.unfinished_mask = registrar;
-        } else {
+        Obstacles found = obstacles();
+        if ((found.unfinished_mask | found.unread_mask) == 0) {
             for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
-                tensor.unread_mask |=
-                    behind(std::atomic_ref(memory_.mailbox(member).reads_awaited).load(std::memory_order_acquire));
+                found.unread_mask |= behind(reads_awaited(member));
             }
-            tensor.unfinished_mask = tensor.unread_mask == 0 ? members_in_step(memory_, ProtocolStep::kPosting) : 0;
+            found.unfinished_mask = found.unread_mask == 0 ? members_in_step(memory_, ProtocolStep::kPosting) : 0;
         }
+        tensor.unfinished_mask = found.unfinished_mask;
+        tensor.unread_mask = found.unread_mask;
+    }
+
+    [[nodiscard]] std::uint64_t reads_awaited(std::uint32_t member) const {
+        return std::atomic_ref(memory_.mailbox(member).reads_awaited).load(std::memory_order_acquire);
     }
 
     const Memory& memory_;
     std::optional<Hole> hole_;
     std::vector<PendingTensor> pending_;
+    Answers answers_;
+    std::uint64_t unseen_ = 0;               // members with announcements that only they can see
     std::set<std::string> waiting_records_;  // names whose announcements no registrar has handled
 };
+
+std::vector<PendingTensor> collect_pending(const Memory& memory, bool with_other_hosts) {
+    Collection collection(memory);
+    collection.look_at_slots();
+    collection.look_at_mailboxes();
+    return std::move(collection).finish(with_other_hosts);
+}
 
 }  // namespace
 
@@ -417,10 +477,27 @@ std::string describe_started(const StartedByRank& ranks) {
 }
 
 std::vector<PendingTensor> pending_tensors(const Memory& memory) {
-    Collection collection(memory);
-    collection.look_at_slots();
-    collection.look_at_mailboxes();
-    return std::move(collection).finish();
+    return collect_pending(memory, /*with_other_hosts=*/false);
+}
+
+std::vector<PendingTensor> pending_on_any_host(const Memory& memory) {
+    return collect_pending(memory, /*with_other_hosts=*/true);
+}
+
+Obstacles obstacles_to_mailbox(const Memory& memory, std::uint32_t member) {
+    return Collection(memory).obstacles_to_room(member);
+}
+
+bool is_announced_by_all(const Memory& memory, const std::string& name, std::uint32_t slot, std::uint64_t generation) {
+    if (slot < memory.extent().slots) {
+        const auto tensor = read_places(memory, {slot, 0, generation});
+        return tensor && all_ready(memory, *tensor);
+    }
+    if (name == kJoinName) {
+        const std::uint64_t all = all_members(memory.extent().members);
+        return (memory.header().joined.load(std::memory_order_acquire) & all) == all;
+    }
+    return Answers(memory).has(name);
 }
 
 }  // namespace rueda::core

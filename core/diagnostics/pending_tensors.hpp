@@ -36,7 +36,10 @@ struct PendingTensor {
     // Why it does not go on, besides members that are not ready. A bit per member.
     std::uint64_t unfinished_mask = 0;  ///< they have begun the step that comes next, and not finished it
     std::uint64_t unread_mask = 0;      ///< they have to read the log before there is a slot, or a record, for it
-    std::int64_t last_ns = 0;           ///< the last announcement
+    /// They are not ready as far as anybody can see, and may have announced it: they have announcements that wait for
+    /// room in their mailbox, whose names only they know.
+    std::uint64_t unseen_mask = 0;
+    std::int64_t last_ns = 0;  ///< the last announcement
 };
 
 /// How many unnamed operations each member has announced, at least: what waits in its own queue is not among them.
@@ -64,5 +67,20 @@ template <class RankOf>
 /// Costs a cache line per slot that was ever given out, and more only for pending ones.
 /// Threads: any.
 [[nodiscard]] std::vector<PendingTensor> pending_tensors(const NegotiationMemory<base::StdAtomics>& memory);
+/// The same, and on several hosts also what all members of this host have announced and other hosts may not have.
+[[nodiscard]] std::vector<PendingTensor> pending_on_any_host(const NegotiationMemory<base::StdAtomics>& memory);
+
+/// What holds up the registrar's work. A bit per member, as in PendingTensor.
+struct Obstacles {
+    std::uint64_t unfinished_mask = 0;
+    std::uint64_t unread_mask = 0;
+};
+/// Why this member's mailbox has no room, if it has none. Threads: any.
+[[nodiscard]] Obstacles obstacles_to_mailbox(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
+
+/// All members have announced the operation, or have joined in a join, or the log says what becomes of it. `slot`:
+/// kNoSlot if the member that asks does not know it; then `generation` does not matter. Threads: any.
+[[nodiscard]] bool is_announced_by_all(const NegotiationMemory<base::StdAtomics>& memory, const std::string& name,
+                                       std::uint32_t slot, std::uint64_t generation);
 
 }  // namespace rueda::core

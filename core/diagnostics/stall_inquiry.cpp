@@ -57,6 +57,7 @@ void write_tensor(WireWriter& writer, const StallReport::Tensor& tensor) {
     write_ranks(writer, tensor.ready);
     write_ranks(writer, tensor.unfinished);
     write_ranks(writer, tensor.unread);
+    write_ranks(writer, tensor.unseen);
     const std::size_t sites = std::min(tensor.sites.size(), kMostSites);
     writer.number(static_cast<std::uint32_t>(sites));
     for (std::size_t i = 0; i < sites; ++i) {
@@ -74,6 +75,7 @@ StallReport::Tensor read_tensor(WireReader& reader, std::uint32_t ranks, bool& p
     tensor.ready = read_ranks(reader, ranks, plausible);
     tensor.unfinished = read_ranks(reader, ranks, plausible);
     tensor.unread = read_ranks(reader, ranks, plausible);
+    tensor.unseen = read_ranks(reader, ranks, plausible);
     const auto sites = reader.number<std::uint32_t>();
     plausible = plausible && reader.intact() && sites <= kMostSites;
     for (std::uint32_t i = 0; plausible && i < sites; ++i) {
@@ -252,6 +254,7 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
                 append(merged->second.ready, tensor.ready);
                 append(merged->second.unfinished, tensor.unfinished);
                 append(merged->second.unread, tensor.unread);
+                append(merged->second.unseen, tensor.unseen);
                 for (const SiteOfRanks& site : tensor.sites) {
                     for (const std::int32_t rank : site.ranks) {
                         add_site(merged->second.sites, site.site, rank);
@@ -277,10 +280,12 @@ StallReport merge(std::span<const HostAccount> accounts, std::span<const std::in
         std::sort(tensor.ready.begin(), tensor.ready.end());
         std::sort(tensor.unfinished.begin(), tensor.unfinished.end());
         std::sort(tensor.unread.begin(), tensor.unread.end());
+        std::sort(tensor.unseen.begin(), tensor.unseen.end());
         for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
-            if (heard[rank] &&
-                !std::binary_search(tensor.ready.begin(), tensor.ready.end(), static_cast<std::int32_t>(rank))) {
-                tensor.missing.push_back(static_cast<std::int32_t>(rank));
+            const auto one = static_cast<std::int32_t>(rank);
+            if (heard[rank] && !std::binary_search(tensor.ready.begin(), tensor.ready.end(), one) &&
+                !std::binary_search(tensor.unseen.begin(), tensor.unseen.end(), one)) {
+                tensor.missing.push_back(one);
             }
         }
         const std::vector<std::int32_t> awaited = tensor.awaited();
@@ -453,18 +458,22 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns)
     if (!asking_ || (accounts_.size() < hosts_ && now_ns - asked_ns_ < kAnswerNs)) {
         return std::nullopt;
     }
-    asking_ = false;
     const StallReport report = merge(accounts_, host_of_, settings_.warning_seconds);
     const std::vector<PendingTensor> pending = as_pending(report, now_ns);
-    const StallSchedule::Due due = schedule_.look(pending, now_ns);
+    // Taken over once the texts exist, as in StallMonitor::tick().
+    StallSchedule schedule = schedule_;
+    const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t usual = now_ns + settings_.look_interval_ns;
-    const std::int64_t next = schedule_.next_look_ns(pending, now_ns, settings_.look_interval_ns);
-    ends_job_ns_ = next < usual ? next : 0;
+    const std::int64_t next = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
     std::string text = due.report ? format_stall_report(report) : std::string();
-    if (due.shut_down_for && !report.tensors.empty()) {
-        return StallMonitor::Finding{
-            format_stall_shutdown(report.tensors.front(), settings_.shutdown_seconds, report.started), true,
-            std::move(text)};
+    const bool shuts_down = due.shut_down_for && !report.tensors.empty();
+    std::string reason =
+        shuts_down ? format_stall_shutdown(report.tensors.front(), settings_.shutdown_seconds, report.started) : "";
+    schedule_ = std::move(schedule);
+    asking_ = false;
+    ends_job_ns_ = next < usual ? next : 0;
+    if (shuts_down) {
+        return StallMonitor::Finding{std::move(reason), true, std::move(text)};
     }
     return text.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(text), false});
 }

@@ -27,14 +27,19 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     }
     const std::vector<PendingTensor> pending = pending_tensors(memory_);
     // Every rank keeps the schedule, so that another one can go on with it when the reporter stops responding.
-    const StallSchedule::Due due = schedule_.look(pending, now_ns);
-    next_look_ns_ = schedule_.next_look_ns(pending, now_ns, settings_.look_interval_ns);
+    // It is taken over once the texts exist: where memory is short for them, the next tick finds the same again.
+    StallSchedule schedule = schedule_;
+    const StallSchedule::Due due = schedule.look(pending, now_ns);
+    const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
     std::string report =
         due.report && is_reporter(now_ns) ? format_stall_report(make_report(pending, now_ns)) : std::string();
+    std::string reason = due.shut_down_for ? format_stall_shutdown(describe(*due.shut_down_for, now_ns),
+                                                                   settings_.shutdown_seconds, started())
+                                           : std::string();
+    schedule_ = std::move(schedule);
+    next_look_ns_ = next_look_ns;
     if (due.shut_down_for) {
-        return Finding{
-            format_stall_shutdown(describe(*due.shut_down_for, now_ns), settings_.shutdown_seconds, started()), true,
-            std::move(report)};
+        return Finding{std::move(reason), true, std::move(report)};
     }
     return report.empty() ? std::nullopt : std::optional(Finding{std::move(report), false});
 }
@@ -62,31 +67,53 @@ StallReport StallMonitor::account(std::int64_t now_ns) const {
 }
 
 WaitReport StallMonitor::account_of(std::span<const AwaitedTensor> awaited, std::int64_t now_ns) const {
-    const std::vector<PendingTensor> pending = pending_tensors(memory_);
+    const std::vector<PendingTensor> pending = pending_on_any_host(memory_);
+    const std::uint64_t all = all_members(memory_.extent().members);
     WaitReport report;
-    std::uint64_t missing_somewhere = 0;
+    std::uint64_t awaited_somewhere = 0;
     for (const AwaitedTensor& tensor : awaited) {
         WaitReport::Part& part = report.parts.emplace_back(WaitReport::Part{.tensor = tensor});
+        if (tensor.waits_for_room) {
+            const Obstacles obstacles = obstacles_to_mailbox(memory_, own_);
+            part.unfinished = ranks_of(obstacles.unfinished_mask);
+            part.unread = ranks_of(obstacles.unread_mask);
+            awaited_somewhere |= obstacles.unfinished_mask | obstacles.unread_mask;
+            continue;
+        }
         const std::uint64_t call = tensor.waits_behind != 0 ? tensor.waits_behind : tensor.call;
         const auto found = std::find_if(pending.begin(), pending.end(), [&](const PendingTensor& one) {
             return one.name == tensor.name && one.call == call;
         });
-        if (found != pending.end()) {
-            StallReport::Tensor described = describe(*found, now_ns);
-            part.ready = std::move(described.ready);
-            part.missing = std::move(described.missing);
-            missing_somewhere |= ~found->ready_mask;
+        if (found == pending.end()) {
+            part.known = is_announced_by_all(memory_, tensor.name, tensor.slot, tensor.generation);
+            continue;
         }
+        StallReport::Tensor described = describe(*found, now_ns);
+        part.ready = std::move(described.ready);
+        part.missing = std::move(described.missing);
+        part.unfinished = std::move(described.unfinished);
+        part.unread = std::move(described.unread);
+        part.unseen = std::move(described.unseen);
+        awaited_somewhere |= (all & ~found->ready_mask) | found->unfinished_mask | found->unread_mask;
     }
-    const bool nobody_is_missing = missing_somewhere == 0;
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
-        // Where all have announced everything, somebody is stopped or starved in the middle of the operation.
-        const bool holds_up = nobody_is_missing && member != own_ && !responds(member, now_ns);
-        if (holds_up || (missing_somewhere >> member & 1) != 0) {
+        // Where nobody is awaited, a rank is stopped or starved in the middle of the operation.
+        const bool holds_up = awaited_somewhere == 0 && member != own_ && !responds(member, now_ns);
+        if (holds_up || (awaited_somewhere >> member & 1) != 0) {
             report.ranks.push_back(describe(member, pending, now_ns));
         }
     }
     return report;
+}
+
+std::vector<std::int32_t> StallMonitor::ranks_of(std::uint64_t members) const {
+    std::vector<std::int32_t> ranks;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        if ((members >> member & 1) != 0) {
+            ranks.push_back(rank_of(member));
+        }
+    }
+    return ranks;
 }
 
 bool StallMonitor::responds(std::uint32_t member, std::int64_t now_ns) const {
@@ -128,16 +155,16 @@ StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, st
 }
 
 StallReport::Tensor StallMonitor::describe(const PendingTensor& tensor, std::int64_t now_ns) const {
-    StallReport::Tensor described{tensor.name, tensor.call, seconds(now_ns - tensor.since_ns), {}, {}};
+    const std::uint64_t all = all_members(memory_.extent().members);
+    StallReport::Tensor described{.name = tensor.name,
+                                  .call = tensor.call,
+                                  .seconds = seconds(now_ns - tensor.since_ns),
+                                  .ready = ranks_of(tensor.ready_mask),
+                                  .missing = ranks_of(all & ~(tensor.ready_mask | tensor.unseen_mask)),
+                                  .unfinished = ranks_of(tensor.unfinished_mask),
+                                  .unread = ranks_of(tensor.unread_mask),
+                                  .unseen = ranks_of(tensor.unseen_mask)};
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
-        const bool ready = (tensor.ready_mask >> member & 1) != 0;
-        (ready ? described.ready : described.missing).push_back(rank_of(member));
-        if ((tensor.unfinished_mask >> member & 1) != 0) {
-            described.unfinished.push_back(rank_of(member));
-        }
-        if ((tensor.unread_mask >> member & 1) != 0) {
-            described.unread.push_back(rank_of(member));
-        }
         if (member < tensor.sites.size()) {
             add_site(described.sites, tensor.sites[member], rank_of(member));
         }

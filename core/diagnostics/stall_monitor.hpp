@@ -65,6 +65,7 @@ private:
     [[nodiscard]] StallReport::Rank describe(std::uint32_t member, std::span<const PendingTensor> pending,
                                              std::int64_t now_ns) const;
     [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const;
+    [[nodiscard]] std::vector<std::int32_t> ranks_of(std::uint64_t members) const;
     [[nodiscard]] StartedByRank started() const;
 
     std::shared_ptr<collectives::Arena> arena_;

@@ -86,19 +86,27 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
                                               : fmt::format("{} and {} more", text, waits_in.size() - kTensorsPerRank);
 }
 
-/// Why a tensor does not go on, besides ranks that are missing.
-std::string obstacle_text(const Tensor& tensor) {
+const char* has_or_have(const Ranks& ranks) { return ranks.size() == 1 ? "has" : "have"; }
+
+/// Why a tensor, or a part of what is awaited, does not go on, besides ranks that are missing.
+template <class Awaited>
+std::string obstacle_text(const Awaited& tensor) {
     std::string text;
+    if (!tensor.unseen.empty()) {
+        const bool is_one = tensor.unseen.size() == 1;
+        text += fmt::format("; {} may have announced it, but {} no room", base::format_ranks(tensor.unseen),
+                            is_one ? "its mailbox has" : "their mailboxes have");
+    }
     if (!tensor.unread.empty()) {
         text += fmt::format("; no room is free for it until {} {} read the log", base::format_ranks(tensor.unread),
-                            tensor.unread.size() == 1 ? "has" : "have");
+                            has_or_have(tensor.unread));
     }
     if (!tensor.unfinished.empty()) {
-        const char* const has = tensor.unfinished.size() == 1 ? "has" : "have";
-        text +=
-            "; " + base::format_ranks(tensor.unfinished) +
-            (tensor.missing.empty() ? fmt::format(" took the last step of the announcement and {} not finished it", has)
-                                    : fmt::format(" {} begun to handle the announcements and not finished", has));
+        const char* const has = has_or_have(tensor.unfinished);
+        text += "; " + base::format_ranks(tensor.unfinished) +
+                (tensor.missing.empty() && tensor.unseen.empty()
+                     ? fmt::format(" took the last step of the announcement and {} not finished it", has)
+                     : fmt::format(" {} begun to handle the announcements and not finished", has));
     }
     return text;
 }
@@ -142,7 +150,17 @@ std::string name_of(const AwaitedTensor& tensor) {
     return fmt::format("{} {}", tensor.is_group ? "group" : "tensor", base::quote(tensor.name, RUEDA_MAX_NAME));
 }
 
-const char* has_or_have(const Ranks& ranks) { return ranks.size() == 1 ? "has" : "have"; }
+/// Why this rank has not announced a part.
+std::string room_text(const WaitReport::Part& part) {
+    std::string text = "this rank has not announced it yet, because its mailbox has no room";
+    if (!part.unread.empty()) {
+        text += fmt::format(" until {} {} read the log", base::format_ranks(part.unread), has_or_have(part.unread));
+    } else if (!part.unfinished.empty()) {
+        text += fmt::format(" until {} {} handled the announcements in it", base::format_ranks(part.unfinished),
+                            has_or_have(part.unfinished));
+    }
+    return text;
+}
 
 /// Which ranks have announced a part, and which have not.
 std::string part_text(const WaitReport& report, const WaitReport::Part& part) {
@@ -159,22 +177,36 @@ std::string part_text(const WaitReport& report, const WaitReport::Part& part) {
                    ? fmt::format("rank {} has not {} it", part.missing.front(), sends ? "received" : "sent")
                    : fmt::format("none of {} has sent it", base::format_ranks(part.missing));
     }
-    std::string text;
-    if (!part.missing.empty()) {
-        text = fmt::format("{} {} not announced it", base::format_ranks(part.missing), has_or_have(part.missing));
-        if (!part.ready.empty()) {
-            text += fmt::format(", {} {}", base::format_ranks(part.ready), has_or_have(part.ready));
+    if (part.tensor.waits_for_room) {
+        return room_text(part);
+    }
+    if (!part.known) {
+        return "it is not known which rank it waits for";
+    }
+    const std::string obstacles = obstacle_text(part);
+    if (!part.missing.empty() || !part.unseen.empty()) {
+        std::string text;
+        if (!part.missing.empty()) {
+            text = fmt::format("{} {} not announced it", base::format_ranks(part.missing), has_or_have(part.missing));
+            text += part.ready.empty()
+                        ? ""
+                        : fmt::format(", {} {}", base::format_ranks(part.ready), has_or_have(part.ready));
+        } else {
+            text = fmt::format("{} {} announced it", base::format_ranks(part.ready), has_or_have(part.ready));
         }
+        text += obstacles;
         return report.elsewhere.empty() ? text
                                         : fmt::format("{}; of {}, on other hosts, this rank does not know it", text,
                                                       base::format_ranks(report.elsewhere));
     }
-    return report.elsewhere.empty()
-               ? "all ranks have announced it, and it is under way"
-               : fmt::format(
-                     "all ranks of this host have announced it, and {}, on other hosts, may not have; the "
-                     "stall report will say which",
-                     base::format_ranks(report.elsewhere));
+    if (!report.elsewhere.empty()) {
+        return fmt::format(
+            "all ranks of this host have announced it{}{} {}, on other hosts, may not have; the stall report will say "
+            "which",
+            obstacles, obstacles.empty() ? ", and" : "; and", base::format_ranks(report.elsewhere));
+    }
+    return obstacles.empty() ? "all ranks have announced it, and it is under way"
+                             : "all ranks have announced it" + obstacles;
 }
 
 }  // namespace
@@ -183,6 +215,7 @@ std::vector<std::int32_t> StallReport::Tensor::awaited() const {
     std::set<std::int32_t> ranks(missing.begin(), missing.end());
     ranks.insert(unfinished.begin(), unfinished.end());
     ranks.insert(unread.begin(), unread.end());
+    ranks.insert(unseen.begin(), unseen.end());
     return {ranks.begin(), ranks.end()};
 }
 
@@ -250,12 +283,14 @@ std::string format_stall_report(const StallReport& report) {
 }
 
 std::string format_stall_shutdown(const Tensor& tensor, double shutdown_seconds, const StartedByRank& started) {
+    const Ranks awaited = tensor.awaited();
+    const std::string waits =
+        awaited.empty() ? "not ended after" : fmt::format("waited for {} for", base::format_ranks(awaited));
     return fmt::format(
-        "{} has waited for {} for {} s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS ({}); ready: {}{}{}; the job is "
-        "ended{}",
-        name_of(tensor), base::format_ranks(tensor.awaited()), seconds_text(tensor.seconds),
-        setting_text(shutdown_seconds), base::format_ranks(tensor.ready), obstacle_text(tensor),
-        called_from(tensor.sites), tensor.name.empty() ? describe_started(started) : "");
+        "{} has {} {} s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS ({}); ready: {}{}{}; the job is ended{}",
+        name_of(tensor), waits, seconds_text(tensor.seconds), setting_text(shutdown_seconds),
+        base::format_ranks(tensor.ready), obstacle_text(tensor), called_from(tensor.sites),
+        tensor.name.empty() ? describe_started(started) : "");
 }
 
 }  // namespace rueda::core

@@ -23,6 +23,8 @@ struct StallReport {
         std::vector<SiteOfRanks> sites = {};        ///< where those that are ready have called it, where that is known
         std::vector<std::int32_t> unfinished = {};  ///< have begun the step of the negotiation that comes next
         std::vector<std::int32_t> unread = {};      ///< have to read the log before there is room for it
+        /// May have announced it, and are not among `missing`: they have announcements that wait for room.
+        std::vector<std::int32_t> unseen = {};
 
         /// All of which something is awaited.
         [[nodiscard]] std::vector<std::int32_t> awaited() const;
@@ -56,6 +58,9 @@ struct AwaitedTensor {
     std::uint64_t call = 0;          ///< of an unnamed one
     std::uint64_t waits_behind = 0;  ///< this rank has not announced it, since this earlier unnamed call is pending
     bool is_group = false;           ///< the number of a group's members, which is announced under the group's name
+    bool waits_for_room = false;     ///< this rank has not announced it, since its mailbox is full
+    std::uint32_t slot = kNoSlot;    ///< as far as this rank knows it
+    std::uint64_t generation = 0;    ///< in `slot`
 };
 
 /// What an operation waits for, as the error of a wait with a timeout says it.
@@ -65,6 +70,11 @@ struct WaitReport {
         AwaitedTensor tensor;
         std::vector<std::int32_t> ready = {};    ///< ranks of this host
         std::vector<std::int32_t> missing = {};  ///< ranks of this host; of a message, the ranks of its other side
+        // As in StallReport::Tensor. If tensor.waits_for_room: what the mailbox of this rank waits for.
+        std::vector<std::int32_t> unfinished = {};
+        std::vector<std::int32_t> unread = {};
+        std::vector<std::int32_t> unseen = {};
+        bool known = true;  ///< false: it is not known who has announced it
     };
     Kind kind = Kind::collective;
     std::vector<Part> parts = {};               ///< empty: nothing is known

@@ -15,6 +15,8 @@ namespace rueda::core {
 /// 2, 4, … warning times while it is. A tensor that joins the stalled ones is reported with the others, one warning
 /// time after the last report at the earliest, and the intervals begin anew.
 ///
+/// A copy of it looks, and replaces it once what it said is due has been put into words: that needs memory.
+///
 /// Threads: one.
 class StallSchedule {
 public:

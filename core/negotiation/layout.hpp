@@ -382,6 +382,8 @@ struct MailboxHeader {
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
     typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first of those was announced
     SlotLabel<Atomics> deferred;                                     ///< its name, while it is in state first_sight
+    /// The number of announcements that found no room. The others cannot see the names of all but the first.
+    typename Atomics::template Atomic<std::uint64_t> deferred_count{0};
 };
 
 template <class Atomics>

@@ -837,19 +837,28 @@ void Engine::look(std::int64_t now) {
         end_job(*cause);
         return;
     }
-    std::vector<SetList::Finding> findings = sets_.look(now);
-    if (auto late = message_watch_.look(now, messenger_, [this, now] { return sets_.account_of_world(now); })) {
-        if (!late->report_before.empty()) {
-            findings.push_back({std::move(late->report_before), false});
-        }
-        findings.push_back({std::move(late->text), late->shut_down});
+    // What was found is not found again, so it is told before the next look, which may find no memory.
+    for (const SetList::Finding& finding : sets_.look(now)) {
+        tell(finding.text, finding.shut_down);
     }
-    for (const SetList::Finding& finding : findings) {
-        // First: a program that hears of the abort may end at once.
-        logger_.write(finding.shut_down ? base::LogLevel::error : base::LogLevel::warning, finding.text);
-        if (finding.shut_down) {
-            raise(ErrorCode::aborted, finding.text);
+    if (const auto late = message_watch_.look(now, messenger_, [this, now] { return sets_.account_of_world(now); })) {
+        if (!late->report_before.empty()) {
+            tell(late->report_before, false);
         }
+        tell(late->text, late->shut_down);
+    }
+}
+
+/// The log line comes first: a program that hears of the abort may end at once. The job ends also where the line fails,
+/// because memory is short.
+void Engine::tell(const std::string& text, bool shut_down) noexcept {
+    try {
+        logger_.write(shut_down ? base::LogLevel::error : base::LogLevel::warning, text);
+    } catch (...) {
+        static_cast<void>(shut_down);
+    }
+    if (shut_down) {
+        raise(ErrorCode::aborted, text);
     }
 }
 

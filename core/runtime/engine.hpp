@@ -138,8 +138,6 @@ private:
                 std::exchange(engine_, nullptr)->release_crank();
             }
         }
-        /// Nobody gets it any more.
-        void keep_for_good() noexcept { engine_ = nullptr; }
 
     private:
         Engine* engine_;
@@ -184,6 +182,7 @@ private:
     void sleep_in_background(Turn last, HeldCrank& held) noexcept;
     void look_after_others() noexcept;
     void look(std::int64_t now);
+    void tell(const std::string& text, bool shut_down) noexcept;
     void look_after_others_in_time() noexcept;
     void report_death(const Liveness::Death& death);
     [[nodiscard]] std::optional<std::string> launcher_cause(std::int64_t now);

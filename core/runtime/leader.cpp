@@ -68,6 +68,7 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
       node_(node_options(config, group)),
       timeout_ns_(static_cast<std::int64_t>(config.host_timeout_seconds * 1e9)),
       heartbeat_ns_(std::min<std::int64_t>(timeout_ns_ / 6, 500'000'000)),
+      report_limit_ns_(std::max(kSecond, 2 * nanoseconds(config.liveness_seconds))),
       neighbours_(std::make_shared<std::vector<Neighbour>>()),
       id_of_slot_(memory.extent().slots, 0),
       attachments_(memory.extent().attachments) {
@@ -457,8 +458,9 @@ Status Leader::inquire(std::int64_t now) {
     } else if (finding.value()) {
         finding_ = std::move(finding).value();
     }
-    // After the report, which the background thread takes and writes. It says nothing more once the job has ended.
-    const bool is_said = !finding_ || now - ends_job_ns_ > kSecond;
+    // After the report, which the background thread takes every liveness interval and writes. It says nothing more once
+    // the job has ended. The limit is for a background thread that is stopped.
+    const bool is_said = !finding_ || now - ends_job_ns_ > report_limit_ns_;
     return ends_job_for_ && is_said ? *ends_job_for_ : Status();
 }
 

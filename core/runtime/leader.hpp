@@ -146,6 +146,7 @@ private:
     TreeNode node_;
     std::int64_t timeout_ns_;
     std::int64_t heartbeat_ns_;
+    std::int64_t report_limit_ns_;  // the end of the job waits so long for its report to be taken
     std::int64_t last_turn_ns_ = 0;
 
     std::shared_ptr<std::vector<Neighbour>> neighbours_;  // kept for MPI where receives stay posted

@@ -17,12 +17,21 @@ void ProcessSet::announce_in_full(TensorEntry& entry) {
         if (is_first) {
             tell_deferred();
         }
+        tell_deferred_count();
         deferred_.store(true, std::memory_order_seq_cst);
     }
 }
 
-/// The others see nothing of what found the mailbox full. Partner: the stall monitor. Under the enqueue lock.
+/// Publishes how many announcements found the mailbox full. Partner: the stall monitor, which then does not call this
+/// rank missing for an operation that may be one of them. Under the enqueue lock.
+void ProcessSet::tell_deferred_count() {
+    memory_.mailbox(rank_).deferred_count.store(unposted_.size(), std::memory_order_release);
+}
+
+/// Publishes the name of the first announcement that found the mailbox full: the other ranks cannot see the queue.
+/// Partner: the stall monitor. Under the enqueue lock.
 void ProcessSet::tell_deferred() {
+    tell_deferred_count();
     auto& mailbox = memory_.mailbox(rank_);
     if (unposted_.empty()) {
         mailbox.deferred.set(SlotState::unused);
@@ -98,8 +107,11 @@ bool ProcessSet::try_post_shutdown() {
         return false;
     }
     record->set_kind(RequestKind::shut_down);
-    const Result<std::uint64_t> appended = registrar_.post();
+    // The step and the note come before post(), which may do all of the registrar's work: a rank that is stopped in
+    // that work has announced its end. A rank that is stopped between these lines is named because of its step.
+    set_step(memory_, rank_, ProtocolStep::kPosting);
     note_end_announced(memory_, rank_);
+    const Result<std::uint64_t> appended = registrar_.post();
     shut_down_announced_.store(true, std::memory_order_seq_cst);  // partner: has_announced_shutdown()
     finish_post(appended);
     return true;
@@ -150,7 +162,7 @@ void ProcessSet::retry_deferred() {
         }
     }
     if (first_unposted != (unposted_.empty() ? nullptr : &unposted_.front())) {
-        tell_deferred();
+        tell_deferred();  // entries leave the queue at its front only, so this publishes their number as well
     }
     while (!unnamed_waiting_.empty() && !next_unnamed().pending.load(std::memory_order_acquire)) {
         next_unnamed().request.splits.reserve(unnamed_waiting_.front().request.splits.size());  // or throws

@@ -255,7 +255,12 @@ std::vector<AwaitedTensor> ProcessSet::awaited_by(const Completion& completion) 
             return;
         }
         const std::uint64_t call = entry.name.empty() ? call_of_unnamed(entry.slot, entry.generation) : 0;
-        awaited.push_back({.name = entry.name, .call = call, .is_group = is_size_of_group(entry.request.metadata)});
+        awaited.push_back({.name = entry.name,
+                           .call = call,
+                           .is_group = is_size_of_group(entry.request.metadata),
+                           .waits_for_room = unposted_.contains(entry),
+                           .slot = entry.slot,
+                           .generation = entry.generation});
     });
     for (std::size_t i = 0; i < unnamed_waiting_.size(); ++i) {
         if (unnamed_waiting_[i].completion == &completion) {

@@ -263,6 +263,7 @@ private:
     void finish_post(const Result<std::uint64_t>& appended);
     void retry_deferred();
     void tell_deferred();
+    void tell_deferred_count();
 
     // Direct announcements: direct.cpp.
     [[nodiscard]] bool may_go_direct(const TensorEntry& entry, Urgency urgency) const;

@@ -3,6 +3,7 @@
 #include "core/runtime/set_list.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace rueda::core {
@@ -179,19 +180,40 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
     return report;
 }
 
+/// What was found is not found again, so nothing here may fail once it was: without memory it goes without the title.
+SetList::Finding SetList::titled(const std::string& title, std::string text, bool shut_down) noexcept {
+    try {
+        text.insert(0, title);
+    } catch (const std::bad_alloc&) {
+        static_cast<void>(title);
+    }
+    return {std::move(text), shut_down};
+}
+
+/// `findings` has room for two more.
+void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings) {
+    ProcessSet& set = *attended.set;
+    const std::string title = set.title();
+    attended.stall_monitor->date_last_finished(now_ns);
+    if (auto found = set.is_led() ? set.take_finding() : attended.stall_monitor->tick(now_ns)) {
+        if (!found->report_before.empty()) {
+            findings.push_back(titled(title, std::move(found->report_before), false));
+        }
+        findings.push_back(titled(title, std::move(found->text), found->shut_down));
+    } else if (auto standstill = attended.batch_watch->tick(now_ns)) {
+        findings.push_back(titled(title, std::move(*standstill), false));
+    }
+}
+
 std::vector<SetList::Finding> SetList::look(std::int64_t now_ns) {
     std::vector<Finding> findings;
     const std::lock_guard lock(mutex_);
+    findings.reserve(2 * sets_.size());
     for (Attended& attended : sets_) {
-        ProcessSet& set = *attended.set;
-        attended.stall_monitor->date_last_finished(now_ns);
-        if (const auto found = set.is_led() ? set.take_finding() : attended.stall_monitor->tick(now_ns)) {
-            if (!found->report_before.empty()) {
-                findings.push_back({set.title() + found->report_before, false});
-            }
-            findings.push_back({set.title() + found->text, found->shut_down});
-        } else if (const auto standstill = attended.batch_watch->tick(now_ns)) {
-            findings.push_back({set.title() + *standstill, false});
+        try {
+            look_at(attended, now_ns, findings);
+        } catch (const std::bad_alloc&) {
+            static_cast<void>(now_ns);  // the next look may find memory; what other sets have found is told now
         }
     }
     return findings;

@@ -84,6 +84,8 @@ public:
 private:
     template <class Has>
     [[nodiscard]] bool any(Has&& has) const;
+    [[nodiscard]] static Finding titled(const std::string& title, std::string text, bool shut_down) noexcept;
+    void look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings);
 
     const StallSettings settings_;
     const std::shared_ptr<ProcessSet> world_;

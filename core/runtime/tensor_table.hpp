@@ -91,13 +91,29 @@ public:
         entry.next = nullptr;
         (empty() ? first_ : last_->next) = &entry;
         last_ = &entry;
+        ++size_;
     }
-    void pop_front() { first_ = first_->next; }
-    void clear() { first_ = nullptr; }
+    void pop_front() {
+        first_ = first_->next;
+        --size_;
+    }
+    void clear() {
+        first_ = nullptr;
+        size_ = 0;
+    }
+    [[nodiscard]] std::size_t size() const { return size_; }
+    [[nodiscard]] bool contains(const TensorEntry& entry) const {
+        const TensorEntry* one = first_;
+        while (one != nullptr && one != &entry) {
+            one = one->next;
+        }
+        return one != nullptr;
+    }
 
 private:
     TensorEntry* first_ = nullptr;
     TensorEntry* last_ = nullptr;
+    std::size_t size_ = 0;
 };
 
 /// The names of a process set, and which slot is bound to which.

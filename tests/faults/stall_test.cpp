@@ -20,6 +20,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// The number behind the first `before` in `text`, which is rounded to a tenth of a second.
+double number_after(const std::string& text, const std::string& before) {
+    expect_part(text, before);
+    return std::stod(text.substr(text.find(before) + before.size()));
+}
+
 constexpr const char* kSentence =
     "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for "
     "remainder of ranks for more than 0.5 seconds. This may indicate that different ranks are trying to submit "
@@ -109,7 +115,9 @@ TEST_CASE("a stalled job is ended", "[faults]") {
                                                                 ErrorCode::aborted, "the stalled operation");
                         const double seconds = now_seconds() - begin;
                         context.phase("failed");
-                        expect_part(text, "tensor 'gradient' has waited for rank 1 for 0.");
+                        const double told = number_after(text, "tensor 'gradient' has waited for rank 1 for ");
+                        RUEDA_RANK_CHECK(told >= 0.6);
+                        RUEDA_RANK_CHECK(told < 0.6 + kPromiseSeconds);
                         expect_part(text, " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.6); ready: rank");
                         RUEDA_RANK_CHECK(late || seconds >= 0.3);  // the other may have come later
                         RUEDA_RANK_CHECK(seconds < 0.6 + kPromiseSeconds);
@@ -145,7 +153,7 @@ void wait_for_text(const CapturedErrors& errors, const std::string& text) {
 template <class Meanwhile>
 void shut_down_while(RuntimeClient& client, Meanwhile&& meanwhile) {
     Status status;
-    std::thread leaving([&] { status = client.shutdown(); });
+    std::thread leaving([&] { status = client.runtime().shutdown(); });
     std::exception_ptr failed;
     try {
         meanwhile();
@@ -191,7 +199,9 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                     expect_part(text,
                                 "shutdown() was called by a subset of the ranks, and has waited for the others for "
                                 "more than 0.5 seconds. Either they still have work");
-                    expect_part(text, "\n  shutdown(): waiting for 0.");
+                    const double told = number_after(text, "\n  shutdown(): waiting for ");
+                    RUEDA_RANK_CHECK(told >= 0.5);
+                    RUEDA_RANK_CHECK(told < 0.5 + kPromiseSeconds);
                     expect_part(text, "; ready: ranks 0, 1; missing: rank 2\n");
                     expect_part(text, "\n  rank 2 on ");
                     expect_part(text, "sleeping; ");
@@ -215,8 +225,11 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
             with_captured_errors(context, config, [&](RuntimeClient& client, const CapturedErrors& /*unused*/) {
                 if (client.rank() == 0) {
                     const double begin = now_seconds();
-                    expect_ok(client.shutdown(), "shutdown");
+                    const std::string reason =
+                        expect_failure(client.runtime().shutdown(), ErrorCode::aborted, "shutdown");
                     const double seconds = now_seconds() - begin;
+                    expect_part(reason, "shutdown() has waited for rank 1 for ");
+                    expect_part(reason, "; the job is ended");
                     context.phase("left");
                     RUEDA_RANK_CHECK(seconds >= 0.9);
                     RUEDA_RANK_CHECK(seconds < 0.9 + kPromiseSeconds);
@@ -232,7 +245,8 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
                     text = expect_failure(client.allreduce("gradient", tensor, tensor, {}), ErrorCode::aborted,
                                           "an operation afterwards");
                 }
-                expect_ok(client.shutdown(), "shutdown");
+                expect_part(expect_failure(client.runtime().shutdown(), ErrorCode::aborted, "shutdown"),
+                            "has waited for rank 1 for ");
             });
         },
         {.as = RanksAs::processes});
@@ -280,6 +294,13 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
                 }
                 std::vector<PendingPointer> pending;
                 fill_mailbox(context, client, pending);
+                // The first of those that found no room, and one that the others cannot see.
+                for (const std::size_t late : {std::size_t{16 + 64}, pending.size() - 1}) {
+                    expect_part(
+                        expect_failure(pending[late]->wait(0.3), ErrorCode::timeout, "an operation without room"),
+                        ": this rank has not announced it yet, because its mailbox has no room until rank 1 has "
+                        "read the log; rank 1 ");
+                }
                 shut_down_while(client, [&] {
                     const double used = processor_seconds();
                     const double begin = now_seconds();

@@ -7,10 +7,12 @@
 
 #include <catch2/catch.hpp>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/diagnostics/pending_end.hpp"
 #include "core/diagnostics/process_status.hpp"
+#include "core/diagnostics/stall_report.hpp"
 #include "tests/core/diagnostics/child.hpp"
 #include "tests/core/negotiation/members.hpp"
 
@@ -128,6 +130,7 @@ TEST_CASE("a shutdown that ranks do not come to is reported by the lowest rank, 
     begin_to_await_end(job.set.memory(), 0, EndCall::shutdown, 0);
     note_end_announced(job.set.memory(), 0);
     begin_to_await_end(job.set.memory(), 1, EndCall::shutdown, 5 * kSecond);  // and has no room to announce it
+    job.set.memory().mailbox(1).reads_awaited = 1;
     job.control->ranks[0].state.store(static_cast<std::uint32_t>(RankState::shutting_down));
     job.beat_all(60 * kSecond);
     CHECK_FALSE(first.tick(59 * kSecond));
@@ -172,6 +175,79 @@ TEST_CASE("an end that all have announced, and that does not come, names them al
           std::string::npos);
     CHECK(report->text.find("\n  rank 1" + job.pid() + ": has read 3 of 7 decisions; waits itself in") !=
           std::string::npos);
+}
+
+TEST_CASE("an end that all have announced, and that nobody holds up as far as can be seen, ends the job") {
+    Job job;
+    for (std::uint32_t member = 0; member < 3; ++member) {
+        begin_to_await_end(job.set.memory(), member, EndCall::shutdown, 0);
+        note_end_announced(job.set.memory(), member);
+    }
+    job.beat_all(60 * kSecond);
+    StallMonitor monitor = job.monitor(0, 50, 60);
+    const auto finding = monitor.tick(60 * kSecond);
+    REQUIRE(finding);
+    CHECK(
+        finding->text ==
+        "shutdown() has not ended after 60 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (60); ready: ranks 0-2; the "
+        "job is ended");
+}
+
+TEST_CASE("a rank with announcements that wait for room is not called missing") {
+    Job job;
+    REQUIRE(job.set.announce_in_full(0, "a", allreduce_of({3}), 0).is_ok());
+    auto& mailbox = job.set.memory().mailbox(1);
+    mailbox.deferred_ns.store(kSecond);
+    mailbox.deferred.open("b");
+    const AwaitedTensor awaited{.name = "a"};
+    const auto wait = [&] { return format_wait(job.monitor(0).account_of(std::span(&awaited, 1), kSecond)); };
+    job.beat_all(60 * kSecond);
+    mailbox.deferred_count.store(1);  // "b", which everybody sees
+    CHECK(wait().starts_with("ranks 1, 2 have not announced it, rank 0 has; rank 1 (pid"));
+    mailbox.deferred_count.store(2);
+    CHECK(
+        wait().starts_with("rank 2 has not announced it, rank 0 has; rank 1 may have announced it, but its mailbox "
+                           "has no room; rank 1 (pid"));
+    StallMonitor monitor = job.monitor(0);
+    const auto finding = monitor.tick(60 * kSecond);
+    REQUIRE(finding);
+    CHECK(finding->text.find("\n  tensor 'a': waiting for 60 s; ready: rank 0; missing: rank 2; rank 1 may have "
+                             "announced it, but its mailbox has no room\n") != std::string::npos);
+    CHECK(finding->text.find("\n  rank 1" + job.pid() + ": waits itself in tensor 'b'") != std::string::npos);
+}
+
+TEST_CASE("a wait for what this rank could not announce says why") {
+    Job job;
+    const AwaitedTensor awaited{.name = "a", .waits_for_room = true};
+    const auto wait = [&] { return format_wait(job.monitor(0).account_of(std::span(&awaited, 1), kSecond)); };
+    job.beat_all(kSecond);
+    CHECK(wait() == "this rank has not announced it yet, because its mailbox has no room");
+    set_step(job.set.memory(), 1, ProtocolStep::kRegistrar);
+    CHECK(
+        wait().starts_with("this rank has not announced it yet, because its mailbox has no room until rank 1 has "
+                           "handled the announcements in it; rank 1 (pid"));
+    job.set.memory().mailbox(0).reads_awaited = 3;
+    job.set.memory().cursor(0).position.store(3);
+    job.set.memory().cursor(1).position.store(3);
+    CHECK(
+        wait().starts_with("this rank has not announced it yet, because its mailbox has no room until rank 2 has "
+                           "read the log; rank 2 (pid"));
+}
+
+TEST_CASE("a wait for something of which nothing is known does not say that it is under way") {
+    Job job;
+    const std::uint32_t slot = job.set.bind("a", allreduce_of({3}));
+    job.set.catch_up();
+    job.beat_all(kSecond);
+    AwaitedTensor awaited{.name = "b"};
+    const auto wait = [&] { return format_wait(job.monitor(0).account_of(std::span(&awaited, 1), kSecond)); };
+    CHECK(wait() == "it is not known which rank it waits for");
+    awaited = {.name = "a", .slot = slot, .generation = 1};
+    CHECK(wait() == "it is not known which rank it waits for");
+    job.set.call(slot, 1);
+    CHECK(wait() == "all ranks have announced it, and it is under way");
+    job.set.catch_up();
+    CHECK(wait() == "all ranks have announced it, and it is under way");
 }
 
 TEST_CASE("a heartbeat counts for two seconds, or three liveness intervals if that is more") {

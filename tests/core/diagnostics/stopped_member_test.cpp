@@ -10,16 +10,20 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <memory>
+#include <span>
 
+#include "core/diagnostics/pending_end.hpp"
 #include "core/diagnostics/pending_tensors.hpp"
 #include "core/diagnostics/process_status.hpp"
 #include "core/diagnostics/stall_monitor.hpp"
+#include "core/diagnostics/stall_report.hpp"
 #include "tests/core/negotiation/members.hpp"
 
 namespace rueda::core::test {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kLater = 3600 * kSecond;
 constexpr std::uint32_t kStopped = 2;
 
 /// The atomics of a process that stops itself before one of its accesses: the protocol's own code runs on them.
@@ -86,16 +90,29 @@ struct Job {
     [[nodiscard]] NegotiationMemory<StoppingAtomics> stopping_memory() const {
         return {reinterpret_cast<std::byte*>(&set.header()), set.extent()};
     }
-    /// The report of rank 0, an hour later.
-    [[nodiscard]] std::string report(pid_t child) const {
-        constexpr std::int64_t kLater = 3600 * kSecond;
+    /// Rank 0's, an hour later. Only the stopped member does not respond.
+    [[nodiscard]] StallMonitor monitor(pid_t child, double shutdown_seconds = 0) const {
         control->ranks[kStopped].pid.store(child);
         control->ranks[kStopped].process_start.store(process_start_time(child));
         control->ranks[0].heartbeat_ns.store(kLater);
+        control->ranks[1].heartbeat_ns.store(kLater);
         base::Config config;
-        StallMonitor monitor(StallSettings(config), *control, 0, set.memory());
-        const auto finding = monitor.tick(kLater);
+        config.stall_shutdown_seconds = shutdown_seconds;
+        return {StallSettings(config), *control, 0, set.memory()};
+    }
+    [[nodiscard]] std::string report(pid_t child) const {
+        const auto finding = monitor(child).tick(kLater);
         return finding ? finding->text : "";
+    }
+    /// The reason for which rank 0 ends the job.
+    [[nodiscard]] std::string reason(pid_t child) const {
+        const auto finding = monitor(child, 100).tick(kLater);
+        return finding && finding->shut_down ? finding->text : "";
+    }
+    /// What the Timeout of an operation of rank 0 says.
+    [[nodiscard]] std::string wait_for(std::string_view name, pid_t child) const {
+        const AwaitedTensor awaited{.name = std::string(name)};
+        return format_wait(monitor(child).account_of(std::span(&awaited, 1), kLater));
     }
     /// The log says what becomes of the operation, on which somebody waits.
     [[nodiscard]] bool is_answered(std::string_view name) const {
@@ -218,12 +235,20 @@ Seen stop_everywhere(
         if (job.is_answered("weight")) {
             ++seen.answered;
             CHECK(pending.empty());
+            CHECK_THAT(
+                job.wait_for("weight", member.pid()),
+                Catch::StartsWith(fmt::format("all ranks have announced it, and it is under way; rank 2 (pid {}): "
+                                              "stopped by a signal; ",
+                                              member.pid())));
             continue;
         }
         REQUIRE(pending.size() == 1);
         CHECK(pending[0].name == "weight");
         const std::string report = job.report(member.pid());
-        INFO(report);
+        const std::string wait = job.wait_for("weight", member.pid());
+        INFO(report << "\n" << wait);
+        CHECK_THAT(wait, Catch::Contains(fmt::format("; rank 2 (pid {}): stopped by a signal; ", member.pid())));
+        CHECK_THAT(wait, !Catch::Contains("; rank 0 (") && !Catch::Contains("; rank 1 ("));
         CHECK_THAT(report, Catch::Contains(fmt::format("\n  rank 2 (pid {}): stopped by a signal; ", member.pid())));
         CHECK_THAT(report, !Catch::Contains("\n  rank 0") && !Catch::Contains("\n  rank 1"));
         if (has_announced(job)) {
@@ -232,10 +257,13 @@ Seen stop_everywhere(
             CHECK(pending[0].unfinished_mask == 0b100);
             CHECK_THAT(report, Catch::Contains("; ready: ranks 0-2; missing: no rank; rank 2 took the last step of the "
                                                "announcement and has not finished it\n"));
+            CHECK_THAT(wait, Catch::StartsWith("all ranks have announced it; rank 2 took the last step of the "
+                                               "announcement and has not finished it; rank 2 ("));
         } else {
             ++seen.missing;
             CHECK(pending[0].ready_mask == 0b011);
             CHECK_THAT(report, Catch::Contains("; ready: ranks 0, 1; missing: rank 2\n"));
+            CHECK_THAT(wait, Catch::StartsWith("rank 2 has not announced it, ranks 0, 1 have; rank 2 ("));
         }
     }
     FAIL("the step does not end");
@@ -342,6 +370,52 @@ TEST_CASE("an operation that is called behind an entry of a stopped member is pe
         }
     }
     CHECK(was_held_up);
+}
+
+TEST_CASE("a member that is stopped while it posts its shutdown is named, with what it has done") {
+    int before = 0;
+    int unfinished = 0;
+    for (int accesses = 0;; ++accesses) {
+        Job job;
+        for (const std::uint32_t other : {0U, 1U}) {
+            begin_to_await_end(job.set.memory(), other, EndCall::shutdown, 1);
+            note_end_announced(job.set.memory(), other);
+            REQUIRE(job.set.shut_down(other).is_ok());
+        }
+        // What ProcessSet does. The note goes to plain atomics, at which the child does not stop.
+        const StoppedMember member(job, accesses, [&](const auto& memory) {
+            Registrar<StoppingAtomics> registrar(memory, kStopped, {});
+            begin_to_await_end(job.set.memory(), kStopped, EndCall::shutdown, 1);
+            auto* const record = registrar.next_record();
+            record->set_kind(RequestKind::shut_down);
+            set_step(memory, kStopped, ProtocolStep::kPosting);
+            note_end_announced(job.set.memory(), kStopped);
+            static_cast<void>(registrar.post());
+        });
+        if (member.is_through()) {
+            break;
+        }
+        INFO("stopped before access " << accesses);
+        const std::string report = job.report(member.pid());
+        const std::string reason = job.reason(member.pid());
+        INFO(report << "\n" << reason);
+        CHECK_THAT(reason, !Catch::Contains("no rank for"));
+        CHECK_THAT(report, Catch::Contains(fmt::format("\n  rank 2 (pid {}): stopped by a signal; ", member.pid())));
+        CHECK_THAT(report, !Catch::Contains("waits until the others have read"));
+        if (job.set.memory().mailbox(kStopped).posted.load() == 0 && job.set.header().end_announced.load() != 0b111) {
+            ++before;
+            CHECK_THAT(report, Catch::Contains("; ready: ranks 0, 1; missing: rank 2\n"));
+            CHECK_THAT(reason, Catch::Contains("shutdown() has waited for rank 2 for "));
+        } else if (step_of(job.set.memory(), kStopped) != ProtocolStep::kNone) {
+            ++unfinished;
+            CHECK_THAT(report, Catch::Contains("; ready: ranks 0-2; missing: no rank; rank 2 took the last step of the "
+                                               "announcement and has not finished it\n"));
+            CHECK_THAT(report, !Catch::Contains("\n  rank 0") && !Catch::Contains("\n  rank 1"));
+            CHECK_THAT(reason, Catch::Contains("shutdown() has waited for rank 2 for "));
+        }
+    }
+    CHECK(before > 0);
+    CHECK(unfinished > 10);
 }
 
 }  // namespace
