@@ -551,7 +551,7 @@ Result<int> initialize(const std::shared_ptr<MpiApi>& mpi, const MpiControlPlane
     if (mpi->initialized()) {
         return mpi->query_thread();
     }
-    const auto level = [&] {
+    auto level = [&] {
         const InitWatch watch(options.init_rules, options.operation_timeout);
         return mpi->init_thread(MPI_THREAD_MULTIPLE);
     }();
