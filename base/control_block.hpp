@@ -96,8 +96,8 @@ struct alignas(kCacheLine) RankBlock {
 
 /// The first page of the arena.
 struct alignas(4096) ControlBlock {
-    /// Grows with every change of anything that lies in the arena. 10: what a stall report says of a rank, and the ranks
-    /// that wait for the end of a set.
+    /// Grows with every change of anything that lies in the arena. 10: what a stall report says of a rank, and the
+    /// ranks that wait for the end of a set.
     static constexpr std::uint32_t kLayoutVersion = 10;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 

@@ -188,9 +188,9 @@ RUEDA_API int rueda_init_with(const rueda_init_options* options);
  */
 RUEDA_API int rueda_shutdown(void);
 /**
- * The same, waiting for other ranks for at most `timeout_seconds` (negative: without end). RUEDA_TIMEOUT: not all of them
- * have called it in that time. This rank has begun to leave then: it can start nothing any more, and it still serves the
- * others and is initialised. Calling rueda_shutdown or this function again goes on waiting; rueda_abort ends the job.
+ * The same, waiting for other ranks for at most `timeout_seconds` (negative: without end). RUEDA_TIMEOUT: not all of
+ * them have called it in that time. Then this rank can start nothing any more, but it still serves the others and is
+ * initialised. Calling rueda_shutdown or this function again goes on waiting; rueda_abort ends the job.
  */
 RUEDA_API int rueda_shutdown_within(double timeout_seconds);
 /** 1 between rueda_init and rueda_shutdown. */
