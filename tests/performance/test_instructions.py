@@ -20,8 +20,10 @@ TENSORS = 161
 
 # Instructions for one operation on one float32 of one rank. Asynchronous ones take a hundred more since there are
 # compression, completion callbacks and messages (a look at each where it may be asked for), and another fifty or so where
-# the cores are busy: whether the background thread or the caller completes an operation is then another one's choice.
-LIMITS = {"slot": 1680, "name": 1850, "asynchronous": 2950}
+# the cores are busy: whether the background thread or the caller completes an operation is then another one's choice. Since
+# each step of the negotiation and the last finished operation are noted for stall reports, a blocking operation takes about
+# 20 instructions more, and an asynchronous one about 120 (2,963 were counted).
+LIMITS = {"slot": 1680, "name": 1850, "asynchronous": 3100}
 # Beside other tests that share varies by some hundred instructions; the least of a few runs is what the code needs.
 RUNS = 4
 
