@@ -3,6 +3,7 @@
 """Every collective of torch.distributed on the backend "rueda", against Gloo on the same ranks. Two ranks and more."""
 
 import datetime
+import os
 import threading
 import time
 import unittest
