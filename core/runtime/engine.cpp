@@ -15,6 +15,7 @@
 #include "base/clock.hpp"
 #include "base/floating_point.hpp"
 #include "base/thread_signals.hpp"
+#include "core/runtime/deadline.hpp"
 
 namespace rueda::core {
 namespace {
@@ -62,24 +63,8 @@ std::chrono::nanoseconds nanoseconds_of(double seconds) {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
 }
 
-/// Of a wait; none where `seconds` is negative.
-std::optional<std::chrono::steady_clock::time_point> deadline_after(double seconds) {
-    if (seconds < 0) {
-        return std::nullopt;
-    }
-    return std::chrono::steady_clock::now() + nanoseconds_of(std::min(seconds, 1e9));
-}
-
 constexpr std::string_view kLateText =
     "; a rank did not leave its batch in time, so the contents of tensors in resident memory are undefined";
-
-/// The opposite of deadline_after().
-double seconds_until(std::optional<std::chrono::steady_clock::time_point> deadline) {
-    if (!deadline) {
-        return -1;
-    }
-    return std::max(std::chrono::duration<double>(*deadline - std::chrono::steady_clock::now()).count(), 0.0);
-}
 
 Status timed_out(double seconds) {
     return failure(ErrorCode::timeout, "not completed after {} s; the operation goes on", seconds);
@@ -546,7 +531,7 @@ void Engine::end_messages() {
 
 Status Engine::wait(const Completion& completion, double timeout_seconds) {
     if (completion.is_join) [[unlikely]] {
-        wait_for_join(completion, deadline_after(timeout_seconds));
+        wait_for_join(completion, deadline_in(timeout_seconds));
         attend();
     } else {
         static_cast<void>(wait_for([&] { return completion.done(); }, timeout_seconds));
@@ -625,7 +610,7 @@ Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_s
 /// The world first: while ranks of it are missing, its report is the one that says so. What is left of further sets
 /// then, they are waited for in.
 Status Engine::wait_until_closed(double timeout_seconds) {
-    const std::optional<Clock::time_point> deadline = deadline_after(timeout_seconds);
+    const std::optional<Clock::time_point> deadline = deadline_in(timeout_seconds);
     const auto has_failed = [this] { return failed_.load(std::memory_order_seq_cst); };
     ProcessSet& world = sets_.world();
     RUEDA_RETURN_IF_FAILED(wait_for([&] { return world.has_left() || has_failed(); }, timeout_seconds));
@@ -633,7 +618,7 @@ Status Engine::wait_until_closed(double timeout_seconds) {
     if (!has_failed() && !sets_.have_left()) {
         sets_.begin_to_await_ends();
     }
-    return wait_for([&] { return sets_.have_left() || has_failed(); }, seconds_until(deadline));
+    return wait_for([&] { return sets_.have_left() || has_failed(); }, seconds_left(deadline));
 }
 
 Status Engine::wait_until_closed(ProcessSet& set) {
@@ -684,7 +669,7 @@ void Engine::drive_for_others(const Completion& join, std::optional<Clock::time_
 
 template <class Done>
 Status Engine::wait_for(Done&& done, double timeout_seconds) {
-    const std::optional<Clock::time_point> deadline = deadline_after(timeout_seconds);
+    const std::optional<Clock::time_point> deadline = deadline_in(timeout_seconds);
     while (!done()) {
         if (HeldCrank held(*this); held) {
             drive(done, deadline);
