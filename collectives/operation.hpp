@@ -29,7 +29,7 @@ inline constexpr Operation kLastOperation = Operation::reduce;
 }
 
 /// Whether the input is announced by its first dimension and the size of a row.
-[[nodiscard]] constexpr bool is_by_rows(Operation operation) noexcept {
+[[nodiscard]] constexpr bool has_variable_rows(Operation operation) noexcept {
     return may_differ_in_rows(operation) || operation == Operation::reducescatter;
 }
 

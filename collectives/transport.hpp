@@ -21,7 +21,7 @@ namespace rueda::collectives {
 /// Nothing here blocks, and nothing wakes a sleeper: whoever waits asks again (docs/design/0002-several-hosts.md,
 /// "Polling"). A failure is `Aborted` and ends the job; after it, and after abandon(), nothing more is asked of MPI.
 ///
-/// Threads: one at a time, whoever holds the rank's crank.
+/// Threads: one at a time, whoever holds the rank's progress lock.
 class Transport {
 public:
     /// Messages of different channels do not meet.
@@ -29,7 +29,7 @@ public:
         control,
         data,
         diagnostics,
-        last_words,
+        end_reason,
         messages,  ///< of the job alone, set 0: between any two ranks; probe()
     };
     /// Nor do messages of different process sets.

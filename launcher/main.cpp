@@ -11,18 +11,18 @@
 #include <string>
 #include <vector>
 
-#include "base/cores.hpp"
-#include "launcher/child_process.hpp"
-#include "launcher/describe_plan.hpp"
-#include "launcher/doctor.hpp"
-#include "launcher/options.hpp"
-#include "launcher/plan.hpp"
-#include "launcher/programs.hpp"
+#include "base/system/cores.hpp"
+#include "launcher/doctor/doctor.hpp"
+#include "launcher/options/options.hpp"
+#include "launcher/plan/describe_plan.hpp"
+#include "launcher/plan/plan.hpp"
+#include "launcher/plan/srun_task.hpp"
+#include "launcher/plan/surroundings.hpp"
+#include "launcher/plan/unknown_hosts.hpp"
+#include "launcher/processes/child_process.hpp"
+#include "launcher/processes/programs.hpp"
 #include "launcher/run_attempts.hpp"
-#include "launcher/srun_task.hpp"
-#include "launcher/supervisor.hpp"
-#include "launcher/surroundings.hpp"
-#include "launcher/unknown_hosts.hpp"
+#include "launcher/supervisor/supervisor.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "base/step_page.hpp"
+#include "base/shared_memory/step_page.hpp"
 
 namespace rueda::launcher {
 

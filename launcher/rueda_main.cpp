@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/text.hpp"
-#include "launcher/doctor.hpp"
-#include "launcher/options.hpp"
+#include "launcher/doctor/doctor.hpp"
+#include "launcher/options/options.hpp"
 #include "rueda/version.h"
 
 namespace {

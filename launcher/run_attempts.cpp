@@ -9,9 +9,9 @@
 #include <string>
 #include <thread>
 
+#include "launcher/plan/surroundings.hpp"
 #include "launcher/repeated_steps.hpp"
 #include "launcher/run_job.hpp"
-#include "launcher/surroundings.hpp"
 
 namespace rueda::launcher {
 

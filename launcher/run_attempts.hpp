@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include "launcher/plan.hpp"
+#include "launcher/plan/plan.hpp"
 
 namespace rueda::launcher {
 

@@ -13,14 +13,14 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "launcher/child_process.hpp"
-#include "launcher/direct_ranks.hpp"
-#include "launcher/job_ending.hpp"
-#include "launcher/job_output.hpp"
-#include "launcher/mpi_ranks.hpp"
-#include "launcher/network_ranks.hpp"
+#include "launcher/output/job_output.hpp"
+#include "launcher/processes/child_process.hpp"
+#include "launcher/processes/signal_inbox.hpp"
 #include "launcher/repeated_steps.hpp"
-#include "launcher/signal_inbox.hpp"
+#include "launcher/start/direct_ranks.hpp"
+#include "launcher/start/mpi_ranks.hpp"
+#include "launcher/start/network_ranks.hpp"
+#include "launcher/watch/job_ending.hpp"
 
 namespace rueda::launcher {
 
@@ -89,8 +89,8 @@ private:
         RUEDA_RETURN_IF_FAILED(signals_.open({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2}));
         ::signal(SIGPIPE, SIG_IGN);
         adopt_orphans();
-        group_ = make_group(
-            plan_, {surroundings.environment, program_file, signals_.original_mask(), &news_, surroundings.read});
+        group_ = make_group(plan_, {surroundings.environment, program_file, signals_.original_mask(), &notifications_,
+                                    surroundings.read});
         return output_.prepare();
     }
 
@@ -187,7 +187,7 @@ private:
             output_.drain_rank(end.rank);
             steps_ = joined(steps_, end.steps);
         }
-        for (const RankNews::Item& item : news_.note(ends)) {
+        for (const RankNotifications::Item& item : notifications_.note(ends)) {
             group_->tell_ranks(item);
         }
         outcome_.add(ends);
@@ -291,7 +291,7 @@ private:
     JobOutput output_;
     JobEnding ending_;
     JobOutcome outcome_;
-    RankNews news_;
+    RankNotifications notifications_;
     base::StepSpan steps_;
     std::unique_ptr<RankGroup> group_;
     bool released_ = false;

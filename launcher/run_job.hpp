@@ -4,8 +4,8 @@
 
 #include <chrono>
 
-#include "base/step_page.hpp"
-#include "launcher/plan.hpp"
+#include "base/shared_memory/step_page.hpp"
+#include "launcher/plan/plan.hpp"
 
 namespace rueda::launcher {
 

@@ -9,9 +9,9 @@
 #include "collectives/communicator.hpp"
 #include "collectives/hierarchical/hierarchical_set.hpp"
 #include "collectives/hierarchical/peer_exchange.hpp"
-#include "collectives/host/adasum_passes.hpp"
-#include "collectives/host/numbers_sum.hpp"
-#include "collectives/host/part_map.hpp"
+#include "collectives/host/arena/part_map.hpp"
+#include "collectives/host/tasks/adasum_passes.hpp"
+#include "collectives/host/tasks/numbers_sum.hpp"
 #include "ops/adasum.hpp"
 
 namespace rueda::collectives {

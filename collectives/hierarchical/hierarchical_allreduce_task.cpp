@@ -43,7 +43,7 @@ void HierarchicalAllreduceTask::plan_cells() {
         staging_places_ /= 2;
     }
     const std::uint64_t bytes = half / staging_places_ / lanes;
-    // A cell has room for an element of every member (core/runtime/arena_setup.cpp).
+    // A cell has room for an element of every member (core/setup/arena_setup.cpp).
     RUEDA_ASSERT(bytes >= kLeastPlace);
     place_bytes_ = bytes / base::kCacheLine * base::kCacheLine;
     delivery_places_ = half / place_bytes_;

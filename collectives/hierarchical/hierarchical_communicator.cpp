@@ -11,7 +11,7 @@
 #include "collectives/hierarchical/hierarchical_set.hpp"
 #include "collectives/hierarchical/splits_task.hpp"
 #include "collectives/hierarchical/stream_task.hpp"
-#include "collectives/host/mixed_allreduce_task.hpp"
+#include "collectives/host/tasks/mixed_allreduce_task.hpp"
 
 namespace rueda::collectives {
 namespace {

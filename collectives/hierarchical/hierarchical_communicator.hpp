@@ -7,8 +7,8 @@
 #include <span>
 
 #include "collectives/communicator.hpp"
-#include "collectives/host/arena.hpp"
-#include "collectives/host/numa_nodes.hpp"
+#include "collectives/host/arena/arena.hpp"
+#include "collectives/host/tasks/numa_nodes.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/transport.hpp"
 

@@ -8,7 +8,7 @@
 #include "collectives/hierarchical/hierarchical_communicator.hpp"
 #include "collectives/hierarchical/hosts.hpp"
 #include "collectives/hierarchical/messages.hpp"
-#include "collectives/host/host_set.hpp"
+#include "collectives/host/tasks/host_set.hpp"
 
 namespace rueda::collectives {
 

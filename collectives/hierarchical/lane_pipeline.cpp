@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "collectives/hierarchical/doubling_exchange.hpp"
-#include "collectives/hierarchical/host_order_exchange.hpp"
+#include "collectives/hierarchical/reduce_scatter_exchange.hpp"
 #include "collectives/hierarchical/ring_exchange.hpp"
 
 namespace rueda::collectives {
@@ -37,8 +37,8 @@ NetworkAllreduce& LanePipeline::algorithm(Slot& slot, NetworkWay way) {
             case NetworkWay::doubling:
                 algorithm = std::make_unique<DoublingExchange>(set_.messages, peers_, host);
                 break;
-            case NetworkWay::host_order:
-                algorithm = std::make_unique<HostOrderExchange>(set_.messages, peers_, host);
+            case NetworkWay::reduce_scatter:
+                algorithm = std::make_unique<ReduceScatterExchange>(set_.messages, peers_, host);
                 break;
             case NetworkWay::ring:
                 algorithm = std::make_unique<RingExchange>(set_.messages, peers_, host);

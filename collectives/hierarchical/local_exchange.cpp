@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "collectives/host/cell_pieces.hpp"
+#include "collectives/host/tasks/cell_pieces.hpp"
 
 namespace rueda::collectives {
 

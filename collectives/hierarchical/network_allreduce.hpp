@@ -10,7 +10,7 @@
 #include "collectives/hierarchical/hosts.hpp"
 #include "collectives/hierarchical/messages.hpp"
 #include "collectives/hierarchical/partial_reduction.hpp"
-#include "collectives/host/segment_map.hpp"
+#include "collectives/host/arena/segment_map.hpp"
 
 namespace rueda::collectives {
 

@@ -38,7 +38,7 @@ NetworkChunks::NetworkChunks(std::uint32_t hosts, std::uint32_t lanes, const Hie
     : lanes_(lanes),
       // With one host there is no partner for recursive doubling.
       small_bytes_(hosts > 1 ? options.small_bytes : 0),
-      large_way_(options.ring && hosts > 1 ? NetworkWay::ring : NetworkWay::host_order) {
+      large_way_(options.ring && hosts > 1 ? NetworkWay::ring : NetworkWay::reduce_scatter) {
     const std::uint64_t chosen = std::clamp(hosts * kOfEachHost, kSmallestChosen, kLargestChosen);
     const std::uint64_t wanted = options.network_chunk_bytes != 0 ? options.network_chunk_bytes : chosen;
     large_share_ = down_to_lines(std::min<std::uint64_t>(wanted, Transport::kMostBytes / 4));
@@ -59,7 +59,7 @@ void NetworkChunks::clear() {
 }
 
 void NetworkChunks::add(std::uint32_t segment, std::uint64_t bytes, bool is_compressed) {
-    const NetworkWay way = is_compressed           ? NetworkWay::host_order
+    const NetworkWay way = is_compressed           ? NetworkWay::reduce_scatter
                            : bytes <= small_bytes_ ? NetworkWay::doubling
                                                    : large_way_;
     maps_[static_cast<std::size_t>(way)].add(segment, bytes);
@@ -71,12 +71,12 @@ std::uint64_t NetworkChunks::chunks_of(NetworkWay way) const {
 }
 
 std::uint64_t NetworkChunks::count() const {
-    return chunks_of(NetworkWay::doubling) + chunks_of(NetworkWay::host_order) + chunks_of(NetworkWay::ring);
+    return chunks_of(NetworkWay::doubling) + chunks_of(NetworkWay::reduce_scatter) + chunks_of(NetworkWay::ring);
 }
 
 NetworkChunks::Chunk NetworkChunks::chunk(std::uint64_t index) const {
     Chunk chunk;
-    for (const NetworkWay way : {NetworkWay::doubling, NetworkWay::host_order, NetworkWay::ring}) {
+    for (const NetworkWay way : {NetworkWay::doubling, NetworkWay::reduce_scatter, NetworkWay::ring}) {
         chunk.way = way;
         const std::uint64_t chunks = chunks_of(way);
         if (index < chunks) {

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "collectives/hierarchical/hierarchical_communicator.hpp"
-#include "collectives/host/segment_map.hpp"
+#include "collectives/host/arena/segment_map.hpp"
 
 namespace rueda::collectives {
 
 /// How a tensor crosses between hosts. Its own size and the settings choose the way. Compressed tensors always use
 /// reduce-scatter + allgather, because the other ways round partials more than once.
-enum class NetworkWay : std::uint8_t { doubling, host_order, ring };
+enum class NetworkWay : std::uint8_t { doubling, reduce_scatter, ring };
 inline constexpr std::size_t kNetworkWays = 3;
 
 /// Cuts a batch into the chunks that cross between hosts at one time. Tensors that cross in the same way lie one after

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "collectives/host/segment_map.hpp"
+#include "collectives/host/arena/segment_map.hpp"
 
 namespace rueda::collectives {
 

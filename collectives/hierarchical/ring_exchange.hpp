@@ -9,7 +9,7 @@
 namespace rueda::collectives {
 
 /// An allreduce around a ring of the hosts, for large tensors, if the setting asks for it. Every host communicates with
-/// two neighbours only, in 2(h−1) steps, and moves as many bytes as HostOrderExchange.
+/// two neighbours only, in 2(h−1) steps, and moves as many bytes as ReduceScatterExchange.
 ///
 /// A tensor is divided into granules of kGranule bytes, which belong to the parts 0 to h − 1 in turn. Part j begins at
 /// host j. Each host combines its partials with what it receives, rounds to the dtype, and passes the part on. The last

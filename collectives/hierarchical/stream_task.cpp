@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "collectives/host/copying.hpp"
+#include "collectives/host/tasks/copying.hpp"
 
 namespace rueda::collectives {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "collectives/host/inline_segments.hpp"
+#include "collectives/host/tasks/inline_segments.hpp"
 
 namespace rueda::collectives {
 namespace {

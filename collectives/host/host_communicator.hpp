@@ -6,15 +6,15 @@
 #include <memory>
 
 #include "collectives/communicator.hpp"
-#include "collectives/host/adasum_task.hpp"
-#include "collectives/host/allreduce_task.hpp"
-#include "collectives/host/arena.hpp"
-#include "collectives/host/exchange_task.hpp"
-#include "collectives/host/host_set.hpp"
-#include "collectives/host/mixed_allreduce_task.hpp"
-#include "collectives/host/numa_allreduce_task.hpp"
-#include "collectives/host/numa_nodes.hpp"
-#include "collectives/host/scatter_task.hpp"
+#include "collectives/host/arena/arena.hpp"
+#include "collectives/host/tasks/adasum_task.hpp"
+#include "collectives/host/tasks/allreduce_task.hpp"
+#include "collectives/host/tasks/exchange_task.hpp"
+#include "collectives/host/tasks/host_set.hpp"
+#include "collectives/host/tasks/mixed_allreduce_task.hpp"
+#include "collectives/host/tasks/numa_allreduce_task.hpp"
+#include "collectives/host/tasks/numa_nodes.hpp"
+#include "collectives/host/tasks/scatter_task.hpp"
 
 namespace rueda::collectives {
 

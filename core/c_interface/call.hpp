@@ -12,10 +12,10 @@
 #include "core/c_interface/handle.hpp"
 #include "core/c_interface/slot.hpp"
 #include "core/operations/requests.hpp"
-#include "core/runtime/completion.hpp"
-#include "core/runtime/process_set.hpp"
+#include "core/pending/completion.hpp"
+#include "core/pending/tensor_table.hpp"
+#include "core/process_set/process_set.hpp"
 #include "core/runtime/runtime.hpp"
-#include "core/runtime/tensor_table.hpp"
 #include "rueda/rueda.h"
 
 /// An operation's call, from its arguments to the Runtime.

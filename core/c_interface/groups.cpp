@@ -18,7 +18,7 @@
 #include "core/operations/group_memory.hpp"
 #include "core/operations/requests.hpp"
 #include "core/operations/sparse.hpp"
-#include "core/runtime/process_set.hpp"
+#include "core/process_set/process_set.hpp"
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/status.hpp"
 #include "core/operations/sparse.hpp"
-#include "core/runtime/completion.hpp"
-#include "core/runtime/completion_call.hpp"
+#include "core/pending/completion.hpp"
+#include "core/pending/completion_call.hpp"
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 

@@ -16,16 +16,16 @@
 #include <string>
 #include <utility>
 
-#include "base/clock.hpp"
-#include "base/environment.hpp"
 #include "base/numbers.hpp"
+#include "base/settings/environment.hpp"
+#include "base/system/clock.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/diagnostics/launcher_line.hpp"
-#include "core/runtime/memory_guard.hpp"
 #include "core/runtime/runtime.hpp"
-#include "core/runtime/termination.hpp"
+#include "core/termination/memory_guard.hpp"
+#include "core/termination/termination.hpp"
 #include "rueda/rueda.h"
 
 namespace rueda::core::c_interface {
@@ -51,7 +51,7 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
     }
     Runtime* const runtime = process().current.load(std::memory_order_acquire);
     if (runtime != nullptr) {
-        runtime->set_last_words("the process ended without calling rueda::shutdown()");
+        runtime->set_end_reason("the process ended without calling rueda::shutdown()");
         if (exit_status != 0) {
             static_cast<void>(guarded([&]() -> Status {
                 end_job(*runtime,

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "collectives/select_control_plane.hpp"
+#include "collectives/selection/select_control_plane.hpp"
 #include "core/c_interface/process.hpp"
-#include "core/runtime/first_sets.hpp"
+#include "core/setup/first_sets.hpp"
 
 /// How this process comes into a job, and what it leaves behind for its end.
 namespace rueda::core::c_interface {

@@ -7,17 +7,17 @@
 #include <string>
 #include <utility>
 
-#include "base/lock_before.hpp"
+#include "base/shared_memory/lock_before.hpp"
 #include "base/status.hpp"
-#include "collectives/select_control_plane.hpp"
+#include "collectives/selection/select_control_plane.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/c_interface/initialise.hpp"
 #include "core/c_interface/process.hpp"
+#include "core/engine/deadline.hpp"
 #include "core/operations/requests.hpp"
-#include "core/runtime/deadline.hpp"
-#include "core/runtime/memory_guard.hpp"
 #include "core/runtime/runtime.hpp"
-#include "core/runtime/termination.hpp"
+#include "core/termination/memory_guard.hpp"
+#include "core/termination/termination.hpp"
 #include "rueda/rueda.h"
 
 using rueda::ErrorCode;

@@ -11,8 +11,8 @@
 #include "base/status.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/c_interface/process.hpp"
-#include "core/runtime/memory_guard.hpp"
 #include "core/runtime/runtime.hpp"
+#include "core/termination/memory_guard.hpp"
 #include "rueda/rueda.h"
 
 using rueda::ErrorCode;

@@ -11,7 +11,7 @@
 #include "core/c_interface/guarded.hpp"
 #include "core/messages/operation.hpp"
 #include "core/operations/requests.hpp"
-#include "core/runtime/completion.hpp"
+#include "core/pending/completion.hpp"
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 

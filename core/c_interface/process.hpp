@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "collectives/host/address_reserve.hpp"
+#include "collectives/host/arena/address_reserve.hpp"
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/runtime/runtime.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Process sets of the job.
-#include "core/runtime/process_sets.hpp"
+#include "core/process_sets/process_sets.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,8 +12,8 @@
 #include "base/status.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/c_interface/process.hpp"
+#include "core/pending/set_identity.hpp"
 #include "core/runtime/runtime.hpp"
-#include "core/runtime/set_identity.hpp"
 #include "rueda/rueda.h"
 
 using rueda::ErrorCode;

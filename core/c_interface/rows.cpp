@@ -8,7 +8,7 @@
 #include "core/c_interface/call.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/operations/requests.hpp"
-#include "core/runtime/process_set.hpp"
+#include "core/process_set/process_set.hpp"
 #include "rueda/rueda.h"
 
 using rueda::ErrorCode;

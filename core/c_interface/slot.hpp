@@ -8,9 +8,9 @@
 #include <mutex>
 #include <string>
 
-#include "core/runtime/process_set.hpp"
+#include "core/pending/tensor_table.hpp"
+#include "core/process_set/process_set.hpp"
 #include "core/runtime/runtime.hpp"
-#include "core/runtime/tensor_table.hpp"
 #include "rueda/rueda.h"
 
 /// A TensorSlot: a name that is looked up once for each job.

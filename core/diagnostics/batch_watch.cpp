@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/diagnostics/process_status.hpp"
-#include "core/fusion/batch_end.hpp"
+#include "core/negotiation/batch_end.hpp"
 
 namespace rueda::core {
 namespace {

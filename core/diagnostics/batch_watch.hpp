@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "base/control_block.hpp"
+#include "base/shared_memory/control_block.hpp"
 #include "core/diagnostics/stall_settings.hpp"
 #include "core/negotiation/log.hpp"
 

@@ -14,14 +14,14 @@
 #include <iterator>
 #include <utility>
 
-#include "base/clock.hpp"
-#include "base/descriptor_message.hpp"
+#include "base/system/clock.hpp"
+#include "base/system/descriptor_message.hpp"
 #include "base/text.hpp"
 
 namespace rueda::core {
 namespace {
 
-using Kind = base::LauncherWord::Kind;
+using Kind = base::LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
@@ -58,7 +58,8 @@ Result<base::UniqueFd> take_socket(const base::LauncherAddress& address) {
 
 }  // namespace
 
-const base::LauncherWord* cause_among(std::span<const HeardWord> heard, Standing standing, std::int64_t now_ns) {
+const base::LauncherNotification* cause_among(std::span<const HeardWord> heard, Standing standing,
+                                              std::int64_t now_ns) {
     const auto is_cause = [&](const HeardWord& one) {
         const std::int64_t age = now_ns - one.heard_ns;
         switch (standing) {
@@ -77,7 +78,7 @@ const base::LauncherWord* cause_among(std::span<const HeardWord> heard, Standing
     return found == heard.end() ? nullptr : &found->word;
 }
 
-std::string describe_cause(const base::LauncherWord& word, Standing standing) {
+std::string describe_cause(const base::LauncherNotification& word, Standing standing) {
     if (word.kind != Kind::ended_well) {
         return word.text;
     }
@@ -153,7 +154,7 @@ std::string LauncherLine::of_launch(const std::string& text) const {
 }
 
 void LauncherLine::read(std::int64_t now_ns) {
-    std::array<char, base::kMostLauncherWord + 1> buffer;
+    std::array<char, base::kMostLauncherNotification + 1> buffer;
     while (socket_.is_open()) {
         const ssize_t got = receive(buffer);
         // A launcher that ends with a word of ours unread resets the connection. That is reported once, before what it
@@ -164,8 +165,8 @@ void LauncherLine::read(std::int64_t now_ns) {
         if (got < 0 && errno == EAGAIN) {
             return;
         }
-        const Result<base::LauncherWord> word =
-            base::parse_launcher_word({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
+        const Result<base::LauncherNotification> word =
+            base::parse_launcher_notification({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
         // The launcher has gone, or is none. What it has said holds.
         if (got <= 0 || !word.is_ok() || word.value().kind == Kind::aborted || word.value().rank >= ranks_ ||
             heard_.size() == kMostWords) {
@@ -181,7 +182,7 @@ void LauncherLine::read(std::int64_t now_ns) {
 std::optional<std::string> LauncherLine::cause_in_mpi_init(std::int64_t now_ns) {
     const std::lock_guard lock(mutex_);
     read(now_ns);
-    const base::LauncherWord* const word = cause_among(heard_, Standing::joining, now_ns);
+    const base::LauncherNotification* const word = cause_among(heard_, Standing::joining, now_ns);
     return word != nullptr ? std::optional(of_launch(describe_cause(*word, Standing::joining))) : std::nullopt;
 }
 
@@ -213,13 +214,13 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
 
 std::optional<std::string> LauncherLine::word_about(int rank) {
     const auto index = static_cast<std::size_t>(rank);  // it stood in memory that the other one could write
-    return wait_for([this, rank, index](const base::LauncherWord& word) {
+    return wait_for([this, rank, index](const base::LauncherNotification& word) {
         return members_.empty() ? word.rank == rank : index < members_.size() && word.rank == members_[index];
     });
 }
 
 std::optional<std::string> LauncherLine::word_of_failure() {
-    return wait_for([](const base::LauncherWord& word) { return word.kind == Kind::failed; });
+    return wait_for([](const base::LauncherNotification& word) { return word.kind == Kind::failed; });
 }
 
 void LauncherLine::report_abort(std::string_view reason) {

@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/environment.hpp"
-#include "base/launcher_word.hpp"
-#include "base/step_page.hpp"
+#include "base/launcher_notification.hpp"
+#include "base/settings/environment.hpp"
+#include "base/shared_memory/step_page.hpp"
 #include "base/unique_fd.hpp"
 
 namespace rueda::core {
@@ -31,7 +31,7 @@ enum class Standing : std::uint8_t {
 };
 
 struct HeardWord {
-    base::LauncherWord word;
+    base::LauncherNotification word;
     std::int64_t heard_ns = 0;  ///< CLOCK_MONOTONIC
 };
 
@@ -40,10 +40,10 @@ struct HeardWord {
 /// A shutdown is collective. So before this rank has announced its own nobody has left in order, whatever his exit
 /// status; afterwards a good exit status is no cause, and a bad one only where the shutdown does not get through all
 /// the same: a rank may fail after it has left.
-[[nodiscard]] const base::LauncherWord* cause_among(std::span<const HeardWord> heard, Standing standing,
-                                                    std::int64_t now_ns);
+[[nodiscard]] const base::LauncherNotification* cause_among(std::span<const HeardWord> heard, Standing standing,
+                                                            std::int64_t now_ns);
 /// The word as an error of a rank with this standing says it.
-[[nodiscard]] std::string describe_cause(const base::LauncherWord& word, Standing standing = Standing::running);
+[[nodiscard]] std::string describe_cause(const base::LauncherNotification& word, Standing standing = Standing::running);
 
 /// The launcher's word (docs/design/failure.md): over a socket that ruedarun, or its supervisor, has left open in this
 /// process. Without a launcher there is nothing to hear, and every function says so at once.
@@ -87,7 +87,7 @@ public:
             return std::nullopt;
         }
         const Standing own = standing();
-        const base::LauncherWord* const word = cause_among(heard_of_members(), own, now_ns);
+        const base::LauncherNotification* const word = cause_among(heard_of_members(), own, now_ns);
         return word != nullptr ? std::optional(of_launch(describe_cause(*word, own))) : std::nullopt;
     }
     /// What makes MPI_Init wait in vain: it waits for every rank that was launched, whoever is to be in the job.

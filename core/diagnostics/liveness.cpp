@@ -91,11 +91,11 @@ std::optional<Liveness::Death> Liveness::check() {
         return std::nullopt;
     }
     const auto index = static_cast<std::uint32_t>(dead - watched_.begin());
-    const std::string last_words = base::printable(control_.ranks[index].last_words.read());
+    const std::string end_reason = base::printable(control_.ranks[index].end_reason.read());
     Death death{
         index, control_.ranks[index].global_rank.load(std::memory_order_relaxed),
-        fmt::format("{} died: {}", describe(index), last_words.empty() ? kNoExitRecord : std::string_view(last_words)),
-        last_words};
+        fmt::format("{} died: {}", describe(index), end_reason.empty() ? kNoExitRecord : std::string_view(end_reason)),
+        end_reason};
     dead->watch = Watch::none;  // last: what could not be described for want of memory is found again
     return death;
 }

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/control_block.hpp"
+#include "base/shared_memory/control_block.hpp"
 #include "base/status.hpp"
 #include "base/unique_fd.hpp"
-#include "collectives/host/arena.hpp"
+#include "collectives/host/arena/arena.hpp"
 
 namespace rueda::core {
 
@@ -44,7 +44,7 @@ public:
         std::uint32_t member = 0;
         std::int32_t rank = 0;   ///< of the job
         std::string text;        ///< as far as this rank knows it: "rank 1 (pid 4711) died: …"
-        std::string last_words;  ///< "" without
+        std::string end_reason;  ///< "" without
     };
 
     /// `control` outlives this.

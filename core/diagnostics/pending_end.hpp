@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/atomics.hpp"
+#include "base/shared_memory/atomics.hpp"
 #include "core/diagnostics/pending_tensors.hpp"
 #include "core/negotiation/layout.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/atomics.hpp"
+#include "base/shared_memory/atomics.hpp"
 #include "core/negotiation/layout.hpp"
 
 namespace rueda::core {

@@ -54,7 +54,7 @@ inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
 /// One leader's part in finding tensors that some ranks of several hosts have announced and others, for long, have not.
 /// The root reports.
 ///
-/// Threads: whoever holds the leader's crank.
+/// Threads: whoever holds the leader's progress lock.
 class StallInquiry {
 public:
     /// Another leader in the tree.

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "base/atomics.hpp"
-#include "base/control_block.hpp"
-#include "collectives/host/arena.hpp"
+#include "base/shared_memory/atomics.hpp"
+#include "base/shared_memory/control_block.hpp"
+#include "collectives/host/arena/arena.hpp"
 #include "core/diagnostics/pending_tensors.hpp"
 #include "core/diagnostics/stall_report.hpp"
 #include "core/diagnostics/stall_schedule.hpp"

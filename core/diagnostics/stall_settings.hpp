@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/config.hpp"
+#include "base/settings/config.hpp"
 #include "core/diagnostics/seconds.hpp"
 #include "core/diagnostics/stall_schedule.hpp"
 

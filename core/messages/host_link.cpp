@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/memory_limits.hpp"
+#include "base/system/memory_limits.hpp"
 
 namespace rueda::core {
 

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "collectives/host/arena.hpp"
-#include "collectives/host/message_region.hpp"
+#include "collectives/host/arena/arena.hpp"
+#include "collectives/host/arena/message_region.hpp"
 #include "core/messages/link.hpp"
 
 namespace rueda::core {

@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "base/clock.hpp"
+#include "base/system/clock.hpp"
 #include "core/messages/host_link.hpp"
 
 namespace rueda::core {

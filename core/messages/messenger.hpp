@@ -14,8 +14,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/logging.hpp"
-#include "collectives/host/arena.hpp"
+#include "base/system/logging.hpp"
+#include "collectives/host/arena/arena.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/transport.hpp"
 #include "core/messages/matching.hpp"

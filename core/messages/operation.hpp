@@ -9,8 +9,8 @@
 #include <string>
 
 #include "base/status.hpp"
-#include "core/runtime/completion.hpp"
-#include "core/runtime/set_identity.hpp"
+#include "core/pending/completion.hpp"
+#include "core/pending/set_identity.hpp"
 #include "rueda/rueda.h"
 #include "rueda/types.hpp"
 

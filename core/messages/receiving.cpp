@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/clock.hpp"
+#include "base/system/clock.hpp"
 #include "core/messages/messenger.hpp"
 
 #if defined(__SANITIZE_THREAD__)

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/clock.hpp"
+#include "base/system/clock.hpp"
 #include "core/messages/messenger.hpp"
 
 namespace rueda::core {

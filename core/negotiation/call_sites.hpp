@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/atomics.hpp"
+#include "base/shared_memory/atomics.hpp"
 #include "core/negotiation/layout.hpp"
 
 /// Describes, for users, where calls stand in the source code (RUEDA_CALL_SITES). Pure.

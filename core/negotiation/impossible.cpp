@@ -18,7 +18,7 @@ Status foreign_root(const Metadata& metadata, std::span<const std::int32_t> rank
                          metadata.process_set, fmt::join(ranks, ", "));
 }
 
-const char* does_by_rows(Operation operation) {
+const char* gathers_or_splits(Operation operation) {
     switch (operation) {
         case Operation::gather:
             return "a gather joins";
@@ -76,11 +76,11 @@ Status refusal_of(const Metadata& metadata, std::span<const std::int32_t> ranks)
     if (metadata.root_is_foreign != 0) {
         return foreign_root(metadata, ranks);
     }
-    if (collectives::is_by_rows(operation) && metadata.ndim == 0) {
+    if (collectives::has_variable_rows(operation) && metadata.ndim == 0) {
         return failure(ErrorCode::invalid_argument,
                        "{} tensors along their first dimension, and the input is a scalar (0 dimensions); give it the "
                        "shape [1]",
-                       does_by_rows(operation));
+                       gathers_or_splits(operation));
     }
     const ops::Reduction reduction = reduction_of(metadata);
     if (collectives::is_reduction(operation) && operation != Operation::allreduce && reduction.op == ReduceOp::adasum) {

@@ -18,7 +18,7 @@ namespace rueda::core {
 [[nodiscard]] constexpr bool is_possible(const Metadata& metadata) {
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
     const bool has_rows =
-        metadata.ndim > 0 || !collectives::is_by_rows(operation) || operation == collectives::Operation::group;
+        metadata.ndim > 0 || !collectives::has_variable_rows(operation) || operation == collectives::Operation::group;
     const bool has_reduction =
         !collectives::is_reduction(operation) || (ops::is_defined(reduction_of(metadata)) &&
                                                   (metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum) ||

@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/atomics.hpp"
-#include "base/control_block.hpp"
+#include "base/shared_memory/atomics.hpp"
+#include "base/shared_memory/control_block.hpp"
 #include "core/negotiation/foreign.hpp"
 #include "core/negotiation/metadata.hpp"
 #include "rueda/rueda.h"

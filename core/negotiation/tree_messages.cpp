@@ -471,8 +471,8 @@ private:
             decision.bytes = in_.number<std::uint64_t>();
             expect(decision.operation <= static_cast<std::uint8_t>(collectives::kLastOperation),
                    "the operation {} is called", decision.operation);
-            const bool by_rows = is_by_rows(static_cast<collectives::Operation>(decision.operation));
-            expect(decision.rows.size() == (by_rows ? ranks_ : 0),
+            const bool variable_rows = has_variable_rows(static_cast<collectives::Operation>(decision.operation));
+            expect(decision.rows.size() == (variable_rows ? ranks_ : 0),
                    "the operation {} is called with {} first dimensions", decision.operation, decision.rows.size());
             without_joined(decision, flags);
         } else if (has_text(decision.kind)) {

@@ -114,7 +114,7 @@ Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::
     decision.kind = DecisionKind::call;
     decision.operation = metadata.operation;
     decision.bytes = bytes_of(metadata);
-    if (is_by_rows(static_cast<collectives::Operation>(metadata.operation))) {
+    if (has_variable_rows(static_cast<collectives::Operation>(metadata.operation))) {
         auto rows = rows_by_rank(announcement);
         RUEDA_RETURN_IF_FAILED(rows.status());
         decision.rows = std::move(rows).value();
@@ -291,7 +291,7 @@ Status TreeRoot::settle(std::uint32_t hosts) {
 
 // ---- batches --------------------------------------------------------------------------------------------------------
 
-// The same limits as for the batches of one host (core/fusion/batch_end.hpp).
+// The same limits as for the batches of one host (core/negotiation/batch_end.hpp).
 void TreeRoot::join_batch(Decision call) {
     const bool joins = !batch_.empty() && is_allreduce(call) && is_allreduce(batch_.front()) &&
                        batch_bytes_ + call.bytes <= options_.fusion_threshold_bytes;

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/runtime/tensor_table.hpp"
+#include "core/pending/tensor_table.hpp"
 
 /// What a group's members are called, and what is announced beside them. Pure.
 namespace rueda::core {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/status.hpp"
-#include "core/runtime/tensor_table.hpp"
+#include "core/pending/tensor_table.hpp"
 #include "rueda/rueda.h"
 
 /// From what a caller passes to what is announced: everything that only this rank can find wrong is found here, before

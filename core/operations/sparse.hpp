@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "core/runtime/completion.hpp"
+#include "core/pending/completion.hpp"
 #include "rueda/rueda.h"
 
 namespace rueda::core {

@@ -10,16 +10,16 @@
 #include <thread>
 #include <utility>
 
-#include "base/clock.hpp"
-#include "base/cores.hpp"
-#include "base/lock_before.hpp"
+#include "base/shared_memory/lock_before.hpp"
+#include "base/system/clock.hpp"
+#include "base/system/cores.hpp"
 #include "base/text.hpp"
 #include "core/diagnostics/liveness.hpp"
 #include "core/diagnostics/process_status.hpp"
-#include "core/runtime/deadline.hpp"
-#include "core/runtime/host_cores.hpp"
-#include "core/runtime/set_up_group.hpp"
-#include "core/runtime/shared_settings.hpp"
+#include "core/engine/deadline.hpp"
+#include "core/setup/host_cores.hpp"
+#include "core/setup/set_up_group.hpp"
+#include "core/setup/shared_settings.hpp"
 
 namespace rueda::core {
 namespace {
@@ -267,7 +267,7 @@ Status Runtime::end_busy() {
     return {};
 }
 
-void Runtime::set_last_words(std::string_view text) { control().ranks[arena_->rank()].last_words.write(text); }
+void Runtime::set_end_reason(std::string_view text) { control().ranks[arena_->rank()].end_reason.write(text); }
 
 void Runtime::abort(std::string_view reason) {
     // Before the others hear of it. release; partner: let_the_cause_end_first()

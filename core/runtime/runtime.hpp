@@ -11,18 +11,18 @@
 #include <string_view>
 #include <vector>
 
-#include "base/config.hpp"
-#include "base/logging.hpp"
+#include "base/settings/config.hpp"
+#include "base/system/logging.hpp"
 #include "collectives/control_plane.hpp"
-#include "collectives/host/arena.hpp"
-#include "collectives/host/resident_heap.hpp"
+#include "collectives/host/arena/arena.hpp"
+#include "collectives/host/arena/resident_heap.hpp"
 #include "collectives/local_group.hpp"
-#include "core/runtime/callback_thread.hpp"
-#include "core/runtime/engine.hpp"
-#include "core/runtime/first_sets.hpp"
-#include "core/runtime/process_set.hpp"
-#include "core/runtime/process_sets.hpp"
-#include "core/runtime/set_up_group.hpp"
+#include "core/engine/engine.hpp"
+#include "core/pending/callback_thread.hpp"
+#include "core/process_set/process_set.hpp"
+#include "core/process_sets/process_sets.hpp"
+#include "core/setup/first_sets.hpp"
+#include "core/setup/set_up_group.hpp"
 
 namespace rueda::core {
 
@@ -94,7 +94,7 @@ public:
     /// (ProcessSet::announce_join).
     Status start_join(Completion& completion, bool counted, const char* source_file = nullptr,
                       std::int32_t source_line = 0);
-    /// Whether it is done, after a turn of the crank if nobody else is at it.
+    /// Whether it is done, after a turn of progress if nobody else is at it.
     [[nodiscard]] bool poll(const Completion& completion);
 
     Result<void*> allocate(std::uint64_t bytes) { return heap_.allocate(bytes); }
@@ -129,7 +129,7 @@ public:
     /// ended first in it.
     void let_the_cause_end_first() const;
     /// What the others will read if this process ends without a shutdown.
-    void set_last_words(std::string_view text);
+    void set_end_reason(std::string_view text);
     /// The process that called create(); a forked child is not.
     [[nodiscard]] int pid() const { return pid_; }
 

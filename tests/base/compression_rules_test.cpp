@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "base/compression_rules.hpp"
+#include "base/settings/compression_rules.hpp"
 
 #include <catch2/catch.hpp>
 #include <random>

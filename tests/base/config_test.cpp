@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "base/config.hpp"
+#include "base/settings/config.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -10,9 +10,9 @@
 #include <set>
 #include <string>
 
-#include "base/configuration_page.hpp"
-#include "base/setting_text.hpp"
-#include "base/settings.hpp"
+#include "base/settings/configuration_page.hpp"
+#include "base/settings/setting_text.hpp"
+#include "base/settings/settings.hpp"
 
 namespace rueda::base {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "base/cores.hpp"
+#include "base/system/cores.hpp"
 
 #include <sched.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/control_groups.hpp"
+#include "base/system/control_groups.hpp"
 #include "tests/base/given_files.hpp"
 
 namespace rueda::base {

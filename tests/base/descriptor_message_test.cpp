@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "base/descriptor_message.hpp"
+#include "base/system/descriptor_message.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>

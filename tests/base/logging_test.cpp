@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "base/logging.hpp"
+#include "base/system/logging.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

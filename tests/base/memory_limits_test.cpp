@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "base/memory_limits.hpp"
+#include "base/system/memory_limits.hpp"
 
 #include <sys/resource.h>
 

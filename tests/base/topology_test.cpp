@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "base/topology.hpp"
+#include "base/system/topology.hpp"
 
 #include <sched.h>
 #include <sys/wait.h>

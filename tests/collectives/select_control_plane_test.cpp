@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/select_control_plane.hpp"
+#include "collectives/selection/select_control_plane.hpp"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "base/config.hpp"
+#include "base/settings/config.hpp"
 #include "tests/conformance/runtime_client.hpp"
 #include "tests/support/ranks.hpp"
 

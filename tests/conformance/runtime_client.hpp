@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "base/config.hpp"
+#include "base/settings/config.hpp"
 #include "collectives/control_plane.hpp"
 #include "core/runtime/runtime.hpp"
 #include "tests/conformance/client.hpp"

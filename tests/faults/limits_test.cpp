@@ -12,7 +12,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/control_groups.hpp"
+#include "base/system/control_groups.hpp"
 #include "tests/faults/faults.hpp"
 
 namespace rueda::tests {

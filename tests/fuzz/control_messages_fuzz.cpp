@@ -9,7 +9,7 @@
 #include <span>
 
 #include "base/text.hpp"
-#include "collectives/host/socket_messages.hpp"
+#include "collectives/host/sockets/socket_messages.hpp"
 #include "collectives/local_group.hpp"
 
 namespace {

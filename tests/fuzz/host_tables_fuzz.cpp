@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "base/config.hpp"
+#include "base/settings/config.hpp"
 #include "core/operations/groups.hpp"
 #include "core/operations/requests.hpp"
-#include "core/runtime/process_set.hpp"
+#include "core/process_set/process_set.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {

@@ -10,17 +10,17 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/config_file.hpp"
-#include "launcher/custom_mpi_options.hpp"
-#include "launcher/doctor.hpp"
-#include "launcher/env_file.hpp"
-#include "launcher/frame_link.hpp"
-#include "launcher/hosts.hpp"
-#include "launcher/mpi_launcher.hpp"
-#include "launcher/options.hpp"
-#include "launcher/placement.hpp"
-#include "launcher/rank_end.hpp"
+#include "launcher/doctor/doctor.hpp"
+#include "launcher/hosts/hosts.hpp"
+#include "launcher/hosts/placement.hpp"
+#include "launcher/options/config_file.hpp"
+#include "launcher/options/custom_mpi_options.hpp"
+#include "launcher/options/env_file.hpp"
+#include "launcher/options/options.hpp"
+#include "launcher/plan/mpi_launcher.hpp"
 #include "launcher/repeated_steps.hpp"
+#include "launcher/supervisor/frame_link.hpp"
+#include "launcher/watch/rank_end.hpp"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/config.hpp"
+#include "base/settings/config.hpp"
 #include "core/messages/host_link.hpp"
 #include "core/messages/messenger.hpp"
 #include "tests/fuzz/input.hpp"

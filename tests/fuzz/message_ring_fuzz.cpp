@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 
-#include "base/atomics.hpp"
-#include "collectives/host/message_ring.hpp"
+#include "base/shared_memory/atomics.hpp"
+#include "collectives/host/arena/message_ring.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {

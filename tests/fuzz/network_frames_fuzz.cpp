@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/config.hpp"
+#include "base/settings/config.hpp"
 #include "core/messages/frame.hpp"
 #include "core/messages/messenger.hpp"
 #include "tests/fuzz/input.hpp"

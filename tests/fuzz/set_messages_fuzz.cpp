@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "core/runtime/set_changes.hpp"
-#include "core/runtime/set_up_plane.hpp"
+#include "core/process_sets/set_changes.hpp"
+#include "core/setup/set_up_plane.hpp"
 
 namespace {
 

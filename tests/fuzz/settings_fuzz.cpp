@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/compression_rules.hpp"
-#include "base/config.hpp"
+#include "base/settings/compression_rules.hpp"
+#include "base/settings/config.hpp"
 
 namespace {
 

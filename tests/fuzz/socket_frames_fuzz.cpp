@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "base/descriptor_message.hpp"
-#include "collectives/host/frame_stream.hpp"
-#include "launcher/frame_link.hpp"
-#include "launcher/supervisor_protocol.hpp"
+#include "base/system/descriptor_message.hpp"
+#include "collectives/host/sockets/frame_stream.hpp"
+#include "launcher/supervisor/frame_link.hpp"
+#include "launcher/supervisor/supervisor_protocol.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "collectives/hierarchical/hierarchical_communicator.hpp"
-#include "collectives/host/arena.hpp"
+#include "collectives/host/arena/arena.hpp"
 #include "collectives/local_group.hpp"
 #include "tests/fuzz/input.hpp"
 

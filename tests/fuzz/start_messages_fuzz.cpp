@@ -13,16 +13,16 @@
 #include <string>
 #include <vector>
 
-#include "base/topology.hpp"
+#include "base/system/topology.hpp"
 #include "base/unique_fd.hpp"
-#include "collectives/host/descriptor_exchange.hpp"
+#include "collectives/host/sockets/descriptor_exchange.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/membership.hpp"
-#include "core/runtime/agreement.hpp"
-#include "core/runtime/first_sets.hpp"
-#include "core/runtime/host_cores.hpp"
-#include "core/runtime/host_nodes.hpp"
-#include "core/runtime/shared_settings.hpp"
+#include "core/setup/agreement.hpp"
+#include "core/setup/first_sets.hpp"
+#include "core/setup/host_cores.hpp"
+#include "core/setup/host_nodes.hpp"
+#include "core/setup/shared_settings.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {

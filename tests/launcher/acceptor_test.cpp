@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/acceptor.hpp"
+#include "launcher/processes/acceptor.hpp"
 
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/doctor.hpp"
+#include "launcher/doctor/doctor.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <string>
 
-#include "launcher/captured_run.hpp"
-#include "launcher/look_for_plugins.hpp"
+#include "launcher/doctor/look_for_plugins.hpp"
+#include "launcher/processes/captured_run.hpp"
 #include "rueda/version.h"
 
 namespace rueda::launcher {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/config_file.hpp"
-#include "launcher/custom_mpi_options.hpp"
-#include "launcher/env_file.hpp"
+#include "launcher/options/config_file.hpp"
+#include "launcher/options/custom_mpi_options.hpp"
+#include "launcher/options/env_file.hpp"
 
 namespace rueda::launcher {
 namespace {

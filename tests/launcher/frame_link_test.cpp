@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/frame_link.hpp"
+#include "launcher/supervisor/frame_link.hpp"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/hosts.hpp"
+#include "launcher/hosts/hosts.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
-#include "launcher/placement.hpp"
+#include "launcher/hosts/placement.hpp"
 
 namespace rueda::launcher {
 namespace {

@@ -7,8 +7,8 @@
 #include <csignal>
 #include <string>
 
-#include "launcher/job_ending.hpp"
-#include "launcher/rank_end.hpp"
+#include "launcher/watch/job_ending.hpp"
+#include "launcher/watch/rank_end.hpp"
 
 namespace rueda::launcher {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/line_splitter.hpp"
+#include "launcher/output/line_splitter.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>

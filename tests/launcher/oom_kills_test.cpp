@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // What the kernel counts as ended for want of memory, read from a root folder of the test's own.
-#include "launcher/oom_kills.hpp"
+#include "launcher/processes/oom_kills.hpp"
 
 #include <unistd.h>
 
@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "launcher/rank_end.hpp"
-#include "launcher/rank_news.hpp"
+#include "launcher/watch/rank_end.hpp"
+#include "launcher/watch/rank_notifications.hpp"
 
 namespace rueda::launcher {
 namespace {
@@ -112,8 +112,8 @@ TEST_CASE("the line about a killed rank says what the kernel did, and the other 
         "(oom_kill of /sys/fs/cgroup/memory.events); raise the memory limit of the container or job, or use fewer "
         "processes a host";
     CHECK(describe(end) == line);
-    RankNews news;
-    const std::vector<RankNews::Item> items = news.note({end});
+    RankNotifications news;
+    const std::vector<RankNotifications::Item> items = news.note({end});
     REQUIRE(items.size() == 1);
     CHECK(items.front().word.find(line) != std::string::npos);
     end.oom_kills = told_oom_kills(2, "/proc/vmstat");

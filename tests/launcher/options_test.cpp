@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/options.hpp"
+#include "launcher/options/options.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/shell_words.hpp"
+#include "launcher/options/shell_words.hpp"
 
 namespace rueda::launcher {
 namespace {

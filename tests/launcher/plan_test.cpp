@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/plan.hpp"
+#include "launcher/plan/plan.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/describe_plan.hpp"
-#include "launcher/host_settings.hpp"
-#include "launcher/network.hpp"
-#include "launcher/srun_task.hpp"
-#include "launcher/unknown_hosts.hpp"
+#include "launcher/hosts/network.hpp"
+#include "launcher/plan/describe_plan.hpp"
+#include "launcher/plan/host_settings.hpp"
+#include "launcher/plan/srun_task.hpp"
+#include "launcher/plan/unknown_hosts.hpp"
 
 namespace rueda::launcher {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // The socket between a rank and who has started it, and the messages that bring words there.
-#include "launcher/rank_line.hpp"
+#include "launcher/watch/rank_line.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -14,17 +14,17 @@
 #include <limits>
 #include <string>
 
-#include "base/launcher_word.hpp"
-#include "base/step_page.hpp"
+#include "base/launcher_notification.hpp"
+#include "base/shared_memory/step_page.hpp"
 #include "base/text.hpp"
-#include "launcher/rank_end.hpp"
 #include "launcher/repeated_steps.hpp"
-#include "launcher/supervisor_protocol.hpp"
+#include "launcher/supervisor/supervisor_protocol.hpp"
+#include "launcher/watch/rank_end.hpp"
 
 namespace rueda::launcher {
 namespace {
 
-using Kind = base::LauncherWord::Kind;
+using Kind = base::LauncherNotification::Kind;
 
 std::string heard(int fd) {
     std::array<char, 4096> buffer{};
@@ -48,7 +48,7 @@ base::UniqueFd step_file(int fd) {
     message.msg_controllen = control.size();
     const ssize_t got = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     REQUIRE(got > 0);
-    const auto word = base::parse_launcher_word({buffer.data(), static_cast<std::size_t>(got)});
+    const auto word = base::parse_launcher_notification({buffer.data(), static_cast<std::size_t>(got)});
     REQUIRE(word.is_ok());
     CHECK(word.value().kind == Kind::steps);
     const cmsghdr* const header = CMSG_FIRSTHDR(&message);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "launcher/shell_words.hpp"
+#include "launcher/options/shell_words.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

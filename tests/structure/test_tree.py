@@ -39,9 +39,10 @@ class Tree(unittest.TestCase):
                 without.append(str(path))
         self.assertEqual(without, [], f"the first lines should say: {' and '.join(tree.SPDX)}")
 
-    def test_every_room_has_a_readme(self):
-        rooms = [room for room in tree.ROOMS if room not in ("include", "examples")]
-        without = [room for room in rooms if not (ROOT / room / "README.md").is_file()]
+    def test_every_room_and_folder_of_it_has_a_readme(self):
+        folders = [room for room in tree.ROOMS if room not in ("include", "examples")]
+        folders += [f"{room}/{folder}" for room, layers in tree.LAYERS.items() for folder in layers if folder]
+        without = [folder for folder in folders if not (ROOT / folder / "README.md").is_file()]
         self.assertEqual(without, [])
 
     def test_links_in_documents_lead_somewhere(self):
@@ -108,6 +109,14 @@ class Rules(unittest.TestCase):
 
     def test_a_room_does_not_include_its_own_upper_part(self):
         self.assertEqual(len(self.complaints("core/negotiation/a.hpp", '#include "core/runtime/runtime.hpp"\n')), 1)
+
+    def test_a_folder_that_no_layer_names_is_not_fine(self):
+        self.assertEqual(len(self.complaints("core/other/a.hpp", '#include "core/negotiation/log.hpp"\n')), 1)
+
+    def test_strangers_do_not_include_each_other(self):
+        known = {"collectives/host/arena/arena.hpp"}.__contains__
+        path = pathlib.PurePosixPath("collectives/mpi/a.cpp")
+        self.assertEqual(len(tree.include_complaints(path, '#include "collectives/host/arena/arena.hpp"\n', known)), 1)
 
     def test_relative_and_unknown_includes_are_not_fine(self):
         self.assertEqual(len(self.complaints("core/runtime/a.cpp", '#include "../negotiation/log.hpp"\n')), 1)

@@ -19,17 +19,40 @@ ROOMS = {
     "examples": set(),
 }
 
-# Inside a room: a folder, and the parts of the same room that stand above it.
-UPPER_PARTS = {
-    "collectives/host": {"collectives/hierarchical", "collectives/mpi"},
-    "collectives/mpi": {"collectives/hierarchical", "collectives/host"},
-    "core/negotiation": {"core/c_interface", "core/runtime", "core/operations", "core/fusion", "core/diagnostics"},
-    "core/fusion": {"core/c_interface", "core/runtime", "core/operations", "core/diagnostics"},
-    "core/diagnostics": {"core/c_interface", "core/runtime"},
-    "core/runtime": {"core/c_interface"},
-    "core/operations": {"core/c_interface"},
-    "core/messages": {"core/c_interface"},
+# The folders of a room from the bottom to the top: each may include those before it. The room's own files are "".
+LAYERS = {
+    "base": ["", "settings", "shared_memory", "system"],
+    "collectives": ["", "host/arena", "host/sockets", "host/tasks", "host", "mpi", "hierarchical", "selection"],
+    "core": [
+        "negotiation",
+        "pending",
+        "messages",
+        "operations",
+        "setup",
+        "diagnostics",
+        "hosts",
+        "termination",
+        "process_set",
+        "engine",
+        "process_sets",
+        "runtime",
+        "c_interface",
+    ],
+    "launcher": [
+        "options",
+        "processes",
+        "hosts",
+        "plan",
+        "output",
+        "watch",
+        "supervisor",
+        "doctor",
+        "start",
+        "",
+    ],
 }
+# Folders beside each other of which neither may know the other, although one of them has to stand first.
+STRANGERS = {("collectives/mpi", "collectives/host"), ("launcher/start", "launcher/doctor")}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CODE = {".cpp", ".hpp", ".h", ".c", ".cu", ".cuh"}
@@ -63,12 +86,26 @@ def include_complaints(path: pathlib.PurePosixPath, text: str, exists) -> list[s
         elif first in ROOMS and exists(name):
             if first != room and first not in ROOMS[room]:
                 complaints.append(f"{path} includes {name}: {room} may use {allowed(room)}")
-            part = "/".join(path.parts[:2])
-            if any(name.startswith(f"{upper}/") for upper in UPPER_PARTS.get(part, ())):
-                complaints.append(f"{path} includes {name}: it stands above {part}")
+            elif first == room and not is_below(target.parent, path.parent):
+                complaints.append(f"{path} includes {name}: {path.parent} may not use {target.parent}")
         elif quote == '"' and not (room == "examples" and exists(beside)):
             complaints.append(f'{path} includes "{name}": there is no such file; libraries are included with <>')
     return complaints
+
+
+def is_below(lower: pathlib.PurePosixPath, upper: pathlib.PurePosixPath) -> bool:
+    """Whether the files of folder `upper` may include those of folder `lower` of the same room."""
+    room = upper.parts[0]
+    if lower == upper or room not in LAYERS:
+        return True
+    if any(
+        upper.as_posix().startswith(one) and lower.as_posix().startswith(other)
+        for pair in STRANGERS
+        for one, other in (pair, pair[::-1])
+    ):
+        return False
+    below, above = (folder.relative_to(room).as_posix().replace(".", "") for folder in (lower, upper))
+    return below in LAYERS[room] and above in LAYERS[room] and LAYERS[room].index(below) < LAYERS[room].index(above)
 
 
 def allowed(room: str) -> str:

@@ -98,7 +98,7 @@ BatchPlan any_of(Operation operation, std::uint32_t size, std::mt19937& random) 
             plan.splits.push_back(random() % 3 == 0 ? 0 : draw(random, 60));
         }
     }
-    if (collectives::is_by_rows(operation) && operation != Operation::reducescatter && random() % 3 == 0) {
+    if (collectives::has_variable_rows(operation) && operation != Operation::reducescatter && random() % 3 == 0) {
         for (std::uint32_t rank = 0; rank < size; ++rank) {
             plan.keeps_nothing.push_back(random() % 2 == 0);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/host/address_reserve.hpp"
+#include "collectives/host/arena/address_reserve.hpp"
 
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <vector>
 
-#include "collectives/host/allreduce_task.hpp"
-#include "collectives/host/exchange_task.hpp"
+#include "collectives/host/tasks/allreduce_task.hpp"
+#include "collectives/host/tasks/exchange_task.hpp"
 
 namespace rueda::collectives {
 namespace {

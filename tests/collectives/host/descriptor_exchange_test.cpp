@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/host/descriptor_exchange.hpp"
+#include "collectives/host/sockets/descriptor_exchange.hpp"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -15,8 +15,8 @@
 #include <filesystem>
 #include <set>
 
-#include "collectives/host/descriptor_server.hpp"
-#include "collectives/host/socket_control_plane.hpp"
+#include "collectives/host/sockets/descriptor_server.hpp"
+#include "collectives/host/sockets/socket_control_plane.hpp"
 #include "collectives/thread_control_plane.hpp"
 #include "tests/collectives/plane_checks.hpp"
 #include "tests/collectives/processes.hpp"

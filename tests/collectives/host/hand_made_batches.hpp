@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/host/arena.hpp"
+#include "collectives/host/arena/arena.hpp"
 #include "collectives/host/host_communicator.hpp"
 #include "tests/ops/reference.hpp"
 

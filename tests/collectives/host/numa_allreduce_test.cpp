@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "collectives/host/numa_allreduce_task.hpp"
+#include "collectives/host/tasks/numa_allreduce_task.hpp"
 #include "tests/collectives/host/hand_made_batches.hpp"
 #include "tests/ops/buffers.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/host/numa_nodes.hpp"
+#include "collectives/host/tasks/numa_nodes.hpp"
 
 #include <catch2/catch.hpp>
 #include <vector>

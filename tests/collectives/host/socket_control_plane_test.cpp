@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/host/socket_control_plane.hpp"
+#include "collectives/host/sockets/socket_control_plane.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -13,9 +13,9 @@
 #include <csignal>
 #include <thread>
 
-#include "collectives/host/frame_stream.hpp"
-#include "collectives/host/socket_messages.hpp"
-#include "collectives/host/unix_socket.hpp"
+#include "collectives/host/sockets/frame_stream.hpp"
+#include "collectives/host/sockets/socket_messages.hpp"
+#include "collectives/host/sockets/unix_socket.hpp"
 #include "tests/collectives/plane_checks.hpp"
 #include "tests/collectives/processes.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/host/socket_messages.hpp"
+#include "collectives/host/sockets/socket_messages.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstring>

@@ -12,9 +12,9 @@
 #include <map>
 #include <string>
 
-#include "collectives/host/descriptor_exchange.hpp"
+#include "collectives/host/sockets/descriptor_exchange.hpp"
 #include "collectives/local_group.hpp"
-#include "collectives/select_control_plane.hpp"
+#include "collectives/selection/select_control_plane.hpp"
 #include "collectives/transport.hpp"
 #include "tests/collectives/plane_checks.hpp"
 #include "tests/collectives/transport_checks.hpp"

@@ -10,7 +10,7 @@
 
 #include "collectives/mpi/load_plugin.hpp"
 #include "collectives/mpi/mpi_control_plane.hpp"
-#include "collectives/select_control_plane.hpp"
+#include "collectives/selection/select_control_plane.hpp"
 #include "collectives/transport.hpp"
 #include "tests/collectives/plane_checks.hpp"
 #include "tests/collectives/transport_checks.hpp"

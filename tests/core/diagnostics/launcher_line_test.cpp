@@ -12,14 +12,14 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "base/clock.hpp"
-#include "base/descriptor_message.hpp"
+#include "base/system/clock.hpp"
+#include "base/system/descriptor_message.hpp"
 
 namespace rueda::core::test {
 namespace {
 
-using base::LauncherWord;
-using Kind = LauncherWord::Kind;
+using base::LauncherNotification;
+using Kind = LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
@@ -60,7 +60,7 @@ TEST_CASE("who ends the job for whom") {
     const HeardWord well{{Kind::ended_well, 1, "rank 1 ended"}, 0};
     const HeardWord failed{{Kind::failed, 2, "rank 2 was killed"}, 0};
     const auto named = [](std::vector<HeardWord> heard, Standing standing, std::int64_t now) {
-        const LauncherWord* const word = cause_among(heard, standing, now);
+        const LauncherNotification* const word = cause_among(heard, standing, now);
         return word == nullptr ? -1 : word->rank;
     };
     const std::int64_t long_after = 5000 * kMillisecond;
@@ -215,7 +215,7 @@ TEST_CASE("an abort is reported once, and another one as well") {
     LauncherLine line(std::move(ends.rank), 2, 3);
     line.report_abort("rank 1 was killed");
     line.report_abort("tensor 'a': rank 1 was killed");
-    const Result<LauncherWord> word = base::parse_launcher_word(ends.hear());
+    const Result<LauncherNotification> word = base::parse_launcher_notification(ends.hear());
     REQUIRE(word.is_ok());
     CHECK(word.value().kind == Kind::aborted);
     CHECK(word.value().rank == 2);

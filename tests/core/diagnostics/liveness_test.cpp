@@ -108,20 +108,20 @@ TEST_CASE("a killed rank is found once, before and after its parent has asked fo
               " died: its process ended and had not finished rueda::shutdown(); how it ended is known to the program "
               "that started it: read that program's output, or start the job with ruedarun, which tells all ranks");
     CHECK(death->rank == 11);
-    CHECK(death->last_words.empty());
+    CHECK(death->end_reason.empty());
     CHECK(liveness.is_dead(1));
     CHECK_FALSE(liveness.is_dead(2));
     CHECK_FALSE(liveness.check());
 
     job.set_state(2, RankState::shutting_down);
-    job.control().ranks[2].last_words.write("caught signal 15\nand left");
+    job.control().ranks[2].end_reason.write("caught signal 15\nand left");
     const std::string second = job.name(2);
     job.child(2).kill_and_reap();
     const auto other = liveness.check();
     REQUIRE(other);
     CHECK(other->member == 2);
     CHECK(other->text == second + " died: caught signal 15?and left");
-    CHECK(other->last_words == "caught signal 15?and left");
+    CHECK(other->end_reason == "caught signal 15?and left");
     CHECK(liveness.is_dead(2));
 }
 

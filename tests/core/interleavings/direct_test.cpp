@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include <catch2/catch.hpp>
 
-#include "base/attention.hpp"
+#include "base/shared_memory/attention.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
 /// Direct announcements, which nothing counts: all members complete them, or none does, whatever else happens.

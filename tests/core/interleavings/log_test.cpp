@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/fusion/batch_end.hpp"
+#include "core/negotiation/batch_end.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
 /// Appenders and readers of the log: all readers cut it into the same batches, whoever closes them.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/host/message_ring.hpp"
+#include "collectives/host/arena/message_ring.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "base/attention.hpp"
+#include "base/shared_memory/attention.hpp"
 #include "tests/support/explorer/explorer.hpp"
 
 /// A rank that writes to another's ring, and one that reads: what comes out, and that nobody sleeps for ever. Futexes

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include <catch2/catch.hpp>
 
-#include "base/attention.hpp"
-#include "base/local_event.hpp"
+#include "base/shared_memory/attention.hpp"
+#include "base/shared_memory/local_event.hpp"
 #include "tests/core/interleavings/explored_set.hpp"
 
 /// Who sleeps until the log goes on, and who publishes. Futexes have no timeout here: a lost wake-up is a deadlock.

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "collectives/host/message_ring.hpp"
+#include "collectives/host/arena/message_ring.hpp"
 #include "core/messages/host_link.hpp"
 #include "tests/core/messages/messages.hpp"
 #include "tests/faults/captured_errors.hpp"

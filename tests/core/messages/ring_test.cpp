@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "collectives/host/message_region.hpp"
-#include "collectives/host/message_ring.hpp"
+#include "collectives/host/arena/message_region.hpp"
+#include "collectives/host/arena/message_ring.hpp"
 
 namespace rueda::collectives {
 namespace {

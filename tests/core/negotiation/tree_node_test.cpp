@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "core/fusion/batch_end.hpp"
+#include "core/negotiation/batch_end.hpp"
 #include "core/negotiation/claims.hpp"
 #include "core/negotiation/impossible.hpp"
 #include "tests/core/negotiation/leaders.hpp"

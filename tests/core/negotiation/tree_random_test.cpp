@@ -499,8 +499,8 @@ private:
         state.last_called = round.first();
         CHECK(decision.operation == state.last_called.operation);
         CHECK(decision.bytes == bytes_of(state.last_called));
-        const bool by_rows = is_by_rows(static_cast<collectives::Operation>(decision.operation));
-        std::vector<std::int64_t> rows = by_rows ? round.rows : std::vector<std::int64_t>();
+        const bool variable_rows = has_variable_rows(static_cast<collectives::Operation>(decision.operation));
+        std::vector<std::int64_t> rows = variable_rows ? round.rows : std::vector<std::int64_t>();
         for (std::size_t rank = 0; rank < rows.size(); ++rank) {
             rows[rank] = round.active[rank] ? rows[rank] : kJoinedRows;
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Whether all ranks go on, by what they say; and what no working rank says.
-#include "core/runtime/agreement.hpp"
+#include "core/setup/agreement.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>

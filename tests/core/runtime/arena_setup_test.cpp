@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "core/runtime/arena_setup.hpp"
+#include "core/setup/arena_setup.hpp"
 
 #include <catch2/catch.hpp>
 #include <utility>

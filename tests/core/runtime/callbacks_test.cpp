@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/runtime/callback_thread.hpp"
-#include "core/runtime/completion_call.hpp"
+#include "core/pending/callback_thread.hpp"
+#include "core/pending/completion_call.hpp"
 #include "rueda/rueda.hpp"
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/public_ranks.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Process sets from the start of a job, and their numbers from one job to the next.
-#include "core/runtime/first_sets.hpp"
+#include "core/setup/first_sets.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "base/config.hpp"
+#include "base/settings/config.hpp"
 #include "core/operations/requests.hpp"
-#include "core/runtime/process_set.hpp"
+#include "core/process_set/process_set.hpp"
 
 namespace rueda::tests {
 namespace {

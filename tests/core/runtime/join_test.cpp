@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "collectives/host/arena.hpp"
+#include "collectives/host/arena/arena.hpp"
 #include "core/negotiation/metadata.hpp"
 #include "rueda/rueda.hpp"
 #include "tests/conformance/jobs.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // The memory that a leader receives into, once the leader has gone.
-#include "core/runtime/leader.hpp"
+#include "core/hosts/leader.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "collectives/local_group.hpp"
-#include "core/runtime/host_nodes.hpp"
+#include "core/setup/host_nodes.hpp"
 #include "tests/conformance/jobs.hpp"
 
 namespace rueda::tests {

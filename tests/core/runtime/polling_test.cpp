@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "base/clock.hpp"
+#include "base/system/clock.hpp"
 #include "rueda/rueda.h"
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"

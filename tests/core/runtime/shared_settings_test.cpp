@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Settings that differ between ranks: rank 0's count, the smallest do, or none, and then no rank begins.
-#include "core/runtime/shared_settings.hpp"
+#include "core/setup/shared_settings.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
 
-#include "base/setting_text.hpp"
-#include "base/settings.hpp"
+#include "base/settings/setting_text.hpp"
+#include "base/settings/settings.hpp"
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
 

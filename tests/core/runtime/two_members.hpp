@@ -9,10 +9,10 @@
 #include <memory>
 
 #include "core/operations/requests.hpp"
-#include "core/runtime/announced.hpp"
-#include "core/runtime/announcement_writer.hpp"
-#include "core/runtime/set_view.hpp"
-#include "core/runtime/tensor_table.hpp"
+#include "core/pending/tensor_table.hpp"
+#include "core/process_set/announced.hpp"
+#include "core/process_set/announcement_writer.hpp"
+#include "core/process_set/set_view.hpp"
 
 namespace rueda::tests {
 

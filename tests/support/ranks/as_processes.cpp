@@ -21,7 +21,7 @@
 #include <thread>
 
 #include "base/unique_fd.hpp"
-#include "collectives/host/socket_control_plane.hpp"
+#include "collectives/host/sockets/socket_control_plane.hpp"
 #include "tests/support/ranks/board.hpp"
 
 namespace rueda::tests::detail {

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "base/atomics.hpp"
+#include "base/shared_memory/atomics.hpp"
 
 namespace rueda::tests::detail {
 namespace {

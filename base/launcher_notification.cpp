@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "base/launcher_notification.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <type_traits>
+
+#include "base/numbers.hpp"
+#include "base/text.hpp"
+
+namespace rueda::base {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x31574452;  // "RDW1"
+
+/// Between processes of one host, so in this machine's byte order.
+struct Header {
+    std::uint32_t magic = kMagic;
+    std::uint32_t kind = 0;
+    std::int32_t rank = 0;
+    std::uint32_t bytes = 0;
+};
+static_assert(sizeof(Header) == kLauncherHeaderBytes && std::is_trivially_copyable_v<Header>);
+
+bool is_known(std::uint32_t kind) {
+    return kind >= static_cast<std::uint32_t>(LauncherNotification::Kind::ended_well) &&
+           kind <= static_cast<std::uint32_t>(LauncherNotification::Kind::steps);
+}
+
+}  // namespace
+
+std::string encode(const LauncherNotification& word) {
+    const std::string text = printable(word.text, kMostLauncherText);
+    Header header;
+    header.kind = static_cast<std::uint32_t>(word.kind);
+    header.rank = word.rank;
+    header.bytes = static_cast<std::uint32_t>(text.size());
+    return std::string(reinterpret_cast<const char*>(&header), sizeof header) + text;
+}
+
+Result<LauncherNotification> parse_launcher_notification(std::string_view bytes) {
+    Header header;
+    if (bytes.size() < sizeof header || bytes.size() > kMostLauncherNotification) {
+        return failure(ErrorCode::internal, "a word of the launcher has {} bytes; expected {} to {}", bytes.size(),
+                       kLauncherHeaderBytes, kMostLauncherNotification);
+    }
+    std::memcpy(&header, bytes.data(), sizeof header);
+    const std::string_view text = bytes.substr(sizeof header);
+    if (header.magic != kMagic || !is_known(header.kind) || header.rank < 0 || header.bytes != text.size() ||
+        std::any_of(text.begin(), text.end(), is_control)) {
+        return failure(ErrorCode::internal,
+                       "a word of the launcher is damaged: magic {:#x}, kind {}, rank {}, {} bytes of text that are "
+                       "said to be {}",
+                       header.magic, header.kind, header.rank, text.size(), header.bytes);
+    }
+    return LauncherNotification{static_cast<LauncherNotification::Kind>(header.kind), header.rank, std::string(text)};
+}
+
+std::string format_launcher_address(const LauncherAddress& address) {
+    return fmt::format("{}:{}:{}:{}", address.fd, address.inode, address.rank, address.ranks);
+}
+
+Result<LauncherAddress> parse_launcher_address(std::string_view text) {
+    std::array<std::string_view, 4> parts;
+    std::string_view rest = text;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::size_t length = i + 1 < parts.size() ? std::min(rest.find(':'), rest.size()) : rest.size();
+        parts[i] = rest.substr(0, length);
+        rest.remove_prefix(std::min(length + 1, rest.size()));
+    }
+    const auto fd = parse_integer<int>(parts[0]);
+    const auto inode = parse_integer<std::uint64_t>(parts[1]);
+    const auto rank = parse_integer<std::int32_t>(parts[2]);
+    const auto ranks = parse_integer<std::int32_t>(parts[3]);
+    if (!fd || *fd < 0 || !inode || !rank || !ranks || *rank < 0 || *rank >= *ranks) {
+        return failure(ErrorCode::invalid_argument,
+                       "{} is {}; expected descriptor:inode:rank:ranks, as ruedarun sets it", kLauncherVariable,
+                       quote(text));
+    }
+    return LauncherAddress{*fd, *inode, *rank, *ranks};
+}
+
+}  // namespace rueda::base

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "base/settings/configuration_page.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/settings/setting_text.hpp"
+#include "base/settings/settings.hpp"
+
+namespace rueda::base {
+
+namespace {
+
+constexpr const char* kIntroduction =
+    R"(<!-- Made by rueda_config_doc from the table in base/settings/settings.cpp. Change that table, then build the target
+     configuration_page, which writes this file anew. A test compares the two. -->
+# Settings
+
+Rueda reads its settings once, at init, from environment variables that begin with `RUEDA_`. Where Horovod has the same
+setting, its variable works too; if both are set, Rueda's counts. An empty variable counts as not set.
+
+The ranks of a job should have the same settings, but for those that say who a rank is; `ruedarun` passes them on. The
+column *counts* says what happens where they differ: each rank goes by its own value; rank 0's holds for all of them, and rank 0 says
+so in a warning; the smallest holds for all; or init fails on all ranks with one line that names the setting, the values and the
+ranks, as results would depend on whose value counts.
+
+- *number*: a whole number.
+- *bytes*: a whole number, with K, M, G or T for 1024, 1024², 1024³ and 1024⁴ bytes: `64M`.
+- *seconds*: a decimal number: `0.25`.
+- *switch*: `1`, `true`, `yes`, `on`, or `0`, `false`, `no`, `off`.
+- *choice*: one of the words, in any case.
+
+A value that cannot be read or is out of range ends init with `InvalidArgument` and one line that says what is expected. A
+name that begins with `RUEDA_` and is not known gets a warning with the nearest known one.
+)";
+
+struct GroupText {
+    SettingGroup group;
+    const char* title;
+};
+constexpr std::array<GroupText, kSettingGroupCount> kGroups = {{{SettingGroup::identity, "Who a rank is"},
+                                                                {SettingGroup::meeting, "How ranks meet"},
+                                                                {SettingGroup::speed, "Speed"},
+                                                                {SettingGroup::memory, "Memory"},
+                                                                {SettingGroup::failures, "Failures and stalls"},
+                                                                {SettingGroup::messages, "Messages"}}};
+
+std::string code(std::string_view text) { return text.empty() ? std::string() : fmt::format("`{}`", text); }
+
+std::string setting_row(const Setting& setting) {
+    static const Config defaults;
+    const std::string inverted = setting.horovod_inverted ? " (inverted)" : "";
+    return fmt::format("| `{}` | {} | {} | {} | {}{} | {} | {} |\n", setting.name, type_text(setting),
+                       code(value_text(setting, defaults)), range_text(setting), code(setting.horovod_name), inverted,
+                       scope_text(setting), setting.meaning);
+}
+
+std::string group_section(const GroupText& text) {
+    std::string section = fmt::format("\n## {}\n\n", text.title);
+    section +=
+        "| variable | type | default | range | Horovod's name | counts | meaning |\n|---|---|---|---|---|---|---|\n";
+    for (const Setting& setting : settings()) {
+        section += setting.group == text.group ? setting_row(setting) : std::string();
+    }
+    return section;
+}
+
+std::string others_section() {
+    if (other_variables().empty()) {
+        return "";
+    }
+    std::string section =
+        "\n## Variables of other programs of Rueda\n\n| variable | used by | meaning |\n|---|---|---|\n";
+    for (const OtherVariable& variable : other_variables()) {
+        section += fmt::format("| `{}` | {} | {} |\n", variable.name, variable.used_by, variable.meaning);
+    }
+    return section;
+}
+
+std::string horovod_section() {
+    std::string section =
+        "\n## Variables of Horovod without meaning here\n\nThey are accepted, with one line that says so.\n\n"
+        "| variable | why |\n|---|---|\n";
+    for (const HorovodOnlyVariable& variable : horovod_only_variables()) {
+        section += fmt::format("| `{}` | {} |\n", variable.name, variable.reason);
+    }
+    return section;
+}
+
+}  // namespace
+
+std::string configuration_page() {
+    std::string page = kIntroduction;
+    for (const GroupText& group : kGroups) {
+        page += group_section(group);
+    }
+    return page + others_section() + horovod_section();
+}
+
+}  // namespace rueda::base

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "base/settings/settings.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/settings/compression_rules.hpp"
+
+namespace rueda::base {
+
+namespace {
+
+// More ranks than any job has: catches nonsense such as a process id in the wrong variable.
+constexpr std::int32_t kMostRanks = 1 << 20;
+// No machine has more; keeps sums of a few sizes far from overflow.
+constexpr std::uint64_t kMostBytes = 1024 * 1024 * 1024 * kMiB;
+// The chunk's ends lie on cache lines.
+constexpr std::uint64_t kSmallestChunk = 64;
+constexpr std::uint64_t kLargestChunk = 1024 * kMiB;
+constexpr double kDay = 86400;
+// Rarer than that is as good as never.
+constexpr std::uint32_t kMostVerified = 1'000'000;
+constexpr double kYear = 365 * kDay;
+// sun_path of a Unix socket, less its closing zero.
+constexpr std::size_t kLongestSocketName = 107;
+// A name in the domain name system has no more.
+constexpr std::size_t kLongestHostName = 253;
+
+constexpr std::array<std::string_view, 4> kControlPlaneWords = {"auto", "mpi", "socket", "single"};
+constexpr std::array<std::string_view, 7> kLogLevelWords = {"trace", "debug", "info", "warning",
+                                                            "error", "fatal", "off"};
+
+bool is_socket_name(std::string_view text) {
+    return text.size() >= 2 && text.size() <= kLongestSocketName && (text[0] == '@' || text[0] == '/');
+}
+
+bool is_host_name(std::string_view text) {
+    return text.size() <= kLongestHostName &&
+           std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+bool is_compression(std::string_view text) { return CompressionRules::parse(text).has_value(); }
+
+bool is_any_text(std::string_view /*text*/) { return true; }
+
+constexpr Range<std::int32_t> kRankRange = {0, kMostRanks - 1};
+constexpr Range<std::int32_t> kSizeRange = {1, kMostRanks};
+constexpr Range<std::uint32_t> kSlotRange = {16, 65536};
+
+// The defaults are the initialisers of Config.
+constexpr auto kSettings = std::to_array<Setting>({
+    {"RUEDA_RANK", "HOROVOD_RANK", SettingGroup::identity, SettingScope::own,
+     IdentitySetting{&Config::rank, kRankRange},
+     "This process' number in the job. Set by launchers, together with RUEDA_SIZE; under MPI it comes from MPI."},
+    {"RUEDA_SIZE", "HOROVOD_SIZE", SettingGroup::identity, SettingScope::own,
+     IdentitySetting{&Config::size, kSizeRange}, "Number of processes of the job."},
+    {"RUEDA_LOCAL_RANK", "HOROVOD_LOCAL_RANK", SettingGroup::identity, SettingScope::own,
+     IdentitySetting{&Config::local_rank, kRankRange}, "This process' number among those of its host."},
+    {"RUEDA_LOCAL_SIZE", "HOROVOD_LOCAL_SIZE", SettingGroup::identity, SettingScope::own,
+     IdentitySetting{&Config::local_size, kSizeRange}, "Number of processes of the job on this host."},
+
+    {"RUEDA_RENDEZVOUS", "", SettingGroup::meeting, SettingScope::own,
+     TextSetting{&Config::rendezvous, is_socket_name,
+                 "'@name' (an abstract Unix socket) or '/path', of at most 107 bytes"},
+     "Where the ranks of one host meet without MPI: `@name` for an abstract Unix socket, or the `/path` of one in the "
+     "file system."},
+    {"RUEDA_CONTROL_PLANE", "", SettingGroup::meeting, SettingScope::own,
+     ChoiceSetting{kControlPlaneWords,
+                   [](Config& config, std::size_t word) { config.control_plane = static_cast<ControlPlaneKind>(word); },
+                   [](const Config& config) { return static_cast<std::size_t>(config.control_plane); }},
+     "How ranks find each other: over MPI, over the socket that RUEDA_RENDEZVOUS names, or not at all (a job of one "
+     "process). `auto` takes the first of these that the process was started for."},
+    {"RUEDA_MPI_PLUGIN", "", SettingGroup::meeting, SettingScope::own,
+     TextSetting{&Config::mpi_library, is_any_text, "the path of a shared library"},
+     "The MPI plugin to load. Empty: the one beside `librueda.so` for the MPI of this process or of its launcher, "
+     "`librueda_mpi.so` or `librueda_mpich.so`."},
+    {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", SettingGroup::meeting, SettingScope::own,
+     TextSetting{&Config::hostname, is_host_name, "a name of at most 253 printable characters without spaces"},
+     "The name of this host, as the other ranks are told it. Ranks with different names share no memory: what is one "
+     "machine becomes several hosts. Empty: the machine's own."},
+    {"RUEDA_START_TIMEOUT", "HOROVOD_START_TIMEOUT", SettingGroup::meeting, SettingScope::own,
+     SecondsSetting{&Config::start_timeout_seconds, {0.01, kDay}}, "How long init waits for the other ranks."},
+
+    {"RUEDA_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", SettingGroup::speed, SettingScope::rank_zero,
+     BytesSetting{&Config::fusion_threshold_bytes, {0, kMostBytes}},
+     "Tensors that are ready together are called in one batch of up to this size. 0: every tensor by itself."},
+    {"RUEDA_HOLD_TIME", "", SettingGroup::speed, SettingScope::rank_zero, SecondsSetting{&Config::hold_seconds, {0, 1}},
+     "How long a ready tensor waits for others to join its batch while nobody is blocked on it."},
+    {"RUEDA_CHUNK_SIZE", "", SettingGroup::speed, SettingScope::rank_zero,
+     BytesSetting{&Config::chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
+     "Bytes of a tensor in private memory that are staged at a time. 0: from the size of the L2 cache."},
+    {"RUEDA_CELLS", "", SettingGroup::speed, SettingScope::rank_zero, CountSetting{&Config::cells_per_rank, {2, 16}},
+     "Chunks per rank that can be staged at the same time."},
+    {"RUEDA_SPIN_TIME", "", SettingGroup::speed, SettingScope::own, SecondsSetting{&Config::spin_seconds, {0, 1, -1}},
+     "How long a waiting thread spins before it sleeps. 0: not at all, right where ranks share cores. -1: automatic, "
+     "by "
+     "the cores that the job may use."},
+    {"RUEDA_NUMA_FIRST", "", SettingGroup::speed, SettingScope::same, SwitchSetting{&Config::numa_first},
+     "Whether ranks of one NUMA node combine first, where the host has several and every rank is bound to one of them. "
+     "It decides the order of sums. Not measured yet (docs/design/collectives.md)."},
+    {"RUEDA_TOPOLOGY", "", SettingGroup::speed, SettingScope::own,
+     TextSetting{&Config::topology, is_any_text, "a description of the machine's caches and NUMA nodes"},
+     "Caches and NUMA nodes of the host, in place of what the machine says: hwloc's synthetic description (`numa:2 "
+     "l2:2 "
+     "core:1 pu:1`), or the `/path` of a file that `lstopo --of xml` writes. Ranks are dealt to its nodes by their "
+     "local "
+     "rank. The same on all ranks with RUEDA_NUMA_FIRST. Empty: the machine's own."},
+
+    {"RUEDA_DOUBLING_LIMIT", "", SettingGroup::speed, SettingScope::rank_zero,
+     BytesSetting{&Config::doubling_limit_bytes, {0, kMostBytes}},
+     "Between hosts, tensors up to this size are combined by recursive doubling, which takes the fewest messages; "
+     "larger "
+     "ones in the order of the hosts, which moves the fewest bytes."},
+    {"RUEDA_RING", "", SettingGroup::speed, SettingScope::rank_zero, SwitchSetting{&Config::ring},
+     "Whether larger tensors go around a ring of the hosts instead. The order of a sum then depends on the element's "
+     "place in its tensor."},
+    {"RUEDA_NETWORK_CHUNK", "", SettingGroup::speed, SettingScope::rank_zero,
+     BytesSetting{&Config::network_chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
+     "Bytes that one lane sends to other hosts at a time. 0: chosen."},
+    {"RUEDA_COMPRESSION", "", SettingGroup::speed, SettingScope::same,
+     TextSetting{&Config::compression, is_compression,
+                 "rules such as 'bf16', 'fp16:>=64K' or 'none:*.bias,bf16': none, fp16 or bf16, each with conditions "
+                 "(>=bytes, <bytes, a pattern for names) after colons"},
+     "As what the float32 and float64 tensors of an allreduce travel between hosts, where the call does not say it: "
+     "`fp16`, `bf16` or `none`, for all, or by rules such as `none:*.bias,bf16:>=64K`, of which the first that fits "
+     "counts ([compression.md](compression.md))."},
+
+    {"RUEDA_ARENA_LIMIT", "", SettingGroup::memory, SettingScope::smallest,
+     BytesSetting{&Config::arena_limit_bytes, {kMiB, kMostBytes}},
+     "Shared memory of one host for control data and cells, at most."},
+    {"RUEDA_RESIDENT_LIMIT", "", SettingGroup::memory, SettingScope::smallest,
+     BytesSetting{&Config::resident_limit_bytes, {0, kMostBytes}},
+     "Shared memory of each rank for tensors from `rueda::allocate`, at most, in whole 2 MiB. 0: what the machine's "
+     "memory allows."},
+    {"RUEDA_SLOTS", "", SettingGroup::memory, SettingScope::rank_zero, CountSetting{&Config::slots, kSlotRange},
+     "Tensor names that have a slot at the same time, to begin with."},
+    {"RUEDA_SLOTS_MAX", "", SettingGroup::memory, SettingScope::rank_zero, CountSetting{&Config::slots_max, kSlotRange},
+     "Up to where the table of slots may grow. Where it is not set it is at least RUEDA_SLOTS."},
+
+    {"RUEDA_LIVENESS_INTERVAL", "", SettingGroup::failures, SettingScope::rank_zero,
+     SecondsSetting{&Config::liveness_seconds, {0.01, 10}}, "How often a rank looks whether the others are alive."},
+    {"RUEDA_ABORT_GRACE", "", SettingGroup::failures, SettingScope::own,
+     SecondsSetting{&Config::abort_grace_seconds, {0, 60}},
+     "After an abort, how long an operation waits for ranks that may still write into its memory."},
+    {"RUEDA_HOST_TIMEOUT", "", SettingGroup::failures, SettingScope::rank_zero,
+     SecondsSetting{&Config::host_timeout_seconds, {0.5, kDay}},
+     "After how long without a word from another host the job ends, where it is taken to be cut off. The leader of a "
+     "host that is stopped for longer counts as cut off."},
+    {"RUEDA_STALL_CHECK", "HOROVOD_STALL_CHECK_DISABLE", SettingGroup::failures, SettingScope::rank_zero,
+     SwitchSetting{&Config::stall_check}, "Whether tensors that only some ranks submit are reported.", true},
+    {"RUEDA_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS", SettingGroup::failures,
+     SettingScope::rank_zero, SecondsSetting{&Config::stall_warning_seconds, {0.01, kYear}},
+     "How long a tensor may be missing on some ranks before it is reported."},
+    {"RUEDA_STALL_SHUTDOWN_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", SettingGroup::failures,
+     SettingScope::rank_zero, SecondsSetting{&Config::stall_shutdown_seconds, {0, kYear}},
+     "How long a tensor may be missing on some ranks before the job ends. 0: for ever. Ignored where it is less than "
+     "RUEDA_STALL_CHECK_TIME_SECONDS."},
+    {"RUEDA_CALL_SITES", "", SettingGroup::failures, SettingScope::rank_zero, SwitchSetting{&Config::call_sites},
+     "Whether errors and stall reports say from which line of the program an operation was called."},
+    {"RUEDA_VERIFY", "", SettingGroup::failures, SettingScope::rank_zero,
+     CountSetting{&Config::verify, {0, kMostVerified}},
+     "Compares checksums between the ranks: of the result of every broadcast, and of every n-th allreduce, so 1 is all "
+     "of them. Operations whose result differs fail, on all ranks. It also names the tensor whose memory was given "
+     "back while its operation was pending. 0: nothing is compared."},
+    {"RUEDA_CHECK_NAN", "", SettingGroup::failures, SettingScope::rank_zero, SwitchSetting{&Config::check_nan},
+     "Whether sums, averages and other reductions of floats fail, on all ranks, where the input of some rank has a NaN "
+     "or an infinity."},
+
+    {"RUEDA_LOG_LEVEL", "HOROVOD_LOG_LEVEL", SettingGroup::messages, SettingScope::own,
+     ChoiceSetting{kLogLevelWords,
+                   [](Config& config, std::size_t word) { config.log_level = static_cast<LogLevel>(word); },
+                   [](const Config& config) { return static_cast<std::size_t>(config.log_level); }},
+     "The least important messages that are printed on the standard error."},
+    {"RUEDA_LOG_HIDE_TIME", "HOROVOD_LOG_HIDE_TIME", SettingGroup::messages, SettingScope::own,
+     SwitchSetting{&Config::log_hide_time}, "Whether messages come without date and time."},
+});
+
+// Variables that ruedarun, the Python package, scripts or tests read. They get no warning, as misspelt or as Horovod's.
+constexpr auto kOthers = std::to_array<OtherVariable>({
+    {"HOROVOD_ELASTIC", "rueda.torch",
+     "1: DistributedOptimizer reduces in a job of one rank as well, as in one that may grow."},
+    {"HOROVOD_TIMELINE", "rueda.torch",
+     "The file of a timeline that `init()` begins (pytorch.md); `DYNAMIC`: none, `start_timeline()` will. `ruedarun "
+     "--timeline-filename` sets it."},
+    {"RUEDA_AS_HOROVOD", "Python",
+     "1: `import horovod.torch` gives rueda.torch, in every script (migrating-from-horovod.md)."},
+    {"RUEDA_ELASTIC_DIR", "rueda.torch.elastic",
+     "The folder where rank 0 writes what `State.commit()` commits, so that a job that is started again goes on from "
+     "there. Not set: commits are in memory only."},
+    {"RUEDA_LAUNCHER_FD", "ruedarun",
+     "Set for each rank: the socket over which ruedarun tells it how other ranks have ended. Not to be set by hand."},
+});
+
+constexpr std::string_view kNoCycle = "Rueda has no cycle: a tensor is called when it is ready";
+constexpr std::string_view kNoCache = "every name keeps its slot; see RUEDA_SLOTS";
+constexpr std::string_view kOwnLayout = "Rueda looks at the hosts itself";
+constexpr std::string_view kOwnControlPlane = "see RUEDA_CONTROL_PLANE";
+constexpr std::string_view kNoGloo = "Rueda does not use Gloo; see RUEDA_RENDEZVOUS";
+constexpr std::string_view kNoGpu = "this version works on CPUs only";
+constexpr std::string_view kNotYet = "this version does not have it";
+
+constexpr auto kHorovodOnly = std::to_array<HorovodOnlyVariable>({
+    {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", "see RUEDA_NETWORK_CHUNK"},
+    {"HOROVOD_AUTOTUNE*", kNotYet},
+    {"HOROVOD_BATCH_D2D_MEMCOPIES", kNoGpu},
+    {"HOROVOD_CACHE_CAPACITY", kNoCache},
+    {"HOROVOD_CCL_CACHE", "Rueda does not use oneCCL"},
+    {"HOROVOD_CONTROLLER", kOwnControlPlane},
+    {"HOROVOD_CPU_OPERATIONS", kOwnControlPlane},
+    {"HOROVOD_CROSS_RANK", kOwnLayout},
+    {"HOROVOD_CROSS_SIZE", kOwnLayout},
+    {"HOROVOD_CYCLE_TIME", kNoCycle},
+    {"HOROVOD_DISABLE_GROUP_FUSION", kNotYet},
+    {"HOROVOD_DISABLE_NVTX_RANGES", kNoGpu},
+    {"HOROVOD_DYNAMIC_PROCESS_SETS", kNotYet},
+    {"HOROVOD_ELASTIC_TIMEOUT", "a job keeps its number of processes; see ruedarun --max-restarts"},
+    {"HOROVOD_ENABLE_ASYNC_COMPLETION", kNoGpu},
+    {"HOROVOD_ENABLE_XLA_OPS", kNotYet},
+    {"HOROVOD_GLOO_*", kNoGloo},
+    {"HOROVOD_HIERARCHICAL_ALLGATHER", kOwnLayout},
+    {"HOROVOD_HIERARCHICAL_ALLREDUCE", kOwnLayout},
+    {"HOROVOD_MPI_THREADS_DISABLE", "Rueda takes the thread level that MPI gives"},
+    {"HOROVOD_NUM_NCCL_STREAMS", kNoGpu},
+    {"HOROVOD_THREAD_AFFINITY", kNotYet},
+    {"HOROVOD_TIMELINE_MARK_CYCLES", kNoCycle},
+    {"HOROVOD_TORUS_ALLREDUCE", kOwnLayout},
+});
+
+}  // namespace
+
+std::span<const Setting> settings() { return kSettings; }
+std::span<const OtherVariable> other_variables() { return kOthers; }
+std::span<const HorovodOnlyVariable> horovod_only_variables() { return kHorovodOnly; }
+
+}  // namespace rueda::base

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/shared_memory/atomics.hpp"
+#include "base/status.hpp"
+#include "base/text.hpp"
+
+namespace rueda::base {
+
+/// The end of a job, in the arena. The first reason wins; nothing takes it back.
+///
+/// Every loop that waits for another rank looks at raised(): one load of a line that nobody writes before.
+template <class Atomics>
+class alignas(kCacheLine) AbortBlock {
+public:
+    static constexpr std::size_t kTextBytes = 704;
+
+    [[nodiscard]] bool raised() const { return state_.load(std::memory_order_acquire) != kNone; }
+
+    /// Returns true if this was the first reason. The caller rings all ranks afterwards.
+    bool raise(ErrorCode code, std::string_view text) {
+        std::uint32_t expected = kNone;
+        if (!state_.compare_exchange_strong(expected, kClaimed, std::memory_order_acq_rel, std::memory_order_acquire)) {
+            return false;
+        }
+        code_ = static_cast<std::int32_t>(code);
+        text_[copy_shortened(text, std::span(text_, kTextBytes - 1))] = '\0';
+        // Partner: reason(). seq_cst because sleepers look at raised() after they wrote their attention.
+        state_.store(kPublished, std::memory_order_seq_cst);
+        return true;
+    }
+
+    struct Reason {
+        ErrorCode code = ErrorCode::aborted;
+        std::string_view text;  ///< in the block: it does not change once it is published
+    };
+    /// The reason, without memory of its own. A rank that died between raise()'s two stores leaves none: the wait for
+    /// it is a bounded number of looks.
+    [[nodiscard]] Reason reason_in_place() const noexcept {
+        for (int look = 0; look < kLooks && state_.load(std::memory_order_acquire) == kClaimed; ++look) {
+            Atomics::pause();
+        }
+        if (state_.load(std::memory_order_acquire) != kPublished) {
+            return {ErrorCode::aborted, "the job was aborted, and the rank that did it died before it could say why"};
+        }
+        const auto length = static_cast<std::size_t>(std::find(text_, text_ + kTextBytes, '\0') - text_);
+        const bool known =
+            code_ > static_cast<std::int32_t>(ErrorCode::ok) && code_ <= static_cast<std::int32_t>(ErrorCode::internal);
+        return {known ? static_cast<ErrorCode>(code_) : ErrorCode::aborted, std::string_view(text_, length)};
+    }
+    [[nodiscard]] Status reason() const {
+        const Reason reason = reason_in_place();
+        return {reason.code, std::string(reason.text)};
+    }
+
+private:
+    enum : std::uint32_t { kNone = 0, kClaimed = 1, kPublished = 2 };
+    static constexpr int kLooks = 1'000'000;  // some milliseconds
+
+    typename Atomics::template Atomic<std::uint32_t> state_{kNone};
+    std::int32_t code_ = 0;
+    char text_[kTextBytes] = {};
+};
+
+}  // namespace rueda::base

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "base/shared_memory/atomics.hpp"
+
+namespace rueda::base {
+
+/// Threads of one process wait here for something that other threads of it do. notify() costs one load while nobody
+/// sleeps.
+template <class Atomics>
+class BasicLocalEvent {
+public:
+    /// Sleeps until notify(), `ready()`, or the timeout. `ready` is asked again after the intent to sleep is visible.
+    template <class Ready>
+    void wait(Ready&& ready, std::chrono::nanoseconds timeout) {
+        const std::uint32_t seen = epoch_.load(std::memory_order_seq_cst);
+        sleepers_.fetch_add(1, std::memory_order_seq_cst);  // partner: notify()
+        if (!ready()) {
+            Atomics::futex_wait(epoch_, seen, timeout);
+        }
+        sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+    /// To be called after the change, which must be a seq_cst store or RMW.
+    void notify() {
+        if (sleepers_.load(std::memory_order_seq_cst) != 0) {
+            epoch_.fetch_add(1, std::memory_order_seq_cst);
+            Atomics::futex_wake_all(epoch_);
+        }
+    }
+
+private:
+    typename Atomics::template Atomic<std::uint32_t> epoch_{0};
+    typename Atomics::template Atomic<std::uint32_t> sleepers_{0};
+};
+
+using LocalEvent = BasicLocalEvent<StdAtomics>;
+
+}  // namespace rueda::base

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "base/system/cores.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+#include <vector>
+
+#include "base/numbers.hpp"
+#include "base/system/control_groups.hpp"
+
+namespace rueda::base {
+
+namespace {
+
+// The kernel's mask is as large as the machine it was built for: 8192 cores are NR_CPUS of distributions today.
+constexpr std::size_t kMostCores = 1 << 20;
+
+/// Cores from microseconds of CPU time per period; nothing where there is no limit ("max", -1) or no sense in it.
+std::optional<double> quota_cores(std::string_view quota, std::string_view period) {
+    const auto allowed = parse_integer<std::int64_t>(quota);
+    const auto of = parse_integer<std::int64_t>(period);
+    if (!allowed || !of || *allowed <= 0 || *of <= 0) {
+        return std::nullopt;
+    }
+    return static_cast<double>(*allowed) / static_cast<double>(*of);
+}
+
+std::optional<double> quota_of_version1(const FileReader& read, const std::string& folder) {
+    return quota_cores(read_word(read, folder + "/cpu.cfs_quota_us").value_or(""),
+                       read_word(read, folder + "/cpu.cfs_period_us").value_or(""));
+}
+
+std::optional<double> quota_of_version2(const FileReader& read, const std::string& folder) {
+    const std::string text = read(folder + "/cpu.max").value_or("");
+    const std::vector<std::string_view> words = split(text, " \t\n");
+    return words.size() == 2 ? quota_cores(words[0], words[1]) : std::nullopt;
+}
+
+}  // namespace
+
+std::uint32_t affinity_cores() {
+    for (std::size_t most = 1024; most <= kMostCores; most *= 2) {
+        std::vector<cpu_set_t> mask(most / CPU_SETSIZE);
+        const std::size_t bytes = mask.size() * sizeof(cpu_set_t);
+        if (sched_getaffinity(0, bytes, mask.data()) == 0) {
+            return static_cast<std::uint32_t>(std::max(CPU_COUNT_S(bytes, mask.data()), 1));
+        }
+        if (errno != EINVAL) {
+            break;
+        }
+    }
+    return std::max(std::thread::hardware_concurrency(), 1U);
+}
+
+double usable_cores(const FileReader& read, std::uint32_t cores_in_mask) {
+    auto cores = static_cast<double>(cores_in_mask);
+    const ControlGroupFolders folders = control_group_folders(read, "cpu");
+    for (const std::string& folder : folders.version1) {
+        cores = std::min(cores, quota_of_version1(read, folder).value_or(cores));
+    }
+    for (const std::string& folder : folders.version2) {
+        cores = std::min(cores, quota_of_version2(read, folder).value_or(cores));
+    }
+    return cores;
+}
+
+double usable_cores() { return usable_cores(read_small_file, affinity_cores()); }
+
+}  // namespace rueda::base

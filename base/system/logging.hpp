@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/settings/config.hpp"
+
+namespace spdlog {
+class logger;
+}
+
+namespace rueda::base {
+
+/// Lines for the user on the standard error: `[2026-11-21 10:00:00.123456: W rueda] [rank 1]: text`, in colours on a
+/// terminal only. A value that is handed to whoever logs; several with different ranks may live in one process. Nothing
+/// escapes from it: a line that cannot be written is lost.
+/// Threads: all functions may be called from any thread. A line is one write to the descriptor, so that lines of
+/// several ranks do not mix as far as the system allows it.
+class Logger {
+public:
+    static constexpr int kStandardError = 2;
+
+    /// Level and time from the settings. Lines name no rank until one is known. `descriptor` stays the caller's, and
+    /// open as long as the logger lives.
+    explicit Logger(const Config& config, std::optional<std::int32_t> rank = std::nullopt,
+                    int descriptor = kStandardError);
+
+    /// The same logger once the rank is known, or for another one.
+    [[nodiscard]] Logger with_rank(std::int32_t rank) const;
+
+    [[nodiscard]] bool prints(LogLevel level) const noexcept { return level >= level_ && level != LogLevel::off; }
+    /// One ready-made text, which may have several lines.
+    void write(LogLevel level, std::string_view text) const noexcept;
+
+    template <class... Args>
+    void trace(fmt::format_string<Args...> text, Args&&... args) const {
+        log(LogLevel::trace, text, std::forward<Args>(args)...);
+    }
+    template <class... Args>
+    void debug(fmt::format_string<Args...> text, Args&&... args) const {
+        log(LogLevel::debug, text, std::forward<Args>(args)...);
+    }
+    template <class... Args>
+    void info(fmt::format_string<Args...> text, Args&&... args) const {
+        log(LogLevel::info, text, std::forward<Args>(args)...);
+    }
+    template <class... Args>
+    void warning(fmt::format_string<Args...> text, Args&&... args) const {
+        log(LogLevel::warning, text, std::forward<Args>(args)...);
+    }
+    template <class... Args>
+    void error(fmt::format_string<Args...> text, Args&&... args) const {
+        log(LogLevel::error, text, std::forward<Args>(args)...);
+    }
+    /// The process or the job is about to end. This only says so.
+    template <class... Args>
+    void fatal(fmt::format_string<Args...> text, Args&&... args) const {
+        log(LogLevel::fatal, text, std::forward<Args>(args)...);
+    }
+
+private:
+    template <class... Args>
+    void log(LogLevel level, fmt::format_string<Args...> text, Args&&... args) const {
+        if (prints(level)) {
+            write(level, fmt::format(text, std::forward<Args>(args)...));
+        }
+    }
+
+    Logger(LogLevel level, bool hide_time, std::optional<std::int32_t> rank, int descriptor);
+
+    LogLevel level_;
+    bool hide_time_;
+    int descriptor_;
+    std::shared_ptr<spdlog::logger> logger_;
+};
+
+}  // namespace rueda::base

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/unique_fd.hpp"
+#include "collectives/host/sockets/unix_socket.hpp"
+
+namespace rueda::collectives {
+
+/// Returns 128 random bits in hexadecimal: a unique name that nobody can guess.
+[[nodiscard]] Result<std::string> random_token();
+
+/// Sends a descriptor to every process of this user that connects to `name`, until the server is destroyed. It has its
+/// own thread, because ranks may fail before they connect, and nobody knows how many will arrive. The thread receives
+/// no signals. Threads: start and destroy it from one thread.
+class DescriptorServer {
+public:
+    /// `fd` must stay open as long as the server lives.
+    [[nodiscard]] static Result<std::unique_ptr<DescriptorServer>> start(const std::string& name, int fd);
+    DescriptorServer(const DescriptorServer&) = delete;
+    DescriptorServer& operator=(const DescriptorServer&) = delete;
+    ~DescriptorServer();
+
+private:
+    DescriptorServer(base::UniqueFd listener, base::UniqueFd stop, int fd);
+    void serve() const;
+
+    const base::UniqueFd listener_;
+    const base::UniqueFd stop_;  ///< an eventfd that becomes readable when the thread has to end
+    const int fd_;
+    std::thread thread_;
+};
+
+/// The receiving side. The process `leader_pid` must be the one that listens.
+[[nodiscard]] Result<base::UniqueFd> fetch_descriptor(const std::string& name, int leader_pid, Deadline deadline);
+
+}  // namespace rueda::collectives

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+
+#include "collectives/host/sockets/socket_messages.hpp"
+#include "collectives/host/sockets/unix_socket.hpp"
+#include "collectives/interruption.hpp"
+
+namespace rueda::collectives {
+
+struct Frame {
+    FrameHeader header;
+    Bytes body;
+};
+
+/// A frame that is being received, with the bytes that have arrived so far. Failure messages are predicates ("has
+/// closed …"), because only the caller knows whose failure it is. Threads: one at a time.
+class FrameReceiver {
+public:
+    /// Does not block. Returns true when the frame is complete.
+    [[nodiscard]] Result<bool> advance(int socket);
+    [[nodiscard]] Frame take();
+
+private:
+    std::array<std::byte, kFrameHeaderBytes> header_bytes_{};
+    std::size_t header_received_ = 0;
+    std::size_t body_received_ = 0;
+    Frame frame_;
+};
+
+enum class SendEnd {
+    sent,
+    timed_out,
+    /// the other side sent something, or closed the connection, before it took everything; its answer can be read
+    interrupted,
+};
+
+/// Blocks until everything is sent, until the deadline, or, if `until_input`, until the other side sends something.
+[[nodiscard]] Result<SendEnd> send_bytes(int socket, std::span<const std::byte> bytes, Deadline deadline,
+                                         bool until_input);
+
+/// Sends the header, then the body.
+[[nodiscard]] Result<SendEnd> send_frame(int socket, FrameHeader header, std::span<const std::byte> body,
+                                         Deadline deadline, bool until_input);
+
+/// Returns false if the deadline passes first. The interruption is not asked while something can be read.
+[[nodiscard]] Result<bool> wait_for_answer(int socket, Deadline deadline, const Interruption& interruption, int rank,
+                                           int size);
+
+/// Reads the available bytes into `bytes` without blocking. Returns 0 if there are none.
+[[nodiscard]] Result<std::size_t> receive_some(int socket, std::span<std::byte> bytes);
+
+}  // namespace rueda::collectives

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "collectives/host/sockets/socket_control_plane.hpp"
+
+namespace rueda::collectives {
+
+/// After its own deadline, a rank gives rank 0 this much time to answer. Rank 0 can name the missing ranks; the other
+/// ranks could only report that no answer came.
+inline constexpr std::chrono::milliseconds kAnswerGrace{2000};
+
+/// Rank 0 opens the rendezvous and waits for the others. Element r of the result is the connection to rank r (element 0
+/// is empty). When the function returns, with or without success, the name is free again.
+[[nodiscard]] Result<std::vector<base::UniqueFd>> receive_ranks(const SocketControlPlaneOptions& options);
+
+/// The other ranks connect to rank 0. Returns the connection after rank 0 has said that all ranks have connected.
+[[nodiscard]] Result<base::UniqueFd> come_to_rank_0(const SocketControlPlaneOptions& options);
+
+/// " 2", " 2, 3": the ranks for which `is_missing` is true.
+template <class IsMissing>
+[[nodiscard]] std::string rank_list(int size, IsMissing is_missing) {
+    std::string ranks;
+    for (int r = 0; r < size; ++r) {
+        if (is_missing(r)) {
+            ranks += fmt::format("{}{}", ranks.empty() ? " " : ", ", r);
+        }
+    }
+    return ranks;
+}
+
+}  // namespace rueda::collectives

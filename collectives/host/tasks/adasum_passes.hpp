@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "collectives/host/arena/part_map.hpp"
+#include "collectives/host/tasks/host_set.hpp"
+#include "collectives/host/tasks/numbers_sum.hpp"
+#include "ops/adasum.hpp"
+
+namespace rueda::collectives {
+
+/// Adasum of the inputs of one host's ranks, for all tensors of a batch, each by itself (ops/adasum.hpp). The first
+/// ranks of the host are the *owners*: each works on one part of every tensor. All ranks stage their input for the
+/// owners, as in AllreduceTask. There are three phases:
+///
+/// - *measure*: the inputs go through the cells, and every owner computes the dot products of its parts.
+/// - *numbers*: the owners' dot products are added, and every rank computes the weights.
+/// - *combine*: the inputs go through the cells again, and every owner computes its parts of the results. These go
+///   through the cells to the outputs, as in AllreduceTask. If they have to be processed further, they go to the
+///   owner's memory instead.
+///
+/// If everything fits into the cells at once, it is staged only once and stays there from measuring to combining. A
+/// tensor goes *in place* if the inputs of all ranks lie in the arena, and also their outputs if the results go there.
+/// Its owners work directly on that memory. They wait only for the dot products, and for the other ranks at the end.
+///
+/// Cost per rank for S bytes, with m ranks that are all owners: it copies S(m−1)/m out and reads S, both twice; it
+/// writes S and copies S(m−1)/m in. An input in the arena is not staged, and an output in the arena is not fetched.
+///
+/// Threads: the thread that drives progress.
+class AdasumPasses {
+public:
+    /// `may_write(number)` returns whether the cells for this chunk of the batch, counted from 0, may be written.
+    using MayWrite = std::function<bool(std::uint64_t number)>;
+    AdasumPasses(HostSet& set, std::uint32_t owners, MayWrite may_write);
+
+    /// Begins a batch whose results go to the outputs. `maps` gives each owner's parts; together they contain every
+    /// tensor exactly once. They must stay valid until the end. An owner's parts of one tensor are in the order of the
+    /// tensor, and each part has its own dot products.
+    void begin(const Batch& batch, std::span<const PartMap> maps);
+    /// Does the same, but each owner's results go to `results`, laid out like its map. Ranks that are not owners pass
+    /// no results.
+    void begin_into(const Batch& batch, std::span<const PartMap> maps, std::byte* results);
+    /// Does one action; returns false if it could do nothing. `work` grows by the bytes that were touched.
+    bool act(std::uint64_t& work);
+    [[nodiscard]] bool is_done() const { return phase_ == Phase::done; }
+    /// How many chunks went through the cells; the same on all ranks of the host.
+    [[nodiscard]] std::uint64_t chunks() const { return staged_chunks(); }
+    /// Whether other ranks wrote to outputs in the arena. If so, this batch was one of HostSet::resident_batches.
+    [[nodiscard]] bool wrote_in_place() const { return to_outputs_ && has_in_place_; }
+
+    /// Fills `maps` for a batch whose tensors are each cut into `parts` parts. Owner o gets the parts from o ·
+    /// parts/owners on.
+    static void cut(const Batch& batch, std::uint32_t parts, std::span<PartMap> maps);
+
+private:
+    enum class Phase : std::uint8_t { measure, numbers, combine, done };
+
+    [[nodiscard]] bool is_owner() const { return set_.rank < owners_; }
+    [[nodiscard]] std::uint64_t first_combined() const { return stays_ ? 0 : pieces_ + number_chunks_; }
+    [[nodiscard]] std::uint64_t staged_chunks() const { return pieces_ + number_chunks_ + (stays_ ? 0 : pieces_); }
+    [[nodiscard]] Range piece(std::uint64_t index) const { return {index * piece_bytes_, (index + 1) * piece_bytes_}; }
+    [[nodiscard]] std::byte* place(std::uint32_t member, std::uint32_t owner, std::uint64_t number) const {
+        return set_.arena->cell(member, set_.chunks + number) + owner * piece_bytes_;
+    }
+
+    void start(const Batch& batch, std::span<const PartMap> maps);
+    [[nodiscard]] bool goes_in_place(std::uint32_t segment) const;
+    template <class F>
+    bool next_in_place(F&& f, std::uint64_t& work);
+    bool measure_in_place(std::uint64_t& work);
+    [[nodiscard]] bool is_measured() const { return in_place_is_done_ && measured_ == pieces_; }
+    void measure_part(const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes);
+    bool combine_in_place(std::uint64_t& work);
+    [[nodiscard]] bool is_combined() const;
+    void combine_part(const PartMap::Part& part, std::uint64_t offset, std::uint64_t bytes);
+    bool stage_next(std::uint64_t first, std::uint64_t most, std::uint64_t& work);
+    void stage(std::uint64_t index, std::uint64_t number, std::uint64_t& work);
+    bool measure(std::uint64_t& work);
+    void measure_piece(std::uint64_t index, std::uint64_t& work);
+    bool sum_numbers();
+    void begin_combining();
+    bool combine(std::uint64_t& work);
+    void combine_piece(std::uint64_t index, std::uint64_t number, std::uint64_t& work);
+    bool fetch(std::uint64_t& work);
+    void fetch_piece(std::uint64_t index, std::uint64_t number, std::uint64_t& work);
+    void collect_sources(const PartMap::Part& part, std::uint64_t offset, std::uint64_t in_place, std::uint64_t number);
+    [[nodiscard]] const Location& location(std::uint32_t segment, std::uint32_t member) const {
+        return batch_.locations[std::size_t{segment} * set_.members + member];
+    }
+
+    HostSet& set_;
+    std::uint32_t owners_;
+    MayWrite may_write_;
+    NumbersSum numbers_sum_;
+
+    Batch batch_;
+    std::span<const PartMap> maps_;
+    std::vector<PartMap> staged_maps_;  // the part of the maps that does not go in place
+    std::vector<bool> in_place_;        // by segment
+    bool has_in_place_ = false;
+    bool to_outputs_ = true;
+    std::byte* results_ = nullptr;     // an owner's memory for results that do not go to the outputs
+    std::uint64_t piece_bytes_ = 0;    // bytes of a piece for one owner
+    std::uint64_t pieces_ = 0;         // number of pieces of the longest staged map
+    std::uint64_t number_chunks_ = 0;  // see NumbersSum
+    bool stays_ = false;
+
+    Phase phase_ = Phase::done;
+    std::uint64_t staged_ = 0;    // pieces, in this phase
+    std::uint64_t measured_ = 0;  // these counters also count pieces of this phase
+    std::uint64_t combined_ = 0;
+    std::uint64_t fetched_ = 0;
+    std::uint64_t in_place_at_ = 0;  // an offset in this rank's map, in this phase
+    bool in_place_is_done_ = true;
+    ops::DotProducts products_;
+    std::vector<double> dots_;     // by segment, then by pair of members
+    std::vector<double> weights_;  // by segment, then by member
+    std::vector<const std::byte*> sources_;
+    std::vector<std::byte*> destinations_;
+};
+
+}  // namespace rueda::collectives

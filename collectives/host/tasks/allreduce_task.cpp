@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/host/tasks/allreduce_task.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace rueda::collectives {
+namespace {
+
+/// The work of one step that has no chunks, in bytes. It is about a chunk, so that the engine often checks for an abort
+/// and for other waiting tasks.
+constexpr std::uint64_t kResidentStep = 128 * 1024;
+
+/// Up to this many bytes of all ranks together, every rank combines everything itself. More cache lines then cross
+/// between cores than if each rank combines its share, but there is one wait less.
+constexpr std::uint64_t kWholeBytes = 64 * 1024;
+
+/// With two ranks, the same number of cache lines crosses either way, so the faster way was measured. From 8 to 24 KiB
+/// per rank, shares are faster by 3 to 10 %. From there to 40 KiB, whole tensors are faster by 8 to 15 %. Above that,
+/// shares are faster again (docs/design/collectives.md).
+constexpr std::uint64_t kSharesOfTwoFrom = 8 * 1024;
+constexpr std::uint64_t kWholeOfTwoFrom = 24 * 1024;
+constexpr std::uint64_t kWholeOfTwoTo = 40 * 1024;
+
+bool is_exchanged_whole(std::uint64_t bytes, std::uint32_t members) {
+    if (members == 2) {
+        return bytes < kSharesOfTwoFrom || (bytes >= kWholeOfTwoFrom && bytes <= kWholeOfTwoTo);
+    }
+    return bytes <= kWholeBytes / members;
+}
+
+using Sources = std::array<const std::byte*, base::kMaxLocalRanks>;
+using Destinations = std::array<std::byte*, base::kMaxLocalRanks>;
+
+}  // namespace
+
+bool AllreduceTask::is_resident(std::span<const Location> locations) const {
+    return std::all_of(locations.begin(), locations.end(),
+                       [](const Location& l) { return l.absent || (l.input != nullptr && l.output != nullptr); });
+}
+
+void AllreduceTask::begin(const Batch& batch) {
+    batch_ = batch;
+    inline_.clear();
+    resident_.clear();
+    staged_.clear();
+    for (std::uint32_t i = 0; i < batch.segments.size(); ++i) {
+        const Segment& segment = batch.segments[i];
+        const auto locations = batch.locations_of(i, set_.members);
+        if (segment.count == 0) {
+            continue;
+        }
+        if (set_.members == 1) {
+            ops::reduce(segment.reduction(1), {&segment.input, 1}, {&segment.output, 1}, segment.count);
+        } else if (all_travelled(locations)) {
+            inline_.add(i);
+        } else if (is_resident(locations)) {
+            resident_.add(i, segment.bytes());
+        } else {
+            staged_.add(i, segment.bytes());
+        }
+    }
+    resident_published_ = false;
+    if (resident_.bytes() > 0) {
+        my_resident_share_ = SegmentMap::share({0, resident_.bytes()}, set_.rank, set_.members);
+        resident_done_ = my_resident_share_.begin;
+    }
+    chunk_count_ = 0;
+    if (staged_.bytes() > 0) {
+        chunk_bytes_ = set_.arena->plan().cell_bytes;
+        chunk_count_ = (staged_.bytes() + chunk_bytes_ - 1) / chunk_bytes_;
+        whole_ = chunk_count_ == 1 && is_exchanged_whole(staged_.bytes(), set_.members);
+    }
+    staged_chunks_ = reduced_chunks_ = fetched_chunks_ = 0;
+}
+
+StepResult AllreduceTask::step() {
+    if (!inline_.is_done()) {
+        inline_.step(batch_, set_);
+        if (!inline_.is_done() || resident_.bytes() > 0 || chunk_count_ > 0) {
+            return StepResult::advanced;
+        }
+    }
+    StepResult resident = StepResult::done;
+    if (resident_.bytes() > 0) {
+        resident = step_resident();
+        if (resident == StepResult::advanced) {
+            return resident;
+        }
+    }
+    const StepResult staged = fetched_chunks_ < chunk_count_ ? step_staged() : StepResult::done;
+    if (staged != StepResult::done) {
+        return staged;
+    }
+    if (resident == StepResult::done) {
+        set_.chunks += chunk_count_;
+        set_.resident_batches += resident_.bytes() > 0 ? 1U : 0U;
+    }
+    return resident;
+}
+
+// ---- resident ---------------------------------------------------------------------------------------------------
+
+StepResult AllreduceTask::step_resident() {
+    if (resident_done_ < my_resident_share_.end) {
+        const Range piece{resident_done_, std::min(resident_done_ + kResidentStep, my_resident_share_.end)};
+        reduce_resident(piece);
+        resident_done_ = piece.end;
+    }
+    if (resident_done_ < my_resident_share_.end) {
+        return StepResult::advanced;
+    }
+    if (!resident_published_) {
+        set_.publish(set_.mine().resident, set_.resident_batches + 1);
+        resident_published_ = true;
+    }
+    // Until all members have come this far, they may read this rank's inputs and write its outputs.
+    return set_.all_reached(&Progress::resident, set_.resident_batches + 1) ? StepResult::done : StepResult::waiting;
+}
+
+void AllreduceTask::reduce_resident(Range range) const {
+    resident_.for_each_piece(range, [&](std::uint32_t index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t) {
+        const Segment& segment = batch_.segments[index];
+        const auto locations = batch_.locations_of(index, set_.members);
+        Sources sources{};
+        Destinations destinations{};
+        std::size_t written = 0;
+        for (std::uint32_t member = 0; member < set_.members; ++member) {
+            if (!locations[member].absent) {
+                sources[member] = locations[member].input + offset;
+                destinations[written++] = locations[member].output + offset;
+            }
+        }
+        set_.reduce(segment, locations, {sources.data(), set_.members}, {destinations.data(), written},
+                    bytes / size_of(segment.dtype));
+    });
+}
+
+// ---- staged -----------------------------------------------------------------------------------------------------
+
+Range AllreduceTask::chunk(std::uint64_t index) const {
+    return {index * chunk_bytes_, std::min((index + 1) * chunk_bytes_, staged_.bytes())};
+}
+
+/// Does one action, and prefers the one for which other ranks wait most: first stage one chunk ahead, then combine,
+/// then fetch.
+StepResult AllreduceTask::step_staged() {
+    const std::uint64_t before = set_.chunks;
+    if (may_stage()) {
+        stage(staged_chunks_++);
+        set_.publish(set_.mine().staged, before + staged_chunks_);
+        return StepResult::advanced;
+    }
+    if (reduced_chunks_ < staged_chunks_ && set_.all_reached(&Progress::staged, before + reduced_chunks_ + 1)) {
+        if (whole_) {
+            reduce_whole(reduced_chunks_++);
+            fetched_chunks_ = reduced_chunks_;
+        } else {
+            reduce_share(reduced_chunks_++);
+        }
+        if (fetched_chunks_ == chunk_count_) {
+            // The next line also wakes the ranks that wait for this counter. Partner: cell_is_free() of whatever comes
+            // after this batch.
+            set_.mine().fetched.store(before + chunk_count_, std::memory_order_seq_cst);
+        }
+        set_.publish(set_.mine().reduced, before + reduced_chunks_);
+        return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
+    }
+    if (fetched_chunks_ < reduced_chunks_ && set_.all_reached(&Progress::reduced, before + fetched_chunks_ + 1)) {
+        fetch(fetched_chunks_++);
+        // All ranks have combined this chunk, so they no longer read or write this rank's cell. No rank gets here
+        // before it has ended the previous batches.
+        set_.free_chunks = before + fetched_chunks_;
+        if (fetched_chunks_ == chunk_count_) {
+            // not earlier, because others could then still write to this rank's cells
+            set_.publish(set_.mine().fetched, before + chunk_count_);
+        }
+        return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
+    }
+    return StepResult::waiting;
+}
+
+/// The cell must hold neither results that this rank has not fetched nor inputs that others still read. Within this
+/// batch the first condition implies the second: when a chunk was fetched, all other ranks had combined it.
+bool AllreduceTask::may_stage() const {
+    return staged_chunks_ < chunk_count_ && staged_chunks_ < reduced_chunks_ + 2 &&
+           staged_chunks_ < fetched_chunks_ + set_.arena->plan().cells_per_rank &&
+           set_.cell_is_free(set_.chunks + staged_chunks_);
+}
+
+void AllreduceTask::stage(std::uint64_t index) {
+    const Range all = chunk(index);
+    const Range own = whole_ ? Range{all.end, all.end} : SegmentMap::share(all, set_.rank, set_.members);
+    std::byte* cell = set_.arena->cell(set_.rank, set_.chunks + index);
+    const auto copy_piece = [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+        const Location& mine = batch_.locations_of(segment, set_.members)[set_.rank];
+        if (!mine.absent && (whole_ || mine.input == nullptr)) {
+            ops::copy(cell + (at - all.begin), batch_.segments[segment].input + offset, bytes);
+        }
+    };
+    staged_.for_each_piece({all.begin, own.begin}, copy_piece);
+    staged_.for_each_piece({own.end, all.end}, copy_piece);
+}
+
+/// Combines in place: the result replaces each member's input in that member's cell. A cache line thus moves to the
+/// core that combines it and back to the core that staged it, where it still is when that core stages again. A result
+/// in the combining rank's own cell would need another line, which would have to come from the core that fetched last.
+void AllreduceTask::reduce_share(std::uint64_t index) {
+    const Range all = chunk(index);
+    const Range own = SegmentMap::share(all, set_.rank, set_.members);
+    const std::uint64_t number = set_.chunks + index;
+    staged_.for_each_piece(
+        own, [&](std::uint32_t segment_index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+            const Segment& segment = batch_.segments[segment_index];
+            const auto locations = batch_.locations_of(segment_index, set_.members);
+            const std::uint64_t in_cell = at - all.begin;
+            Sources sources{};
+            Destinations destinations{};
+            std::size_t written = 0;
+            for (std::uint32_t member = 0; member < set_.members; ++member) {
+                if (locations[member].absent) {
+                    continue;
+                }
+                const bool mine = member == set_.rank;
+                std::byte* const cell = set_.arena->cell(member, number) + in_cell;
+                const Location& location = locations[member];
+                sources[member] = mine                        ? segment.input + offset
+                                  : location.input != nullptr ? location.input + offset
+                                                              : cell;
+                destinations[written++] = mine                         ? segment.output + offset
+                                          : location.output != nullptr ? location.output + offset
+                                                                       : cell;
+            }
+            set_.reduce(segment, locations, {sources.data(), set_.members}, {destinations.data(), written},
+                        bytes / size_of(segment.dtype));
+        });
+}
+
+void AllreduceTask::reduce_whole(std::uint64_t index) {
+    const Range all = chunk(index);
+    const std::uint64_t number = set_.chunks + index;
+    staged_.for_each_piece(
+        all, [&](std::uint32_t segment_index, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+            const Segment& segment = batch_.segments[segment_index];
+            const auto locations = batch_.locations_of(segment_index, set_.members);
+            if (locations[set_.rank].absent) {
+                return;
+            }
+            Sources sources{};
+            for (std::uint32_t member = 0; member < set_.members; ++member) {
+                sources[member] =
+                    member == set_.rank ? segment.input + offset : set_.arena->cell(member, number) + (at - all.begin);
+            }
+            std::byte* const destination = segment.output + offset;
+            set_.reduce(segment, locations, {sources.data(), set_.members}, {&destination, 1},
+                        bytes / size_of(segment.dtype));
+        });
+}
+
+void AllreduceTask::fetch(std::uint64_t index) {
+    const Range all = chunk(index);
+    const Range own = SegmentMap::share(all, set_.rank, set_.members);
+    const std::byte* cell = set_.arena->cell(set_.rank, set_.chunks + index);
+    const auto copy_piece = [&](std::uint32_t segment, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
+        const Location& mine = batch_.locations_of(segment, set_.members)[set_.rank];
+        if (!mine.absent && mine.output == nullptr) {
+            ops::copy(batch_.segments[segment].output + offset, cell + (at - all.begin), bytes);
+        }
+    };
+    staged_.for_each_piece({all.begin, own.begin}, copy_piece);
+    staged_.for_each_piece({own.end, all.end}, copy_piece);
+}
+
+}  // namespace rueda::collectives

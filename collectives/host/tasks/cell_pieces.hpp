@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+
+#include "base/assert.hpp"
+#include "base/shared_memory/atomics.hpp"
+
+namespace rueda::collectives {
+
+/// The bytes of a cell that belong to each of `owners` owners: whole cache lines if the share is at least a line long,
+/// otherwise whole elements of any type. The arena's cells have room for one element of each member
+/// (core/setup/arena_setup.cpp).
+[[nodiscard]] inline std::uint64_t bytes_of_cell_piece(std::uint64_t cell_bytes, std::uint32_t owners) {
+    constexpr std::uint64_t kLargestElement = 8;
+    const std::uint64_t bytes = cell_bytes / owners;
+    RUEDA_ASSERT(bytes >= kLargestElement);
+    const std::uint64_t unit = bytes < base::kCacheLine ? kLargestElement : base::kCacheLine;
+    return bytes / unit * unit;
+}
+
+}  // namespace rueda::collectives

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/host/tasks/exchange_task.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "collectives/host/tasks/copying.hpp"
+
+namespace rueda::collectives {
+namespace {
+
+/// Below this size, a broadcast ends so quickly that letting the root write a share would cost more in waiting than it
+/// saves.
+constexpr std::uint64_t kPushFrom = 8 * 1024;
+
+/// In a broadcast one rank copies out and the others copy in, so smaller chunks are faster. In an allgather every rank
+/// does both.
+constexpr std::uint64_t kSmallestBroadcastChunk = 8 * 1024;
+constexpr std::uint64_t kSmallestChunk = 16 * 1024;
+
+}  // namespace
+
+void ExchangeTask::begin(const Batch& batch) {
+    batch_ = batch;
+    // only the members' entries: clearing all possible ones would be measurable with 4 bytes
+    std::fill_n(contributions_.begin(), set_.members, Contribution{});
+    staged_chunks_ = fetched_chunks_ = 0;
+    others_read_my_input_ = false;
+    if (batch.operation == Operation::broadcast) {
+        plan_broadcast();
+    } else {
+        plan_allgather();
+    }
+    // What is read in place is also read chunk by chunk, so that steps are short and each reader reports its progress.
+    std::uint64_t longest = 0;
+    for (const Contribution& contribution : std::span(contributions_).first(set_.members)) {
+        longest = std::max(longest, contribution.at_once ? 0 : contribution.bytes);
+    }
+    const Contribution& own = contributions_[set_.rank];
+    others_read_my_input_ = own.readable != nullptr && !own.at_once;
+    const bool is_broadcast = batch.operation == Operation::broadcast;
+    chunk_bytes_ =
+        chunk_bytes_of(longest, is_broadcast ? kSmallestBroadcastChunk : kSmallestChunk, set_.arena->plan().cell_bytes);
+    chunk_count_ = (longest + chunk_bytes_ - 1) / chunk_bytes_;
+    plan_pushes();
+    copy_payloads();
+}
+
+void ExchangeTask::plan_broadcast() {
+    const Segment& segment = batch_.segments[0];
+    store_ = store_in_place(segment.bytes());
+    add(segment.root, segment.bytes(), 0, batch_.locations[segment.root]);
+}
+
+void ExchangeTask::plan_allgather() {
+    std::uint64_t offset = 0;
+    for (std::uint32_t member = 0; member < set_.members; ++member) {
+        const Location& location = batch_.locations[member];
+        const std::uint64_t bytes = static_cast<std::uint64_t>(location.first_dimension) * batch_.segments[0].bytes();
+        add(member, bytes, offset, location);
+        offset += bytes;
+    }
+    store_ = store_of_output(offset);
+}
+
+void ExchangeTask::plan_pushes() {
+    const std::uint32_t root = batch_.segments[0].root;
+    i_push_ = root_pushes_to_me_ = false;
+    if (batch_.operation != Operation::broadcast || chunk_count_ == 0) {
+        return;
+    }
+    for (std::uint32_t member = 0; member < set_.members; ++member) {
+        i_push_ = i_push_ || (set_.rank == root && is_pushed_to(member));
+    }
+    root_pushes_to_me_ = is_pushed_to(set_.rank);
+}
+
+/// In a broadcast, whether the root writes to this member's output: input and output must lie in the arena and be large
+/// enough.
+bool ExchangeTask::is_pushed_to(std::uint32_t member) const {
+    const std::uint32_t root = batch_.segments[0].root;
+    const Contribution& contribution = contributions_[root];
+    return member != root && contribution.bytes >= kPushFrom && contribution.readable != nullptr &&
+           !contribution.at_once && batch_.locations[member].output != nullptr;
+}
+
+void ExchangeTask::add(std::uint32_t member, std::uint64_t bytes, std::uint64_t output_offset,
+                       const Location& location) {
+    const std::byte* readable = location.payload != nullptr ? location.payload : location.input;
+    contributions_[member] = {bytes, output_offset, bytes > 0 ? readable : nullptr, location.payload != nullptr};
+}
+
+bool ExchangeTask::needs_cells(std::uint32_t member) const {
+    return set_.members > 1 && contributions_[member].bytes > 0 && contributions_[member].readable == nullptr;
+}
+
+void ExchangeTask::copy_payloads() {
+    if (batch_.segments[0].output == nullptr) {
+        return;
+    }
+    if (contributions_[set_.rank].at_once) {
+        copy_own({0, contributions_[set_.rank].bytes});
+    }
+    for (std::uint32_t step = 1; step < set_.members; ++step) {
+        const Contribution& other = contributions_[(set_.rank + step) % set_.members];
+        if (other.at_once && other.bytes > 0) {
+            ops::copy(batch_.segments[0].output + other.output_offset, other.readable, other.bytes);
+        }
+    }
+}
+
+/// Copies this rank's contribution to its place in its own output, unless it is already there. The output must not be
+/// null.
+void ExchangeTask::copy_own(Range range) {
+    const Segment& segment = batch_.segments[0];
+    std::byte* const place = segment.output + contributions_[set_.rank].output_offset;
+    if (range.bytes() > 0 && place != segment.input) {
+        ops::copy(place + range.begin, segment.input + range.begin, range.bytes(), store_);
+    }
+}
+
+/// The part of a contribution that belongs to chunk `index`.
+Range ExchangeTask::part_of(const Contribution& contribution, std::uint64_t index) const {
+    const std::uint64_t bytes = contribution.at_once ? 0 : contribution.bytes;
+    return {std::min(index * chunk_bytes_, bytes), std::min((index + 1) * chunk_bytes_, bytes)};
+}
+
+/// The share of a part that the root writes. The other ranks read the rest.
+Range ExchangeTask::pushed(Range part) const { return SegmentMap::share(part, set_.members - 1, set_.members); }
+
+void ExchangeTask::push(Range part) {
+    const Range mine = pushed(part);
+    for (std::uint32_t step = 1; step < set_.members; ++step) {
+        const std::uint32_t member = (set_.rank + step) % set_.members;
+        if (is_pushed_to(member)) {
+            ops::copy(batch_.locations[member].output + mine.begin, batch_.segments[0].input + mine.begin, mine.bytes(),
+                      store_);
+        }
+    }
+}
+
+StepResult ExchangeTask::step() {
+    const std::uint64_t before = set_.chunks;
+    if (may_stage()) {
+        stage(staged_chunks_++);
+        if (needs_cells(set_.rank) || i_push_) {
+            set_.publish(set_.mine().staged, before + staged_chunks_);
+        } else {
+            set_.mine().staged.store(before + staged_chunks_, std::memory_order_release);  // no rank waits for this
+        }
+        return StepResult::advanced;
+    }
+    if (may_fetch()) {
+        fetch(fetched_chunks_++);
+        set_.publish(set_.mine().fetched, before + fetched_chunks_);
+        return StepResult::advanced;
+    }
+    if (staged_chunks_ < chunk_count_ || fetched_chunks_ < chunk_count_ ||
+        (others_read_my_input_ && !set_.all_reached(&Progress::fetched, before + chunk_count_)) ||
+        (root_pushes_to_me_ && !set_.reached(batch_.segments[0].root, &Progress::staged, before + chunk_count_))) {
+        return StepResult::waiting;
+    }
+    if (chunk_count_ > 0) {
+        set_.chunks += chunk_count_;
+        set_.mine().reduced.store(set_.chunks, std::memory_order_release);  // no rank waits for this in an exchange
+    }
+    return StepResult::done;
+}
+
+/// In a broadcast only one member stages, so its cache lines come back to it whichever cell it uses.
+bool ExchangeTask::changes_cells() const { return batch_.operation != Operation::broadcast; }
+
+std::byte* ExchangeTask::cell(std::uint32_t member, std::uint64_t index) const {
+    const std::uint64_t number = set_.chunks + index;
+    return changes_cells() ? set_.exchanged_cell(member, number) : set_.arena->cell(member, number);
+}
+
+bool ExchangeTask::may_stage() const {
+    if (staged_chunks_ == chunk_count_) {
+        return false;
+    }
+    const std::uint64_t number = set_.chunks + staged_chunks_;
+    return !needs_cells(set_.rank) ||
+           (staged_chunks_ < fetched_chunks_ + 2 &&
+            (changes_cells() ? set_.exchanged_cell_is_free(number) : set_.cell_is_free(number)));
+}
+
+void ExchangeTask::stage(std::uint64_t index) {
+    const Range part = part_of(contributions_[set_.rank], index);
+    if (part.bytes() > 0 && needs_cells(set_.rank)) {
+        ops::copy(cell(set_.rank, index), batch_.segments[0].input + part.begin, part.bytes());
+    }
+    if (i_push_) {
+        push(part);
+    }
+}
+
+bool ExchangeTask::may_fetch() const {
+    if (fetched_chunks_ == chunk_count_) {
+        return false;
+    }
+    for (std::uint32_t member = 0; member < set_.members; ++member) {
+        if (member != set_.rank && needs_cells(member) &&
+            !set_.reached(member, &Progress::staged, set_.chunks + fetched_chunks_ + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void ExchangeTask::fetch(std::uint64_t index) {
+    if (batch_.segments[0].output == nullptr) {
+        return;
+    }
+    copy_own(part_of(contributions_[set_.rank], index));
+    for (std::uint32_t step = 1; step < set_.members; ++step) {
+        const std::uint32_t member = (set_.rank + step) % set_.members;
+        const Contribution& other = contributions_[member];
+        Range part = part_of(other, index);
+        if (root_pushes_to_me_) {
+            part.end = pushed(part).begin;
+        }
+        if (part.bytes() > 0) {
+            const std::byte* source = needs_cells(member) ? cell(member, index) : other.readable + part.begin;
+            ops::copy(batch_.segments[0].output + other.output_offset + part.begin, source, part.bytes(), store_);
+        }
+    }
+}
+
+}  // namespace rueda::collectives

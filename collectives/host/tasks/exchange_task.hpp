@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/shared_memory/control_block.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/host/arena/segment_map.hpp"
+#include "collectives/host/tasks/host_set.hpp"
+#include "ops/reduce.hpp"
+
+namespace rueda::collectives {
+
+/// Broadcast and allgather: the bytes of every contributing member go, unchanged, to a place in every member's output.
+/// In a broadcast only the root contributes. A batch has one segment.
+///
+/// A contribution that travelled with the announcements is copied from there. One that lies in the arena is read in
+/// place. Any other goes through its rank's cells, chunk by chunk. Cost per rank and contribution of C bytes: its owner
+/// copies it out once, if it is private, and every other rank copies it in once.
+///
+/// In a broadcast, the root would be idle while the others read its tensor. If their outputs lie in the arena as well,
+/// the root writes an m-th of each of them itself, where m is the number of members. All ranks then move the same
+/// number of bytes.
+class ExchangeTask final : public Task {
+public:
+    explicit ExchangeTask(HostSet& set) : set_(set) {}
+
+    void begin(const Batch& batch);
+    StepResult step() override;
+
+private:
+    struct Contribution {
+        std::uint64_t bytes = 0;
+        std::uint64_t output_offset = 0;
+        const std::byte* readable = nullptr;  ///< the whole contribution, in the arena; null: it goes through the cells
+        bool at_once = false;                 ///< the contribution is tiny and travelled with the announcement
+    };
+    void plan_broadcast();
+    void plan_allgather();
+    void add(std::uint32_t member, std::uint64_t bytes, std::uint64_t output_offset, const Location& location);
+    [[nodiscard]] bool needs_cells(std::uint32_t member) const;
+    void copy_payloads();
+    void copy_own(Range range);
+    [[nodiscard]] Range part_of(const Contribution& contribution, std::uint64_t index) const;
+    void plan_pushes();
+    [[nodiscard]] bool is_pushed_to(std::uint32_t member) const;
+    [[nodiscard]] Range pushed(Range part) const;
+    void push(Range part);
+    [[nodiscard]] bool changes_cells() const;
+    [[nodiscard]] std::byte* cell(std::uint32_t member, std::uint64_t index) const;
+    [[nodiscard]] bool may_stage() const;
+    void stage(std::uint64_t index);
+    [[nodiscard]] bool may_fetch() const;
+    void fetch(std::uint64_t index);
+
+    HostSet& set_;
+    Batch batch_;
+    std::array<Contribution, base::kMaxLocalRanks> contributions_{};
+    std::uint64_t chunk_bytes_ = 0;  // at most a cell
+    std::uint64_t chunk_count_ = 0;
+    std::uint64_t staged_chunks_ = 0;
+    std::uint64_t fetched_chunks_ = 0;
+    bool others_read_my_input_ = false;
+    bool i_push_ = false;
+    bool root_pushes_to_me_ = false;
+    ops::Store store_ = ops::Store::cached;
+};
+
+}  // namespace rueda::collectives

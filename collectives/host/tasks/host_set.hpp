@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/shared_memory/control_block.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/host/arena/arena.hpp"
+#include "collectives/host/tasks/numa_nodes.hpp"
+
+namespace rueda::collectives {
+
+/// What the tasks of one process set share: the arena, this rank's position in it, and how many chunks of all batches
+/// are done. Threads: the thread that drives progress.
+struct HostSet {
+    HostSet(std::shared_ptr<Arena> a, const NumaNodes& n)
+        : arena(std::move(a)), rank(arena->rank()), members(arena->plan().members), nodes(n) {}
+
+    std::shared_ptr<Arena> arena;
+    std::uint32_t rank;
+    std::uint32_t members;
+    std::uint64_t chunks = 0;  ///< chunks that went through the cells before the current batch; the same on all members
+    std::uint64_t resident_batches = 0;  ///< resident batches before the current one; the same on all members
+    /// of this many chunks this rank already knows that nobody needs its cells any more
+    std::uint64_t free_chunks = 0;
+    NumaNodes nodes;  ///< the order in which the members' inputs are combined
+
+    /// Combines `sources`, one per member, into `destinations`, in the set's order. The sources of absent members are
+    /// left out; NUMA nodes then do not matter, and the order is by rank. For adasum, absent members count as zeros at
+    /// their places in the tree.
+    void reduce(const Segment& segment, std::span<const Location> locations, std::span<const std::byte* const> sources,
+                std::span<std::byte* const> destinations, std::uint64_t count) const {
+        if (destinations.empty()) {
+            return;  // this rank is absent and has nothing to write for others
+        }
+        if (segment.absent == 0) [[likely]] {
+            nodes.reduce(segment.reduction(members), sources, destinations, count);
+            return;
+        }
+        std::array<const std::byte*, base::kMaxLocalRanks> present{};
+        if (segment.reduce_op == ReduceOp::adasum) {
+            for (std::uint32_t member = 0; member < members; ++member) {
+                present[member] = locations[member].absent ? nullptr : sources[member];
+            }
+            ops::reduce(segment.reduction(members), {present.data(), members}, destinations, count);
+            return;
+        }
+        std::size_t found = 0;
+        for (std::uint32_t member = 0; member < members; ++member) {
+            if (!locations[member].absent) {
+                present[found++] = sources[member];
+            }
+        }
+        ops::reduce(segment.reduction(members), {present.data(), found}, destinations, count);
+    }
+
+    [[nodiscard]] Progress& mine() const { return arena->progress(rank); }
+    [[nodiscard]] Progress& of(std::uint32_t member) const { return arena->progress(member); }
+
+    /// Stores a progress counter of this rank and wakes the ranks that sleep and may wait for it. seq_cst, because a
+    /// sleeper writes its attention word and then looks at the counters. Partners: reached().
+    void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) const {
+        counter.store(value, std::memory_order_seq_cst);
+        wake_sleepers();
+    }
+    void wake_sleepers() const {
+        for (std::uint32_t member = 0; member < members; ++member) {
+            auto& attention = arena->blocks().of(member).attention;
+            if (member == rank) {
+                continue;
+            }
+            if (const base::AttentionState state = attention.state(); state != base::AttentionState::awake) {
+                attention.ring(state);
+            }
+        }
+    }
+
+    /// Whether `counter` of all other members has reached `value`.
+    [[nodiscard]] bool all_reached(std::atomic<std::uint64_t> Progress::*counter, std::uint64_t value) const {
+        for (std::uint32_t member = 0; member < members; ++member) {
+            if (member != rank && !reached(member, counter, value)) {
+                return false;
+            }
+        }
+        return true;
+    }
+    /// Whether the cell of chunk `number` may be written. It held the chunk that came one round of cells earlier, and
+    /// all ranks must be done with that chunk.
+    [[nodiscard]] bool cell_is_free(std::uint64_t number) const {
+        return number < free_chunks + arena->plan().cells_per_rank || exchanged_cell_is_free(number);
+    }
+
+    /// Where `member` stages chunk `number` of an exchange: data that others read there and nobody reads back. Two
+    /// members swap their cells in every round. A rank then writes lines that it has just read and whose lines its core
+    /// holds, so each line crosses between the cores only once.
+    [[nodiscard]] std::byte* exchanged_cell(std::uint32_t member, std::uint64_t number) const {
+        const std::uint64_t turn = members == 2 ? number / arena->plan().cells_per_rank % 2 : 0;
+        return arena->cell(static_cast<std::uint32_t>(member ^ turn), number);
+    }
+    /// Like cell_is_free(), for such a cell. What this rank knows about its own cells (free_chunks) does not apply to
+    /// it.
+    [[nodiscard]] bool exchanged_cell_is_free(std::uint64_t number) const {
+        const std::uint32_t cells = arena->plan().cells_per_rank;
+        return number < cells || all_reached(&Progress::fetched, number + 1 - cells);
+    }
+    [[nodiscard]] bool reached(std::uint32_t member, std::atomic<std::uint64_t> Progress::*counter,
+                               std::uint64_t value) const {
+        return (of(member).*counter).load(std::memory_order_seq_cst) >= value;
+    }
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/shared_memory/control_block.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/host/arena/segment_map.hpp"
+#include "collectives/host/tasks/host_set.hpp"
+#include "ops/reduce.hpp"
+
+namespace rueda::collectives {
+
+/// Reducescatter and alltoall: every member's input has a part for each member, and no member needs another member's
+/// part. In a reducescatter a member combines the parts for it into its output. In an alltoall it copies them there one
+/// after the other. A scatter is an alltoall in which only the root has rows. In a gather and a reduce, all parts are
+/// for the root. A batch has one segment.
+///
+/// An input that travelled with the announcement or lies in the arena is read in place. For a private input, the parts
+/// for the others go through its rank's cells. A chunk is a piece of equal length of every part, so that all members
+/// have work in each chunk; a cell holds a piece for every other member. Cost per rank for S bytes of input, with m
+/// members: it copies S(m−1)/m out (if the input is private) and reads its own part of all inputs. Nothing is fetched
+/// back.
+class ScatterTask final : public Task {
+public:
+    explicit ScatterTask(HostSet& set) : set_(set) {}
+
+    void begin(const Batch& batch);
+    StepResult step() override;
+
+private:
+    using Parts = std::array<Range, base::kMaxLocalRanks>;
+
+    [[nodiscard]] std::uint64_t plan();
+    [[nodiscard]] std::uint64_t plan_reduce();
+    [[nodiscard]] std::uint64_t plan_reducescatter();
+    [[nodiscard]] std::uint64_t plan_alltoall();
+    [[nodiscard]] std::uint32_t pieces_in_cell() const;
+    [[nodiscard]] std::uint64_t largest_piece_bytes() const;
+    /// The piece of a part that belongs to chunk `index`.
+    [[nodiscard]] Range piece(Range part, std::uint64_t index) const;
+    [[nodiscard]] bool all_is_for_root() const {
+        return batch_.operation == Operation::gather || batch_.operation == Operation::reduce;
+    }
+    [[nodiscard]] bool is_staged(std::uint32_t member) const;
+    /// The memory, in a cell of `from`, of the piece that `from` has for `to`.
+    [[nodiscard]] std::byte* in_cell(std::uint32_t from, std::uint32_t to, std::uint64_t index) const;
+
+    [[nodiscard]] bool may_stage() const;
+    void stage(std::uint64_t index);
+    [[nodiscard]] bool may_take() const;
+    void take(std::uint64_t index);
+    void reduce(std::uint64_t index);
+    void copy(std::uint64_t index);
+    [[nodiscard]] const std::byte* source(std::uint32_t member, std::uint64_t index) const;
+    void publish_taken();
+
+    HostSet& set_;
+    Batch batch_;
+    Parts to_{};    // in this rank's input: the part for each member
+    Parts from_{};  // in each member's input: the part for this rank
+    std::uint64_t piece_bytes_ = 0;
+    std::uint64_t chunk_count_ = 0;
+    std::uint64_t staged_chunks_ = 0;
+    std::uint64_t taken_chunks_ = 0;
+    bool somebody_stages_ = false;
+    bool others_read_my_input_ = false;
+    ops::Store store_ = ops::Store::cached;
+};
+
+}  // namespace rueda::collectives

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/engine/set_list.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace rueda::core {
+namespace {
+
+/// A turn is as busy as the busiest of its sets: what asks for the next look the soonest.
+int busyness(Turn turn) {
+    switch (turn) {
+        case Turn::advanced:
+            return 4;
+        case Turn::polling:
+            return 3;
+        case Turn::waiting:
+            return 2;
+        case Turn::holding:
+            return 1;
+        case Turn::idle:
+            break;
+    }
+    return 0;
+}
+
+}  // namespace
+
+Turn busier(Turn a, Turn b) { return busyness(a) > busyness(b) ? a : b; }
+
+SetList::SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> world,
+                 std::shared_ptr<collectives::Arena> arena)
+    : settings_(settings), world_(std::move(world)) {
+    Entry entry = prepare(world_, std::move(arena));
+    add(entry);
+}
+
+SetList::Entry SetList::prepare(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) const {
+    Attended attended;
+    attended.stall_monitor = std::make_unique<StallMonitor>(settings_, arena, set->memory());
+    attended.batch_watch = std::make_unique<BatchWatch>(settings_, arena->blocks(), set->memory(), arena->rank());
+    attended.set = std::move(set);
+    attended.arena = std::move(arena);
+    Entry entry;
+    entry.push_back(std::move(attended));
+    return entry;
+}
+
+void SetList::add(Entry& entry) noexcept {
+    const std::lock_guard lock(mutex_);
+    sets_.splice(sets_.end(), entry);
+}
+
+void SetList::remove(const ProcessSet& set) noexcept {
+    const std::lock_guard lock(mutex_);
+    sets_.remove_if([&set](const Attended& attended) { return attended.set.get() == &set; });
+}
+
+Turn SetList::step(bool urgent, bool asks_others) {
+    Turn busiest = Turn::idle;
+    for (Attended& attended : sets_) {
+        attended.last = attended.set->step(urgent, asks_others);
+        busiest = busier(attended.last, busiest);
+    }
+    return busiest;
+}
+
+template <class Has>
+bool SetList::any(Has&& has) const {
+    return std::any_of(sets_.begin(), sets_.end(), [&has](const Attended& attended) { return has(*attended.set); });
+}
+
+bool SetList::has_work() const {
+    return any([](const ProcessSet& set) { return set.has_work(); });
+}
+bool SetList::has_deferred() const {
+    return any([](const ProcessSet& set) { return set.has_deferred(); });
+}
+bool SetList::has_to_poll() const {
+    return any([](const ProcessSet& set) { return set.has_to_poll(); });
+}
+
+bool SetList::anybody_has_unread() const {
+    const std::lock_guard lock(mutex_);
+    // Who gives up the progress lock looks after that, perhaps so late that the job has ended.
+    return !released_ && any([](const ProcessSet& set) { return set.has_unread(); });
+}
+
+bool SetList::anybody_has_to_poll() const {
+    const std::lock_guard lock(mutex_);
+    return has_to_poll();
+}
+
+bool SetList::are_closed() const {
+    const std::lock_guard lock(mutex_);
+    return !any([](const ProcessSet& set) { return !set.closed(); });
+}
+
+bool SetList::have_left() const {
+    const std::lock_guard lock(mutex_);
+    return !any([](const ProcessSet& set) { return !set.has_left(); });
+}
+
+void SetList::begin_to_await_ends() {
+    const std::lock_guard lock(mutex_);
+    for (const Attended& attended : sets_) {
+        if (attended.set != world_ && !attended.set->has_left()) {
+            attended.set->begin_to_await_end(EndCall::shutdown);
+        }
+    }
+}
+
+std::optional<std::int64_t> SetList::hold_until_ns() const {
+    std::optional<std::int64_t> first;
+    for (const Attended& attended : sets_) {
+        if (attended.last == Turn::holding) {
+            first = std::min(first.value_or(attended.set->hold_until_ns()), attended.set->hold_until_ns());
+        }
+    }
+    return first;
+}
+
+/// The world first: the others' leaders are among its own, and what ends the job they hear from those.
+void SetList::leave_other_hosts(const Status& reason) noexcept {
+    for (Attended& attended : sets_) {
+        attended.set->leave_other_hosts(reason);
+    }
+}
+
+void SetList::close_descriptors() {
+    const std::lock_guard lock(mutex_);
+    for (const Attended& attended : sets_) {
+        if (attended.set != world_) {  // of the world's arena the heap takes care
+            attended.arena->close_descriptor();
+        }
+    }
+}
+
+void SetList::release_memory() {
+    const std::lock_guard lock(mutex_);
+    released_ = true;
+    for (const Attended& attended : sets_) {
+        attended.set->release_memory();
+        if (attended.set != world_) {
+            attended.arena->release({});
+        }
+    }
+}
+
+void SetList::fail_all(const Status& reason) noexcept {
+    for (Attended& attended : sets_) {
+        attended.set->fail_all(reason);
+    }
+}
+
+StallReport SetList::account_of_world(std::int64_t now_ns) const {
+    const std::lock_guard lock(mutex_);
+    // The world stays, but not its arena.
+    return released_ ? StallReport() : sets_.front().stall_monitor->account(now_ns);
+}
+
+WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns) const {
+    WaitReport report;
+    const std::lock_guard lock(mutex_);
+    if (released_) {  // the arenas are gone, and everything has ended
+        return report;
+    }
+    for (const Attended& attended : sets_) {
+        const std::vector<AwaitedTensor> awaited = attended.set->awaited_by(completion);
+        if (awaited.empty()) {
+            continue;
+        }
+        // Of a join, which is pending in several sets, the first one says what all would say.
+        report = attended.stall_monitor->account_of(awaited, now_ns);
+        report.elsewhere = attended.set->ranks_elsewhere();
+        break;
+    }
+    return report;
+}
+
+/// What was found is not found again, so nothing here may fail once it was: without memory it goes without the title.
+SetList::Finding SetList::titled(const std::string& title, std::string text, bool shut_down) noexcept {
+    try {
+        text.insert(0, title);
+    } catch (const std::bad_alloc&) {
+        static_cast<void>(title);
+    }
+    return {std::move(text), shut_down};
+}
+
+/// `findings` has room for two more.
+void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings) {
+    ProcessSet& set = *attended.set;
+    const std::string title = set.title();
+    attended.stall_monitor->date_last_finished(now_ns);
+    if (auto found = set.is_led() ? set.take_finding() : attended.stall_monitor->tick(now_ns)) {
+        if (!found->report_before.empty()) {
+            findings.push_back(titled(title, std::move(found->report_before), false));
+        }
+        findings.push_back(titled(title, std::move(found->text), found->shut_down));
+    } else if (auto standstill = attended.batch_watch->tick(now_ns)) {
+        findings.push_back(titled(title, std::move(*standstill), false));
+    }
+}
+
+std::vector<SetList::Finding> SetList::look(std::int64_t now_ns) {
+    std::vector<Finding> findings;
+    const std::lock_guard lock(mutex_);
+    findings.reserve(2 * sets_.size());
+    for (Attended& attended : sets_) {
+        try {
+            look_at(attended, now_ns, findings);
+        } catch (const std::bad_alloc&) {
+            static_cast<void>(now_ns);  // the next look may find memory; what other sets have found is told now
+        }
+    }
+    return findings;
+}
+
+}  // namespace rueda::core

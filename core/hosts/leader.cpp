@@ -1,0 +1,687 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/hosts/leader.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/system/clock.hpp"
+#include "base/text.hpp"
+#include "collectives/rows.hpp"
+#include "core/diagnostics/seconds.hpp"
+#include "core/diagnostics/stall_settings.hpp"
+#include "core/hosts/host_tree.hpp"
+#include "core/negotiation/claims.hpp"
+
+namespace rueda::core {
+
+using collectives::has_variable_rows;
+using collectives::Operation;
+using collectives::Transport;
+
+namespace {
+
+/// For the last words of a deputy: an AbortMessage with the longest text.
+constexpr std::size_t kLastWordsBytes = 2 * kMostTextBytes;
+
+TreeNode::Options node_options(const base::Config& config, const collectives::LocalGroup& group) {
+    TreeNode::Options options;
+    options.host = static_cast<std::uint32_t>(group.host_index);
+    options.shape = tree_of(group);
+    options.host_of.assign(group.host_of.begin(), group.host_of.end());
+    options.job_ranks.assign(group.job_ranks.begin(), group.job_ranks.end());
+    options.fusion_threshold_bytes = config.fusion_threshold_bytes;
+    return options;
+}
+
+/// By rank of the job; -1: not in the set. Stall reports speak of ranks as people do.
+std::vector<std::int32_t> hosts_of_job_ranks(const collectives::LocalGroup& group) {
+    std::vector<std::int32_t> host_of(static_cast<std::size_t>(group.job_ranks.back()) + 1, -1);
+    for (int rank = 0; rank < group.size; ++rank) {
+        host_of[static_cast<std::size_t>(group.job_rank(rank))] = group.host_of[static_cast<std::size_t>(rank)];
+    }
+    return host_of;
+}
+
+void add_claim(std::vector<Claim>& claims, const Metadata& metadata, std::int32_t rank) {
+    const auto same = std::find_if(claims.begin(), claims.end(),
+                                   [&](const Claim& claim) { return agree(*claim.metadata, metadata); });
+    std::vector<RankRange>& ranks = same != claims.end() ? same->ranks : claims.emplace_back(Claim{metadata, {}}).ranks;
+    if (!ranks.empty() && ranks.back().last + 1 == rank) {
+        ranks.back().last = rank;
+    } else {
+        ranks.push_back({rank, rank});
+    }
+}
+
+}  // namespace
+
+Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
+               std::shared_ptr<collectives::Arena> arena, const NegotiationMemory<Atomics>& memory,
+               Registrar<Atomics>& registrar, std::mutex& enqueue_mutex, Transport& transport)
+    : group_(group),
+      memory_(memory),
+      registrar_(registrar),
+      enqueue_mutex_(enqueue_mutex),
+      transport_(transport),
+      node_(node_options(config, group)),
+      timeout_ns_(static_cast<std::int64_t>(config.host_timeout_seconds * 1e9)),
+      heartbeat_ns_(std::min<std::int64_t>(timeout_ns_ / 6, 500'000'000)),
+      report_limit_ns_(std::max(kSecond, 2 * nanoseconds(config.liveness_seconds))),
+      neighbours_(std::make_shared<std::vector<Neighbour>>()),
+      id_of_slot_(memory.extent().slots, 0),
+      attachments_(memory.extent().attachments) {
+    for (const std::uint32_t other : neighbours_of(group)) {
+        Neighbour neighbour;
+        neighbour.host = other;
+        neighbour.rank = *rank_of_host(group, other, 0);
+        neighbour.room.resize(most_message_bytes(static_cast<std::uint32_t>(group.size)));
+        neighbour.deputy = rank_of_host(group, other, 1);
+        neighbour.deputy_room.resize(neighbour.deputy ? kLastWordsBytes : 0);
+        neighbours_->push_back(std::move(neighbour));
+    }
+    std::vector<StallInquiry::Neighbour> others;
+    for (const Neighbour& neighbour : *neighbours_) {
+        others.push_back({neighbour.host, neighbour.rank});
+    }
+    const bool is_root = group.host_index == 0;
+    const StallSettings stall_settings(config);
+    stall_monitor_ = std::make_unique<StallMonitor>(stall_settings, std::move(arena), memory);
+    inquiry_ = std::make_unique<StallInquiry>(
+        stall_settings, static_cast<std::uint32_t>(group.host_count), hosts_of_job_ranks(group),
+        is_root ? std::nullopt : std::optional(others.front()), std::span(others).subspan(is_root ? 0 : 1), transport);
+    registrar_.report_to(*this);
+}
+
+Leader::~Leader() {
+    // What was posted and neither taken back nor kept may still be written: the transport outlives this object, and
+    // takes the receives of the world back later, or after a failure never.
+    if (started_ && !ended_) {
+        keep_memory();
+    }
+}
+
+void Leader::keep_memory() noexcept {
+    collectives::keep_for_good(neighbours_);
+    inquiry_->abandon();
+}
+
+Result<Leader::Moved> Leader::turn() {
+    Moved moved;
+    if (ended_) {
+        return moved;
+    }
+    if (!started_) {
+        RUEDA_RETURN_IF_FAILED(start());
+    }
+    say_joined();
+    RUEDA_RETURN_IF_FAILED(serve(moved));
+    RUEDA_RETURN_IF_FAILED(node_.status());
+    const std::int64_t now = base::coarse_monotonic_ns();
+    if (now - last_turn_ns_ > timeout_ns_ / 2) {
+        // This leader was away, and what its neighbours have said meanwhile may take several looks to come.
+        for (Neighbour& neighbour : *neighbours_) {
+            neighbour.heard_ns = now;
+        }
+    }
+    last_turn_ns_ = now;
+    for (Neighbour& neighbour : *neighbours_) {
+        RUEDA_RETURN_IF_FAILED(receive(neighbour, now, moved));
+    }
+    count_executed();
+    RUEDA_RETURN_IF_FAILED(decide(moved));
+    for (Neighbour& neighbour : *neighbours_) {
+        RUEDA_RETURN_IF_FAILED(send(neighbour, now, moved));
+        RUEDA_RETURN_IF_FAILED(check_life(neighbour, now));
+    }
+    RUEDA_RETURN_IF_FAILED(inquire(now));
+    const auto is_silent = [](const Neighbour& neighbour) { return !neighbour.sending; };
+    if (closed_ && std::all_of(neighbours_->begin(), neighbours_->end(), is_silent)) {
+        left_.store(true, std::memory_order_release);
+    }
+    return moved;
+}
+
+Status Leader::start() {
+    started_ = true;
+    const std::int64_t now = base::coarse_monotonic_ns();
+    for (Neighbour& neighbour : *neighbours_) {
+        neighbour.heard_ns = neighbour.sent_ns = now;
+        Result<Transport::Ticket> receiving =
+            transport_.receive(neighbour.rank, Transport::Channel::control, neighbour.room);
+        RUEDA_RETURN_IF_FAILED(receiving.status());
+        neighbour.receiving = receiving.value();
+        if (neighbour.deputy) {
+            Result<Transport::Ticket> hearing =
+                transport_.receive(*neighbour.deputy, Transport::Channel::end_reason, neighbour.deputy_room);
+            RUEDA_RETURN_IF_FAILED(hearing.status());
+            neighbour.hearing_deputy = hearing.value();
+        }
+    }
+    return {};
+}
+
+// ---- this host ------------------------------------------------------------------------------------------------------
+
+Status Leader::serve(Moved& moved) {
+    if (!registrar_.has_requests()) {
+        return {};
+    }
+    const std::lock_guard lock(enqueue_mutex_);
+    const Result<std::uint64_t> appended = registrar_.serve();
+    RUEDA_RETURN_IF_FAILED(appended.status());
+    moved.anything = moved.served = true;
+    moved.log = moved.log || appended.value() > 0;
+    return {};
+}
+
+Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool changed) {
+    const bool unnamed = slot < memory_.extent().unnamed_slots;
+    Announcement announcement;
+    const std::uint64_t id = id_of_slot_[slot];
+    find_joined(slot, generation, announcement);
+    const bool nobody_here =
+        count_of(announcement.joined) + count_of(announcement.uncounted) == memory_.extent().members;
+    if (unnamed || id == 0 || changed) {
+        Result<std::vector<Claim>> claims = claims_of(slot, generation);
+        RUEDA_RETURN_IF_FAILED(claims.status());
+        announcement.claims = std::move(claims).value();
+    }
+    SlotRecord& record = memory_.record(slot);
+    if (is_seen_first(slot) && !announcement.claims.empty()) {
+        record.metadata = *announcement.claims.front().metadata;  // who opened it may have joined, and not know them
+    }
+    const Metadata& metadata = announcement.claims.empty() ? record.metadata : *announcement.claims.front().metadata;
+    const bool any_variable_rows = std::any_of(
+        announcement.claims.begin(), announcement.claims.end(),
+        [](const Claim& claim) { return has_variable_rows(static_cast<Operation>(claim.metadata->operation)); });
+    if (!nobody_here &&
+        (any_variable_rows || has_variable_rows(static_cast<Operation>(copy_once(metadata.operation))))) {
+        announcement.rows.push_back(rows_of(slot, generation));
+    }
+    Awaited& awaited = awaited_[slot];
+    awaited = {changed, {}, 0, base::coarse_monotonic_ns(), nobody_here};
+    for (std::uint32_t member = 0; memory_.extent().call_sites != 0 && member < memory_.extent().members; ++member) {
+        const std::string site = read_site(memory_.site(slot, member, generation).read());
+        add_site(awaited.sites, site, group_.job_rank(rank_of(member)));
+    }
+    if (unnamed) {
+        announcement.key.call = (generation - 1) * memory_.extent().unnamed_slots + slot;
+        awaited.call = *announcement.key.call + 1;
+    } else {
+        awaited.name.assign(record.name, std::min<std::size_t>(copy_once(record.name_bytes), RUEDA_MAX_NAME));
+        announcement.key.id = id;
+        if (id == 0) {
+            announcement.key.name = awaited.name;
+            slot_by_name_[awaited.name] = slot;
+        }
+    }
+    node_.announce(std::move(announcement));
+    return {};
+}
+
+Result<std::vector<Claim>> Leader::claims_of(std::uint32_t slot, std::uint64_t generation) const {
+    std::vector<Claim> claims;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        if (Registrar<Atomics>::has_joined(copy_once(memory_.place(slot, member, generation).flags))) {
+            continue;
+        }
+        const Metadata metadata = Registrar<Atomics>::announced_metadata(memory_, slot, member, generation);
+        if (!is_plausible(metadata)) {
+            return failure(ErrorCode::internal, "rank {} announced metadata that no working rank writes, in slot {}",
+                           group_.job_rank(rank_of(member)), slot);
+        }
+        add_claim(claims, metadata, rank_of(member));
+    }
+    return claims;
+}
+
+/// Who stood in for it. Their bits are set from before that until all is called.
+void Leader::find_joined(std::uint32_t slot, std::uint64_t generation, Announcement& announcement) const {
+    if (memory_.header().joined.load(std::memory_order_acquire) == 0) {
+        return;
+    }
+    std::vector<std::int32_t> counted;
+    std::vector<std::int32_t> uncounted;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        const std::uint32_t flags = copy_once(memory_.place(slot, member, generation).flags);
+        if (Registrar<Atomics>::has_joined(flags)) {
+            ((flags & Place<Atomics>::kUncounted) != 0 ? uncounted : counted).push_back(rank_of(member));
+        }
+    }
+    announcement.joined = ranges_of(counted);
+    announcement.uncounted = ranges_of(uncounted);
+}
+
+HostRows Leader::rows_of(std::uint32_t slot, std::uint64_t generation) const {
+    HostRows rows{static_cast<std::uint32_t>(group_.host_index), {}};
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        rows.rows.push_back(copy_once(memory_.place(slot, member, generation).first_dimension));
+    }
+    return rows;
+}
+
+void Leader::retired(std::uint32_t slot) {
+    if (std::uint64_t& id = id_of_slot_[slot]; id != 0) {
+        node_.release(id);
+        slot_of_id_.erase(id);
+        id = 0;
+    }
+}
+
+void Leader::shutting_down(std::uint32_t member) { node_.shut_down(rank_of(member)); }
+
+void Leader::closed() { node_.close(); }
+
+void Leader::settled() {
+    say_joined();  // before; published by the settling of who was last
+    node_.settle();
+}
+
+// ---- joins ----------------------------------------------------------------------------------------------------------
+
+/// All ranks of this host have joined: it has to be asked for what it is to announce.
+void Leader::say_joined() {
+    const std::uint32_t last = memory_.header().last_joined.load(std::memory_order_seq_cst);
+    if (said_joined_ || last == 0 || last > memory_.extent().members) {
+        return;
+    }
+    said_joined_ = true;
+    node_.join(rank_of(last - 1));
+}
+
+bool Leader::is_seen_first(std::uint32_t slot) const {
+    return memory_.record(slot).state == static_cast<std::uint32_t>(SlotState::first_sight);
+}
+
+/// What is called, where nobody here means anything with it. The ranks find it in the slot's record.
+Status Leader::learn_meaning(const Decision& decision, std::uint32_t slot, bool& changed) {
+    SlotRecord& record = memory_.record(slot);
+    const bool known = slot >= memory_.extent().unnamed_slots && !is_seen_first(slot);
+    if (!decision.metadata) {
+        return known ? Status()
+                     : failure(ErrorCode::internal, "the root calls tensor '{}', and does not say what it is",
+                               decision.name);
+    }
+    changed = known && !agree(record.metadata, *decision.metadata);
+    record.metadata = *decision.metadata;
+    return {};
+}
+
+/// In the log, behind what was decided before: so every rank knows which operation is meant.
+void Leader::ask_for(const Decision& wanted) {
+    std::uint32_t slot = kNoSlot;
+    std::span<const std::byte> text = std::as_bytes(std::span(wanted.name));
+    if (wanted.call) {
+        slot = static_cast<std::uint32_t>(*wanted.call % memory_.extent().unnamed_slots);
+        text = std::as_bytes(std::span(&*wanted.call, 1));
+    }
+    const std::uint32_t attachment = attach(text);
+    attached_until(attachment, registrar_.append_wanted(slot, attachment));
+}
+
+// ---- other hosts ----------------------------------------------------------------------------------------------------
+
+Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
+    for (;;) {
+        const Result<std::optional<std::size_t>> received = transport_.test(neighbour.receiving);
+        RUEDA_RETURN_IF_FAILED(received.status());
+        if (!received.value()) {
+            return {};
+        }
+        neighbour.heard_ns = now;
+        const Result<TreeMessage> message = parse(neighbour.room, *received.value());
+        RUEDA_RETURN_IF_FAILED(message.status());
+        moved.anything = moved.anything || !std::holds_alternative<HeartbeatMessage>(message.value());
+        RUEDA_RETURN_IF_FAILED(node_.receive(neighbour.host, message.value()));
+        Result<Transport::Ticket> receiving =
+            transport_.receive(neighbour.rank, Transport::Channel::control, neighbour.room);
+        RUEDA_RETURN_IF_FAILED(receiving.status());
+        neighbour.receiving = receiving.value();
+    }
+}
+
+/// The end of the job is the status, with the reason that came.
+Result<TreeMessage> Leader::parse(std::span<const std::byte> room, std::size_t bytes) const {
+    Result<TreeMessage> message = parse_tree_message(room.first(bytes), static_cast<std::uint32_t>(group_.size),
+                                                     static_cast<std::uint32_t>(group_.host_count));
+    RUEDA_RETURN_IF_FAILED(message.status());
+    if (const auto* abort = std::get_if<AbortMessage>(&message.value())) {
+        return Status(static_cast<ErrorCode>(abort->code), abort->text);
+    }
+    return message;
+}
+
+Status Leader::send(Neighbour& neighbour, std::int64_t now, Moved& moved) {
+    if (neighbour.sending) {
+        const Result<std::optional<std::size_t>> sent = transport_.test(*neighbour.sending);
+        RUEDA_RETURN_IF_FAILED(sent.status());
+        if (!sent.value()) {
+            return {};
+        }
+        neighbour.sending.reset();
+    }
+    std::optional<TreeMessage> message = node_.next_message(neighbour.host);
+    if (!message && now - neighbour.sent_ns >= heartbeat_ns_ && !closed_) {
+        message = HeartbeatMessage();
+    } else if (message) {
+        moved.anything = true;
+    }
+    if (!message) {
+        return {};
+    }
+    neighbour.message = encode(*message);
+    neighbour.sent_ns = now;
+    Result<Transport::Ticket> sending = transport_.send(neighbour.rank, Transport::Channel::control, neighbour.message);
+    RUEDA_RETURN_IF_FAILED(sending.status());
+    neighbour.sending = sending.value();
+    return {};
+}
+
+Status Leader::check_life(const Neighbour& neighbour, std::int64_t now) const {
+    if (closed_ || now - neighbour.heard_ns < timeout_ns_) {
+        return {};
+    }
+    return failure(ErrorCode::aborted,
+                   "{} has not answered for {:.1f} s: it was cut off from {}, or has ended or stopped",
+                   describe(neighbour.host), static_cast<double>(now - neighbour.heard_ns) / 1e9,
+                   group_.host_names[static_cast<std::size_t>(group_.host_index)]);
+}
+
+/// "host b (ranks 2-3)".
+std::string Leader::describe(std::uint32_t host) const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < group_.size; ++rank) {
+        if (group_.host_of[static_cast<std::size_t>(rank)] == static_cast<int>(host)) {
+            ranks.push_back(group_.job_rank(rank));
+        }
+    }
+    return fmt::format("host {} ({})", group_.host_names[host], base::format_ranks(ranks));
+}
+
+void Leader::end(const Status& reason) noexcept {
+    if (ended_) {
+        return;
+    }
+    ended_ = true;
+    left_.store(true, std::memory_order_release);
+    if (started_) {
+        tell_neighbours(transport_, group_, Transport::Channel::control, reason);
+        keep_memory();
+    }
+    transport_.abandon();
+}
+
+Status Leader::take_back_receives() {
+    if (!started_ || ended_) {
+        return {};
+    }
+    ended_ = true;
+    bool in_use = false;
+    for (Neighbour& neighbour : *neighbours_) {
+        const Result<bool> cancelled = transport_.cancel(neighbour.receiving);
+        RUEDA_RETURN_IF_FAILED(cancelled.status());
+        in_use = in_use || !cancelled.value() || neighbour.sending;
+        if (neighbour.deputy) {
+            const Result<bool> unheard = transport_.cancel(neighbour.hearing_deputy);
+            RUEDA_RETURN_IF_FAILED(unheard.status());
+            in_use = in_use || !unheard.value();
+        }
+    }
+    if (in_use) {
+        collectives::keep_for_good(neighbours_);
+    }
+    return inquiry_->leave();
+}
+
+// ---- what stands still ----------------------------------------------------------------------------------------------
+
+Status Leader::inquire(std::int64_t now) {
+    constexpr std::int64_t kInterval = 50'000'000;
+    if (now < next_inquiry_ns_) {
+        return {};
+    }
+    next_inquiry_ns_ = now + kInterval;
+    for (const Neighbour& neighbour : *neighbours_) {
+        RUEDA_RETURN_IF_FAILED(hear_deputy(neighbour));
+    }
+    Result<std::optional<StallMonitor::Finding>> finding = inquiry_->turn(
+        now, {[this](std::int64_t at) { return longest_wait(at); }, [this](std::int64_t at) { return account(at); }});
+    RUEDA_RETURN_IF_FAILED(finding.status());
+    const std::lock_guard lock(finding_mutex_);
+    if (finding.value() && finding.value()->shut_down) {
+        ends_job_for_ = Status(ErrorCode::aborted, finding.value()->text);
+        ends_job_ns_ = now;
+        if (!finding.value()->report_before.empty()) {
+            finding_ = StallMonitor::Finding{finding.value()->report_before, false};
+        }
+    } else if (finding.value()) {
+        finding_ = std::move(finding).value();
+    }
+    // After the report, which the background thread takes every liveness interval and writes. It says nothing more once
+    // the job has ended. The limit is for a background thread that is stopped.
+    const bool is_said = !finding_ || now - ends_job_ns_ > report_limit_ns_;
+    return ends_job_for_ && is_said ? *ends_job_for_ : Status();
+}
+
+/// The second rank of a host speaks when the job has ended there, as its leader may be the rank that died.
+Status Leader::hear_deputy(const Neighbour& neighbour) {
+    if (!neighbour.deputy) {
+        return {};
+    }
+    const Result<std::optional<std::size_t>> heard = transport_.test(neighbour.hearing_deputy);
+    RUEDA_RETURN_IF_FAILED(heard.status());
+    if (!heard.value()) {
+        return {};
+    }
+    RUEDA_RETURN_IF_FAILED(parse(neighbour.deputy_room, *heard.value()).status());
+    return failure(ErrorCode::internal, "rank {} sent something else than last words", *neighbour.deputy);
+}
+
+double Leader::longest_wait(std::int64_t now) const {
+    double longest = stall_monitor_->longest_wait(now);
+    for (const auto& [slot, awaited] : awaited_) {
+        longest = std::max(longest, static_cast<double>(now - awaited.since_ns) / 1e9);
+    }
+    return longest;
+}
+
+/// What only some ranks of this host have announced, and what all have and the root has not decided on.
+HostAccount Leader::account(std::int64_t now) const {
+    StallReport known = stall_monitor_->account(now);
+    HostAccount account{static_cast<std::uint32_t>(group_.host_index), std::move(known.tensors), false,
+                        std::move(known.missing_ranks)};
+    for (StallReport::Tensor& tensor : account.tensors) {
+        tensor.missing.clear();
+    }
+    for (const auto& [slot, awaited] : awaited_) {
+        StallReport::Tensor tensor{
+            awaited.name, awaited.call, static_cast<double>(now - awaited.since_ns) / 1e9, {}, {}};
+        for (StallReport::Rank& rank : account.ranks) {
+            rank.waits_in.push_back(tensor);
+            for (const SiteOfRanks& site : awaited.sites) {
+                if (std::find(site.ranks.begin(), site.ranks.end(), rank.rank) != site.ranks.end()) {
+                    add_site(rank.waits_in.back().sites, site.site, rank.rank);
+                }
+            }
+        }
+        tensor.sites = awaited.sites;
+        for (const int rank : group_.members) {
+            tensor.ready.push_back(group_.job_rank(rank));
+        }
+        account.tensors.push_back(std::move(tensor));
+    }
+    const auto is_older = [](const StallReport::Tensor& a, const StallReport::Tensor& b) {
+        return a.seconds > b.seconds;
+    };
+    std::stable_sort(account.tensors.begin(), account.tensors.end(), is_older);
+    for (StallReport::Rank& rank : account.ranks) {
+        std::stable_sort(rank.waits_in.begin(), rank.waits_in.end(), is_older);
+    }
+    return account;
+}
+
+std::optional<StallMonitor::Finding> Leader::take_finding() {
+    const std::lock_guard lock(finding_mutex_);
+    return std::exchange(finding_, std::nullopt);
+}
+
+// ---- decisions ------------------------------------------------------------------------------------------------------
+
+Status Leader::decide(Moved& moved) {
+    std::unique_lock lock(enqueue_mutex_, std::defer_lock);
+    while (!closed_ && attachment_is_free()) {
+        const std::optional<Decision> decision = node_.next_decision();
+        if (!decision) {
+            return {};
+        }
+        if (!lock.owns_lock()) {
+            lock.lock();
+        }
+        RUEDA_RETURN_IF_FAILED(apply(*decision, moved));
+        moved.anything = true;
+    }
+    return {};
+}
+
+Status Leader::apply(const Decision& decision, Moved& moved) {
+    switch (decision.kind) {
+        case DecisionKind::call:
+            return apply_call(decision, moved);
+        case DecisionKind::disagreed:
+            moved.log = true;
+            return apply_refusal(decision, EntryKind::disagreed, ErrorCode::mismatch);
+        case DecisionKind::impossible:
+            moved.log = true;
+            return apply_refusal(decision, EntryKind::disagreed, decision.code);
+        case DecisionKind::lacks_joined:
+            moved.log = true;
+            return apply_refusal(decision, EntryKind::lacks_joined, ErrorCode::invalid_argument);
+        case DecisionKind::wanted:
+            ask_for(decision);
+            break;
+        case DecisionKind::all_joined:
+            said_joined_ = false;
+            registrar_.end_joins(static_cast<std::uint32_t>(decision.rank));
+            break;
+        case DecisionKind::closing:
+            registrar_.close_to_calls(group_.job_rank(decision.rank));
+            awaited_.clear();
+            slot_by_name_.clear();
+            break;
+        case DecisionKind::closed:
+            registrar_.close();
+            closed_ = true;
+            break;
+        case DecisionKind::forget:
+            return {};
+    }
+    moved.log = true;
+    return {};
+}
+
+/// The slot that a decision is about: all ranks of this host have announced it.
+Result<Leader::Called> Leader::take_awaited(const Decision& decision) {
+    std::uint32_t slot = kNoSlot;
+    if (decision.call) {
+        slot = static_cast<std::uint32_t>(*decision.call % memory_.extent().unnamed_slots);
+    } else if (const auto by_name = slot_by_name_.find(decision.name); by_name != slot_by_name_.end()) {
+        slot = by_name->second;
+        slot_by_name_.erase(by_name);
+    } else if (const auto by_id = slot_of_id_.find(decision.id); by_id != slot_of_id_.end()) {
+        slot = by_id->second;
+    }
+    const auto awaited = awaited_.find(slot);
+    if (awaited == awaited_.end()) {
+        return failure(ErrorCode::internal, "the root decided on tensor '{}' (id {}), which {} has not announced",
+                       decision.name, decision.id, describe(static_cast<std::uint32_t>(group_.host_index)));
+    }
+    const Called called{slot, awaited->second.changed, awaited->second.nobody_here};
+    awaited_.erase(awaited);
+    return called;
+}
+
+Status Leader::apply_call(const Decision& decision, Moved& moved) {
+    const Result<Called> awaited = take_awaited(decision);
+    RUEDA_RETURN_IF_FAILED(awaited.status());
+    const std::uint32_t slot = awaited.value().slot;
+    if (decision.id != 0) {
+        id_of_slot_[slot] = decision.id;
+        slot_of_id_[decision.id] = slot;
+    }
+    Registrar<Atomics>::Call call{slot, awaited.value().changed, decision.operation, decision.bytes,
+                                  0,    decision.uncounted};
+    if (awaited.value().nobody_here) {
+        RUEDA_RETURN_IF_FAILED(learn_meaning(decision, slot, call.changed));
+    }
+    if (!decision.rows.empty()) {
+        call.attachment = attach(std::as_bytes(std::span(decision.rows)));
+    }
+    batch_.push_back(call);
+    if (!decision.ends_batch) {
+        return {};
+    }
+    const std::uint64_t end = registrar_.append_calls(batch_);
+    for (const auto& called : batch_) {
+        attached_until(called.attachment, end);
+    }
+    batch_.clear();
+    if (group_.host_index == 0) {
+        batch_ends_.push_back(end);
+    }
+    moved.log = true;
+    return {};
+}
+
+Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode code) {
+    const Result<Called> awaited = take_awaited(decision);
+    RUEDA_RETURN_IF_FAILED(awaited.status());
+    // The text, its end, and how many members the groups have that ranks mean: their members are to end as well.
+    const std::size_t room = memory_.extent().attachment_bytes - 1;
+    const std::size_t numbers = std::min(decision.rows.size(), room / sizeof(std::int64_t)) * sizeof(std::int64_t);
+    const std::string_view text = std::string_view(decision.text).substr(0, room - numbers);
+    std::vector<std::byte> bytes(text.size() + 1 + numbers);
+    std::memcpy(bytes.data(), text.data(), text.size());
+    if (numbers > 0) {
+        std::memcpy(bytes.data() + text.size() + 1, decision.rows.data(), numbers);
+    }
+    const std::uint32_t attachment = attach(bytes);
+    attached_until(attachment, registrar_.append_refusal(kind, awaited.value().slot, attachment, code));
+    return {};
+}
+
+/// The next one: everybody here has read what it was used for before.
+bool Leader::attachment_is_free() const {
+    const std::uint64_t read_before = attachments_[next_attachment_ % attachments_.size()];
+    return read_before == 0 || read_before <= registrar_.all_have_read();
+}
+
+/// Returns what stands for it in an entry. The rest of its room becomes zeros, which ends a text.
+std::uint32_t Leader::attach(std::span<const std::byte> bytes) {
+    const auto number = static_cast<std::uint32_t>(next_attachment_++ % attachments_.size());
+    std::byte* const room = memory_.attachment(number);
+    std::copy(bytes.begin(), bytes.end(), room);
+    std::memset(room + bytes.size(), 0, memory_.extent().attachment_bytes - bytes.size());
+    return number + 1;
+}
+
+void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
+    if (attachment != 0) {
+        attachments_[attachment - 1] = position;
+    }
+}
+
+/// Root: its own host stands for all in how far the decisions may run ahead.
+void Leader::count_executed() {
+    const std::uint64_t before = executed_;
+    const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);
+    for (; !batch_ends_.empty() && batch_ends_.front() <= position; batch_ends_.pop_front()) {
+        ++executed_;
+    }
+    if (executed_ > before) {
+        node_.executed(executed_);
+    }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/pending/callback_thread.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <system_error>
+#include <utility>
+
+#include "base/shared_memory/atomics.hpp"
+#include "base/system/thread_signals.hpp"
+
+namespace rueda::core {
+namespace {
+
+/// At the end of a queue that takes nothing any more.
+class ClosedMark final : public QueuedCall {
+public:
+    void call() noexcept override {}
+};
+ClosedMark closed_mark;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): has no state, only an address
+
+/// Signals belong to the program's threads.
+class WithoutSignals {
+public:
+    WithoutSignals() {
+        const sigset_t blocked = base::signals_of_the_program();
+        pthread_sigmask(SIG_SETMASK, &blocked, &saved_);
+    }
+    ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &saved_, nullptr); }
+    WithoutSignals(const WithoutSignals&) = delete;
+    WithoutSignals& operator=(const WithoutSignals&) = delete;
+
+private:
+    sigset_t saved_{};
+};
+
+}  // namespace
+
+Status CallbackThread::start() {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) {
+        return {ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank"};
+    }
+    if (thread_.joinable()) {
+        return {};
+    }
+    try {
+        const WithoutSignals without_signals;
+        thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+        return failure(ErrorCode::resource_exhausted,
+                       "the thread for completion callbacks could not be started ({}): raise the limit of processes "
+                       "(ulimit -u, or pids.max of the control group)",
+                       error.what());
+    }
+    pthread_setname_np(thread_.native_handle(), "rueda-calls");
+    return {};
+}
+
+void CallbackThread::hand_over(QueuedCall& call) noexcept {
+    QueuedCall* newest = newest_.load(std::memory_order_seq_cst);
+    do {
+        if (newest == &closed_mark) {
+            call.call();
+            return;
+        }
+        call.next_ = newest;
+    } while (!newest_.compare_exchange_weak(newest, &call, std::memory_order_seq_cst));
+    // Who made it non-empty wakes the thread, which takes all there is: one system call for a batch of completions.
+    if (newest == nullptr) {
+        event_.notify();
+    }
+}
+
+void CallbackThread::stop() {
+    std::thread thread;
+    {
+        const std::lock_guard lock(mutex_);
+        stopped_ = true;
+        thread = std::move(thread_);
+    }
+    if (!thread.joinable()) {
+        return;  // none was started, so nothing is handed over; or it has been stopped
+    }
+    stopping_.store(true, std::memory_order_seq_cst);
+    event_.notify();
+    thread.join();
+}
+
+bool CallbackThread::close_if_empty() {
+    QueuedCall* empty = nullptr;
+    return newest_.compare_exchange_strong(empty, &closed_mark, std::memory_order_seq_cst);
+}
+
+/// Woken by hand_over() and stop(), of threads of this process: what ends one of them ends this one.
+void CallbackThread::run() {
+    const auto has_to_do = [this] {
+        return newest_.load(std::memory_order_seq_cst) != nullptr || stopping_.load(std::memory_order_seq_cst);
+    };
+    for (;;) {
+        event_.wait(has_to_do, base::kLongestSleep);
+        QueuedCall* left = newest_.exchange(nullptr, std::memory_order_seq_cst);
+        QueuedCall* oldest = nullptr;
+        while (left != nullptr) {
+            QueuedCall* const next = std::exchange(left->next_, oldest);
+            oldest = std::exchange(left, next);
+        }
+        while (oldest != nullptr) {
+            QueuedCall* const next = oldest->next_;  // the call may end it
+            oldest->call();
+            oldest = next;
+        }
+        if (stopping_.load(std::memory_order_seq_cst) && close_if_empty()) {
+            return;
+        }
+    }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Announcing (docs/design/0001-negotiation.md): what a caller submits, in the slot of its name or without a name.
+#include "base/shared_memory/prefetch.hpp"
+#include "base/system/clock.hpp"
+#include "collectives/operation.hpp"
+#include "collectives/rows.hpp"
+#include "core/negotiation/claims.hpp"
+#include "core/operations/requests.hpp"
+#include "core/process_set/process_set.hpp"
+#include "core/termination/memory_guard.hpp"
+
+namespace rueda::core {
+
+Status ProcessSet::submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
+    const std::lock_guard lock(enqueue_mutex_);
+    return all_or_nothing([&]() -> Status {
+        if (Status open = check_open(name); !open.is_ok()) [[unlikely]] {
+            // The others have ended, and this rank makes a call more: which one it would have been.
+            return name.empty() && open.code() == ErrorCode::aborted && !failed_.has_value()
+                       ? failure(open.code(), "{}: {}", describe_unnamed(unnamed_calls_ + unnamed_waiting_.size() + 1),
+                                 open.message())
+                       : open;
+        }
+        if (name.empty()) {
+            announce_unnamed(request, completion, urgency);
+            return {};
+        }
+        TensorEntry& entry = table_.entry(name);
+        RUEDA_RETURN_IF_FAILED(check_free(entry));
+        ask_for(entry, request);
+        start(entry, completion, urgency);
+        return {};
+    });
+}
+
+Status ProcessSet::submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency) {
+    const std::lock_guard lock(enqueue_mutex_);
+    return all_or_nothing([&]() -> Status {
+        RUEDA_RETURN_IF_FAILED(check_open(entry.name));
+        RUEDA_RETURN_IF_FAILED(check_free(entry));
+        ask_for(entry, request);
+        start(entry, completion, urgency);
+        return {};
+    });
+}
+
+Status ProcessSet::submit_allreduce(TensorEntry* known, std::string_view name, const rueda_tensor& in,
+                                    const rueda_tensor& out, const rueda_options& options, Completion& completion,
+                                    Urgency urgency) {
+    const std::lock_guard lock(enqueue_mutex_);
+    return all_or_nothing([&]() -> Status {
+        const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
+        if (Status open = check_open(shown); !open.is_ok()) [[unlikely]] {
+            // An argument that cannot be used is the error of every rank that gives it, whatever has become of the job.
+            // Otherwise the first of several ranks with the same mistake would end, and the later ones would only learn
+            // that it has ended. All other operations check their arguments before they come here.
+            Request request;
+            const Status made = make_allreduce(in, out, options, request);
+            return made.is_ok() ? open : naming_tensor(shown, made);
+        }
+        TensorEntry& entry = known != nullptr ? *known : table_.entry(name);
+        prefetch(entry);
+        const bool is_pending = entry.pending.load(std::memory_order_acquire);
+        if (is_pending || !repeats_allreduce(entry.request, in, out, options)) {
+            RUEDA_RETURN_IF_FAILED(check_free(entry));
+            Request request;
+            if (Status made = make_allreduce(in, out, options, request); !made.is_ok()) {
+                table_.forget_if_unused(entry);
+                return naming_tensor(shown, made);
+            }
+            ask_for(entry, request);
+        } else {
+            entry.of_group = false;  // as it may have been asked for before
+        }
+        if (extent_.call_sites != 0) [[unlikely]] {
+            entry.request.source_file = options.source_file;
+            entry.request.source_line = options.source_line;
+        }
+        start(entry, completion, urgency);
+        return {};
+    });
+}
+
+/// A name means one thing at a time: a group's its members, until the last of them has ended.
+Status ProcessSet::check_free(const TensorEntry& entry) {
+    if (!entry.pending.load(std::memory_order_acquire) && !has_pending_members(entry)) {
+        return {};
+    }
+    return failure(ErrorCode::duplicate_name,
+                   "tensor '{}': {} with this name is still pending on this rank; wait for it, or use another name",
+                   entry.name, is_size_of_group(entry.request.metadata) ? "a group" : "an operation");
+}
+
+/// What the caller has not said about compression, the rules say.
+void ProcessSet::ask_for(TensorEntry& entry, const Request& request) const {
+    entry.ask_for(request);
+    Metadata& metadata = entry.request.metadata;
+    if (!compression_rules_.empty() && request.asked_compression == RUEDA_COMPRESSION_NONE && may_compress(metadata)) {
+        metadata.compression = static_cast<std::uint16_t>(compression_rules_.of(entry.name, request.bytes()));
+    }
+}
+
+void ProcessSet::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
+    begin_pending(entry, completion);
+    // Who holds the progress lock may count afterwards, as nobody else completes anything meanwhile.
+    if (urgency != Urgency::driving) {
+        pending_.fetch_add(1, std::memory_order_seq_cst);
+    }
+    announce(entry, urgency);
+    if (urgency == Urgency::driving && at_once_ == nullptr) {
+        pending_.fetch_add(1, std::memory_order_seq_cst);
+    }
+}
+
+void ProcessSet::begin_pending(TensorEntry& entry, Completion& completion) noexcept {
+    entry.completion = &completion;
+    entry.stands_in = false;
+    entry.submitted_ns = base::coarse_monotonic_ns();
+    entry.pending.store(true, std::memory_order_relaxed);
+    if (notes_memory()) [[unlikely]] {
+        const Request& request = entry.request;
+        const auto operation = static_cast<collectives::Operation>(request.metadata.operation);
+        const bool variable_rows = collectives::has_variable_rows(operation);
+        std::int64_t written = request.output_rows.value_or(variable_rows ? 0 : 1);
+        if (operation == collectives::Operation::reducescatter) {
+            const auto members = static_cast<std::uint32_t>(identity_.ranks.size());
+            const auto own = static_cast<std::uint32_t>(set_rank());
+            written = collectives::rows_of_member(request.first_dimension, own, members).count;
+        }
+        note_pending(entry, variable_rows ? static_cast<std::uint64_t>(request.first_dimension) : 1,
+                     static_cast<std::uint64_t>(written));
+    }
+    if (checks_) [[unlikely]] {
+        inspect_input(entry);
+    }
+}
+
+/// The lines that an announcement writes, and those of the others that will be read, were last in other cores: asking
+/// for all of them at once, before the checks, takes one wait instead of several.
+void ProcessSet::prefetch(const TensorEntry& entry) const {
+    if (entry.slot == kNoSlot) {
+        return;
+    }
+    const std::uint64_t generation = entry.generation + 1;
+    // What goes directly has no use for it, and would take it from the others' caches. As the last time, it is likely.
+    const bool directly = (memory_.place(entry.slot, rank_, entry.generation).flags & PlaceFlags::kDirect) != 0;
+    if (!directly) {
+        base::prefetch_to_write(&memory_.arrivals(entry.slot));
+    }
+    base::prefetch_to_write(&memory_.place(entry.slot, rank_, generation));
+    if (!directly && extent_.members <= kInlineMembers) {
+        for (std::uint32_t member = 0; member < extent_.members; ++member) {
+            __builtin_prefetch(&memory_.place(entry.slot, member, generation), 0);
+        }
+    }
+}
+
+void ProcessSet::announce(TensorEntry& entry, Urgency urgency) noexcept {
+    if (entry.slot == kNoSlot) {
+        announce_in_full(entry);
+        return;
+    }
+    entry.known_to_agree = entry.known_to_agree || agree(entry.agreed, entry.request.metadata);
+    const bool changed = !entry.known_to_agree;
+    ++entry.generation;
+    Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
+    const bool travels = writer_.fill(place, entry, entry.generation, changed);
+    writer_.fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
+    writer_.write_site(entry);
+    if (travels && !changed && may_go_direct(entry, urgency)) {
+        announce_directly(entry, place, urgency);
+        return;
+    }
+    begin_arrival(memory_, rank_, entry.slot);
+    // Where others may have announced directly, this is a word to them.
+    const bool is_awaited = others_may_go_direct(entry);
+    AnnouncementWriter::publish(place, entry, entry.generation,
+                                is_awaited ? std::memory_order_seq_cst : std::memory_order_release);
+    if (is_awaited) {
+        ring_direct_waiters(entry);
+    }
+    count_arrival(entry, changed, urgency);
+}
+
+/// After begin_arrival().
+void ProcessSet::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
+    const Arrival arrival = arrive(memory_, entry.slot, ++entry.counted, changed);
+    tell_joined(entry);
+    after_arrival(entry, arrival, urgency);
+    end_arrival(memory_, rank_);
+}
+
+void ProcessSet::announce_unnamed(const Request& request, Completion& completion, Urgency urgency) {
+    if (!unnamed_waiting_.empty() || next_unnamed().pending.load(std::memory_order_acquire)) {
+        unnamed_waiting_.push_back({request, &completion, base::coarse_monotonic_ns()});  // or throws
+        pending_.fetch_add(1, std::memory_order_seq_cst);
+        deferred_.store(true, std::memory_order_seq_cst);
+        return;
+    }
+    next_unnamed().request.splits.reserve(request.splits.size());  // or throws
+    start_unnamed(request, completion, urgency);
+}
+
+TensorEntry& ProcessSet::next_unnamed() {
+    return table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % extent_.unnamed_slots));
+}
+
+/// The entry has room for the request's splits.
+void ProcessSet::start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept {
+    TensorEntry& entry = next_unnamed();
+    ask_for(entry, request);
+    begin_pending(entry, completion);
+    pending_.fetch_add(1, std::memory_order_seq_cst);
+    entry.generation = unnamed_calls_++ / extent_.unnamed_slots + 1;
+    Place<Atomics>& place = memory_.place(entry.slot, rank_, entry.generation);
+    static_cast<void>(writer_.fill(place, entry, entry.generation, /*with_metadata=*/true));
+    writer_.fill_splits(memory_.splits(entry.slot, rank_, entry.generation), entry.request);
+    writer_.write_site(entry);
+    begin_arrival(memory_, rank_, entry.slot);
+    AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_release);
+    count_arrival(entry, /*changed=*/false, urgency);
+}
+
+void ProcessSet::after_arrival(TensorEntry& entry, Arrival arrival, Urgency urgency) {
+    const bool unnamed = entry.slot < extent_.unnamed_slots;
+    switch (arrival) {
+        case Arrival::counted:
+            return;
+        case Arrival::last:
+            if (extent_.is_led() || anybody_has_joined() ||
+                (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
+                resolve(entry);
+            } else {
+                append_call(entry, urgency);
+            }
+            return;
+        case Arrival::last_changed:
+            resolve(entry);
+            return;
+        case Arrival::retired:
+            if (unnamed) {  // unnamed slots are closed by a shutdown only
+                complete(entry, shut_down_status(entry.name));
+            } else if (entry.stands_in && !entry.asked_for) {
+                // Whoever announced it finds the same, and announces it in full; before that nobody knows the name. But
+                // for what another host has announced: here, nobody else would.
+                table_.unbind(entry);
+                complete_and_forget(entry, {});
+            } else {
+                table_.unbind(entry);
+                announce_in_full(entry);
+            }
+            return;
+    }
+}
+
+bool ProcessSet::signatures_agree(std::uint32_t slot, std::uint64_t generation) const {
+    const std::uint64_t mine = memory_.place(slot, rank_, generation).signature;
+    for (std::uint32_t member = 0; member < extent_.members; ++member) {
+        if (memory_.place(slot, member, generation).signature != mine) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void ProcessSet::append_call(const TensorEntry& entry, Urgency urgency) {
+    const Metadata& metadata = entry.request.metadata;
+    // With a caller about to drive the engine, the entry need not stay open for others, if a batch begins here.
+    const std::uint64_t begins_batch_at =
+        urgency != Urgency::background ? next_.load(std::memory_order_relaxed) : Log<Atomics>::kNowhere;
+    const std::uint64_t position =
+        log_.append({EntryKind::call, entry.slot, 0, 0, metadata.operation, entry.request.bytes()}, begins_batch_at);
+    if (position == Log<Atomics>::kNowhere) [[unlikely]] {
+        raise(ErrorCode::internal, fmt::format("tensor '{}': there is no room in the log to call it, which no working "
+                                               "rank brings about",
+                                               entry.name));
+        return;
+    }
+    auto& arrivals = memory_.arrivals(entry.slot);
+    arrivals.last_called.store(position, std::memory_order_relaxed);
+    // Partner: the registrar, which may retire the slot from here on.
+    arrivals.called.store(entry.counted * extent_.members, std::memory_order_release);
+    waking_.announced_more(urgency);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/process_set/called_batch.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/rows.hpp"
+#include "core/negotiation/tree_messages.hpp"
+
+namespace rueda::core {
+
+using collectives::has_variable_rows;
+using collectives::Location;
+using collectives::Operation;
+
+void CalledBatch::begin(std::uint64_t begin, std::uint64_t end) {
+    begin_ = begin;
+    end_ = end;
+    entries_.clear();
+    segments_.clear();
+    locations_.clear();
+}
+
+Status CalledBatch::add(TensorEntry& entry, const Call& called, std::uint64_t position) {
+    entries_.push_back(&entry);
+    // Only allreduces may share a batch (core/negotiation/batch_end.hpp), and no slot may occur twice: a slot is called
+    // again only after its operation was completed.
+    const auto operation = static_cast<Operation>(entry.request.metadata.operation);
+    if (entry.called_at == begin_ || (end_ > begin_ + 1 && operation != Operation::allreduce)) {
+        return failure(ErrorCode::internal, "entry {} of the log calls slot {} in a batch in which it cannot be",
+                       position, called.slot);
+    }
+    entry.called_at = begin_;
+    RUEDA_RETURN_IF_FAILED(read_rows(called.attachment));
+    return add_segment(entry, called);
+}
+
+Status CalledBatch::add_segment(TensorEntry& entry, const Call& called) {
+    const std::uint32_t slot = called.slot;
+    const Request& request = entry.request;
+    if (request.is_refused) [[unlikely]] {
+        return failure(ErrorCode::internal, "tensor '{}': the log calls what no rank can do", entry.name);
+    }
+    const Metadata& metadata = request.metadata;
+    segments_.push_back({.dtype = static_cast<DType>(metadata.dtype),
+                         .reduce_op = static_cast<ReduceOp>(metadata.reduce_op),
+                         .prescale = metadata.prescale,
+                         .postscale = metadata.postscale,
+                         .root = static_cast<std::uint32_t>(metadata.root),
+                         .count = request.count,
+                         .input = request.input,
+                         .output = request.output,
+                         .compression = static_cast<Compression>(metadata.compression)});
+    for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
+        RUEDA_RETURN_IF_FAILED(announced_.locate(entry, slot, member, locations_.emplace_back()));
+        if (locations_.back().absent) [[unlikely]] {
+            ++segments_.back().absent;
+            segments_.back().uncounted += locations_.back().counted ? 0U : 1U;
+        }
+    }
+    if (view_.extent().is_led()) {
+        segments_.back().uncounted = called.uncounted;  // the number of all hosts' ranks, counted by the root
+    }
+    if (const std::uint32_t absent = segments_.back().absent;
+        (absent == view_.extent().members && !view_.extent().is_led()) ||
+        segments_.back().uncounted >= view_.set_size ||
+        (absent > 0 && !collectives::goes_on_without_joined(static_cast<Operation>(metadata.operation)))) {
+        return failure(ErrorCode::internal, "tensor '{}': the log calls its {} with {} of {} ranks joined", entry.name,
+                       collectives::name_of(static_cast<Operation>(metadata.operation)), absent,
+                       view_.extent().members);
+    }
+    return has_variable_rows(static_cast<Operation>(metadata.operation)) ? prepare_output(entry, slot) : Status();
+}
+
+/// For a set on several hosts: reads the first dimensions of all ranks, which the root has sent with the call.
+Status CalledBatch::read_rows(std::uint32_t attachment) {
+    rows_.clear();
+    if (attachment == 0) {
+        return {};
+    }
+    if (attachment > view_.extent().attachments ||
+        view_.set_size * sizeof(std::int64_t) > view_.extent().attachment_bytes) {
+        return failure(ErrorCode::internal, "the log has an attachment {}, of {}", attachment,
+                       view_.extent().attachments);
+    }
+    rows_.resize(view_.set_size);
+    std::memcpy(rows_.data(), view_.memory.attachment(attachment - 1), view_.set_size * sizeof(std::int64_t));
+    return {};
+}
+
+/// For operations of variable size: finds where the result goes. A batch holds one such operation.
+Status CalledBatch::prepare_output(TensorEntry& entry, std::uint32_t slot) {
+    if (!view_.extent().is_led()) {
+        rows_.clear();
+        for (const Location& location : locations_) {
+            rows_.push_back(location.first_dimension);
+        }
+    } else if (rows_.size() != view_.set_size) {
+        return failure(ErrorCode::internal, "tensor '{}': the log calls it without the first dimensions of its ranks",
+                       entry.name);
+    } else {
+        // from the caller's request, not from memory that other ranks can change
+        rows_[view_.set_rank] = entry.request.first_dimension;
+    }
+    switch (static_cast<Operation>(entry.request.metadata.operation)) {
+        case Operation::gather:
+            return prepare_gather(entry);
+        case Operation::alltoall:
+        case Operation::scatter:
+            // with several hosts, begin_splits() does this
+            return view_.extent().is_led() ? Status() : prepare_alltoall(entry, slot);
+        case Operation::reducescatter:
+            return prepare_reducescatter(entry);
+        case Operation::group:
+            return {};
+        default:
+            return prepare_allgather(entry);
+    }
+}
+
+Status CalledBatch::prepare_reducescatter(TensorEntry& entry) {
+    RUEDA_RETURN_IF_FAILED(announced_.check_rows(entry, rows_));
+    return set_output(outputs_.of_share(entry));
+}
+
+Status CalledBatch::prepare_alltoall(TensorEntry& entry, std::uint32_t slot) {
+    const Result<std::int64_t> rows = announced_.read_splits(entry, slot, locations_, splits_);
+    RUEDA_RETURN_IF_FAILED(rows.status());
+    RUEDA_RETURN_IF_FAILED(announced_.check_source(entry));
+    return set_output(outputs_.of_all(entry, rows.value(), 0));
+}
+
+/// Every rank computes the splits itself: all rows are for the root.
+Status CalledBatch::prepare_gather(TensorEntry& entry) {
+    const auto root = static_cast<std::size_t>(entry.request.metadata.root);
+    if (!view_.extent().is_led()) {
+        splits_.assign(rows_.size() * rows_.size(), 0);
+        for (std::size_t member = 0; member < rows_.size(); ++member) {
+            splits_[member * rows_.size() + root] = rows_[member];
+        }
+    } else {
+        splits_.assign(2 * rows_.size(), 0);
+        splits_[root] = entry.request.first_dimension;
+        if (view_.set_rank == root) {
+            std::copy(rows_.begin(), rows_.end(), splits_.begin() + static_cast<std::ptrdiff_t>(rows_.size()));
+        }
+    }
+    return set_output(outputs_.on_root(entry, rows_));
+}
+
+Status CalledBatch::prepare_allgather(TensorEntry& entry) { return set_output(outputs_.of_gathered(entry, rows_)); }
+
+/// Sets the output of the variable-size operation that is being prepared.
+Status CalledBatch::set_output(Result<std::byte*> output) {
+    RUEDA_RETURN_IF_FAILED(output.status());
+    segments_.back().output = output.value();
+    return {};
+}
+
+std::optional<std::int64_t> CalledBatch::rows_of(std::size_t member) const {
+    const bool has_joined = view_.extent().is_led() ? rows_[member] == kJoinedRows : locations_[member].absent;
+    return has_joined ? std::nullopt : std::optional(rows_[member]);
+}
+
+CalledBatch::Splits CalledBatch::begin_splits() {
+    splits_.assign(std::size_t{2} * view_.set_size, 0);
+    const std::vector<std::int64_t>& to = first().request.splits;
+    std::copy_n(to.begin(), std::min<std::size_t>(to.size(), view_.set_size), splits_.begin());
+    const std::span<std::int64_t> all(splits_);
+    return {all.first(view_.set_size), all.last(view_.set_size)};
+}
+
+Status CalledBatch::take_splits() {
+    TensorEntry& entry = first();
+    std::vector<std::int64_t>& received = entry.completion->received_splits;
+    received.assign(splits_.begin() + view_.set_size, splits_.end());
+    std::int64_t rows = 0;
+    for (std::uint32_t member = 0; member < view_.set_size; ++member) {
+        if (received[member] < 0) {
+            return failure(ErrorCode::internal, "tensor '{}': rank {} says that it sends {} rows", entry.name,
+                           view_.identity.ranks[member], received[member]);
+        }
+        if (__builtin_add_overflow(rows, received[member], &rows)) {
+            return failure(ErrorCode::resource_exhausted, "tensor '{}': the received first dimensions overflow",
+                           entry.name);
+        }
+    }
+    RUEDA_RETURN_IF_FAILED(announced_.check_source(entry));
+    return set_output(outputs_.of_all(entry, rows, 0));
+}
+
+void CalledBatch::release() {
+    std::vector<TensorEntry*>().swap(entries_);
+    std::vector<collectives::Segment>().swap(segments_);
+    std::vector<collectives::Location>().swap(locations_);
+    std::vector<std::int64_t>().swap(rows_);
+    std::vector<std::int64_t>().swap(splits_);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/setup/arena_setup.hpp"
+
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstring>
+
+#include "base/system/memory_limits.hpp"
+#include "base/text.hpp"
+#include "collectives/host/sockets/descriptor_exchange.hpp"
+#include "core/setup/agreement.hpp"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
+
+namespace rueda::core {
+namespace {
+
+using collectives::Bytes;
+
+constexpr std::uint64_t kLargestUsualChunk = 256 * base::kKiB;
+constexpr std::uint64_t kSmallestUsualChunk = 32 * base::kKiB;  // below it the waits cost more than the caches gain
+constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
+constexpr std::uint64_t kHugePage = 2 * base::kMiB;
+
+/// Of a set on several hosts: texts and first dimensions that log entries refer to.
+constexpr std::uint32_t kAttachments = 64;
+/// And requests to the registrar: every tensor that a rank is the last to announce is one.
+constexpr std::uint32_t kMailboxRecords = 256;
+constexpr std::uint64_t kTextBytes = 4 * base::kKiB;
+
+/// Of messages from one rank to another: four chunks of the size that copies through the caches best
+/// (collectives/host/tasks/copying.hpp), and of more than four ranks less, so that a rank that hears from all others
+/// has 1 MiB. Only what is used takes memory.
+constexpr std::uint64_t kRingBytes = 256 * base::kKiB;
+constexpr std::uint64_t kRingsOfRank = 1024 * base::kKiB;
+
+std::uint64_t ring_bytes_of(std::uint32_t members) {
+    return std::min(kRingBytes, std::bit_floor(kRingsOfRank / members));
+}
+
+/// Tensors up to this size travel with their announcement, which saves one or two waits for the others. Of two ranks it
+/// was measured to pay up to 128 KiB, and each line crosses once (NegotiationMemory::place_index()); of more, each rank
+/// reads all the others' (docs/design/collectives.md). What bounds it is memory: two such places a rank and slot.
+constexpr std::uint32_t kPayloadBytes = 8 * base::kKiB;
+constexpr std::uint32_t kPayloadBytesOfTwo = 32 * base::kKiB;
+constexpr std::uint32_t kPayloadSlots = 256;
+constexpr std::uint64_t kPayloadMemory = 32 * base::kMiB;
+
+/// Room for inputs of up to `payload_bytes`, in as many slots as the memory allows.
+void plan_payloads(NegotiationExtent& extent, std::uint32_t payload_bytes) {
+    extent.payload_bytes = payload_bytes;
+    const std::uint64_t slots = kPayloadMemory / (std::uint64_t{2} * extent.members * payload_bytes);
+    extent.payload_slots = std::min({kPayloadSlots, static_cast<std::uint32_t>(slots), extent.initial_slots});
+}
+
+/// Less room: for inputs half as large, down to what is usual, then in half as many slots.
+void shrink_payloads(NegotiationExtent& extent) {
+    if (extent.payload_bytes > kPayloadBytes) {
+        plan_payloads(extent, extent.payload_bytes / 2);
+    } else {
+        extent.payload_slots /= 2;
+    }
+}
+
+/// Memory of the negotiation that a job with the initial number of slots touches.
+std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
+    extent.slots = extent.initial_slots;
+    extent.refusals_per_slot = 0;
+    using Memory = NegotiationMemory<base::StdAtomics>;
+    return Memory::bytes(extent) - Memory::splits_bytes(extent);  // those only alltoalls touch, a line or more a slot
+}
+
+/// Address space for resident tensors of a rank: all of the machine's memory, or what a limit of address space leaves.
+std::uint64_t reservable_resident_bytes(const base::Config& config, std::uint32_t members) {
+    struct sysinfo info {};
+    sysinfo(&info);
+    std::uint64_t bytes =
+        config.resident_limit_bytes != 0 ? config.resident_limit_bytes : std::uint64_t{info.totalram} * info.mem_unit;
+    const Result<base::MemoryLimits> limits = base::read_memory_limits();
+    if (limits.is_ok() && limits.value().address_space_left_bytes != base::MemoryLimits::kUnlimited) {
+        // Half of it stays for the program; every rank maps the regions of all.
+        bytes = std::min(bytes, limits.value().address_space_left_bytes / 2 / members);
+    }
+    return bytes / kHugePage * kHugePage;
+}
+
+/// Everybody learns the smallest of what all ranks can do.
+Result<std::uint64_t> smallest_of_all(collectives::ControlPlane& control_plane, std::uint64_t mine) {
+    Result<std::vector<Bytes>> all = control_plane.allgather(std::as_bytes(std::span(&mine, 1)));
+    RUEDA_RETURN_IF_FAILED(all.status());
+    std::uint64_t smallest = mine;
+    for (const Bytes& bytes : all.value()) {
+        std::uint64_t other = 0;
+        if (bytes.size() != sizeof(other)) {
+            return failure(ErrorCode::internal, "a rank announced its address space with {} bytes instead of {}",
+                           bytes.size(), sizeof(other));
+        }
+        std::memcpy(&other, bytes.data(), sizeof(other));
+        smallest = std::min(smallest, other);
+    }
+    return smallest;
+}
+
+Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent& extent) {
+    const std::uint64_t bytes = arena.plan().cell_bytes * arena.plan().cells_per_rank;
+    // Its share of the tables too, which are touched as names come.
+    const std::uint64_t tables = touched_negotiation_bytes(extent) / arena.plan().members;
+    RUEDA_RETURN_IF_FAILED(base::check_memory(bytes + tables, "the arena"));
+    // Reports what a first touch in the middle of a step would answer with a signal. Older kernels do not know it;
+    // there the check above is all.
+    if (madvise(arena.cell(arena.rank(), 0), bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+        return system_failure(ErrorCode::resource_exhausted,
+                              fmt::format("touching {} of the arena", base::format_bytes(bytes)));
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members, std::uint64_t l2_bytes,
+                              std::uint64_t resident_bytes, std::uint32_t job_size) {
+    ArenaSizes sizes;
+    NegotiationExtent& extent = sizes.extent;
+    extent.members = members;
+    // The settings are numbers of names; unnamed operations have slots beside those.
+    extent.slots = extent.unnamed_slots + std::max(config.slots_max, 1U);
+    extent.initial_slots = std::min(extent.unnamed_slots + std::max(config.slots, 1U), extent.slots);
+    extent.call_sites = config.call_sites ? 1 : 0;
+    if (job_size > members) {
+        extent.attachments = kAttachments;
+        extent.mailbox_records = kMailboxRecords;
+        const std::uint64_t rows = std::uint64_t{job_size} * sizeof(std::int64_t);
+        // The first dimensions of all ranks; or a text, and behind it the sizes of groups, at most one for each.
+        extent.attachment_bytes = static_cast<std::uint32_t>(kTextBytes + (rows + 63) / 64 * 64);
+    } else if (members > 1 && members <= kInlineMembers) {
+        plan_payloads(extent, members == 2 ? kPayloadBytesOfTwo : kPayloadBytes);
+    }
+
+    collectives::ArenaPlan& plan = sizes.plan;
+    plan.members = members;
+    plan.cells_per_rank = config.cells_per_rank;
+    plan.resident_bytes = resident_bytes;
+    // A chunk passes through the caches of its writer and of its reader together with the private memory on either
+    // side, two are under way, and the cells should still be there when their turn comes again, beside what else the
+    // program works on. Of an eighth, a sixteenth and a thirty-second of the L2 the last was the fastest
+    // (docs/design/collectives.md).
+    const std::uint64_t usual = std::clamp(l2_bytes / 32, kSmallestUsualChunk, kLargestUsualChunk);
+    const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : usual;
+    // At the least, an element of every member: of a reducescatter a cell holds a piece for each. An element has 8
+    // bytes; between hosts an average of int64 is carried in 16, beside which a double that crosses as 16 bits is
+    // staged four times as long; and cells are alike on all, however many members each has.
+    const std::uint64_t piece_bytes = extent.is_led() ? 64 : 8;
+    const std::uint64_t pieces = extent.is_led() ? base::kMaxLocalRanks : members;
+    const std::uint64_t least_lines = (piece_bytes * pieces + base::kCacheLine - 1) / base::kCacheLine;
+    plan.cell_bytes = std::max(wanted / base::kCacheLine, least_lines) * base::kCacheLine;
+    const auto total = [&] {
+        return sizeof(base::ControlBlock) + touched_negotiation_bytes(extent) +
+               plan.cell_bytes * plan.cells_per_rank * members;
+    };
+    while (total() > config.arena_limit_bytes && extent.payload_slots > 0) {
+        shrink_payloads(extent);
+    }
+    while (total() > config.arena_limit_bytes && config.chunk_bytes == 0 && plan.cell_bytes > kSmallestChunk) {
+        plan.cell_bytes = std::max(plan.cell_bytes / 2 / base::kCacheLine * base::kCacheLine, kSmallestChunk);
+    }
+    if (total() > config.arena_limit_bytes) {
+        return failure(ErrorCode::resource_exhausted,
+                       "the arena of {} ranks needs {}, and RUEDA_ARENA_LIMIT is {}: raise it, or lower RUEDA_SLOTS, "
+                       "RUEDA_CHUNK_SIZE or RUEDA_CELLS",
+                       members, base::format_bytes(total()), base::format_bytes(config.arena_limit_bytes));
+    }
+    plan.negotiation_bytes = NegotiationMemory<base::StdAtomics>::bytes(extent);
+    return sizes;
+}
+
+Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
+                                   const collectives::LocalGroup& group, std::uint64_t l2_bytes, ResidentRoom room,
+                                   collectives::AddressReserve* addresses) {
+    const auto members = static_cast<std::uint32_t>(group.local_size);
+    Result<std::uint64_t> resident =
+        smallest_of_all(control_plane, room == ResidentRoom::yes ? reservable_resident_bytes(config, members) : 0);
+    RUEDA_RETURN_IF_FAILED(resident.status());
+    Result<std::uint64_t> l2 = smallest_of_all(control_plane, l2_bytes);
+    RUEDA_RETURN_IF_FAILED(l2.status());
+    Result<std::uint64_t> limit = smallest_of_all(control_plane, config.arena_limit_bytes);
+    RUEDA_RETURN_IF_FAILED(limit.status());
+
+    base::Config agreed = config;
+    agreed.arena_limit_bytes = limit.value();
+    Result<ArenaSizes> sizes =
+        plan_arena(agreed, members, l2.value(), resident.value(), static_cast<std::uint32_t>(group.size));
+    Status status = sizes.status();
+    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
+    Result<std::uint64_t> cell = smallest_of_all(control_plane, sizes.value().plan.cell_bytes);
+    RUEDA_RETURN_IF_FAILED(cell.status());
+    sizes.value().plan.cell_bytes = cell.value();
+    sizes.value().plan.ring_bytes = room == ResidentRoom::yes ? ring_bytes_of(members) : 0;
+    base::UniqueFd memory;
+    if (status.is_ok() && group.is_leader()) {
+        Result<base::UniqueFd> created = collectives::Arena::create_memory(sizes.value().plan);
+        status = created.status();
+        memory = created.is_ok() ? std::move(created).value() : base::UniqueFd();
+    }
+    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
+
+    const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(config.start_timeout_seconds * 1e3));
+    Result<base::UniqueFd> shared = collectives::share_descriptor(control_plane, group, memory.value(), timeout);
+    RUEDA_RETURN_IF_FAILED(shared.status());
+    const auto rank = static_cast<std::uint32_t>(group.local_rank);
+    Result<std::shared_ptr<collectives::Arena>> mapped =
+        collectives::Arena::map(std::move(shared).value(), sizes.value().plan, rank, addresses);
+    status = mapped.status();
+    if (status.is_ok() && group.is_leader()) {
+        mapped.value()->initialise();
+        NegotiationMemory<base::StdAtomics>::initialise(mapped.value()->negotiation(), sizes.value().extent);
+    }
+    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));  // also: the leader has written before anybody looks
+    status = mapped.value()->check();
+    if (status.is_ok()) {
+        status = touch_own_cells(*mapped.value(), sizes.value().extent);
+    }
+    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
+    return AttachedArena{std::move(mapped).value(), sizes.value().extent};
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/settings/config.hpp"
+#include "collectives/control_plane.hpp"
+#include "collectives/host/arena/arena.hpp"
+#include "collectives/local_group.hpp"
+#include "core/negotiation/layout.hpp"
+
+namespace rueda::core {
+
+/// The arena of this rank's host, attached and checked, and the extent of the negotiation in it.
+struct AttachedArena {
+    std::shared_ptr<collectives::Arena> arena;
+    NegotiationExtent extent;
+};
+
+/// Whether the arena has room for resident tensors and for messages: that of a process set uses the job's.
+enum class ResidentRoom : std::uint8_t { yes, no };
+
+/// Agrees on sizes, compares them with the memory there is, creates, shares, maps and checks the arena, and touches
+/// this rank's own part. Collective; all ranks get the same outcome up to what only one of them can see. `l2_bytes`:
+/// the cache that chunks are sized by; the smallest of all ranks counts. `addresses`: Arena::map().
+[[nodiscard]] Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
+                                                 const collectives::LocalGroup& group, std::uint64_t l2_bytes,
+                                                 ResidentRoom resident,
+                                                 collectives::AddressReserve* addresses = nullptr);
+
+/// Pure: how large everything is for these settings, of a host with so many `members` of the `job_size` ranks.
+/// ResourceExhausted if that exceeds RUEDA_ARENA_LIMIT.
+struct ArenaSizes {
+    collectives::ArenaPlan plan;
+    NegotiationExtent extent;
+};
+[[nodiscard]] Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members, std::uint64_t l2_bytes,
+                                            std::uint64_t resident_bytes, std::uint32_t job_size);
+
+}  // namespace rueda::core

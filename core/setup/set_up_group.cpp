@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/setup/set_up_group.hpp"
+
+#include <utility>
+
+#include "base/system/topology.hpp"
+#include "core/setup/agreement.hpp"
+#include "core/setup/host_nodes.hpp"
+
+namespace rueda::core {
+namespace {
+
+/// On this host; others may have fewer.
+Status check_local_size(const collectives::LocalGroup& group) {
+    return group.local_size <= base::kMaxLocalRanks
+               ? Status()
+               : failure(ErrorCode::unsupported, "{} ranks on one host; this version works with up to {}",
+                         group.local_size, base::kMaxLocalRanks);
+}
+
+}  // namespace
+
+Result<RankGroup> set_up_group(const base::Config& config, collectives::ControlPlane& control_plane,
+                               collectives::LocalGroup group, ResidentRoom resident,
+                               collectives::AddressReserve* addresses) {
+    RankGroup ranks;
+    ranks.group = std::move(group);
+    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, check_local_size(ranks.group)));
+    const Result<base::Topology> topology = base::read_topology(config.topology);
+    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, topology.status()));
+    const Result<HostNodes> nodes = nodes_of_host(config, topology.value(), control_plane, ranks.group);
+    RUEDA_RETURN_IF_FAILED(nodes.status());
+    ranks.nodes = nodes.value().nodes;
+    ranks.warning = nodes.value().warning;
+    Result<AttachedArena> attached =
+        set_up_arena(config, control_plane, ranks.group, std::uint64_t{topology.value().l2_bytes}, resident, addresses);
+    RUEDA_RETURN_IF_FAILED(attached.status());
+    ranks.attached = std::move(attached).value();
+    return ranks;
+}
+
+}  // namespace rueda::core

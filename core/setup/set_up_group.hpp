@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <string>
+
+#include "base/settings/config.hpp"
+#include "collectives/control_plane.hpp"
+#include "collectives/host/tasks/numa_nodes.hpp"
+#include "collectives/local_group.hpp"
+#include "core/setup/arena_setup.hpp"
+
+namespace rueda::core {
+
+/// What ranks that work together must know before the first operation: all of a job, or of a process set.
+struct RankGroup {
+    collectives::LocalGroup group;
+    AttachedArena attached;
+    collectives::NumaNodes nodes;
+    std::string warning;  ///< to be said once per host; "" for none
+};
+
+/// Sets up the arena of this host, for the ranks of the control plane, which have found their `group`. Collective; all
+/// ranks get the same outcome up to what only one of them can see. `addresses`: Arena::map().
+[[nodiscard]] Result<RankGroup> set_up_group(const base::Config& config, collectives::ControlPlane& control_plane,
+                                             collectives::LocalGroup group, ResidentRoom resident,
+                                             collectives::AddressReserve* addresses = nullptr);
+
+}  // namespace rueda::core

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "collectives/control_plane.hpp"
+#include "core/pending/set_identity.hpp"
+
+namespace rueda::core {
+
+/// Collective over all ranks of the job: element r is what rank r gave.
+using JobExchange = std::function<Result<std::vector<collectives::Bytes>>(std::span<const std::byte> mine)>;
+
+/// The control plane of a process set while it is set up: its members talk through the whole job, whose other ranks
+/// follow(). docs/design/0004-process-sets.md.
+///
+/// Ends for all ranks in the same step: when every member has called finish(), or when one has called give_up(), which
+/// the others learn as the failure of their call. Nothing may be asked of it afterwards.
+/// Threads: one.
+class SetUpPlane final : public collectives::ControlPlane {
+public:
+    /// `job_rank` is a member. The references outlive this.
+    SetUpPlane(const JobExchange& exchange, const SetIdentity& identity, int job_rank)
+        : exchange_(exchange), identity_(identity), rank_(*identity.member_of(job_rank)) {}
+
+    [[nodiscard]] int rank() const override { return rank_; }
+    [[nodiscard]] int size() const override { return static_cast<int>(identity_.ranks.size()); }
+    [[nodiscard]] int job_rank(int rank) const override { return identity_.ranks[static_cast<std::size_t>(rank)]; }
+    [[nodiscard]] std::string description() const override { return identity_.describe(); }
+    Result<std::vector<collectives::Bytes>> allgather(std::span<const std::byte> mine) override;
+    Result<collectives::Bytes> broadcast(std::span<const std::byte> mine, int root) override;
+    Status barrier() override;
+    void close(bool after_failure) override;
+
+    [[nodiscard]] Status finish();
+    void give_up(const Status& reason);
+    /// Takes part in the steps of a set that this rank is no member of, until its members have ended them. Returns why
+    /// they gave up.
+    [[nodiscard]] static Status follow(const JobExchange& exchange, const SetIdentity& identity);
+
+private:
+    const JobExchange& exchange_;
+    const SetIdentity& identity_;
+    int rank_;
+    bool ended_ = false;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "core/termination/memory_guard.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/text.hpp"
+#include "core/termination/signal_text.hpp"
+
+namespace rueda::core {
+namespace {
+
+/// The memory of one operation. Notes are linked once, and used again when their operation has ended: a handler may be
+/// walking over them at any time. The end of a range is written last and cleared first (release; partner: the handler's
+/// acquire), so that a range that is seen is whole.
+struct MemoryNote {
+    struct Range {
+        std::atomic<std::uintptr_t> begin{0};
+        std::atomic<std::uintptr_t> end{0};
+
+        void set(const void* memory, std::uint64_t bytes) {
+            begin.store(reinterpret_cast<std::uintptr_t>(memory), std::memory_order_relaxed);
+            end.store(reinterpret_cast<std::uintptr_t>(memory) + bytes, std::memory_order_release);
+        }
+        void clear() { end.store(0, std::memory_order_release); }
+        [[nodiscard]] bool has(std::uintptr_t address) const {
+            const std::uintptr_t last = end.load(std::memory_order_acquire);
+            return address < last && address >= begin.load(std::memory_order_relaxed);
+        }
+        [[nodiscard]] bool overlaps(std::uintptr_t first, std::uintptr_t last) const {
+            const std::uintptr_t own_end = end.load(std::memory_order_acquire);
+            return first < own_end && last > begin.load(std::memory_order_relaxed);
+        }
+    };
+    static constexpr std::size_t kNameBytes = 200;  // of a longer name the beginning
+
+    Range input;
+    Range output;
+    char name[kNameBytes + 1] = {};
+    char facts[64] = {};  ///< "4096 bytes at 0x7f…"
+    MemoryNote* next = nullptr;
+
+    [[nodiscard]] bool has(std::uintptr_t address) const { return input.has(address) || output.has(address); }
+    [[nodiscard]] bool overlaps(std::uintptr_t first, std::uintptr_t last) const {
+        return input.overlaps(first, last) || output.overlaps(first, last);
+    }
+};
+
+/// What the handlers need, made ready when nothing is urgent.
+struct MemoryWatch {
+    pid_t pid = 0;
+    std::uint32_t members = 0;
+    std::uint32_t own = 0;
+    base::ControlBlock* control = nullptr;
+    bool prints = false;
+    std::string prefix;
+    std::string who;  ///< "rank 2: "
+};
+
+constexpr std::array kFaults = {SIGSEGV, SIGBUS};
+
+/// Release by who links a note or prepares a watch; acquire by the handlers.
+std::atomic<MemoryNote*> first_note{nullptr};
+std::atomic<const MemoryWatch*> memory_watch{nullptr};
+
+/// Never destroyed: operations may end when static objects are gone.
+struct Notes {
+    std::mutex mutex;  // a leaf: nothing is called under it
+    std::unordered_map<const TensorEntry*, MemoryNote*> of;
+    std::vector<MemoryNote*> unused;
+};
+Notes& notes() {
+    static auto* const all = new Notes;
+    return *all;
+}
+
+/// What was there before ours, by the place in kFaults: written before ours is installed, read by ours.
+std::array<struct sigaction, kFaults.size()> faults_before{};
+std::array<bool, kFaults.size()> has_ours{};
+
+const struct sigaction& before_of(int number) { return faults_before[number == SIGSEGV ? 0 : 1]; }
+
+bool has_handler_of_program(int number) {
+    const struct sigaction& action = before_of(number);
+    return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
+
+const char* what_happened(int number, int code) {
+    if (number == SIGBUS) {
+        return " has no pages any more while its operation is pending, because the file that it maps has become "
+               "shorter";
+    }
+    return code == SEGV_ACCERR ? " cannot be accessed while its operation is pending, because somebody has protected it"
+                               : " was given back while its operation was pending, and is not mapped any more";
+}
+
+/// Raises the abort, and says it, if nobody has before. Nothing here allocates, formats or locks.
+void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& info) {
+    const auto address = reinterpret_cast<std::uintptr_t>(info.si_addr);
+    const MemoryNote* note = first_note.load(std::memory_order_acquire);
+    while (note != nullptr && !note->has(address)) {
+        note = note->next;
+    }
+    if (note == nullptr) {
+        return;
+    }
+    SignalText line;
+    line.add(watch.prefix);
+    line.add(watch.who);
+    line.add("the memory of ");
+    line.add_foreign(note->name);
+    line.add(" (");
+    line.add(note->facts);
+    line.add(")");
+    line.add(what_happened(number, info.si_code));
+    line.add("; keep it until the operation has completed (wait for its handle)");
+    if (has_handler_of_program(number)) {
+        // That handler may repair the fault and go on, as one that tracks changed pages does. If the process ends
+        // instead, the other ranks report these words as what it said last.
+        watch.control->ranks[watch.own].end_reason.write(line.view().substr(watch.prefix.size() + watch.who.size()));
+        return;
+    }
+    // Lock-free, so it may be done here.
+    const bool first = watch.control->abort.raise(ErrorCode::aborted, line.view().substr(watch.prefix.size()));
+    if (first && watch.prints) {
+        line.add("\n");
+        static_cast<void>(!write(base::Logger::kStandardError, line.view().data(), line.view().size()));
+    }
+    for (std::uint32_t member = 0; first && member < watch.members; ++member) {
+        watch.control->ranks[member].attention.ring_all();
+    }
+}
+
+/// As if the signal had come to who was there before. By default the access is repeated on return, and ends the process
+/// where it happened, as a core file should show it.
+void pass_fault_on(int number, siginfo_t* info, void* context) {
+    const struct sigaction& action = before_of(number);
+    if ((action.sa_flags & SA_SIGINFO) != 0) {
+        action.sa_sigaction(number, info, context);
+    } else if (has_handler_of_program(number)) {
+        action.sa_handler(number);
+    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // the kernel's own signals cannot be ignored
+        struct sigaction usual {};
+        usual.sa_handler = SIG_DFL;
+        sigaction(number, &usual, nullptr);
+        if (info->si_code <= 0) {  // sent by a process, so nothing is repeated
+            raise(number);
+        }
+    }
+}
+
+void on_fault(int number, siginfo_t* info, void* context) {
+    const int saved_errno = errno;
+    const MemoryWatch* const watch = memory_watch.load(std::memory_order_acquire);
+    // A forked child is no rank; and a signal that a process sent has no address.
+    if (watch != nullptr && watch->pid == getpid() && info->si_code > 0) {
+        say_whose_memory(*watch, number, *info);
+    }
+    errno = saved_errno;
+    pass_fault_on(number, info, context);
+}
+
+bool is_ours_for_faults(const struct sigaction& action) {
+    return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == &on_fault;
+}
+
+void write_note(MemoryNote& note, const TensorEntry& entry, std::uint64_t read, std::uint64_t written) {
+    const Request& request = entry.request;
+    const bool has_input = request.input != nullptr && read > 0;
+    const void* const shown = has_input ? static_cast<const void*>(request.input) : request.output;
+    const std::string name = entry.name.empty() ? std::string("an unnamed tensor") : "tensor '" + entry.name + "'";
+    note.name[base::copy_shortened(name, std::span(note.name, MemoryNote::kNameBytes))] = '\0';
+    *fmt::format_to_n(note.facts, sizeof note.facts - 1, "{} bytes at {}", has_input ? read : written, shown).out =
+        '\0';
+    if (has_input) {
+        note.input.set(request.input, read);
+    }
+    if (request.output != nullptr && written > 0) {
+        note.output.set(request.output, written);
+    }
+}
+
+}  // namespace
+
+constinit std::atomic<bool> is_memory_noted{false};
+
+void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, const base::Logger& logger) {
+    // One per job, never destroyed: a handler in another thread may be reading it.
+    static auto* const kept = new std::vector<std::unique_ptr<MemoryWatch>>;
+    MemoryWatch* const watch = kept->emplace_back(std::make_unique<MemoryWatch>()).get();
+    const auto rank = control.ranks[own].global_rank.load(std::memory_order_relaxed);
+    watch->pid = getpid();
+    watch->members = members;
+    watch->own = own;
+    watch->control = &control;
+    watch->prints = logger.prints(base::LogLevel::error);
+    watch->prefix = fmt::format("[E rueda] [rank {}]: ", rank);
+    watch->who = fmt::format("rank {}: ", rank);
+    memory_watch.store(watch, std::memory_order_release);
+    is_memory_noted.store(true, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < kFaults.size(); ++i) {
+        struct sigaction found {};
+        sigaction(kFaults[i], nullptr, &found);
+        // As for SIGTERM: ours may still be called by a handler that was installed over it.
+        if (has_ours[i] || is_ours_for_faults(found)) {
+            continue;
+        }
+        faults_before[i] = found;
+        struct sigaction ours = found;  // a program's handler keeps its mask
+        ours.sa_flags |= SA_SIGINFO | SA_ONSTACK;
+        ours.sa_sigaction = &on_fault;
+        has_ours[i] = sigaction(kFaults[i], &ours, nullptr) == 0;
+    }
+}
+
+void unwatch_memory() {
+    is_memory_noted.store(false, std::memory_order_relaxed);
+    memory_watch.store(nullptr, std::memory_order_release);
+    for (std::size_t i = 0; i < kFaults.size(); ++i) {
+        struct sigaction found {};
+        sigaction(kFaults[i], nullptr, &found);
+        if (has_ours[i] && is_ours_for_faults(found)) {
+            sigaction(kFaults[i], &faults_before[i], nullptr);
+            has_ours[i] = false;
+        }
+    }
+}
+
+void note_pending(const TensorEntry& entry, std::uint64_t rows_read, std::uint64_t rows_written) noexcept try {
+    const std::uint64_t row = entry.request.bytes();
+    if (row == 0 || entry.stands_in || (entry.request.input == nullptr && entry.request.output == nullptr)) {
+        return;
+    }
+    const std::lock_guard lock(notes().mutex);
+    MemoryNote*& note = notes().of[&entry];
+    if (note == nullptr && !notes().unused.empty()) {
+        note = notes().unused.back();
+        notes().unused.pop_back();
+    } else if (note == nullptr) {
+        notes().unused.reserve(notes().of.size());  // for all notes there are, so that note_ended() needs no memory
+        note = new MemoryNote;
+        note->next = first_note.load(std::memory_order_relaxed);
+        first_note.store(note, std::memory_order_release);
+    }
+    write_note(*note, entry, row * rows_read, row * rows_written);
+} catch (const std::bad_alloc&) {
+    note_ended(entry);
+}
+
+void note_ended(const TensorEntry& entry) noexcept {
+    const std::lock_guard lock(notes().mutex);
+    const auto found = notes().of.find(&entry);
+    if (found == notes().of.end()) {
+        return;
+    }
+    if (MemoryNote* const note = found->second) {
+        note->input.clear();
+        note->output.clear();
+        if (notes().unused.size() < notes().unused.capacity()) {
+            notes().unused.push_back(note);
+        }
+    }
+    notes().of.erase(found);
+}
+
+std::string pending_tensor_in(const void* memory, std::uint64_t bytes) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+    const std::lock_guard lock(notes().mutex);
+    for (const auto& [entry, note] : notes().of) {
+        if (note != nullptr && note->overlaps(begin, begin + bytes)) {
+            return note->name;
+        }
+    }
+    return {};
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/plan/describe_plan.hpp"
+
+#include <fmt/format.h>
+
+#include "launcher/options/env_file.hpp"
+#include "launcher/options/shell_words.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+/// `env` wants what is to be removed before what is to be set.
+std::string env_prefix(const std::vector<EnvironmentChange>& changes) {
+    std::string removed;
+    std::string set;
+    for (const EnvironmentChange& change : changes) {
+        if (change.value && looks_like_a_secret(change.name)) {
+            set += fmt::format(" {0}=\"${0}\"", change.name);  // these lines go into logs
+        } else if (change.value) {
+            set += fmt::format(" {}", shell_quote(change.name + "=" + *change.value));
+        } else {
+            removed += fmt::format(" -u {}", shell_quote(change.name));
+        }
+    }
+    return removed.empty() && set.empty() ? "" : fmt::format("env{}{} ", removed, set);
+}
+
+std::string redirection(const LaunchPlan& plan, int rank) {
+    if (plan.output != OutputMode::files) {
+        return "";
+    }
+    return fmt::format(" >{} 2>{}", shell_quote(output_file(plan.output_dir, rank, "out")),
+                       shell_quote(output_file(plan.output_dir, rank, "err")));
+}
+
+std::string direct_commands(const LaunchPlan& plan) {
+    std::string text;
+    for (int rank = 0; rank < plan.ranks; ++rank) {
+        std::vector<EnvironmentChange> changes;
+        const std::vector<EnvironmentChange> own = rank_environment(plan, rank);
+        for (const EnvironmentChange& change : plan.environment) {
+            bool overridden = false;
+            for (const EnvironmentChange& later : own) {
+                overridden = overridden || later.name == change.name;
+            }
+            if (!overridden) {
+                changes.push_back(change);
+            }
+        }
+        changes.insert(changes.end(), own.begin(), own.end());
+        text += fmt::format("{}{}{}{}\n", env_prefix(changes), shell_join(plan.program), redirection(plan, rank),
+                            plan.ranks > 1 ? " &" : "");
+    }
+    return text + (plan.ranks > 1 ? "wait\n" : "");
+}
+
+std::string mpirun_command(const LaunchPlan& plan) {
+    std::string text;
+    if (plan.output == OutputMode::files) {
+        text += fmt::format("# ruedarun gives each rank its files: {} and so on\n",
+                            shell_quote(output_file(plan.output_dir, 0, "out")));
+    }
+    return text + env_prefix(plan.environment) + shell_join(plan.mpirun_to_paste) + "\n";
+}
+
+}  // namespace
+
+std::string describe_as_shell(const LaunchPlan& plan) {
+    const std::string folder =
+        plan.output == OutputMode::files ? fmt::format("mkdir -p {}\n", shell_quote(plan.output_dir)) : "";
+    return folder + (plan.way == LaunchWay::mpirun ? mpirun_command(plan) : direct_commands(plan));
+}
+
+std::string describe_reasons(const LaunchPlan& plan) {
+    std::string text;
+    for (const std::string& reason : plan.reasons) {
+        text += fmt::format("# {}\n", reason);
+    }
+    return text;
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/plan/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include "base/launcher_notification.hpp"
+#include "base/settings/config.hpp"
+#include "base/settings/environment.hpp"
+#include "base/text.hpp"
+#include "launcher/hosts/choose_hosts.hpp"
+#include "launcher/options/variables.hpp"
+#include "launcher/plan/host_settings.hpp"
+#include "launcher/plan/srun_task.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
+
+/// Left from another job in the caller's shell, these would make every rank believe to be the same one.
+constexpr std::array<std::string_view, 10> kIdentityVariables = {
+    "RUEDA_RANK",   "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
+    "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,
+};
+
+/// What other hosts get of the environment, besides what ruedarun sets and -x names: nothing that nobody asked for.
+constexpr std::array<std::string_view, 15> kTravellingPrefixes = {
+    "RUEDA_", "HOROVOD_", "NCCL_",  "OMP_",      "MKL_",       "OPENBLAS_", "KMP_",     "FI_",
+    "UCX_",   "I_MPI_",   "MPICH_", "OMPI_MCA_", "MPIR_CVAR_", "PMIX_MCA_", "PRTE_MCA_"};
+constexpr std::array<std::string_view, 3> kTravellingNames = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"};
+
+/// What this host is called: all others would be called the same.
+constexpr std::array<std::string_view, 4> kNamesOfThisHost = {
+    "RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
+
+/// Within the prefixes above, what launchers set for one rank, or for themselves: in a job that is started from a rank
+/// of another one it would speak of that job. Settings of the launcher are read by the mpirun here, which hands them to
+/// its daemons.
+constexpr std::array<std::string_view, 14> kLaunchersOwnPrefixes = {"I_MPI_HYDRA_",
+                                                                    "I_MPI_INFO_",
+                                                                    "I_MPI_MPIRUN",
+                                                                    "I_MPI_PIN_INFO",
+                                                                    "I_MPI_PIN_MAPPING",
+                                                                    "I_MPI_JOB_",
+                                                                    "OMPI_MCA_ess",
+                                                                    "OMPI_MCA_orte_",
+                                                                    "OMPI_MCA_initial_wdir",
+                                                                    "OMPI_MCA_pmix",
+                                                                    "OMPI_MCA_shmem_RUNTIME_QUERY_hint",
+                                                                    "OMPI_MCA_mpi_oversubscribe",
+                                                                    "PRTE_MCA_ess",
+                                                                    "PRTE_MCA_prte_"};
+
+bool begins_like_one_of(std::string_view name, std::span<const std::string_view> prefixes) {
+    return std::any_of(prefixes.begin(), prefixes.end(),
+                       [name](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool may_travel(std::string_view name) {
+    const bool stays = is_one_of(name, kNamesOfThisHost) || begins_like_one_of(name, kLaunchersOwnPrefixes);
+    return !stays && (begins_like_one_of(name, kTravellingPrefixes) || is_one_of(name, kTravellingNames));
+}
+
+class Planner {
+public:
+    Planner(const Options& options, const Surroundings& surroundings)
+        : options_(options), around_(surroundings), cores_(surroundings.cores) {
+        plan_.notes = options.notes;
+        plan_.max_restarts = options.max_restarts;
+        plan_.attempt = surroundings.attempt;
+        plan_.program = options.program;
+        plan_.grace = options.grace.value_or(kDefaultGrace);
+        plan_.grace_after_abort = options.grace.value_or(kDefaultGraceAfterAbort);
+        plan_.output_dir = options.output_dir;
+        plan_.sets_torch_variables = options.torch_variables;
+        plan_.master_port = surroundings.master_port;
+        for (const ExportedVariable& variable : options.exported) {
+            plan_.user_variables.insert(variable.name);
+        }
+    }
+
+    Result<LaunchPlan> make() {
+        note_shell_of_srun();
+        RUEDA_RETURN_IF_FAILED(place());
+        RUEDA_RETURN_IF_FAILED(choose_way());
+        choose_output();
+        forget_identity();
+        choose_torch_variables();
+        choose_control_plane();
+        choose_threads();
+        unbuffer_python();
+        tell_attempt();
+        RUEDA_RETURN_IF_FAILED(export_variables());
+        RUEDA_RETURN_IF_FAILED(check_settings());
+        if (plan_.way == LaunchWay::mpirun) {
+            RUEDA_RETURN_IF_FAILED(build_mpirun());
+        } else {
+            plan_.rendezvous = around_.rendezvous;
+            choose_groups();
+        }
+        return std::move(plan_);
+    }
+
+private:
+    template <class... Args>
+    void say(fmt::format_string<Args...> text, Args&&... args) {
+        plan_.reasons.push_back(fmt::format(text, std::forward<Args>(args)...));
+    }
+
+    void set(std::string_view name, std::optional<std::string> value) {
+        std::erase_if(plan_.environment, [name](const EnvironmentChange& change) { return change.name == name; });
+        plan_.environment.push_back({std::string(name), std::move(value)});
+    }
+
+    [[nodiscard]] bool user_set(std::string_view name) const {
+        const auto found = around_.environment.find(std::string(name));
+        return (found != around_.environment.end() && !found->second.empty()) || exports(name);
+    }
+
+    [[nodiscard]] bool exports(std::string_view name) const {
+        return std::any_of(options_.exported.begin(), options_.exported.end(),
+                           [name](const ExportedVariable& variable) { return variable.name == name; });
+    }
+
+    [[nodiscard]] bool more_ranks_than_cores() const { return local_ranks_ > *cores_; }
+
+    /// Its variables look like those of one rank of several, and who typed `srun -n 4 --pty bash` may expect that.
+    void note_shell_of_srun() {
+        const auto tasks = around_.environment.find("SLURM_STEP_NUM_TASKS");
+        if (is_in_shell_of_srun(around_.environment) && tasks != around_.environment.end() && tasks->second != "1") {
+            plan_.notes.push_back(fmt::format(
+                "this is the shell of srun --pty (SLURM_PTY_PORT is set), not one of {} ranks: ruedarun starts "
+                "the ranks itself, as anywhere in an allocation",
+                base::quote(tasks->second)));
+        }
+    }
+
+    /// Which ranks run where.
+    Status place() {
+        const Result<std::optional<HostList>> list = choose_hosts(options_, around_.environment, around_.read);
+        RUEDA_RETURN_IF_FAILED(list.status());
+        if (!list.value()) {
+            if (options_.ranks && options_.per_host && *options_.ranks > *options_.per_host) {
+                return failure(ErrorCode::invalid_argument,
+                               "-np {} is more than --processes-per-host {}, and there is this host only; name more "
+                               "with -H or --hostfile, or leave --processes-per-host out",
+                               *options_.ranks, *options_.per_host);
+            }
+            return place_here(options_.ranks ? options_.ranks : options_.per_host);
+        }
+        plan_.notes.insert(plan_.notes.end(), list.value()->notes.begin(), list.value()->notes.end());
+        RUEDA_RETURN_IF_FAILED(check_that_we_launch(*list.value()));
+        Result<Placement> placement = place_ranks(*list.value(), options_.ranks, options_.per_host);
+        RUEDA_RETURN_IF_FAILED(placement.status());
+        say("{}", placement.value().reason);
+        const std::vector<HostShare>& shares = placement.value().shares;
+        const bool all_here = std::all_of(shares.begin(), shares.end(), [&](const HostShare& share) {
+            return is_this_host(share.host, *list.value());
+        });
+        if (all_here) {
+            return place_here(ranks_of(placement.value()));
+        }
+        return place_there(placement.value(), *list.value());
+    }
+
+    Status place_here(std::optional<int> ranks) {
+        if (!ranks) {
+            return failure(
+                ErrorCode::invalid_argument,
+                "the number of processes is missing; give it as -np N, for example ruedarun -np 2 ./program");
+        }
+        plan_.ranks = *ranks;
+        local_ranks_ = *ranks;
+        return check_number();
+    }
+
+    Status place_there(const Placement& placement, const HostList& list) {
+        plan_.shares = placement.shares;
+        put_own_host_first(list);
+        plan_.runs_here = std::any_of(plan_.shares.begin(), plan_.shares.end(),
+                                      [&](const HostShare& share) { return is_this_host(share.host, list); });
+        plan_.ranks = ranks_of(placement);
+        local_ranks_ = most_ranks_on_a_host(placement);
+        for (const HostShare& share : placement.shares) {
+            say("host {}: {} {}", share.host, share.ranks, share.ranks == 1 ? "rank" : "ranks");
+        }
+        cores_ = list.cores ? std::optional<double>(*list.cores) : std::nullopt;
+        return check_number();
+    }
+
+    /// Open MPI gives the first ranks to the host that mpirun runs on, whatever the order (seen with 4.1.4).
+    void put_own_host_first(const HostList& list) {
+        const auto own = std::find_if(plan_.shares.begin(), plan_.shares.end(),
+                                      [&](const HostShare& share) { return is_this_host(share.host, list); });
+        const bool is_open_mpi = around_.mpi && around_.mpi->kind == MpiKind::open_mpi;
+        if (is_open_mpi && own != plan_.shares.end() && own != plan_.shares.begin()) {
+            say("{} is moved to the front: mpirun runs there, and Open MPI begins with its own host", own->host);
+            std::rotate(plan_.shares.begin(), own, own + 1);
+        }
+    }
+
+    [[nodiscard]] Status check_number() const {
+        const bool one_host = plan_.shares.empty();
+        if (plan_.ranks > kMostRanks || local_ranks_ > kMostRanksOfAHost) {
+            return failure(
+                ErrorCode::invalid_argument, "there are to be {} processes{}; expected at most {}",
+                one_host ? plan_.ranks : std::max(plan_.ranks, local_ranks_),
+                local_ranks_ > kMostRanksOfAHost ? fmt::format(", {} of them on one host", local_ranks_) : "",
+                local_ranks_ > kMostRanksOfAHost ? kMostRanksOfAHost : kMostRanks);
+        }
+        return {};
+    }
+
+    [[nodiscard]] bool is_this_host(const std::string& name, const HostList& list) const {
+        return name == list.own || around_.host_names.contains(name);
+    }
+
+    /// SageMaker starts the same command on every host; one of them is to start the job.
+    static Status check_that_we_launch(const HostList& list) {
+        const bool is_sagemaker = list.origin == "SageMaker";
+        if (is_sagemaker && list.own && *list.own != list.hosts.front().name) {
+            return failure(ErrorCode::invalid_argument,
+                           "this is {}, but the job of SageMaker is started from {}, the first of SM_HOSTS; run "
+                           "ruedarun there only, or name the hosts with -H",
+                           *list.own, list.hosts.front().name);
+        }
+        return {};
+    }
+
+    Status choose_way() {
+        if (!plan_.shares.empty() && (options_.no_mpi || !around_.mpi)) {
+            return failure(ErrorCode::invalid_argument, "ranks on other hosts ({}) need an mpirun, but {}",
+                           plan_.shares.back().host, options_.no_mpi ? "--no-mpi is set" : around_.no_mpi_reason);
+        }
+        if (options_.no_mpi) {
+            plan_.way = LaunchWay::direct;
+            say("started without mpirun: --no-mpi");
+        } else if (around_.mpi) {
+            plan_.way = LaunchWay::mpirun;
+            say("started by {} ({})", around_.mpi->path, around_.mpi->version);
+        } else if (!options_.mpi_args.empty()) {
+            return failure(ErrorCode::invalid_argument, "--mpi-args needs an mpirun, but {}", around_.no_mpi_reason);
+        } else {
+            plan_.way = LaunchWay::direct;
+            say("started without mpirun: {}", around_.no_mpi_reason);
+        }
+        say_cores();
+        return {};
+    }
+
+    void say_cores() {
+        if (!cores_) {
+            say("the cores of the hosts are not known here; each host counts its own when its ranks start");
+            return;
+        }
+        say("{}{} on {:.3g} usable {}{}", local_ranks_ == 1 ? "1 rank" : fmt::format("{} ranks", local_ranks_),
+            plan_.shares.empty() ? "" : " of a host", *cores_, *cores_ == 1 ? "core" : "cores",
+            more_ranks_than_cores() ? ": more ranks than cores, they take turns" : "");
+    }
+
+    void choose_output() {
+        if (!options_.output_dir.empty()) {
+            plan_.output = OutputMode::files;
+        } else {
+            plan_.output = plan_.ranks == 1 && plan_.shares.empty() ? OutputMode::plain : OutputMode::prefixed;
+        }
+    }
+
+    /// A program that reads the terminal must be in its foreground group. Several ranks cannot share a keyboard.
+    void choose_groups() {
+        plan_.own_groups = !(plan_.ranks == 1 && around_.stdin_is_terminal);
+        plan_.first_rank_reads_stdin = !(plan_.ranks > 1 && around_.stdin_is_terminal);
+    }
+
+    void forget_identity() {
+        for (const std::string_view name : kIdentityVariables) {
+            forget(name);
+        }
+        if (options_.torch_variables) {
+            for (const std::string& name : names_of_outer_torchrun(around_.environment)) {
+                forget(name);
+            }
+        }
+    }
+
+    /// A value that the user gives by -x replaces the one in the environment.
+    void forget(std::string_view name) {
+        if (around_.environment.contains(std::string(name)) && !exports(name)) {
+            set(name, std::nullopt);
+            say("{} was set in the environment and is removed: it is the launcher's to set", name);
+        }
+    }
+
+    void choose_torch_variables() {
+        if (!options_.torch_variables) {
+            say("the variables of torchrun are not set: --no-torch-variables");
+            return;
+        }
+        std::vector<std::string_view> set_here;
+        std::copy_if(kTorchVariables.begin(), kTorchVariables.end(), std::back_inserter(set_here),
+                     [this](std::string_view name) { return !exports(name); });
+        say("{}: set for each rank, for libraries that expect torchrun", fmt::join(set_here, ", "));
+        if (plan_.shares.empty() && plan_.master_port == 0) {
+            say("MASTER_ADDR and MASTER_PORT are not set: this host has no free port");
+        }
+        if (plan_.way == LaunchWay::mpirun) {
+            say("if you paste the command, no ruedarun chooses a port or compares the hosts: MASTER_ADDR and "
+                "MASTER_PORT are not set then{}",
+                plan_.shares.empty() ? "" : ", and GROUP_RANK, NODE_RANK and GROUP_WORLD_SIZE only on a single host");
+        }
+    }
+
+    void choose_control_plane() {
+        if (plan_.way == LaunchWay::mpirun && user_set(kControlPlane)) {
+            say("{} is left as you set it", kControlPlane);
+            return;
+        }
+        set(kControlPlane, plan_.way == LaunchWay::mpirun ? "mpi" : "socket");
+        say("{}={}", kControlPlane, plan_.way == LaunchWay::mpirun ? "mpi" : "socket");
+    }
+
+    void choose_threads() {
+        if (user_set(kThreadVariables.front())) {
+            say("{} is left as you set it", kThreadVariables.front());  // MKL and OpenBLAS follow it
+            return;
+        }
+        for (const std::string_view name : kThreadVariables) {
+            if (user_set(name)) {
+                continue;
+            }
+            if (!cores_) {
+                say("{}: each host sets it, its usable cores divided by its ranks", name);
+                continue;
+            }
+            const int threads = threads_of_a_rank(*cores_, local_ranks_);
+            set(name, std::to_string(threads));
+            say("{}={}: cores divided by ranks{}", name, threads, plan_.shares.empty() ? "" : " of a host");
+        }
+    }
+
+    /// Python keeps what it prints into a pipe or file until 8 KiB have come together; a dead rank's last words would
+    /// be lost.
+    void unbuffer_python() {
+        constexpr std::string_view kUnbuffered = "PYTHONUNBUFFERED";
+        if (plan_.output != OutputMode::plain && !user_set(kUnbuffered)) {
+            set(kUnbuffered, "1");
+            say("{}=1: lines of Python programs appear at once", kUnbuffered);
+        }
+    }
+
+    /// A program may want to know that it is to go on from its checkpoint.
+    void tell_attempt() {
+        if (options_.max_restarts > 0) {
+            set(kRestartVariable, std::to_string(plan_.attempt));
+            say("started again at most {} {} after a rank has failed", options_.max_restarts,
+                options_.max_restarts == 1 ? "time" : "times");
+        }
+    }
+
+    Status export_variables() {
+        for (const ExportedVariable& variable : options_.exported) {
+            Result<std::string> value = exported_value(variable, around_.environment);
+            RUEDA_RETURN_IF_FAILED(value.status());
+            set(variable.name, std::move(value).value());
+        }
+        return {};
+    }
+
+    /// A wrong setting is said once, here, instead of by every rank.
+    Status check_settings() {
+        const Result<base::Config> config =
+            base::read_config(base::environment_of(changed_environment(around_.environment, plan_.environment)));
+        RUEDA_RETURN_IF_FAILED(config.status());
+        plan_.start_time =
+            std::chrono::milliseconds(static_cast<std::int64_t>(config.value().start_timeout_seconds * 1000));
+        return {};
+    }
+
+    Status build_mpirun() {
+        plan_.supervisor_socket = plan_.shares.empty() ? around_.supervisor_socket : kSupervisorsByNetwork;
+        plan_.travelling = travelling_variables();
+        plan_.interfaces = options_.interfaces;
+        plan_.mpirun_program = around_.own_path;
+        MpiRequest request;
+        request.ranks = plan_.ranks;
+        request.shares = plan_.shares;
+        request.more_ranks_than_cores = cores_ ? std::optional(more_ranks_than_cores()) : std::nullopt;
+        request.as_root = around_.is_root;
+        request.interfaces = options_.interfaces;
+        request.ssh_port = options_.ssh_port;
+        request.ssh_identity = options_.ssh_identity;
+        request.travelling = plan_.travelling;
+        request.user_args = options_.mpi_args;
+        request.program = {around_.own_path, "--rank-supervisor", plan_.supervisor_socket};
+        // If the command is pasted, the supervisors set the other variables of torchrun themselves.
+        for (const std::string_view name : kTorchVariables) {
+            if (!options_.torch_variables || exports(name)) {
+                request.program.emplace_back(name);
+            }
+        }
+        request.program.emplace_back("--");
+        request.program.insert(request.program.end(), options_.program.begin(), options_.program.end());
+        Result<MpiCommand> to_paste = mpi_command(*around_.mpi, request);
+        RUEDA_RETURN_IF_FAILED(to_paste.status());
+        plan_.mpirun_to_paste = std::move(to_paste.value().words);
+        if (!plan_.shares.empty()) {
+            request.travelling.emplace_back(kControlVariable);
+        }
+        Result<MpiCommand> command = mpi_command(*around_.mpi, request);
+        RUEDA_RETURN_IF_FAILED(command.status());
+        for (const std::string& reason : command.value().reasons) {
+            say("{}", reason);
+        }
+        plan_.mpirun = std::move(command.value().words);
+        if (!plan_.shares.empty()) {
+            say("variables that other hosts get: {}", fmt::join(plan_.travelling, " "));
+        }
+        return {};
+    }
+
+    /// Our settings, what a program needs to be found, what was set above, and what the user named. What looks like a
+    /// secret leaves this host only where the user named it for that.
+    [[nodiscard]] std::vector<std::string> travelling_variables() {
+        std::set<std::string> names;
+        for (const auto& [name, value] : changed_environment(around_.environment, plan_.environment)) {
+            if (may_travel(name)) {
+                names.insert(name);
+            }
+        }
+        for (const EnvironmentChange& change : plan_.environment) {
+            if (change.value) {
+                names.insert(change.name);
+            }
+        }
+        const bool others = !plan_.shares.empty();
+        for (const std::string_view name : kNamesOfThisHost) {
+            if (others && around_.environment.contains(std::string(name)) && !exports(name)) {
+                say("{} stays on this host: it says what this one is called", name);
+            }
+        }
+        std::erase_if(names, [&](const std::string& name) {
+            const bool stays = others && looks_like_a_secret(name) && !is_named_for_export(name);
+            if (stays) {
+                plan_.notes.push_back(
+                    fmt::format("{0} looks like a secret and stays on this host; -x {0} hands it on", name));
+            }
+            return stays;
+        });
+        return {names.begin(), names.end()};
+    }
+
+    [[nodiscard]] bool is_named_for_export(const std::string& name) const {
+        return std::any_of(options_.exported.begin(), options_.exported.end(), [&](const ExportedVariable& variable) {
+            return variable.name == name && variable.named_for_export;
+        });
+    }
+
+    const Options& options_;
+    const Surroundings& around_;
+    std::optional<double> cores_;  ///< of each host; empty: only the hosts themselves know
+    int local_ranks_ = 1;          ///< of the host that has most
+    LaunchPlan plan_;
+};
+
+}  // namespace
+
+Result<LaunchPlan> make_plan(const Options& options, const Surroundings& surroundings) {
+    return Planner(options, surroundings).make();
+}
+
+std::string host_of(const LaunchPlan& plan, int rank) {
+    for (const HostShare& share : plan.shares) {
+        if (rank < share.ranks) {
+            return share.host;
+        }
+        rank -= share.ranks;
+    }
+    return "";
+}
+
+std::vector<EnvironmentChange> rank_environment(const LaunchPlan& plan, int rank) {
+    const std::string number = std::to_string(rank);
+    const std::string size = std::to_string(plan.ranks);
+    std::vector<EnvironmentChange> changes = {{"RUEDA_RANK", number},
+                                              {"RUEDA_SIZE", size},
+                                              {"RUEDA_LOCAL_RANK", number},
+                                              {"RUEDA_LOCAL_SIZE", size},
+                                              {"RUEDA_RENDEZVOUS", plan.rendezvous}};
+    const std::vector<EnvironmentChange> torch = torch_environment(plan, rank);
+    changes.insert(changes.end(), torch.begin(), torch.end());
+    return changes;
+}
+
+std::vector<EnvironmentChange> torch_environment(const LaunchPlan& plan, const TorchPlace& place,
+                                                 const MasterAddress& master) {
+    if (!plan.sets_torch_variables) {
+        return {};
+    }
+    std::vector<EnvironmentChange> changes = torch_variables(place, master);
+    std::erase_if(changes, [&](const EnvironmentChange& change) { return plan.user_variables.contains(change.name); });
+    return changes;
+}
+
+std::vector<EnvironmentChange> torch_environment(const LaunchPlan& plan, int rank) {
+    TorchPlace place;
+    place.rank = place.local_rank = rank;
+    place.ranks = place.local_ranks = plan.ranks;
+    return torch_environment(plan, place, {"127.0.0.1", plan.master_port});
+}
+
+Environment changed_environment(Environment environment, const std::vector<EnvironmentChange>& changes) {
+    for (const EnvironmentChange& change : changes) {
+        if (change.value) {
+            environment[change.name] = *change.value;
+        } else {
+            environment.erase(change.name);
+        }
+    }
+    return environment;
+}
+
+Result<std::string> exported_value(const ExportedVariable& variable, const Environment& environment) {
+    if (variable.value) {
+        return *variable.value;
+    }
+    const auto found = environment.find(variable.name);
+    if (found == environment.end()) {
+        return failure(ErrorCode::invalid_argument, "-x {0}: {0} is not set in the environment; write -x {0}=value",
+                       variable.name);
+    }
+    return found->second;
+}
+
+std::string output_file(const std::string& folder, int rank, const char* ending) {
+    return fmt::format("{}/rank.{}.{}", folder, rank, ending);
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include "launcher/plan/plan.hpp"
+#include "launcher/processes/oom_kills.hpp"
+#include "launcher/watch/rank_group.hpp"
+#include "launcher/watch/rank_line.hpp"
+
+namespace rueda::launcher {
+
+/// Ranks that are children of ruedarun (`--no-mpi`).
+class DirectRanks final : public RankGroup {
+public:
+    DirectRanks(const LaunchPlan& plan, StartContext context) : plan_(plan), context_(std::move(context)) {}
+
+    [[nodiscard]] Status start(JobOutput& output) override;
+    void add_to(PollSet& /*set*/) override {}
+    void child_ended(pid_t pid, int wait_status) override;
+    void signal_ranks(int signal_number) override;
+    void tell_ranks(const RankNotifications::Item& item) override;
+    void watch_closely() override {}  // they are on this host: the kernel reports every end at once
+    [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
+    [[nodiscard]] std::vector<std::int32_t> running() const override;
+    [[nodiscard]] bool has_started() const override { return has_started_; }
+    void release(TimePoint /*now*/) override { pids_.clear(); }
+    void advance(TimePoint /*now*/) override {}
+    [[nodiscard]] bool is_gone() const override { return pids_.empty(); }
+
+private:
+    [[nodiscard]] Status start_rank(int rank, int null_fd, JobOutput& output);
+
+    const LaunchPlan& plan_;
+    StartContext context_;
+    std::map<pid_t, int> pids_;            ///< of the ranks that run
+    std::map<int, RankLine> lines_;        ///< by rank; none where there is one rank only
+    std::map<int, OomWatch> oom_watches_;  ///< by rank
+    std::vector<RankEnd> ends_;
+    bool has_started_ = false;
+    bool kill_sent_ = false;  ///< SIGKILL, to all that ran
+};
+
+}  // namespace rueda::launcher

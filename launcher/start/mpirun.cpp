@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/start/mpirun.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "launcher/processes/child_process.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+constexpr std::chrono::seconds kAfterSignal{1};
+
+}  // namespace
+
+Status Mpirun::start(const LaunchPlan& plan, const StartContext& context, const std::vector<EnvironmentChange>& more) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return system_failure(ErrorCode::resource_exhausted, "pipe2");
+    }
+    errors_.reset(ends[0]);
+    const base::UniqueFd write_end(ends[1]);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    ChildSpec spec;
+    spec.file = plan.mpirun.front();
+    spec.words = plan.mpirun;
+    spec.environment = changed_environment(changed_environment(context.environment, plan.environment), more);
+    spec.stderr_fd = write_end.value();
+    spec.death_signal = SIGTERM;  // on which mpirun ends its ranks
+    spec.signal_mask = context.signal_mask;
+    const Result<pid_t> child = start_child(spec);
+    RUEDA_RETURN_IF_FAILED(child.status());
+    pid_ = child.value();
+    return {};
+}
+
+void Mpirun::add_to(PollSet& set) {
+    if (errors_.is_open()) {
+        set.add(errors_.value(), POLLIN, [this] { read_errors(); });
+    }
+    if (released_ && pid_ != 0) {
+        set.wake_at(deadline_);
+    }
+}
+
+void Mpirun::read_errors() {
+    std::array<char, 4096> buffer;
+    const ssize_t got = ::read(errors_.value(), buffer.data(), buffer.size());
+    if (got > 0) {
+        on_error_text({buffer.data(), static_cast<std::size_t>(got)});
+    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+        errors_.reset();
+    }
+}
+
+bool Mpirun::ended(pid_t pid) {
+    if (pid != pid_ || pid == 0) {
+        return false;
+    }
+    while (errors_.is_open()) {  // its last words, before ours about its end
+        pollfd ready{errors_.value(), POLLIN, 0};
+        if (::poll(&ready, 1, 0) != 1) {
+            break;
+        }
+        read_errors();
+    }
+    pid_ = 0;
+    return true;
+}
+
+void Mpirun::signal(int signal_number) const {
+    if (pid_ != 0) {
+        ::kill(pid_, signal_number);
+    }
+}
+
+void Mpirun::release(TimePoint now, std::chrono::milliseconds patience) {
+    released_ = true;
+    deadline_ = now + patience;
+}
+
+void Mpirun::advance(TimePoint now) {
+    if (released_ && pid_ != 0 && now >= deadline_) {
+        ::kill(pid_, std::exchange(next_signal_, SIGKILL));
+        deadline_ = now + kAfterSignal;
+    }
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/supervisor/output_pump.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace rueda::launcher {
+
+Status OutputPump::open() {
+    for (Stream& stream : streams_) {
+        std::array<int, 2> ends{};
+        if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+            return system_failure(ErrorCode::resource_exhausted, "pipe2");
+        }
+        stream.read_end.reset(ends[0]);
+        stream.write_end.reset(ends[1]);
+        ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    }
+    return {};
+}
+
+void OutputPump::close_write_ends() {
+    for (Stream& stream : streams_) {
+        stream.write_end.reset();
+    }
+}
+
+void OutputPump::close() {
+    for (Stream& stream : streams_) {
+        stream.read_end.reset();
+    }
+}
+
+void OutputPump::add_to(PollSet& set, FrameLink& link) {
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+        if (streams_[i].read_end.is_open() && credit_ > 0 && !link.is_congested()) {
+            set.add(streams_[i].read_end.value(), POLLIN, [this, i, &link] { read_once(i, link); });
+        }
+    }
+}
+
+void OutputPump::drain(FrameLink& link) {
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+        // A descendant that writes without end must not keep us here. A pipe holds 64 KiB unless it was told otherwise.
+        constexpr int kPipeReads = 16;
+        for (int reads = 0; reads < kPipeReads && read_once(i, link); ++reads) {
+        }
+    }
+}
+
+bool OutputPump::read_once(std::size_t stream, FrameLink& link) {
+    base::UniqueFd& read_end = streams_[stream].read_end;
+    if (!read_end.is_open()) {
+        return false;
+    }
+    std::array<char, FrameLink::kMostPayload> buffer;
+    const ssize_t got = ::read(read_end.value(), buffer.data(), buffer.size());
+    if (got > 0) {
+        credit_ -= got;
+        link.send(SupervisorWord::output, stream == 0 ? kStandardOutput : kStandardError,
+                  {buffer.data(), static_cast<std::size_t>(got)});
+        return true;
+    }
+    if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+        read_end.reset();
+    }
+    return false;
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <array>
+
+#include "base/status.hpp"
+#include "base/unique_fd.hpp"
+#include "launcher/processes/poll_set.hpp"
+#include "launcher/supervisor/frame_link.hpp"
+
+namespace rueda::launcher {
+
+/// A program's standard output and error, on their way to ruedarun on another host. Threads: one.
+class OutputPump {
+public:
+    /// The ends that the program writes to are kept until close_write_ends().
+    [[nodiscard]] Status open();
+    [[nodiscard]] std::array<int, 2> write_ends() const {
+        return {streams_[0].write_end.value(), streams_[1].write_end.value()};
+    }
+    void close_write_ends();
+    void add_to(PollSet& set, FrameLink& link);
+    /// ruedarun takes more.
+    void add_credit(std::int32_t bytes) { credit_ += bytes; }
+    /// Sends what has been written until now, even where ruedarun has not asked for more: the pipes hold little.
+    void drain(FrameLink& link);
+    /// What the program writes from now on finds nobody.
+    void close();
+    /// The same for one of the streams.
+    void close_stream(bool is_error) { streams_[is_error ? 1 : 0].read_end.reset(); }
+
+private:
+    struct Stream {
+        base::UniqueFd read_end;
+        base::UniqueFd write_end;
+    };
+
+    /// False where nothing is there now, or never more.
+    bool read_once(std::size_t stream, FrameLink& link);
+
+    std::array<Stream, 2> streams_;  ///< standard output, standard error
+    std::int64_t credit_ = kOutputCredit;
+};
+
+}  // namespace rueda::launcher

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/watch/rank_end.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/launcher_notification.hpp"
+#include "base/numbers.hpp"
+#include "base/text.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+constexpr int kSignalBase = 128;
+
+/// The layout of a wait status that says "exited" (wait(2): the status is in the second byte).
+constexpr int exited(int status) { return status << 8; }
+
+std::string name_of(const RankEnd& end) {
+    return end.rank == kLauncherRank ? "mpirun"
+           : end.host.empty()        ? fmt::format("rank {}", end.rank)
+                                     : fmt::format("rank {} on {}", end.rank, end.host);
+}
+
+}  // namespace
+
+RankEnd not_started(int rank, std::string error) {
+    return {rank, 0, exited(kNotStartedStatus), std::move(error), false};
+}
+
+RankEnd not_started(int rank, const std::string& program, int error_number) {
+    // The program was looked for before. Its first line may name an interpreter that is not there, or only here.
+    const char* const hint = error_number == ENOENT ? "; it, or the interpreter that it names, is missing there" : "";
+    return not_started(rank, fmt::format("{}: {} (errno {}){}", base::quote(program),
+                                         std::generic_category().message(error_number), error_number, hint));
+}
+
+OomKills told_oom_kills(int processes, std::string_view counted_in) {
+    constexpr std::size_t kLongestPath = 256;  // what to do about it comes behind the path, and is not to be cut
+    return processes < 1 ? OomKills()
+                         : OomKills{static_cast<std::uint64_t>(processes), base::printable(counted_in, kLongestPath)};
+}
+
+base::StepSpan told_steps(std::string_view text) {
+    const std::size_t space = std::min(text.find(' '), text.size());
+    const auto first = base::parse_integer<std::int64_t>(text.substr(0, space));
+    const auto last = base::parse_integer<std::int64_t>(text.substr(std::min(space + 1, text.size())));
+    const base::StepSpan told{first.value_or(-1), last.value_or(-1)};
+    return told.is_known() ? told : base::StepSpan();
+}
+
+bool ended_well(const RankEnd& end) { return WIFEXITED(end.wait_status) && WEXITSTATUS(end.wait_status) == 0; }
+
+int exit_status_of(const RankEnd& end) {
+    return WIFSIGNALED(end.wait_status) ? kSignalBase + WTERMSIG(end.wait_status) : WEXITSTATUS(end.wait_status);
+}
+
+std::string signal_text(int number) {
+    // Linux has names for the signals 1 to 31. For these strsignal() returns a constant, which any thread may ask for.
+    // sigdescr_np() would say the same, but needs glibc 2.32.
+    constexpr int kFirstWithoutName = 32;
+    const bool has_name = number > 0 && number < kFirstWithoutName;
+    return has_name ? ::strsignal(number) : "of a kind that has no name";  // NOLINT(concurrency-mt-unsafe): see above
+}
+
+std::string describe(const RankEnd& end) {
+    const std::string who = name_of(end);
+    if (!end.start_error.empty()) {
+        return fmt::format("{} could not be started: {}", who, end.start_error);
+    }
+    if (end.lost) {
+        return fmt::format("{} (pid {}) is lost: its host does not answer any more, or its supervisor was killed", who,
+                           end.pid);
+    }
+    const std::string memory = end.oom_kills.processes == 0 ? "" : ": " + describe(end.oom_kills);
+    const std::string after =
+        memory + (end.abort_reason.empty() ? "" : ", after the job was aborted: " + end.abort_reason);
+    if (WIFSIGNALED(end.wait_status)) {
+        const int number = WTERMSIG(end.wait_status);
+        return fmt::format("{} (pid {}) was killed by signal {} ({}){}{}", who, end.pid, number, signal_text(number),
+                           end.by_launcher ? ", by mpirun or together with its supervisor" : "", after);
+    }
+    if (end.left_early) {
+        return fmt::format("{} (pid {}) ended with exit status 0 without having called rueda::shutdown()", who,
+                           end.pid);
+    }
+    return fmt::format("{} (pid {}) ended with exit status {}{}{}", who, end.pid, WEXITSTATUS(end.wait_status),
+                       end.rank == kLauncherRank ? " before the job was over" : "", after);
+}
+
+void JobOutcome::add(const std::vector<RankEnd>& together) {
+    if (cause_) {
+        return;
+    }
+    for (const RankEnd& end : together) {
+        if (end.rank != kLauncherRank && ended_well(end)) {
+            ended_well_.push_back(end);
+        }
+        // An mpirun that leaves before its ranks has failed whatever it says.
+        const bool failed = !ended_well(end) || end.rank == kLauncherRank;
+        const bool better = !cause_ || (WIFSIGNALED(end.wait_status) && !WIFSIGNALED(cause_->wait_status));
+        const bool is_echo = end.by_launcher || !end.abort_reason.empty();
+        if (failed && is_echo) {
+            // Who was told why the job was aborted knows more than whom mpirun has ended.
+            const bool says_more = echo_ && echo_->abort_reason.empty() && !end.abort_reason.empty();
+            echo_ = echo_ && !says_more ? echo_ : end;
+        } else if (failed && better) {
+            cause_ = end;
+        }
+    }
+}
+
+void JobOutcome::settle() {
+    if (cause_ || !echo_) {
+        return;
+    }
+    cause_ = echo_;
+    for (const RankEnd& end : ended_well_) {
+        // A rank that has shut down is not missed: shutdown waits for all. So this rank has not.
+        if (echo_->abort_reason.find(fmt::format("{} (pid {})", name_of(end), end.pid)) != std::string::npos) {
+            cause_ = end;
+            cause_->left_early = true;
+            return;
+        }
+    }
+}
+
+void JobOutcome::interrupt(int signal_number) {
+    if (!cause_ && interrupted_by_ == 0) {
+        interrupted_by_ = signal_number;
+    }
+}
+
+int JobOutcome::exit_status() const {
+    if (!cause_) {
+        return 0;  // also after an interruption that all ranks took as an order to finish well
+    }
+    if (interrupted_by_ != 0) {
+        return kSignalBase + interrupted_by_;
+    }
+    const int status = exit_status_of(*cause_);
+    return status == 0 ? 1 : status;
+}
+
+bool JobOutcome::is_worth_another_try() const {
+    constexpr int kWrongUse = 2;
+    constexpr int kNotExecutable = 126;
+    if (!cause_ || interrupted_by_ != 0 || !cause_->start_error.empty()) {
+        return false;
+    }
+    const int status = exit_status_of(*cause_);
+    const bool is_pointless = status == kWrongUse || status == kNotExecutable || status == kNotStartedStatus;
+    return cause_->rank == kLauncherRank || WIFSIGNALED(cause_->wait_status) || !is_pointless;
+}
+
+}  // namespace rueda::launcher

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "launcher/watch/rank_notifications.hpp"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "base/launcher_notification.hpp"
+
+namespace rueda::launcher {
+
+namespace {
+
+using Kind = base::LauncherNotification::Kind;
+
+/// Smaller is nearer to the cause.
+int distance_to_cause(const RankEnd& end) {
+    if (end.abort_reason.empty() && ended_well(end)) {
+        return 3;
+    }
+    if (end.by_launcher || !end.abort_reason.empty()) {
+        return 2;
+    }
+    return WIFSIGNALED(end.wait_status) ? 0 : 1;
+}
+
+}  // namespace
+
+std::vector<RankNotifications::Item> RankNotifications::note(const std::vector<RankEnd>& together) {
+    std::vector<RankEnd> ends = together;
+    std::stable_sort(ends.begin(), ends.end(), [](const RankEnd& left, const RankEnd& right) {
+        return distance_to_cause(left) < distance_to_cause(right);
+    });
+    std::vector<Item> news;
+    for (const RankEnd& end : ends) {
+        // The job was aborted for the others as well, whatever exit status the program chose then.
+        const bool well = ended_well(end) && end.abort_reason.empty();
+        std::size_t& count = well ? well_ : failed_;
+        if (end.rank == kLauncherRank || count == kMostOfAKind) {
+            continue;
+        }
+        ++count;
+        // Who ended because the job was aborted is not what the others are to read of, but why it was.
+        const std::string text = end.abort_reason.empty() ? describe(end) : end.abort_reason;
+        news.push_back({end.rank, base::encode({well ? Kind::ended_well : Kind::failed, end.rank, text})});
+    }
+    told_.insert(told_.end(), news.begin(), news.end());
+    return news;
+}
+
+}  // namespace rueda::launcher

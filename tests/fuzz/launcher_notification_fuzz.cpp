@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// What comes over a socket that somebody else has opened, and what a variable says of it. Whatever is accepted comes
+// out the same when it is put together again, and fits one line.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "base/launcher_notification.hpp"
+#include "core/diagnostics/launcher_line.hpp"
+
+namespace {
+
+using namespace rueda;
+
+void expect(bool holds) {
+    if (!holds) {
+        std::abort();
+    }
+}
+
+void take_word(std::string_view bytes) {
+    const Result<base::LauncherNotification> word = base::parse_launcher_notification(bytes);
+    if (!word.is_ok()) {
+        expect(word.status().code() == ErrorCode::internal && !word.status().message().empty());
+        return;
+    }
+    expect(base::encode(word.value()) == bytes);
+    const std::string line = core::describe_cause(word.value());
+    expect(std::none_of(line.begin(), line.end(), [](unsigned char c) { return c < ' '; }));
+    const std::vector<core::HeardWord> heard = {{word.value(), 0}};
+    expect(core::cause_among(heard, core::Standing::running, 0) == &heard.front().word);
+    expect(core::cause_among(heard, core::Standing::closed, 0) == nullptr);
+}
+
+void take_address(std::string_view text) {
+    const Result<base::LauncherAddress> address = base::parse_launcher_address(text);
+    if (!address.is_ok()) {
+        expect(address.status().code() == ErrorCode::invalid_argument);
+        return;
+    }
+    const base::LauncherAddress& value = address.value();
+    expect(value.fd >= 0 && value.rank >= 0 && value.rank < value.ranks);
+    const Result<base::LauncherAddress> again = base::parse_launcher_address(base::format_launcher_address(value));
+    expect(again.is_ok() && again.value().fd == value.fd && again.value().inode == value.inode &&
+           again.value().rank == value.rank && again.value().ranks == value.ranks);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+    take_word(bytes);
+    take_address(bytes);
+    return 0;
+}
