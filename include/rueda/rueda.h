@@ -2,18 +2,18 @@
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
 /**
  * @file
- * The C interface of Rueda: what every other language binds to.
+ * The C interface of Rueda, to which every other language binds.
  *
- * Every function returns a status code (0 is success) unless said otherwise; the message of the last failure on the
- * calling thread is rueda_last_error(). Structs that callers fill begin with their own size, so that a library of the
- * same major version understands callers built against an older header.
+ * Every function returns a status code (0 is success) unless its comment says otherwise. rueda_last_error() returns the
+ * message of the last failure on the calling thread. Structs that callers fill begin with their own size. So a library
+ * of the same major version understands callers that were built with an older header.
  *
- * Threads: every function may be called from any thread at any time. Names: at most RUEDA_MAX_NAME bytes of UTF-8. One
- * operation per name may be pending on a rank; a second one is refused with RUEDA_DUPLICATE_NAME.
+ * Threads: every function may be called from any thread at any time. Names have at most RUEDA_MAX_NAME bytes of UTF-8.
+ * On a rank, one operation per name may be pending; a second one is refused with RUEDA_DUPLICATE_NAME.
  *
- * Memory: the input and output of an operation belong to Rueda from the call until the operation has completed
- * (rueda_wait or a blocking form returns, or rueda_poll says so); the output's contents are undefined after a failure
- * that came once execution had begun.
+ * Memory: the input and the output of an operation belong to Rueda from the call until the operation has completed:
+ * until rueda_wait or a blocking function returns, or until rueda_poll reports it. If an operation fails after its
+ * execution began, the contents of the output are undefined.
  */
 #ifndef RUEDA_RUEDA_H
 #define RUEDA_RUEDA_H
@@ -67,7 +67,7 @@ enum rueda_dtype {
 enum rueda_reduce_op {
     RUEDA_AVERAGE = 0,
     RUEDA_SUM = 1,
-    RUEDA_ADASUM = 2, /* of floating-point tensors, by allreduce */
+    RUEDA_ADASUM = 2, /* for floating-point tensors, in an allreduce */
     RUEDA_MIN = 3,
     RUEDA_MAX = 4,
     RUEDA_PRODUCT = 5
@@ -82,16 +82,16 @@ enum rueda_compression {
 
 /** A typed, shaped view of the caller's memory: dense, row-major. Never owned by Rueda. */
 typedef struct rueda_tensor {
-    void* data;           /**< may be NULL where the shape has no element */
+    void* data;           /**< may be NULL if the shape has no elements */
     const int64_t* shape; /**< `ndim` extents; read during the call only */
     int32_t ndim;         /**< 0 … RUEDA_MAX_DIMENSIONS; 0 is a scalar */
     int32_t dtype;        /**< enum rueda_dtype */
 } rueda_tensor;
 
-/** Keeps the look-up of a name, so that repeated operations on it cost no hash of the name. */
+/** Keeps the result of looking up a name, so that repeated operations on the name need not hash it again. */
 typedef struct rueda_slot rueda_slot;
 
-/** The caller's end of an operation under way. */
+/** The caller's reference to a pending operation. */
 typedef struct rueda_handle rueda_handle;
 
 /** Options of an operation. Start from RUEDA_OPTIONS_INIT. */
@@ -99,14 +99,14 @@ typedef struct rueda_options {
     size_t struct_size;
     double prescale;         /**< each rank's input is multiplied by this first; likewise */
     double postscale;        /**< the result is multiplied by this last; likewise */
-    rueda_slot* slot;        /**< where set, it stands for the name, and the `name` argument is ignored */
+    rueda_slot* slot;        /**< if set, it replaces the name, and the `name` argument is ignored */
     int32_t reduce_op;       /**< enum rueda_reduce_op; allreduce, reducescatter and reduce */
     int32_t process_set;     /**< a number that rueda_process_set_add gave; 0 is the world */
-    int32_t compression;     /**< enum rueda_compression; allreduce of float32 and float64, also grouped; where
-                                  there is none, RUEDA_UNSUPPORTED */
+    int32_t compression;     /**< enum rueda_compression; for an allreduce of float32 or float64, also grouped; else
+                                RUEDA_UNSUPPORTED */
     const char* source_file; /**< where the caller stands, for errors and stall reports with RUEDA_CALL_SITES=1; NULL:
-                                  not known. Kept, not copied: a literal, or memory that is never freed */
-    int32_t source_line;     /**< likewise; 0 where not known */
+                                not known. Kept and not copied: a literal, or memory that is never freed */
+    int32_t source_line;     /**< the line in source_file; 0: not known */
     int32_t reserved;        /**< 0 */
 } rueda_options;
 
@@ -114,24 +114,25 @@ typedef struct rueda_options {
     { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE, NULL, 0, 0 }
 
 /**
- * Whether this job asked for call sites (RUEDA_CALL_SITES=1): 1, or 0, also where Rueda is not initialised. For callers
- * to whom finding out source_file and source_line is dear; given without it, they are not looked at.
+ * Returns 1 if this job asked for call sites (RUEDA_CALL_SITES=1), else 0; also 0 if Rueda is not initialised. It is
+ * for callers to whom finding out source_file and source_line is expensive. Without the setting Rueda does not look at
+ * them.
  */
 RUEDA_API int rueda_wants_call_sites(void);
 /**
- * Where the caller stands, for the next function of this thread that has no rueda_options to say it with, which is
- * rueda_join or rueda_join_async. As rueda_options::source_file and source_line.
+ * Says where the caller stands, for the next call on this thread of a function without rueda_options: rueda_join or
+ * rueda_join_async. The arguments are those of rueda_options::source_file and source_line.
  */
 RUEDA_API void rueda_set_call_site(const char* source_file, int32_t source_line);
 
-/** The message of the last failure on this thread; "" when there was none. Valid until the thread's next call. */
+/** The message of the last failure on this thread; "" if there was none. Valid until the thread's next call. */
 RUEDA_API const char* rueda_last_error(void);
-/** "0.1.0" */
+/** The version, for example "0.1.0". */
 RUEDA_API const char* rueda_version(void);
 
 /**
- * Joins the other processes of the job. Collective. With no launcher around, the job is this one process. Calling it
- * again while initialised does nothing. After rueda_shutdown it may be called again, unless the job was aborted.
+ * Joins the other processes of the job. Collective. Without a launcher, the job is this one process. A call while Rueda
+ * is initialised does nothing. After rueda_shutdown it may be called again, unless the job was aborted.
  */
 RUEDA_API int rueda_init(void);
 /**
@@ -142,157 +143,167 @@ RUEDA_API int rueda_init(void);
  */
 RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
 /**
- * Joins the processes of an MPI communicator, which is duplicated; rank and size are its own. MPI must be initialised
- * and stays the caller's. `communicator` points to the MPI_Comm (whatever type that is in this MPI), whose size in
- * bytes is `communicator_size`. RUEDA_UNSUPPORTED where this process has no MPI. Calling it again while initialised,
- * with a communicator of the same processes in the same order, does nothing; RUEDA_INVALID_ARGUMENT for another one.
- * Only MPI can compare communicators, so the second call is RUEDA_UNSUPPORTED where MPI gives less than
- * MPI_THREAD_MULTIPLE, as Rueda's own thread may be in MPI just then; and RUEDA_ABORTED where the job was aborted.
+ * Joins the processes of an MPI communicator, which Rueda duplicates. Rank and size are those of the communicator. MPI
+ * must be initialised, and stays the caller's. `communicator` points to the MPI_Comm (whatever type that is in this
+ * MPI), whose size in bytes is `communicator_size`. Returns RUEDA_UNSUPPORTED if this process has no MPI. A second call
+ * while Rueda is initialised does nothing if its communicator has the same processes in the same order; it returns
+ * RUEDA_INVALID_ARGUMENT for another communicator. Only MPI can compare communicators. So the second call returns
+ * RUEDA_UNSUPPORTED if MPI gives less than MPI_THREAD_MULTIPLE, because Rueda's own thread may be inside MPI at this
+ * moment. It returns RUEDA_ABORTED if the job was aborted.
  */
 RUEDA_API int rueda_init_communicator(const void* communicator, size_t communicator_size);
 
-/** Ranks of a job. */
+/** The ranks of a job, as a list. */
 typedef struct rueda_rank_list {
     const int32_t* ranks;
     size_t count;
 } rueda_rank_list;
 
-/** What rueda_init_with takes. Start from RUEDA_INIT_OPTIONS_INIT. */
+/** The options of rueda_init_with. Start from RUEDA_INIT_OPTIONS_INIT. */
 typedef struct rueda_init_options {
     size_t struct_size;
-    const int32_t* ranks; /**< the job's, as of rueda_init_ranks; NULL: all that were launched */
+    const int32_t* ranks; /**< the ranks of the job, as for rueda_init_ranks; NULL: all that were launched */
     size_t rank_count;
-    const void* communicator; /**< as of rueda_init_communicator; NULL: none. Not together with `ranks` */
+    const void* communicator; /**< as for rueda_init_communicator; NULL: none. Not together with `ranks` */
     size_t communicator_size;
-    const rueda_rank_list* process_sets; /**< made at once, in this order; likewise by rueda_process_set_add */
+    const rueda_rank_list* process_sets; /**< made at once, in this order, as rueda_process_set_add makes them */
     size_t process_set_count;
-    int32_t* process_set_ids; /**< where their numbers go, as many as sets; NULL: they are not asked for */
+    int32_t* process_set_ids; /**< receives their numbers, one per set; NULL: the caller does not need them */
 } rueda_init_options;
 
 #define RUEDA_INIT_OPTIONS_INIT \
     { sizeof(rueda_init_options), NULL, 0, NULL, 0, NULL, 0, NULL }
 
 /**
- * Joins the job as the functions above do (`options` NULL: as rueda_init), and makes process sets at once. All ranks
- * give the same sets in the same order: RUEDA_MISMATCH on all of them otherwise, also where some give none, and
- * RUEDA_INVALID_ARGUMENT for sets that cannot be made; nothing is initialised then. Called again while initialised it
- * makes nothing: it finds the numbers of sets that there are, and refuses others with RUEDA_INVALID_ARGUMENT.
+ * Joins the job as the functions above do, and makes process sets at the same time. With `options` NULL it does the
+ * same as rueda_init. All ranks must give the same sets in the same order. Otherwise all of them return RUEDA_MISMATCH,
+ * also if only some give sets. Sets that cannot be made return RUEDA_INVALID_ARGUMENT. In both cases nothing is
+ * initialised. A call while Rueda is initialised makes no sets: it writes the numbers of sets that exist, and refuses
+ * others with RUEDA_INVALID_ARGUMENT.
  */
 RUEDA_API int rueda_init_with(const rueda_init_options* options);
 /**
- * Leaves the job. What is still pending on this rank fails; on other ranks, whatever needs this rank fails with a
- * message that says so. Returns when every rank has called it (or a rank has died). Without rueda_init, does nothing.
- * Ranks that do not call it are reported as stalled tensors are, and RUEDA_STALL_SHUTDOWN_TIME_SECONDS ends the wait.
- * If the job was aborted before every rank had called it, and no call on this rank has told the program so, it returns
- * RUEDA_ABORTED (or the code that the job was aborted with) and the reason. This rank has left the job then, too.
+ * Leaves the job. Operations that are pending on this rank fail. On other ranks, operations that need this rank fail
+ * with a message that says so. Returns when every rank has called it, or when a rank has died. Without rueda_init it
+ * does nothing. Ranks that do not call it are reported like stalled tensors, and RUEDA_STALL_SHUTDOWN_TIME_SECONDS ends
+ * the wait. If the job was aborted before every rank had called it, it returns RUEDA_ABORTED (or the code with which
+ * the job was aborted) and the reason, unless an earlier call on this rank has reported it. In this case too, the rank
+ * has left the job.
  */
 RUEDA_API int rueda_shutdown(void);
 /**
- * The same, waiting for other ranks for at most `timeout_seconds` (negative: without end). RUEDA_TIMEOUT: not all of
- * them have called it in that time. Then this rank can start nothing any more, but it still serves the others and is
- * initialised. Calling rueda_shutdown or this function again goes on waiting; rueda_abort ends the job.
+ * The same, but waits at most `timeout_seconds` for the other ranks (negative: without a limit). RUEDA_TIMEOUT means
+ * that some rank has not called it in this time. Then this rank can start no more operations, but it still serves the
+ * others and stays initialised. Another call of rueda_shutdown or of this function continues the wait; rueda_abort ends
+ * the job.
  */
 RUEDA_API int rueda_shutdown_within(double timeout_seconds);
-/** 1 between rueda_init and rueda_shutdown. */
+/** Returns 1 between rueda_init and rueda_shutdown, else 0. */
 RUEDA_API int rueda_initialized(void);
 
-/** Each writes its number; RUEDA_NOT_INITIALIZED before rueda_init. */
+/** Each function writes its number. Returns RUEDA_NOT_INITIALIZED before rueda_init. */
 RUEDA_API int rueda_rank(int* value);
 RUEDA_API int rueda_size(int* value);
 RUEDA_API int rueda_local_rank(int* value);
 RUEDA_API int rueda_local_size(int* value);
 RUEDA_API int rueda_cross_rank(int* value);
 RUEDA_API int rueda_cross_size(int* value);
-/** 1 where every host has as many ranks, 0 where some have more than others. Asks nobody. */
+/** Writes 1 if all hosts have equally many ranks, else 0. Does not communicate. */
 RUEDA_API int rueda_is_homogeneous(int* value);
 
 /*
- * Process sets: subsets of the ranks that do operations among themselves, each with its own order, so that none waits
- * for another. In an operation of a set, "the ranks" are its members in ascending order, everything that is "by rank"
- * is by position among them, and a root is still named by its rank in the job.
+ * Process sets are subsets of the ranks that run operations among their members. Each set has an order of its own, so
+ * no set waits for another. In an operation of a set, "the ranks" are its members in ascending order. Everything that
+ * is "by rank" is by position among them. A root, however, is named by its rank in the job.
  */
 
 /**
  * Makes a process set of `count` ranks, in any order, and writes its number, which is the same on all ranks.
- * Collective: every rank of the job calls it, members or not, with the same ranks. RUEDA_MISMATCH where they differ;
- * RUEDA_INVALID_ARGUMENT for a rank that does not exist or is named twice, for no ranks, and where these ranks are a
- * set already: on all ranks alike, and nothing has changed then.
+ * Collective: every rank of the job calls it with the same ranks, members or not. Returns RUEDA_MISMATCH if the ranks
+ * give different lists. Returns RUEDA_INVALID_ARGUMENT if a rank does not exist or is named twice, if the list is
+ * empty, and if a set of these ranks exists already. All ranks get the same error, and nothing has changed.
  */
 RUEDA_API int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t* process_set);
 /**
- * Removes a set. Collective, like its making. What is pending in it fails. The number is not given again, nor in a
- * later job of these processes.
+ * Removes a set. Collective, like rueda_process_set_add. Operations that are pending in it fail. Its number is not used
+ * again, also not in a later job of these processes.
  */
 RUEDA_API int rueda_process_set_remove(int32_t process_set);
 /**
- * Makes a process set that concerns its members alone: they call it with the same ranks, in any order, and other ranks
- * do not. There may be several such sets of the same ranks, of all ranks as well: each has its own order. Its number is
- * the same on its members, and means nothing on other ranks. RUEDA_MISMATCH where the members' ranks differ, as far as
- * they meet; RUEDA_INVALID_ARGUMENT, at once, for a rank that does not exist, is named twice, or where this rank is
- * none of them.
+ * Makes a process set that concerns only its members: they call it with the same ranks, in any order, and other ranks
+ * do not call it. There may be several such sets of the same ranks, also of all ranks; each has an order of its own.
+ * The number is the same on the members and means nothing on other ranks. Returns RUEDA_MISMATCH if members that meet
+ * give different lists. Returns RUEDA_INVALID_ARGUMENT at once if a rank does not exist or is named twice, or if this
+ * rank is not in the list.
  */
 RUEDA_API int rueda_process_set_add_among(const int32_t* ranks, size_t count, int32_t* process_set);
 /**
- * This rank leaves a set that rueda_process_set_add_among made. Waits for nobody. What is pending here fails, but for
- * messages: those that the other side still takes up are delivered, the others fail some time after all have left. What
- * needs this rank fails on the members that are still in the set. The memory is given back when all have left, at the
- * next call of this function or of rueda_process_set_add_among, or when the job ends.
+ * This rank leaves a set that rueda_process_set_add_among made. It does not wait for other ranks. Operations that are
+ * pending here fail, except messages: those that the other side still accepts are delivered, and the others fail some
+ * time after all members have left. On members that are still in the set, operations that need this rank fail. The
+ * memory is given back when all members have left: at the next call of this function or of rueda_process_set_add_among,
+ * or when the job ends.
  */
 RUEDA_API int rueda_process_set_leave(int32_t process_set);
-/** Position of this rank in the set; RUEDA_INVALID_ARGUMENT where it is not a member. */
+/** The position of this rank in the set. Returns RUEDA_INVALID_ARGUMENT if this rank is not a member. */
 RUEDA_API int rueda_process_set_rank(int32_t process_set, int* value);
 RUEDA_API int rueda_process_set_size(int32_t process_set, int* value);
-/** 1 if this rank is a member. */
+/** Writes 1 if this rank is a member, else 0. */
 RUEDA_API int rueda_process_set_included(int32_t process_set, int* value);
-/** Writes up to `capacity` of the set's ranks, ascending, and to `count` how many there are. */
+/** Writes up to `capacity` of the set's ranks, ascending, and writes the number of all members to `count`. */
 RUEDA_API int rueda_process_set_ranks(int32_t process_set, int32_t* ranks, size_t capacity, size_t* count);
-/** Likewise the numbers of all sets that this rank knows of, the world's 0 first. */
+/** The same for the numbers of all sets that this rank knows; the first one is the world's, 0. */
 RUEDA_API int rueda_process_set_ids(int32_t* ids, size_t capacity, size_t* count);
 
 RUEDA_API int rueda_slot_create(const char* name, rueda_slot** slot);
-/** A slot for operations of a process set; rueda_slot_create makes those of the world. */
+/** Makes a slot for operations of a process set; rueda_slot_create makes slots for the world. */
 RUEDA_API int rueda_slot_create_in(const char* name, int32_t process_set, rueda_slot** slot);
 /** The slot must not be in use by a pending operation of another thread. NULL is allowed. */
 RUEDA_API void rueda_slot_destroy(rueda_slot* slot);
 
 /*
- * Operations. `name` NULL or "" is an unnamed operation: those match between ranks by the order of the calls.
- * `options` NULL means RUEDA_OPTIONS_INIT. `out` may be the same memory as `in`, or not overlap it.
- * The _async forms return at once with a handle that must be given to rueda_handle_release, after or without a wait;
- * the other forms block.
+ * Operations. A `name` that is NULL or "" means an unnamed operation; unnamed operations match between ranks by the
+ * order of the calls. `options` NULL means RUEDA_OPTIONS_INIT. `out` may be the same memory as `in`; otherwise the two
+ * must not overlap. The _async functions return at once with a handle. The caller must give the handle to
+ * rueda_handle_release, with or without a wait before. The other functions block.
  */
 
-/** Element i of `out` becomes the reduction, in rank order, of element i of `in` over the ranks. Same shape and dtype
- * on every rank. Integer sums and products wrap; integer averages divide the exact sum and truncate toward zero. 16-bit
- * floats are accumulated in float32 and rounded once. Of bool there is min, max and product, without factors: the
- * others are refused with RUEDA_UNSUPPORTED. */
+/**
+ * Element i of `out` becomes the reduction, in rank order, of element i of `in` over all ranks. Shape and dtype must be
+ * the same on every rank. Integer sums and products wrap. Integer averages divide the exact sum and truncate toward
+ * zero. 16-bit floats are accumulated in float32 and rounded once. For bool there are min, max and product, without
+ * factors; other reductions are refused with RUEDA_UNSUPPORTED.
+ */
 RUEDA_API int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                     const rueda_options* options, rueda_handle** handle);
 RUEDA_API int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                               const rueda_options* options);
 
 /*
- * Groups: `count` operations with one handle, named `<name>_<i>of<count>`, i from 1. Either all are started or none.
- * The handle's error is that of the first member that failed. RUEDA_MISMATCH, on all ranks, where the ranks have
- * different numbers of members. The name is the group's until its last member has ended: RUEDA_DUPLICATE_NAME, with
- * nothing started, for another group or operation by it, and for a group while an operation of its name is pending.
+ * Groups: `count` operations with one handle. Their names are `<name>_<i>of<count>`, with i from 1. Either all are
+ * started or none. The handle's error is the error of the first member that failed. If the ranks have different numbers
+ * of members, all ranks return RUEDA_MISMATCH. The name belongs to the group until its last member has ended. Until
+ * then another group or operation with this name returns RUEDA_DUPLICATE_NAME, and nothing is started. A group whose
+ * name a pending operation has is refused in the same way.
  */
 
-/** An allreduce of each. `in` and `out` are `count` tensors. */
+/** Starts one allreduce per tensor. `in` and `out` are arrays of `count` tensors. */
 RUEDA_API int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_tensor* in,
                                             const rueda_tensor* out, const rueda_options* options,
                                             rueda_handle** handle);
 RUEDA_API int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                       const rueda_options* options);
 
-/** An allgather of each. The results belong to the handle: rueda_handle_output_of. */
+/** Starts one allgather per tensor. The results belong to the handle: see rueda_handle_output_of. */
 RUEDA_API int rueda_grouped_allgather_async(const char* name, size_t count, const rueda_tensor* in,
                                             const rueda_options* options, rueda_handle** handle);
-/** Blocks. `handle` is written only where all went well, and must be released. */
+/** Blocks. Writes `handle` only if everything succeeded; the caller must release it then. */
 RUEDA_API int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* in,
                                       const rueda_options* options, rueda_handle** handle);
 
-/** A reducescatter of each. With `out` NULL the results belong to the handle: rueda_handle_output_of. */
+/**
+ * Starts one reducescatter per tensor. With `out` NULL the results belong to the handle: see rueda_handle_output_of.
+ */
 RUEDA_API int rueda_grouped_reducescatter_async(const char* name, size_t count, const rueda_tensor* in,
                                                 const rueda_tensor* out, const rueda_options* options,
                                                 rueda_handle** handle);
@@ -300,213 +311,267 @@ RUEDA_API int rueda_grouped_reducescatter_async(const char* name, size_t count, 
 RUEDA_API int rueda_grouped_reducescatter(const char* name, size_t count, const rueda_tensor* in,
                                           const rueda_tensor* out, const rueda_options* options);
 
-/** `out` on every rank becomes `in` of rank `root`. `in` is read on the root only, but its shape and dtype everywhere.
+/**
+ * `out` on every rank becomes `in` of rank `root`. Only the root's `in` is read, but its shape and dtype count on every
+ * rank.
  */
 RUEDA_API int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                                     const rueda_options* options, rueda_handle** handle);
 RUEDA_API int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                               const rueda_options* options);
 
-/** The ranks' tensors one after the other along the first dimension, which may differ between ranks and be 0; the
- * others must agree. The result belongs to the handle: rueda_handle_output. */
+/**
+ * Concatenates the ranks' tensors along the first dimension, which may differ between ranks and be 0. The other
+ * dimensions must agree. The result belongs to the handle: see rueda_handle_output.
+ */
 RUEDA_API int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_options* options,
                                     rueda_handle** handle);
-/** Blocks. `handle` is written only where all went well, and must be released. */
+/** Blocks. Writes `handle` only if everything succeeded; the caller must release it then. */
 RUEDA_API int rueda_allgather(const char* name, const rueda_tensor* in, const rueda_options* options,
                               rueda_handle** handle);
-/** The same into memory of the caller, which saves the allocation of the result. `out` has the dtype of `in` and, but
- * for the first dimension, its shape; its first dimension is the sum of all ranks'. `in` is the place of this rank's
- * rows in `out` or does not overlap it. Some ranks may give an output where others leave it to Rueda. What only the
- * other ranks' rows show (another sum, another place) fails with RUEDA_INVALID_ARGUMENT when all ranks have come, on
- * this rank alone: the others get their results, and `out` is as it was. */
+/**
+ * The same into memory of the caller, which saves the allocation of the result. `out` has the dtype and the shape of
+ * `in`, except for the first dimension, which is the sum over all ranks. `in` is the place of this rank's rows in
+ * `out`, or does not overlap `out`. Some ranks may give an output while others leave it to Rueda. Some mistakes show
+ * only in the other ranks' rows: another sum, or another place. Then this rank alone fails with RUEDA_INVALID_ARGUMENT
+ * when all ranks have announced the operation. The other ranks get their results, and `out` is unchanged.
+ */
 RUEDA_API int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                          const rueda_options* options, rueda_handle** handle);
 RUEDA_API int rueda_allgather_into(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                    const rueda_options* options);
 
-/** The reduction of the ranks' tensors, as rueda_allreduce makes it, divided along the first dimension: every rank gets
- * its rows. Same shape and dtype on every rank. Where the rows cannot be shared evenly, the first ranks get one more;
- * there may be none. `out` has the shape of this rank's rows, and is their place in `in` or does not overlap it. With
- * `out` NULL the result belongs to the handle: rueda_handle_output. */
+/**
+ * The reduction of the ranks' tensors, as in rueda_allreduce, divided along the first dimension: every rank gets its
+ * share of the rows. Shape and dtype must be the same on every rank. If the rows cannot be shared evenly, the first
+ * ranks get one row more; a share may be empty. `out` has the shape of this rank's rows. It is their place in `in`, or
+ * does not overlap `in`. With `out` NULL the result belongs to the handle: see rueda_handle_output.
+ */
 RUEDA_API int rueda_reducescatter_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                         const rueda_options* options, rueda_handle** handle);
 /** `out` must not be NULL here. */
 RUEDA_API int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                   const rueda_options* options);
 
-/** The first splits[0] rows of `in` go to rank 0, the next splits[1] rows to rank 1, and so on; what comes from the
- * ranks lies in the result in their order. `splits` are `split_count` numbers, one for each rank, none negative, whose
- * sum is at most the first dimension: rows behind it go to nobody. They are read during the call only, and may be
- * others on every rank and at every step.
- * NULL: all ranks get the same number of rows, and the first dimension must be divisible by the number of ranks. The
- * other dimensions and the dtype must agree. The result belongs to the handle: rueda_handle_output, and
- * rueda_handle_received_splits. */
+/**
+ * The first splits[0] rows of `in` go to rank 0, the next splits[1] rows to rank 1, and so on. The result has the rows
+ * from all ranks, in rank order. `splits` has `split_count` numbers, one for each rank. None may be negative, and their
+ * sum is at most the first dimension; rows behind it are not sent. They are read during the call only, and may differ
+ * between ranks and steps.
+ *
+ * If `splits` is NULL, all ranks get equally many rows, and the first dimension must be divisible by the number of
+ * ranks. The other dimensions and the dtype must agree. The result belongs to the handle: see rueda_handle_output and
+ * rueda_handle_received_splits.
+ */
 RUEDA_API int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                                    const rueda_options* options, rueda_handle** handle);
-/** Blocks. `handle` is written only where all went well, and must be released. */
+/** Blocks. Writes `handle` only if everything succeeded; the caller must release it then. */
 RUEDA_API int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                              const rueda_options* options, rueda_handle** handle);
-/** The same into memory of the caller, which saves the allocation of the result. `out` has the dtype of `in` and, but
- * for the first dimension, its shape; its first dimension is the number of rows that come from all ranks; it does not
- * overlap `in`. Another number of rows fails as that of rueda_allgather_into does. rueda_handle_received_splits works
- * with the _async form's handle. */
+/**
+ * The same into memory of the caller, which saves the allocation of the result. `out` has the dtype and the shape of
+ * `in`, except for the first dimension, which is the number of rows that come from all ranks. It does not overlap `in`.
+ * A wrong number of rows fails as in rueda_allgather_into. rueda_handle_received_splits works with the handle of the
+ * _async function.
+ */
 RUEDA_API int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                         const int64_t* splits, size_t split_count, const rueda_options* options,
                                         rueda_handle** handle);
 RUEDA_API int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                   const int64_t* splits, size_t split_count, const rueda_options* options);
 
-/** The sum or the average over the ranks of tensors of which each rank has some rows, or elements. `indices`, of a
- * dtype of integers, says which: of shape [n], places along the first dimension of the whole; of shape [n, k], places
- * along its first k; in any order, also repeatedly; n may differ between ranks and be 0. `values` are what is there: of
- * shape [n, …], the rest being `shape` after those dimensions, the same on every rank; not of bool. `shape`, of `ndim`
- * extents, is that of the whole, which nobody makes. `options` say RUEDA_SUM or RUEDA_AVERAGE, without factors; the
- * name is that of a group. The results belong to the handle: rueda_handle_output_of, 0 for the indices (int64, of k as
- * given), each place that some rank has once, ascending, and 1 for the values. What several ranks have is added in the
- * order of the ranks, 16-bit floats in float32; averages of integers are those of the exact sum, truncated toward zero.
- * Whoever asks for an output first makes the sums. RUEDA_MISMATCH, on all ranks, where shape or reduction differ. */
+/**
+ * The sum or the average over the ranks of tensors of which each rank has only some rows or elements.
+ *
+ * `indices` says which; its dtype is an integer type. With shape [n] they are positions along the first dimension of
+ * the whole tensor; with shape [n, k], positions along its first k dimensions. They may be in any order and may repeat.
+ * n may differ between ranks and be 0. `values` are the rows or elements at these positions. Their shape is [n, …],
+ * where the rest is `shape` after the indexed dimensions, the same on every rank; bool is not possible. `shape`, with
+ * `ndim` extents, is the shape of the whole tensor, which is never made.
+ *
+ * `options` has RUEDA_SUM or RUEDA_AVERAGE, without factors. The name is that of a group. The results belong to the
+ * handle (rueda_handle_output_of). Result 0 has the indices (int64, with k as given): each position that some rank has,
+ * once, ascending. Result 1 has the values. Values of several ranks are added in rank order, 16-bit floats in float32.
+ * Averages of integers divide the exact sum and truncate toward zero. The sums are computed when an output is asked for
+ * the first time. If shape or reduction differ between ranks, all ranks return RUEDA_MISMATCH.
+ */
 RUEDA_API int rueda_sparse_allreduce_async(const char* name, const rueda_tensor* indices, const rueda_tensor* values,
                                            const int64_t* shape, int32_t ndim, const rueda_options* options,
                                            rueda_handle** handle);
-/** Blocks. `handle` is written only where all went well, and must be released. */
+/** Blocks. Writes `handle` only if everything succeeded; the caller must release it then. */
 RUEDA_API int rueda_sparse_allreduce(const char* name, const rueda_tensor* indices, const rueda_tensor* values,
                                      const int64_t* shape, int32_t ndim, const rueda_options* options,
                                      rueda_handle** handle);
 
 /*
- * Operations with a root, which is named by its rank in the job and is a member of the set. One that is no member fails
- * with RUEDA_INVALID_ARGUMENT on all ranks, when all have called it: a call that waits returns it, one that does not
- * (_async) starts, and its handle has it. They are no barriers: a rank may be done before others have come.
+ * Operations with a root. The root is named by its rank in the job and must be a member of the set. If it is not, the
+ * operation fails with RUEDA_INVALID_ARGUMENT on all ranks, when all have called it: a blocking call returns the error;
+ * an _async call starts, and its handle has the error. These operations are not barriers: a rank may be done before
+ * other ranks have called.
  */
 
-/** On the root, the ranks' tensors one after the other along the first dimension, which may differ between ranks and be
- * 0; the others must agree. `out` is looked at on the root only: memory for all rows, which does not overlap `in`, or
- * NULL, and the result belongs to the handle there: rueda_handle_output, and rueda_handle_received_splits in both
- * cases. Another number of rows fails as that of rueda_allgather_into does. */
+/**
+ * On the root: concatenates the ranks' tensors along the first dimension, which may differ between ranks and be 0. The
+ * other dimensions must agree. `out` is used on the root only. It is memory for all rows that does not overlap `in`, or
+ * NULL; then the result belongs to the root's handle: rueda_handle_output. rueda_handle_received_splits works in both
+ * cases. A wrong number of rows fails as in rueda_allgather_into.
+ */
 RUEDA_API int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                                  const rueda_options* options, rueda_handle** handle);
-/** Blocks. `handle` is written only where all went well, and must be released. It may be NULL where `out` is given, and
- * on ranks that are not the root. */
+/**
+ * Blocks. Writes `handle` only if everything succeeded; the caller must release it then. `handle` may be NULL if `out`
+ * is given, and on ranks that are not the root.
+ */
 RUEDA_API int rueda_gather(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                            const rueda_options* options, rueda_handle** handle);
 
-/** The first splits[0] rows of the root's `in` go to rank 0, the next splits[1] rows to rank 1, and so on; `splits` as
- * of rueda_alltoall_async. On other ranks `in` says the dtype and the shape of a row only, its first dimension may be
- * any, its data NULL, and `splits` is not looked at. `out` is memory for this rank's rows, which does not overlap `in`,
- * or NULL, and the result, whose shape says how many rows there are, belongs to the handle: rueda_handle_output. */
+/**
+ * The first splits[0] rows of the root's `in` go to rank 0, the next splits[1] rows to rank 1, and so on. `splits` is
+ * as in rueda_alltoall_async. On other ranks, `in` gives only the dtype and the shape of a row. Its first dimension may
+ * have any value there, its data may be NULL, and `splits` is ignored. `out` is memory for this rank's rows that does
+ * not overlap `in`, or NULL. Then the result belongs to the handle (rueda_handle_output), and its shape gives the
+ * number of rows.
+ */
 RUEDA_API int rueda_scatter_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                                   const rueda_tensor* out, int root, const rueda_options* options,
                                   rueda_handle** handle);
-/** Blocks. `handle` is written only where all went well, and must be released. It may be NULL where `out` is given. */
+/**
+ * Blocks. Writes `handle` only if everything succeeded; the caller must release it then. May be NULL if `out` is given.
+ */
 RUEDA_API int rueda_scatter(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                             const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle);
 
-/** `out` on the root becomes what rueda_allreduce would make of the ranks' `in`, bit for bit. It is not looked at on
- * other ranks, and may be NULL there. */
+/**
+ * `out` on the root becomes what rueda_allreduce would make of the ranks' `in`, bit for bit. On other ranks `out` is
+ * ignored and may be NULL.
+ */
 RUEDA_API int rueda_reduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                                  const rueda_options* options, rueda_handle** handle);
 RUEDA_API int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                            const rueda_options* options);
 
 /*
- * From one rank to another, outside the order of everything else: nothing is negotiated, and no other rank takes part.
- * A message goes to the receive of the other side with the same tag and process set; those with the same sender,
- * receiver, tag and set go in the order of the calls. Peers are named by their ranks in the job, the calling rank among
- * them. The receiver's dtype and number of bytes must be the sender's: RUEDA_MISMATCH on both sides where they are not.
- * RUEDA_ABORTED where the peer has died or shut down. No slot: a message has no name.
+ * Messages from one rank to another. They are outside the order of all other operations: nothing is negotiated, and no
+ * other rank takes part. A message goes to a receive of the other side with the same tag and process set. Messages with
+ * the same sender, receiver, tag and set arrive in the order of the calls. Peers are named by their ranks in the job; a
+ * rank may send to itself. Dtype and number of bytes must be the same on both sides, otherwise both sides return
+ * RUEDA_MISMATCH. RUEDA_ABORTED means that the peer has died or shut down. A message has no name and needs no slot.
  *
- * A send ends when its message has been received; one of up to 8 KiB also when it lies with the receiver, and that one
- * is blocked in Rueda, or polls, for something else: so both sides may send first. (Should it not fit the receive that
- * comes later, the sender gets a line in its log instead of RUEDA_MISMATCH.) docs/design/0010-send-receive.md.
+ * A send ends when its message has been received. A send of up to 8 KiB may end earlier: when the message has arrived
+ * and the receiver is blocked in Rueda, or polls, for something else. So both sides may send first. (If the later
+ * receive does not fit such a message, the sender gets a line in its log instead of RUEDA_MISMATCH.)
+ * docs/design/0010-send-receive.md explains this.
  */
 #define RUEDA_ANY_PEER (-1)
 RUEDA_API int rueda_send_async(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options,
                                rueda_handle** handle);
 RUEDA_API int rueda_send(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options);
-/** `peer` may be RUEDA_ANY_PEER: the first message with that tag. rueda_handle_sender says whose it was. */
+/**
+ * `peer` may be RUEDA_ANY_PEER, which takes the first message with this tag. rueda_handle_sender returns its sender.
+ */
 RUEDA_API int rueda_receive_async(const rueda_tensor* out, int peer, int32_t tag, const rueda_options* options,
                                   rueda_handle** handle);
 /** Blocks. `sender` may be NULL. */
 RUEDA_API int rueda_receive(const rueda_tensor* out, int peer, int32_t tag, const rueda_options* options,
                             int32_t* sender);
-/** Of a completed rueda_receive_async. */
+/** Writes the sender of a completed rueda_receive_async. */
 RUEDA_API int rueda_handle_sender(rueda_handle* handle, int32_t* sender);
 
-/** Completes when every rank has called it, or the blocking form. */
+/** Completes when every rank has called this function, or rueda_barrier. */
 RUEDA_API int rueda_barrier_async(const rueda_options* options, rueda_handle** handle);
-/** Returns when every rank has called it. */
+/** Returns when every rank has called it, or rueda_barrier_async. */
 RUEDA_API int rueda_barrier(const rueda_options* options);
 
-/** What averages divide by while the rank that says it is in rueda_join. */
+/** What averages divide by while a rank is in rueda_join. The joining rank chooses. */
 enum rueda_join_average {
-    RUEDA_JOIN_AVERAGE_ALL = 0,   /**< by all ranks, as if it gave zeros */
-    RUEDA_JOIN_AVERAGE_ACTIVE = 1 /**< not by it: only by those who gave something */
+    RUEDA_JOIN_AVERAGE_ALL = 0,   /**< by all ranks, as if the joined rank gave zeros */
+    RUEDA_JOIN_AVERAGE_ACTIVE = 1 /**< only by the ranks that gave something */
 };
 
 /**
- * For ranks that have fewer batches than others: says that this rank has nothing more to announce, and blocks until
- * every rank of the job has said so; writes the rank that did so last, the same on all, to `last_rank` (may be NULL).
- * Meanwhile the others' allreduces and barriers go on without it, in the world and in all process sets that it is in;
- * what needs something of every rank (broadcast, allgather, alltoall, reducescatter, gather, scatter, reduce) fails
- * with RUEDA_INVALID_ARGUMENT on all. What this rank has announced before is done as ever; what it starts meanwhile is
- * refused. RUEDA_ABORTED where a rank ends or shuts down instead of joining. On one host and on several.
+ * For ranks that have fewer batches than others. This rank says that it has nothing more to announce, and blocks until
+ * every rank of the job has said so. `last_rank` (may be NULL) receives the rank that joined last, the same on all
+ * ranks. Meanwhile allreduces and barriers of the other ranks go on without this rank, in the world and in all process
+ * sets of which it is a member. Operations that need data of every rank (broadcast, allgather, alltoall, reducescatter,
+ * gather, scatter, reduce) fail with RUEDA_INVALID_ARGUMENT on all ranks. Operations that this rank announced before
+ * are executed as usual. Operations that it starts meanwhile are refused. Returns RUEDA_ABORTED if a rank ends or shuts
+ * down instead of joining. It works on one host and on several.
  */
 RUEDA_API int rueda_join(int32_t average, int32_t* last_rank);
 RUEDA_API int rueda_join_async(int32_t average, rueda_handle** handle);
-/** Of a completed rueda_join_async. */
+/** Writes the rank that joined last, of a completed rueda_join_async. */
 RUEDA_API int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank);
 
-/** Blocks until the operation has completed, and returns how it ended. RUEDA_TIMEOUT after `timeout_seconds` (negative:
- *  never); the operation goes on then, and still uses its tensors. From 0.2 seconds on the error says which ranks have
- *  announced the operation and which have not. May be called by several threads and repeatedly. */
+/**
+ * Blocks until the operation has completed, and returns how it ended. Returns RUEDA_TIMEOUT after `timeout_seconds`
+ * (negative: never). The operation goes on then, and still uses its tensors. If the timeout is at least 0.2 seconds,
+ * the error says which ranks have announced the operation and which have not. Several threads may call it, also
+ * repeatedly.
+ */
 RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
-/** Writes what a pending operation waits for, as the error of rueda_wait says it: "rank 1 has not announced it, rank 0
- * has; …". The text ends with a zero byte, and is cut where `size` bytes have no room for all of it; it is empty where
- * the operation has completed or nothing is known. Does not block; it takes some ten microseconds and more. */
+/**
+ * Writes what a pending operation waits for, in the words of rueda_wait's error: "rank 1 has not announced it, rank 0
+ * has; …". The text ends with a zero byte and is cut to `size` bytes. It is empty if the operation has completed or
+ * nothing is known. Does not block, and takes ten microseconds or more.
+ */
 RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size);
-/** Writes 1 if the operation has completed (well or not), else 0. Does not block. */
+/** Writes 1 if the operation has completed, with or without success, else 0. Does not block. */
 RUEDA_API int rueda_poll(rueda_handle* handle, int* completed);
-/** The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter, a scatter, and
- * on its root a gather, without an output. Data and shape are valid until the handle is released. */
+/**
+ * The result of a completed operation that allocates its own: an allgather, an alltoall, a reducescatter, a scatter, or
+ * on its root a gather, without an output. Data and shape are valid until the handle is released.
+ */
 RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
-/** The same of a group's member `index`, from 0. */
+/** The same for member `index` of a group, counted from 0. */
 RUEDA_API int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output);
-/** Of a completed alltoall, and on its root of a gather: how many rows came from each rank. Valid until the handle is
- * released. */
+/**
+ * For a completed alltoall, and on the root of a gather: the number of rows that came from each rank. Valid until the
+ * handle is released.
+ */
 RUEDA_API int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);
-/** What rueda_handle_on_completion calls: how the operation ended (enum rueda_status), the error's text ("" after
- * success, valid during the call only), and what the caller gave with it. */
+/**
+ * The function that rueda_handle_on_completion calls. It gets how the operation ended (enum rueda_status), the text of
+ * the error ("" after success, valid during the call only), and the caller's pointer.
+ */
 typedef void (*rueda_callback)(int status, const char* message, void* data);
 /**
- * Calls `callback` once, when the operation has completed: on the calling thread before this returns where it has
- * completed already, otherwise on a thread of Rueda, which must not be held up: it may start other operations, and must
- * not wait for any. One callback a handle; a second is refused with RUEDA_INVALID_ARGUMENT. The handle may be released
- * before the callback comes.
+ * Calls `callback` once, when the operation has completed. If it has completed already, the call happens on the calling
+ * thread before this function returns. Otherwise it happens on a thread of Rueda. The callback must not delay this
+ * thread: it may start operations but must not wait for any. A handle has at most one callback; a second one is refused
+ * with RUEDA_INVALID_ARGUMENT. The handle may be released before the callback is called.
  */
 RUEDA_API int rueda_handle_on_completion(rueda_handle* handle, rueda_callback callback, void* data);
 /** Gives the handle back. A pending operation goes on, and still owns its input and output. NULL is allowed. */
 RUEDA_API void rueda_handle_release(rueda_handle* handle);
 
-/** Resident memory: tensors that lie in it are reduced in place by all ranks of the host, without staging. Aligned to
- * 64 bytes (to a page from 64 KiB on), zeroed. RUEDA_RESOURCE_EXHAUSTED, with what was asked and what there is, before
- * any limit of memory is reached. Outlives rueda_shutdown. */
+/**
+ * Allocates resident memory, zeroed and aligned to 64 bytes (from 64 KiB on, to a page). All ranks of the host reduce
+ * tensors in it in place, without staging. Returns RUEDA_RESOURCE_EXHAUSTED, with the size asked for and the memory
+ * available, before any memory limit is reached. The memory outlives rueda_shutdown.
+ */
 RUEDA_API int rueda_allocate(size_t bytes, void** memory);
-/** Memory from rueda_allocate, no longer used by a pending operation. NULL is allowed. */
+/** Frees memory of rueda_allocate, which no pending operation may use any more. NULL is allowed. */
 RUEDA_API int rueda_deallocate(void* memory);
 
-/** Ends the job, as this rank cannot go on: what is pending on any rank fails with RUEDA_ABORTED and `reason`, and so
- * does every later call. The process goes on; it should end with an exit status that is not 0. One that ends with such
- * a status without rueda_shutdown() does the same by itself. Waits for nobody; any thread, also in a completion
- * callback. After an abort it changes nothing. */
+/**
+ * Ends the job because this rank cannot go on. Operations that are pending on any rank fail with RUEDA_ABORTED and
+ * `reason`, and so does every later call. The process goes on; it should end with an exit status other than 0. (A
+ * process that ends with such a status without rueda_shutdown does the same by itself.) Does not wait. May be called on
+ * any thread, also in a completion callback. After an abort it changes nothing.
+ */
 RUEDA_API int rueda_abort(const char* reason);
 
-/** Says that this rank begins training step `step`, counted from 0 on through restarts: ruedarun --max-restarts then
- * tells how many steps were done again. A few nanoseconds; without ruedarun it does nothing. Every rank may say it, or
- * one of them. RUEDA_INVALID_ARGUMENT for a negative number. */
+/**
+ * Says that this rank begins training step `step`, counted from 0 through all restarts. ruedarun --max-restarts then
+ * reports how many steps were repeated. Takes a few nanoseconds; without ruedarun it does nothing. Every rank may call
+ * it, or only one. Returns RUEDA_INVALID_ARGUMENT for a negative number.
+ */
 RUEDA_API int rueda_begin_step(int64_t step);
 
-/** Says what this rank is doing while it does no collectives ("saving checkpoint"); shown in stall reports. Nests. At
- * most 127 bytes are kept. */
+/**
+ * Says what this rank is doing while it runs no collectives ("saving checkpoint"). Stall reports show it. Calls nest.
+ * At most 127 bytes are kept.
+ */
 RUEDA_API int rueda_busy_begin(const char* what);
 RUEDA_API int rueda_busy_end(void);
 
