@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Eigen's matrices as Rueda's tensors, and back. Needs Eigen 3.3 or newer; link Eigen3::Eigen.
+/// Converts between Eigen's matrices and Rueda's tensors. Needs Eigen 3.3 or newer; link Eigen3::Eigen.
 #pragma once
 
 #include <Eigen/Core>
@@ -17,7 +17,7 @@
 namespace rueda {
 
 namespace detail {
-/// A View of `dense`, a const object or not.
+/// Makes a View of `dense`, which may be const.
 template <class View, class Dense>
 View view_of(Dense& dense) {
     using Derived = std::remove_const_t<Dense>;
@@ -39,10 +39,10 @@ View view_of(Dense& dense) {
 }
 }  // namespace detail
 
-/// A matrix, vector or map as a tensor of its memory, which it does not copy: a vector has the shape [size], a
-/// row-major matrix [rows, columns], a column-major one, Eigen's default, [columns, rows]: what operations take apart
-/// along the first dimension are its columns. Throws InvalidArgument for what is not dense in memory (a block of a
-/// larger matrix, a map with strides): copy that into a matrix first.
+/// Returns the memory of a matrix, vector or map as a tensor, without a copy. A vector has the shape [size], and a
+/// row-major matrix [rows, columns]. A column-major matrix, which is Eigen's default, has the shape [columns, rows]. So
+/// operations that divide a tensor along its first dimension divide it into columns. Throws InvalidArgument if the
+/// memory is not dense (a block of a larger matrix, a map with strides): copy such an object into a matrix first.
 ///
 ///     Eigen::MatrixXf weights(300, 200);
 ///     rueda::allreduce("weights", rueda::tensor_of(weights));
@@ -52,21 +52,21 @@ template <class Derived>
                   "the matrix is const, and would be written to: it can be an input, tensor_of(std::as_const(matrix))");
     return detail::view_of<TensorView>(matrix.derived());
 }
-/// One that must not be written: an input.
+/// The same for a matrix that must not be written: an input.
 template <class Derived>
 [[nodiscard]] InputView tensor_of(const Eigen::DenseBase<Derived>& matrix) {
     return detail::view_of<InputView>(matrix.derived());
 }
-/// A block or a map that is made for the call: as writable as what it shows.
+/// The same for a block or a map that is made for the call. The tensor is writable if the memory that it shows is.
 template <class Derived>
 [[nodiscard]] auto tensor_of(Eigen::DenseBase<Derived>&& matrix) {
     using View = std::conditional_t<(Derived::Flags & Eigen::LvalueBit) != 0, TensorView, InputView>;
     return detail::view_of<View>(matrix.derived());
 }
 
-/// The tensor's memory as a row-major matrix: its first dimension are the rows, all others together the columns; a
-/// scalar is 1 x 1. Throws InvalidArgument where its elements are no `Scalar`. Valid as long as the memory is: for the
-/// output of a handle, as long as the handle.
+/// Returns the tensor's memory as a row-major matrix. Its first dimension becomes the rows, and all others together
+/// become the columns; a scalar is 1 x 1. Throws InvalidArgument if its elements are not of type `Scalar`. The map is
+/// valid as long as the memory: for the output of a handle, as long as the handle.
 ///
 ///     const rueda::Handle all = rueda::allgather("embeddings", rueda::tensor_of(mine));
 ///     const auto embeddings = rueda::matrix_of<float>(all.output());
@@ -83,8 +83,9 @@ template <class Scalar>
             static_cast<Eigen::Index>(columns)};
 }
 
-/// A matrix in resident memory, which the ranks of a host reduce in place: a map that owns what it maps. Zeroed,
-/// aligned to 64 bytes. Movable; made and used between init() and exit, also after shutdown().
+/// A matrix in resident memory, which the ranks of a host reduce in place. It is a map that owns its memory, zeroed and
+/// aligned to 64 bytes. Movable. It may be made and used between init() and the end of the process, also after
+/// shutdown().
 ///
 ///     rueda::ResidentMatrix<Eigen::MatrixXf> gradient(300, 200);
 ///     *gradient = slope * activations.transpose();
@@ -114,13 +115,13 @@ private:
         std::size_t bytes = 0;
         if (__builtin_mul_overflow(static_cast<std::size_t>(rows), static_cast<std::size_t>(columns), &bytes) ||
             __builtin_mul_overflow(bytes, sizeof(typename Plain::Scalar), &bytes)) {
-            throw std::bad_alloc();  // as Eigen for a matrix of its own
+            throw std::bad_alloc();  // as Eigen does for its own matrices
         }
         return bytes;
     }
 
     std::unique_ptr<typename Plain::Scalar, Free> memory_;
-    std::unique_ptr<Map> map_;  // on the heap: a map that is assigned to copies elements
+    std::unique_ptr<Map> map_;  // on the heap, because assigning one map to another copies elements
 };
 
 }  // namespace rueda

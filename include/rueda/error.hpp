@@ -8,17 +8,17 @@
 
 namespace rueda {
 
-/// What kind of thing went wrong. The numbers are part of the C ABI and never change.
+/// The kinds of errors. The numbers are part of the C ABI and never change.
 enum class ErrorCode : std::int32_t {
     ok = 0,
-    invalid_argument = 1,  ///< a value given by the caller cannot be used
-    duplicate_name = 2,    ///< a tensor of this name is still pending on this rank; nothing was started
+    invalid_argument = 1,  ///< a value that the caller gave cannot be used
+    duplicate_name = 2,    ///< a tensor with this name is still pending on this rank; nothing was started
     not_initialized = 3,   ///< init() has not been called, or shutdown() has
     mismatch = 4,  ///< ranks disagree about this tensor; all ranks of the set get this, the next operation works
-    aborted = 5,   ///< a peer died or the job was ended; Rueda cannot be used until it is initialised anew
-    timeout = 6,   ///< the time given has passed; the operation goes on
+    aborted = 5,   ///< a rank died or the job was ended; Rueda cannot be used until it is initialised again
+    timeout = 6,   ///< the given time has passed; the operation goes on
     resource_exhausted = 7,  ///< memory, slots or descriptors ran out
-    unsupported = 8,         ///< asked for something this version or this machine cannot do
+    unsupported = 8,         ///< this version or this machine cannot do what was asked for
     internal = 9,            ///< a defect in Rueda
 };
 
@@ -49,7 +49,8 @@ enum class ErrorCode : std::int32_t {
     return "Unknown";
 }
 
-/// Base of everything Rueda throws. what() is one line: the thing, the value found, the value expected, what to do.
+/// The base class of everything that Rueda throws. what() is one line: the thing, the value found, the value expected,
+/// what to do.
 class Error : public std::runtime_error {
 public:
     Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -60,9 +61,9 @@ private:
     ErrorCode code_;
 };
 
-// One class per error code, so that callers can catch what they can handle. Each is a class of its own and no alias of
-// a template: an error that nobody catches is named by its type in the last line of the program, and "rueda::Aborted"
-// is the name that the documentation has.
+// There is one class per error code, so that callers can catch what they can handle. Each is a class of its own and not
+// an alias of a template. If no handler catches an error, the last line of the program names its type, and
+// "rueda::Aborted" is the name that the documentation uses.
 /// ErrorCode::invalid_argument.
 class InvalidArgument : public Error {
 public:

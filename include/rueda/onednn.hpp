@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// oneDNN's memory as Rueda's tensors. Needs oneDNN 2 or 3; link DNNL::dnnl.
+/// Converts oneDNN's memory to Rueda's tensors. Needs oneDNN 2 or 3; link DNNL::dnnl.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,9 @@ inline DType dtype_of_onednn(dnnl::memory::data_type type) {
     }
 }
 
-/// Extents of a description, whether its elements lie one after the other in the order of the dimensions, and how many
-/// others lie before the first: the handle of a submemory is that of the whole.
+/// What tensor_of() needs of a description: its extents, whether its elements are contiguous in the order of the
+/// dimensions, and the number of elements before the first one. The handle of a submemory is the handle of the whole
+/// memory.
 struct OnednnLayout {
     DType dtype = DType::float32;
     Shape shape;
@@ -57,7 +58,7 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
     const auto ndim = static_cast<std::size_t>(c.ndims);
     const dnnl::memory::dims extents(c.dims, c.dims + ndim);
     const dnnl::memory::dims padded(c.padded_dims, c.padded_dims + ndim);
-    const auto& blocking = c.format_desc.blocking;  // of format kind `blocked` only
+    const auto& blocking = c.format_desc.blocking;  // only for format kind `blocked`
     const bool is_plain = c.format_kind == dnnl_blocked && blocking.inner_nblks == 0 && padded == extents;
     const dnnl::memory::dims strides(is_plain ? dnnl::memory::dims(blocking.strides, blocking.strides + ndim)
                                               : dnnl::memory::dims(ndim, 0));
@@ -74,13 +75,13 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
 }
 }  // namespace detail
 
-/// The memory of a CPU engine as a tensor of its dimensions, which it does not copy. Throws InvalidArgument where its
-/// layout is not plain and row-major (format_tag::abcd and its like): which blocked layout oneDNN takes depends on the
-/// processor, and so may differ between ranks. Reorder it into a plain one first. Throws Unsupported for a data type
-/// that Rueda has not. Of a submemory (submemory_desc()) the tensor is what it describes, where that is dense: some
-/// rows of a plain memory are, some columns are not.
+/// Returns the memory of a CPU engine as a tensor with its dimensions, without a copy. Throws InvalidArgument if its
+/// layout is not plain and row-major (format_tag::abcd and similar ones). Which blocked layout oneDNN chooses depends
+/// on the processor, so it may differ between ranks: reorder the memory into a plain one first. Throws Unsupported for
+/// a data type that Rueda does not have. For a submemory (submemory_desc()) the tensor is the part that it describes,
+/// if that part is dense: some rows of a plain memory are dense, some columns are not.
 ///
-/// For resident memory give oneDNN memory of Rueda's, which has to outlive it:
+/// For resident memory, give oneDNN memory that Rueda has allocated. This memory must outlive the oneDNN object:
 ///
 ///     dnnl::memory weights(description, engine, rueda::allocate(description.get_size()));
 ///     rueda::allreduce("weights", rueda::tensor_of(weights));

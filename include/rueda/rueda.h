@@ -97,8 +97,8 @@ typedef struct rueda_handle rueda_handle;
 /** Options of an operation. Start from RUEDA_OPTIONS_INIT. */
 typedef struct rueda_options {
     size_t struct_size;
-    double prescale;         /**< each rank's input is multiplied by this first; likewise */
-    double postscale;        /**< the result is multiplied by this last; likewise */
+    double prescale;         /**< each rank's input is multiplied by this first; allreduce, reducescatter, reduce */
+    double postscale;        /**< the result is multiplied by this last; allreduce, reducescatter, reduce */
     rueda_slot* slot;        /**< if set, it replaces the name, and the `name` argument is ignored */
     int32_t reduce_op;       /**< enum rueda_reduce_op; allreduce, reducescatter and reduce */
     int32_t process_set;     /**< a number that rueda_process_set_add gave; 0 is the world */

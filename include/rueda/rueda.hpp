@@ -33,7 +33,7 @@ inline void check(int status) {
         throw_error(static_cast<ErrorCode>(status), rueda_last_error());
     }
 }
-/// As check() would throw it; null for a success.
+/// The exception that check() would throw; null for a success.
 inline std::exception_ptr failure_of(int status, const char* message) {
     if (status == RUEDA_OK) {
         return nullptr;
@@ -49,7 +49,7 @@ inline int number(int (*function)(int*)) {
     check(function(&value));
     return value;
 }
-/// Eigen's blocks and maps with strides look like containers of their elements, and are not.
+/// Eigen's blocks and maps with strides look like containers of their elements, but are not.
 template <class C>
 bool is_contiguous(const C& values) {
     if constexpr (requires { values.innerStride() + values.outerStride() + values.innerSize() + values.outerSize(); }) {
@@ -60,7 +60,7 @@ bool is_contiguous(const C& values) {
 }
 }  // namespace detail
 
-/// Joins the other processes of the job; collective. Alone (no launcher), the job is this process.
+/// Joins the other processes of the job. Collective. Without a launcher, the job is this process alone.
 inline void init() { detail::check(rueda_init()); }
 /// Joins the processes that call it with the same list: a job of these ranks of what was launched. See
 /// rueda_init_ranks.
@@ -68,28 +68,28 @@ inline void init(std::span<const std::int32_t> ranks) { detail::check(rueda_init
 inline void init(std::initializer_list<std::int32_t> ranks) {
     init(std::span<const std::int32_t>(ranks.begin(), ranks.size()));
 }
-/// Joins the processes of an MPI communicator, an MPI_Comm, which is duplicated. See rueda_init_communicator.
+/// Joins the processes of an MPI communicator, an MPI_Comm, which Rueda duplicates. See rueda_init_communicator.
 template <class Communicator>
 void init_communicator(const Communicator& communicator) {
     detail::check(rueda_init_communicator(&communicator, sizeof(communicator)));
 }
-/// Leaves the job; returns when every rank has called it. See rueda_shutdown.
+/// Leaves the job. Returns when every rank has called it. See rueda_shutdown.
 inline void shutdown() { detail::check(rueda_shutdown()); }
 inline bool initialized() { return rueda_initialized() != 0; }
 
-/// This process among all, 0 … size() − 1.
+/// This process's number among all processes, 0 … size() − 1.
 inline int rank() { return detail::number(rueda_rank); }
 inline int size() { return detail::number(rueda_size); }
-/// This process among those of its machine.
+/// This process's number among the processes of its machine.
 inline int local_rank() { return detail::number(rueda_local_rank); }
 inline int local_size() { return detail::number(rueda_local_size); }
-/// Position among the ranks with the same local rank; how many they are.
+/// The position among the ranks with the same local rank, and the number of those ranks.
 inline int cross_rank() { return detail::number(rueda_cross_rank); }
 inline int cross_size() { return detail::number(rueda_cross_size); }
-/// Whether every host has as many ranks.
+/// Whether all hosts have equally many ranks.
 inline bool is_homogeneous() { return detail::number(rueda_is_homogeneous) != 0; }
 
-/// Shape of a tensor, kept by value: up to RUEDA_MAX_DIMENSIONS extents, each ≥ 0.
+/// The shape of a tensor, stored by value: up to RUEDA_MAX_DIMENSIONS extents, each ≥ 0.
 class Shape {
 public:
     Shape() = default;
@@ -110,8 +110,8 @@ public:
     [[nodiscard]] std::span<const std::int64_t> extents() const noexcept {
         return {extents_, static_cast<std::size_t>(ndim_)};
     }
-    /// Product of the extents: 1 for a scalar, and 0 if any extent is 0. −1 for what no tensor can have, a negative
-    /// extent or more elements than any memory holds; operations refuse such a shape.
+    /// The product of the extents: 1 for a scalar, and 0 if any extent is 0. It is −1 for shapes that no tensor can
+    /// have: with a negative extent, or with more elements than any memory holds. Operations refuse such a shape.
     [[nodiscard]] std::int64_t elements() const noexcept {
         const std::optional<std::uint64_t> count = detail::count_of_elements(extents());
         return count ? static_cast<std::int64_t>(*count) : -1;
@@ -123,10 +123,10 @@ private:
 };
 
 namespace detail {
-/// What lies in the memory of a container; const where that must not be written.
+/// The element type of a container; const if the elements must not be written.
 template <class C>
 using ElementOf = std::remove_reference_t<decltype(*std::declval<C&>().data())>;
-/// Any contiguous container with data() and size() of elements that have a dtype.
+/// Any contiguous container with data() and size() whose elements have a dtype.
 template <class C>
 concept Elements = requires(C& values) {
     values.data();
@@ -142,7 +142,8 @@ void check_dense(const C& values) {
 }
 }  // namespace detail
 
-/// A typed, shaped view of memory that is read only: the input of an operation. Dense and row-major. Owns nothing.
+/// A typed, shaped view of memory that is only read: the input of an operation. Dense and row-major. Does not own the
+/// memory.
 class InputView {
 public:
     InputView(const void* data, DType dtype, const Shape& shape)
@@ -151,8 +152,8 @@ public:
     template <class T>
     InputView(std::span<T> values)  // NOLINT(google-explicit-constructor): a span is a one-dimensional tensor
         : InputView(values.data(), dtype_of<T>, Shape{static_cast<std::int64_t>(values.size())}) {}
-    /// An Eigen vector or map, or any other contiguous container with data() and size(): a vector of its elements.
-    /// Throws InvalidArgument for an Eigen object with strides. Matrices as such: rueda/eigen.hpp.
+    /// Makes a vector of the elements of an Eigen vector or map, or of any other contiguous container with data() and
+    /// size(). Throws InvalidArgument for an Eigen object with strides. For matrices use rueda/eigen.hpp.
     template <detail::Elements C>
     InputView(C& values)  // NOLINT(google-explicit-constructor): as above
         : InputView(std::span(values.data(), static_cast<std::size_t>(values.size()))) {
@@ -162,7 +163,7 @@ public:
     [[nodiscard]] const void* data() const noexcept { return data_; }
     [[nodiscard]] DType dtype() const noexcept { return dtype_; }
     [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
-    /// The C interface has one type for what is read and what is written.
+    /// The C interface has one type for memory that is read and memory that is written.
     [[nodiscard]] rueda_tensor c_tensor() const noexcept {
         return {data_, shape_.data(), shape_.ndim(), static_cast<std::int32_t>(dtype_)};
     }
@@ -176,7 +177,7 @@ private:
     Shape shape_;
 };
 
-/// The same of memory that may be written: the output of an operation, or its input and output in one.
+/// The same for memory that may be written: the output of an operation, or its input and output in one.
 class TensorView : public InputView {
 public:
     TensorView(void* data, DType dtype, const Shape& shape) : InputView(data, dtype, shape) {}
@@ -187,7 +188,7 @@ public:
     requires(!std::is_const_v<detail::ElementOf<C>>) TensorView(C& values) : InputView(values) {}
     // NOLINTEND(google-explicit-constructor)
 
-    // Const values would be written to: they can be an input (InputView), and no output, nor a tensor in place.
+    // Const values must not be written. They can be an input (InputView), but not an output or a tensor in place.
     template <class T>
     TensorView(std::span<const T> const_values) = delete;
     template <detail::Elements C>
@@ -197,12 +198,12 @@ public:
     [[nodiscard]] void* data() const noexcept { return memory(); }
 };
 
-/// A subset of the ranks that does operations among itself. A name for it, to be copied at will: the set lasts until
-/// remove_process_set(). See rueda_process_set_add.
+/// A subset of the ranks that runs operations among its members. The object is only a name for the set and can be
+/// copied: the set lasts until remove_process_set(). See rueda_process_set_add.
 struct ProcessSet {
     std::int32_t id = 0;
 
-    /// Ranks of the job, ascending.
+    /// The ranks of the job that are members, ascending.
     [[nodiscard]] std::vector<std::int32_t> ranks() const {
         std::size_t count = 0;
         detail::check(rueda_process_set_ranks(id, nullptr, 0, &count));
@@ -211,7 +212,7 @@ struct ProcessSet {
         return all;
     }
     [[nodiscard]] int size() const { return number(rueda_process_set_size); }
-    /// Of this rank among the members; throws InvalidArgument where it is none.
+    /// This rank's position among the members; throws InvalidArgument if this rank is not a member.
     [[nodiscard]] int rank() const { return number(rueda_process_set_rank); }
     [[nodiscard]] bool included() const { return number(rueda_process_set_included) != 0; }
 
@@ -222,10 +223,10 @@ private:
         return value;
     }
 };
-/// All ranks.
+/// The process set of all ranks.
 inline ProcessSet world() { return {}; }
 
-/// Makes a process set; collective: every rank of the job calls it with the same ranks. See rueda_process_set_add.
+/// Makes a process set. Collective: every rank of the job calls it with the same ranks. See rueda_process_set_add.
 inline ProcessSet add_process_set(std::span<const std::int32_t> ranks) {
     ProcessSet set;
     detail::check(rueda_process_set_add(ranks.data(), ranks.size(), &set.id));
@@ -234,9 +235,9 @@ inline ProcessSet add_process_set(std::span<const std::int32_t> ranks) {
 inline ProcessSet add_process_set(std::initializer_list<std::int32_t> ranks) {
     return add_process_set(std::span(ranks.begin(), ranks.size()));
 }
-/// Collective; what is pending in the set fails.
+/// Removes a set. Collective. Operations that are pending in the set fail.
 inline void remove_process_set(ProcessSet set) { detail::check(rueda_process_set_remove(set.id)); }
-/// Makes a process set that concerns its members alone; collective among them. See rueda_process_set_add_among.
+/// Makes a process set that concerns only its members; collective among them. See rueda_process_set_add_among.
 inline ProcessSet add_process_set_among(std::span<const std::int32_t> ranks) {
     ProcessSet set;
     detail::check(rueda_process_set_add_among(ranks.data(), ranks.size(), &set.id));
@@ -245,10 +246,10 @@ inline ProcessSet add_process_set_among(std::span<const std::int32_t> ranks) {
 inline ProcessSet add_process_set_among(std::initializer_list<std::int32_t> ranks) {
     return add_process_set_among(std::span(ranks.begin(), ranks.size()));
 }
-/// Leaves such a set, and waits for nobody.
+/// Leaves such a set, without waiting for other ranks.
 inline void leave_process_set(ProcessSet set) { detail::check(rueda_process_set_leave(set.id)); }
 
-/// Ranks of a job, list by list.
+/// One list of the job's ranks per process set.
 using RankLists = std::vector<std::vector<std::int32_t>>;
 
 namespace detail {
@@ -271,19 +272,19 @@ inline std::vector<ProcessSet> call_init_with(rueda_init_options options, const 
 }
 }  // namespace detail
 
-/// What init_with() is told.
+/// The options of init_with().
 struct InitOptions {
     std::vector<std::int32_t> ranks = {};  ///< of what was launched: the job is these; empty: all
     RankLists process_sets = {};           ///< made at once; the same on all ranks
 };
-/// Joins the job and makes process sets, which it returns in their order. See rueda_init_with.
+/// Joins the job and makes process sets, which it returns in the order of `process_sets`. See rueda_init_with.
 inline std::vector<ProcessSet> init_with(const InitOptions& options) {
     rueda_init_options c = RUEDA_INIT_OPTIONS_INIT;
     c.ranks = options.ranks.empty() ? nullptr : options.ranks.data();
     c.rank_count = options.ranks.size();
     return detail::call_init_with(c, options.process_sets);
 }
-/// The same of the processes of an MPI communicator.
+/// The same for the processes of an MPI communicator.
 template <class Communicator>
 std::vector<ProcessSet> init_communicator(const Communicator& communicator, const RankLists& process_sets) {
     rueda_init_options c = RUEDA_INIT_OPTIONS_INIT;
@@ -292,7 +293,7 @@ std::vector<ProcessSet> init_communicator(const Communicator& communicator, cons
     return detail::call_init_with(c, process_sets);
 }
 
-/// Of an allreduce, a reducescatter or a reduce.
+/// Options of an allreduce, a reducescatter or a reduce.
 struct AllreduceOptions {
     ReduceOp op = ReduceOp::average;
     double prescale = 1.0;
@@ -304,8 +305,9 @@ struct Options {
     ProcessSet process_set = world();
 };
 
-/// A name, or a TensorSlot that has already looked one up. An empty name is an unnamed operation, matched by call
-/// order. Keeps the look-up: `rueda::TensorSlot slot("name"); rueda::allreduce(slot, t);`
+/// A name, or a TensorSlot that has already looked one up. An empty name means an unnamed operation, which matches by
+/// call order. A TensorSlot keeps the result of the look-up: `rueda::TensorSlot slot("name"); rueda::allreduce(slot,
+/// t);`
 class TensorSlot {
 public:
     /// For operations of one process set.
@@ -331,17 +333,18 @@ struct CallSite {
     const char* file = nullptr;
     std::int32_t line = 0;
 
-    /// As a default argument: of who leaves the argument out. Clang has std::source_location from 15 on only.
+    /// For use as a default argument: it then describes the place of the caller that leaves the argument out. Clang has
+    /// std::source_location only from version 15 on.
     [[nodiscard]] static constexpr CallSite current(const char* file = __builtin_FILE(),
                                                     std::int32_t line = __builtin_LINE()) noexcept {
         return {file, line};
     }
 };
 
-/// Also keeps where the call stands.
+/// The name of a call, together with the place of the call in the source.
 class TensorName {
 public:
-    // NOLINTBEGIN(google-explicit-constructor): a name stands for itself
+    // as above
     TensorName(const char* name, CallSite site = CallSite::current()) : name_(name), site_(site) {}
     TensorName(const std::string& name, CallSite site = CallSite::current()) : name_(name.c_str()), site_(site) {}
     TensorName(const TensorSlot& slot, CallSite site = CallSite::current()) : slot_(slot.c_slot()), site_(site) {}
@@ -381,7 +384,7 @@ inline rueda_options c_options(const TensorName& name, const Options& options) {
             name.site().line,
             0};
 }
-/// They point to the shapes in `tensors`.
+/// Each element points to the shape in `tensors`.
 template <class View>
 std::vector<rueda_tensor> c_tensors(std::span<const View> tensors) {
     std::vector<rueda_tensor> all;
@@ -393,16 +396,16 @@ std::vector<rueda_tensor> c_tensors(std::span<const View> tensors) {
 }
 }  // namespace detail
 
-/// The caller's end of an operation under way. Letting go of it neither waits nor cancels: the operation still owns its
-/// tensors until it has completed, so wait() before their memory goes away. Movable. A handle that was made without an
-/// operation, or that was moved from, is empty: it can be assigned to and destroyed, and every other member function
-/// throws InvalidArgument, because nobody would wait for the operation that the program means.
+/// The caller's reference to a pending operation. To destroy a handle neither waits nor cancels: the operation still
+/// owns its tensors until it has completed. So call wait() before their memory is freed. Movable. A handle that was
+/// made without an operation, or that was moved from, is empty. It can be assigned to and destroyed; every other member
+/// function throws InvalidArgument, because it would not wait for the operation that the program means.
 class Handle {
 public:
     Handle() = default;
     explicit Handle(rueda_handle* handle) : handle_(handle) {}
     Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-    /// Lets go of what this handle had; `other` is empty afterwards.
+    /// Drops the operation that this handle had; `other` is empty afterwards.
     Handle& operator=(Handle&& other) noexcept {
         rueda_handle* const taken = std::exchange(other.handle_, nullptr);
         rueda_handle_release(std::exchange(handle_, taken));
@@ -412,25 +415,26 @@ public:
     Handle& operator=(const Handle&) = delete;
     ~Handle() { rueda_handle_release(handle_); }
 
-    /// Whether it is empty: it has no operation to wait for.
+    /// Whether the handle is empty: it has no operation to wait for.
     [[nodiscard]] bool empty() const noexcept { return handle_ == nullptr; }
-    /// Blocks until the operation has completed; throws how it failed.
+    /// Blocks until the operation has completed. Throws its error if it failed.
     void wait() const { detail::check(rueda_wait(held("wait()"), -1.0)); }
-    /// Throws rueda::Timeout when `timeout` has passed; the operation goes on then.
+    /// Throws rueda::Timeout when `timeout` has passed; the operation then goes on.
     void wait_for(std::chrono::duration<double> timeout) const {
         detail::check(rueda_wait(held("wait_for()"), timeout.count()));
     }
-    /// True once the operation has completed, well or not.
+    /// True once the operation has completed, with or without success.
     [[nodiscard]] bool ready() const {
         int completed = 0;
         detail::check(rueda_poll(held("ready()"), &completed));
         return completed != 0;
     }
-    /// What on_completion() calls: with null, or with how the operation failed, for std::rethrow_exception.
+    /// The callback of on_completion(). Its argument is null, or the error of the operation for std::rethrow_exception.
     using Callback = std::function<void(std::exception_ptr failure)>;
-    /// Calls `callback` once, when the operation has completed: at once where it has, otherwise on a thread of Rueda,
-    /// whose other callbacks wait for it. It may start operations, and must not wait for any (InvalidArgument). What it
-    /// throws is logged. One for each handle; the handle may go before it comes. See rueda_handle_on_completion.
+    /// Calls `callback` once, when the operation has completed. If it has completed already, the call happens at once.
+    /// Otherwise it happens on a thread of Rueda, and other callbacks wait for it. The callback may start operations
+    /// but must not wait for any (InvalidArgument). An exception that it throws is logged. A handle has at most one
+    /// callback, and may be destroyed before the callback is called. See rueda_handle_on_completion.
     void on_completion(Callback callback) const {
         rueda_handle* const handle = held("on_completion()");
         auto kept = std::make_unique<Callback>(std::move(callback));
@@ -440,14 +444,14 @@ public:
         };
         const int status = rueda_handle_on_completion(handle, call, kept.get());
         if (status == RUEDA_OK) {
-            static_cast<void>(kept.release());  // the call's, which may have come already
+            static_cast<void>(kept.release());  // the call owns it now, and may have happened already
         }
         detail::check(status);
     }
-    /// The result of a completed operation that makes its own: an allgather, an alltoall, a reducescatter, a scatter,
-    /// and on its root a gather, without an output. Valid while this handle lives.
+    /// The result of a completed operation that allocates its own: an allgather, an alltoall, a reducescatter, a
+    /// scatter, or on its root a gather, without an output. Valid while this handle lives.
     [[nodiscard]] TensorView output() const { return output(0); }
-    /// Of a group: the result of its member `index`, from 0.
+    /// The result of member `index` of a group, counted from 0.
     [[nodiscard]] TensorView output(std::size_t index) const {
         rueda_tensor tensor{};
         detail::check(rueda_handle_output_of(held("output()"), index, &tensor));
@@ -455,21 +459,21 @@ public:
                 Shape(std::span(tensor.shape, static_cast<std::size_t>(tensor.ndim)))};
     }
 
-    /// Of a completed alltoall, and on its root of a gather: how many rows came from each rank. Valid while this handle
-    /// lives.
+    /// For a completed alltoall, and on the root of a gather: the number of rows that came from each rank. Valid while
+    /// this handle lives.
     [[nodiscard]] std::span<const std::int64_t> received_splits() const {
         const std::int64_t* splits = nullptr;
         std::size_t count = 0;
         detail::check(rueda_handle_received_splits(held("received_splits()"), &splits, &count));
         return {splits, count};
     }
-    /// Of a completed receive_async(): whose message it was.
+    /// For a completed receive_async(): the rank that sent the message.
     [[nodiscard]] int sender() const {
         std::int32_t rank = -1;
         detail::check(rueda_handle_sender(held("sender()"), &rank));
         return rank;
     }
-    /// Of a completed join_async(): which rank joined last.
+    /// For a completed join_async(): the rank that joined last.
     [[nodiscard]] int joined_last() const {
         std::int32_t rank = -1;
         detail::check(rueda_handle_joined_last(held("joined_last()"), &rank));
@@ -499,12 +503,12 @@ private:
     detail::check(rueda_allreduce_async(name.c_name(), &c_in, &c_out, &c, &handle));
     return Handle(handle);
 }
-/// In place.
+/// Starts an allreduce in place.
 [[nodiscard]] inline Handle allreduce_async(const TensorName& name, const TensorView& tensor,
                                             const AllreduceOptions& options = {}) {
     return allreduce_async(name, tensor, tensor, options);
 }
-/// Blocking.
+/// The blocking form.
 inline void allreduce(const TensorName& name, const InputView& in, const TensorView& out,
                       const AllreduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -512,12 +516,12 @@ inline void allreduce(const TensorName& name, const InputView& in, const TensorV
     const rueda_tensor c_out = out.c_tensor();
     detail::check(rueda_allreduce(name.c_name(), &c_in, &c_out, &c));
 }
-/// In place, blocking.
+/// The blocking form, in place.
 inline void allreduce(const TensorName& name, const TensorView& tensor, const AllreduceOptions& options = {}) {
     allreduce(name, tensor, tensor, options);
 }
 
-/// Starts one allreduce per tensor, in place, with one handle; either all are started or none.
+/// Starts one allreduce per tensor, in place, with one handle. Either all are started or none.
 [[nodiscard]] inline Handle grouped_allreduce_async(const TensorName& name, std::span<const TensorView> tensors,
                                                     const AllreduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -527,7 +531,7 @@ inline void allreduce(const TensorName& name, const TensorView& tensor, const Al
                                                 &handle));
     return Handle(handle);
 }
-/// Blocking.
+/// The blocking form.
 inline void grouped_allreduce(const TensorName& name, std::span<const TensorView> tensors,
                               const AllreduceOptions& options = {}) {
     grouped_allreduce_async(name, tensors, options).wait();
@@ -542,7 +546,7 @@ inline void grouped_allreduce(const TensorName& name, std::span<const TensorView
     detail::check(rueda_broadcast_async(name.c_name(), &c_tensor, &c_tensor, root, &c, &handle));
     return Handle(handle);
 }
-/// Blocking.
+/// The blocking form.
 inline void broadcast(const TensorName& name, const TensorView& tensor, int root, const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_tensor = tensor.c_tensor();
@@ -557,7 +561,7 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
     detail::check(rueda_allgather_async(name.c_name(), &c_in, &c, &handle));
     return Handle(handle);
 }
-/// Blocking; the result is output() of the handle that comes back.
+/// The blocking form. The result is output() of the returned handle.
 [[nodiscard]] inline Handle allgather(const TensorName& name, const InputView& in, const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
     const rueda_tensor c_in = in.c_tensor();
@@ -565,8 +569,8 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
     detail::check(rueda_allgather(name.c_name(), &c_in, &c, &handle));
     return Handle(handle);
 }
-/// Starts an allgather into `out`, whose first dimension is the sum of all ranks'; `in` is its place there or beside
-/// it. See rueda_allgather_into_async.
+/// Starts an allgather into `out`, whose first dimension is the sum over all ranks. `in` is its place in `out`, or does
+/// not overlap `out`. See rueda_allgather_into_async.
 [[nodiscard]] inline Handle allgather_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                  const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -576,7 +580,7 @@ inline void broadcast(const TensorName& name, const TensorView& tensor, int root
     detail::check(rueda_allgather_into_async(name.c_name(), &c_in, &c_out, &c, &handle));
     return Handle(handle);
 }
-/// Blocking.
+/// The blocking form.
 inline void allgather_into(const TensorName& name, const InputView& in, const TensorView& out,
                            const Options& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -597,7 +601,7 @@ using ReducescatterOptions = AllreduceOptions;
     detail::check(rueda_reducescatter_async(name.c_name(), &c_in, &c_out, &c, &handle));
     return Handle(handle);
 }
-/// Into memory of Rueda; the result is Handle::output().
+/// The same into memory that Rueda allocates. The result is Handle::output().
 [[nodiscard]] inline Handle reducescatter_async(const TensorName& name, const InputView& in,
                                                 const ReducescatterOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -606,7 +610,7 @@ using ReducescatterOptions = AllreduceOptions;
     detail::check(rueda_reducescatter_async(name.c_name(), &c_in, nullptr, &c, &handle));
     return Handle(handle);
 }
-/// Blocking.
+/// The blocking form.
 inline void reducescatter(const TensorName& name, const InputView& in, const TensorView& out,
                           const ReducescatterOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -614,7 +618,7 @@ inline void reducescatter(const TensorName& name, const InputView& in, const Ten
     const rueda_tensor c_out = out.c_tensor();
     detail::check(rueda_reducescatter(name.c_name(), &c_in, &c_out, &c));
 }
-/// Blocking; the result is output() of the handle that comes back.
+/// The blocking form. The result is output() of the returned handle.
 [[nodiscard]] inline Handle reducescatter(const TensorName& name, const InputView& in,
                                           const ReducescatterOptions& options = {}) {
     Handle handle = reducescatter_async(name, in, options);
@@ -643,7 +647,7 @@ inline Handle waited_for(Handle handle) {
 }
 }  // namespace detail
 
-/// Starts one allgather per tensor, with one handle; either all are started or none. The results are
+/// Starts one allgather per tensor, with one handle. Either all are started or none. The results are
 /// Handle::output(index).
 [[nodiscard]] inline Handle grouped_allgather_async(const TensorName& name, std::span<const TensorView> tensors,
                                                     const Options& options = {}) {
@@ -653,7 +657,7 @@ inline Handle waited_for(Handle handle) {
                                                     const Options& options = {}) {
     return detail::start_grouped_allgather(name, detail::c_tensors(tensors), options);
 }
-/// Blocking; the results are output(index) of the handle that comes back.
+/// The blocking form. The results are output(index) of the returned handle.
 [[nodiscard]] inline Handle grouped_allgather(const TensorName& name, std::span<const TensorView> tensors,
                                               const Options& options = {}) {
     return detail::waited_for(grouped_allgather_async(name, tensors, options));
@@ -663,7 +667,7 @@ inline Handle waited_for(Handle handle) {
     return detail::waited_for(grouped_allgather_async(name, tensors, options));
 }
 
-/// Starts one reducescatter per tensor, with one handle; either all are started or none. The results are
+/// Starts one reducescatter per tensor, with one handle. Either all are started or none. The results are
 /// Handle::output(index).
 [[nodiscard]] inline Handle grouped_reducescatter_async(const TensorName& name, std::span<const TensorView> tensors,
                                                         const ReducescatterOptions& options = {}) {
@@ -673,7 +677,7 @@ inline Handle waited_for(Handle handle) {
                                                         const ReducescatterOptions& options = {}) {
     return detail::start_grouped_reducescatter(name, detail::c_tensors(tensors), options);
 }
-/// Blocking; the results are output(index) of the handle that comes back.
+/// The blocking form. The results are output(index) of the returned handle.
 [[nodiscard]] inline Handle grouped_reducescatter(const TensorName& name, std::span<const TensorView> tensors,
                                                   const ReducescatterOptions& options = {}) {
     return detail::waited_for(grouped_reducescatter_async(name, tensors, options));
@@ -683,7 +687,7 @@ inline Handle waited_for(Handle handle) {
     return detail::waited_for(grouped_reducescatter_async(name, tensors, options));
 }
 
-/// Of a sparse allreduce.
+/// Options of a sparse allreduce.
 struct SparseOptions {
     ReduceOp op = ReduceOp::average;  ///< or sum
     ProcessSet process_set = world();
@@ -703,23 +707,23 @@ inline Handle call_sparse_allreduce(SparseAllreduce function, const TensorName& 
 }
 }  // namespace detail
 
-/// Starts an allreduce of tensors of `shape` of which each rank has the rows, or elements, `values` at the places
-/// `indices`. The results are Handle::output(0), the places that some rank has, ascending, as int64, and
-/// Handle::output(1), what is there. See rueda_sparse_allreduce_async.
+/// Starts an allreduce of tensors of `shape` of which each rank has only the rows, or elements, `values` at the
+/// positions `indices`. The results are Handle::output(0), the positions that some rank has, ascending, as int64; and
+/// Handle::output(1), the values there. See rueda_sparse_allreduce_async.
 [[nodiscard]] inline Handle sparse_allreduce_async(const TensorName& name, const InputView& indices,
                                                    const InputView& values, const Shape& shape,
                                                    const SparseOptions& options = {}) {
     return detail::call_sparse_allreduce(rueda_sparse_allreduce_async, name, indices, values, shape, options);
 }
-/// Blocking; the results are output(0) and output(1) of the handle that comes back.
+/// The blocking form. The results are output(0) and output(1) of the returned handle.
 [[nodiscard]] inline Handle sparse_allreduce(const TensorName& name, const InputView& indices, const InputView& values,
                                              const Shape& shape, const SparseOptions& options = {}) {
     return detail::call_sparse_allreduce(rueda_sparse_allreduce, name, indices, values, shape, options);
 }
 
 namespace detail {
-/// Splits as the C interface takes them: null means equal splits there, so no splits at all are splits that are
-/// missing.
+/// Converts splits for the C interface. There, null means equal splits. So an empty list of splits must not become
+/// null: it is an error of the caller.
 inline const std::int64_t* c_splits(std::span<const std::int64_t> splits) {
     static constexpr std::int64_t kNone = 0;
     return splits.empty() ? &kNone : splits.data();
@@ -758,17 +762,18 @@ inline void run_alltoall_into(const TensorName& name, const InputView& in, const
 }
 }  // namespace detail
 
-/// Starts an alltoall: the first splits[0] rows of `in` go to rank 0, the next splits[1] to rank 1, and so on. The
-/// result is Handle::output(), what came from each rank Handle::received_splits(). See rueda_alltoall_async.
+/// Starts an alltoall: the first splits[0] rows of `in` go to rank 0, the next splits[1] rows to rank 1, and so on. The
+/// result is Handle::output(); Handle::received_splits() tells how many rows came from each rank. See
+/// rueda_alltoall_async.
 [[nodiscard]] inline Handle alltoall_async(const TensorName& name, const InputView& in,
                                            std::span<const std::int64_t> splits, const Options& options = {}) {
     return detail::start_alltoall(name, in, detail::c_splits(splits), splits.size(), options);
 }
-/// The same number of rows for every rank.
+/// The same with equally many rows for every rank.
 [[nodiscard]] inline Handle alltoall_async(const TensorName& name, const InputView& in, const Options& options = {}) {
     return detail::start_alltoall(name, in, nullptr, 0, options);
 }
-/// Blocking; the result is output() and received_splits() of the handle that comes back.
+/// The blocking form. The result is output() and received_splits() of the returned handle.
 [[nodiscard]] inline Handle alltoall(const TensorName& name, const InputView& in, std::span<const std::int64_t> splits,
                                      const Options& options = {}) {
     return detail::run_alltoall(name, in, detail::c_splits(splits), splits.size(), options);
@@ -777,18 +782,18 @@ inline void run_alltoall_into(const TensorName& name, const InputView& in, const
     return detail::run_alltoall(name, in, nullptr, 0, options);
 }
 
-/// Starts an alltoall into `out`, whose first dimension is the number of rows that come from all ranks.
-/// See rueda_alltoall_into_async.
+/// Starts an alltoall into `out`, whose first dimension is the number of rows that come from all ranks. See
+/// rueda_alltoall_into_async.
 [[nodiscard]] inline Handle alltoall_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                 std::span<const std::int64_t> splits, const Options& options = {}) {
     return detail::start_alltoall_into(name, in, out, detail::c_splits(splits), splits.size(), options);
 }
-/// The same number of rows for every rank.
+/// The same with equally many rows for every rank.
 [[nodiscard]] inline Handle alltoall_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                 const Options& options = {}) {
     return detail::start_alltoall_into(name, in, out, nullptr, 0, options);
 }
-/// Blocking.
+/// The blocking form.
 inline void alltoall_into(const TensorName& name, const InputView& in, const TensorView& out,
                           std::span<const std::int64_t> splits, const Options& options = {}) {
     detail::run_alltoall_into(name, in, out, detail::c_splits(splits), splits.size(), options);
@@ -798,11 +803,11 @@ inline void alltoall_into(const TensorName& name, const InputView& in, const Ten
     detail::run_alltoall_into(name, in, out, nullptr, 0, options);
 }
 
-// Operations with a root, a rank of the job. Of all of them: where an output is asked for, or a handle has one, other
-// ranks than the root have none, but of a scatter all have.
+// Operations with a root, which is a rank of the job. Outputs, and results in the handle, exist only on the root; for a
+// scatter they exist on all ranks.
 
 namespace detail {
-/// Null for no output.
+/// Null if there is no output.
 class OptionalTensor {
 public:
     explicit OptionalTensor(const TensorView* view)
@@ -839,39 +844,39 @@ inline Handle call_scatter(Scatter function, const TensorName& name, const Input
 }
 }  // namespace detail
 
-/// Starts gathering the ranks' rows on the root. The result is Handle::output() there, and what came from each rank
-/// Handle::received_splits(). See rueda_gather_async.
+/// Starts gathering the ranks' rows on the root. There the result is Handle::output(), and Handle::received_splits()
+/// tells how many rows came from each rank. See rueda_gather_async.
 [[nodiscard]] inline Handle gather_async(const TensorName& name, const InputView& in, int root,
                                          const Options& options = {}) {
     return detail::call_gather(rueda_gather_async, name, in, nullptr, root, options);
 }
-/// Blocking; the result is output() of the handle that comes back, on the root.
+/// The blocking form. On the root, the result is output() of the returned handle.
 [[nodiscard]] inline Handle gather(const TensorName& name, const InputView& in, int root, const Options& options = {}) {
     return detail::call_gather(rueda_gather, name, in, nullptr, root, options);
 }
-/// Starts a gather into `out`, which is looked at on the root only and has room for all rows there.
+/// Starts a gather into `out`. `out` is used on the root only, and has room for all rows there.
 [[nodiscard]] inline Handle gather_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                               int root, const Options& options = {}) {
     return detail::call_gather(rueda_gather_async, name, in, &out, root, options);
 }
-/// Blocking.
+/// The blocking form.
 inline void gather_into(const TensorName& name, const InputView& in, const TensorView& out, int root,
                         const Options& options = {}) {
     static_cast<void>(detail::call_gather(rueda_gather, name, in, &out, root, options));
 }
 
-/// Starts a scatter of the root's rows, splits[0] of them to rank 0, and so on. On other ranks `in` says dtype and
-/// shape of a row only, and `splits` is not looked at. The result is Handle::output(). See rueda_scatter_async.
+/// Starts a scatter of the root's rows: splits[0] of them go to rank 0, and so on. On other ranks `in` gives only the
+/// dtype and the shape of a row, and `splits` is ignored. The result is Handle::output(). See rueda_scatter_async.
 [[nodiscard]] inline Handle scatter_async(const TensorName& name, const InputView& in,
                                           std::span<const std::int64_t> splits, int root, const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, splits, nullptr, root, options);
 }
-/// The same number of rows for every rank.
+/// The same with equally many rows for every rank.
 [[nodiscard]] inline Handle scatter_async(const TensorName& name, const InputView& in, int root,
                                           const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, std::nullopt, nullptr, root, options);
 }
-/// Blocking; the result is output() of the handle that comes back.
+/// The blocking form. The result is output() of the returned handle.
 [[nodiscard]] inline Handle scatter(const TensorName& name, const InputView& in, std::span<const std::int64_t> splits,
                                     int root, const Options& options = {}) {
     return detail::call_scatter(rueda_scatter, name, in, splits, nullptr, root, options);
@@ -886,12 +891,12 @@ inline void gather_into(const TensorName& name, const InputView& in, const Tenso
                                                const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, splits, &out, root, options);
 }
-/// The same number of rows for every rank.
+/// The same with equally many rows for every rank.
 [[nodiscard]] inline Handle scatter_into_async(const TensorName& name, const InputView& in, const TensorView& out,
                                                int root, const Options& options = {}) {
     return detail::call_scatter(rueda_scatter_async, name, in, std::nullopt, &out, root, options);
 }
-/// Blocking.
+/// The blocking form.
 inline void scatter_into(const TensorName& name, const InputView& in, const TensorView& out,
                          std::span<const std::int64_t> splits, int root, const Options& options = {}) {
     static_cast<void>(detail::call_scatter(rueda_scatter, name, in, splits, &out, root, options));
@@ -903,8 +908,8 @@ inline void scatter_into(const TensorName& name, const InputView& in, const Tens
 
 using ReduceOptions = AllreduceOptions;
 
-/// Starts a reduce of `in` into `out` (which may be `in`) of the root; it is not looked at on other ranks.
-/// See rueda_reduce_async.
+/// Starts a reduce of `in` into `out` (which may be `in`) of the root. On other ranks `out` is ignored. See
+/// rueda_reduce_async.
 [[nodiscard]] inline Handle reduce_async(const TensorName& name, const InputView& in, const TensorView& out, int root,
                                          const ReduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -914,12 +919,12 @@ using ReduceOptions = AllreduceOptions;
     detail::check(rueda_reduce_async(name.c_name(), &c_in, &c_out, root, &c, &handle));
     return Handle(handle);
 }
-/// In place: `tensor` of the root becomes the result, on other ranks it is only read.
+/// The same in place: `tensor` of the root becomes the result. On other ranks `tensor` is only read.
 [[nodiscard]] inline Handle reduce_async(const TensorName& name, const TensorView& tensor, int root,
                                          const ReduceOptions& options = {}) {
     return reduce_async(name, tensor, tensor, root, options);
 }
-/// Blocking.
+/// The blocking form.
 inline void reduce(const TensorName& name, const InputView& in, const TensorView& out, int root,
                    const ReduceOptions& options = {}) {
     const rueda_options c = detail::c_options(name, options);
@@ -927,16 +932,16 @@ inline void reduce(const TensorName& name, const InputView& in, const TensorView
     const rueda_tensor c_out = out.c_tensor();
     detail::check(rueda_reduce(name.c_name(), &c_in, &c_out, root, &c));
 }
-/// In place, blocking.
+/// The blocking form, in place.
 inline void reduce(const TensorName& name, const TensorView& tensor, int root, const ReduceOptions& options = {}) {
     reduce(name, tensor, tensor, root, options);
 }
 
-/// In receive(): whichever rank sends a message with the tag.
+/// For receive(): accepts a message with the tag from any rank.
 inline constexpr int any_peer = RUEDA_ANY_PEER;
 
-/// Starts sending `in` to rank `peer` of the job, for a receive with the same tag, dtype and number of elements there.
-/// See rueda_send_async.
+/// Starts sending `in` to rank `peer` of the job. There a receive with the same tag, dtype and number of elements takes
+/// it. See rueda_send_async.
 [[nodiscard]] inline Handle send_async(const InputView& in, int peer, std::int32_t tag = 0, const Options& options = {},
                                        CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
@@ -945,14 +950,14 @@ inline constexpr int any_peer = RUEDA_ANY_PEER;
     detail::check(rueda_send_async(&c_in, peer, tag, &c, &handle));
     return Handle(handle);
 }
-/// Blocking.
+/// The blocking form.
 inline void send(const InputView& in, int peer, std::int32_t tag = 0, const Options& options = {},
                  CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     const rueda_tensor c_in = in.c_tensor();
     detail::check(rueda_send(&c_in, peer, tag, &c));
 }
-/// Starts receiving into `out` what `peer` (or any_peer) sends with the tag; Handle::sender() says who it was.
+/// Starts receiving a message with the tag from `peer` (or any_peer) into `out`. Handle::sender() tells who sent it.
 [[nodiscard]] inline Handle receive_async(const TensorView& out, int peer, std::int32_t tag = 0,
                                           const Options& options = {}, CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
@@ -961,7 +966,7 @@ inline void send(const InputView& in, int peer, std::int32_t tag = 0, const Opti
     detail::check(rueda_receive_async(&c_out, peer, tag, &c, &handle));
     return Handle(handle);
 }
-/// Blocking. Returns whose message it was.
+/// The blocking form. Returns the rank that sent the message.
 inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const Options& options = {},
                    CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
@@ -971,24 +976,24 @@ inline int receive(const TensorView& out, int peer, std::int32_t tag = 0, const 
     return sender;
 }
 
-/// Completes when every rank has called it, or barrier().
+/// Completes when every rank has called this function, or barrier().
 [[nodiscard]] inline Handle barrier_async(const Options& options = {}, CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     rueda_handle* handle = nullptr;
     detail::check(rueda_barrier_async(&c, &handle));
     return Handle(handle);
 }
-/// Returns when every rank has called it.
+/// Returns when every rank has called it, or barrier_async().
 inline void barrier(const Options& options = {}, CallSite site = CallSite::current()) {
     const rueda_options c = detail::c_options(TensorName("", site), options);
     detail::check(rueda_barrier(&c));
 }
 
-/// What averages divide by while a rank is in join(): all ranks, or those that gave something.
+/// What averages divide by while a rank is in join(): the number of all ranks, or of those that gave something.
 enum class JoinAverage { all = RUEDA_JOIN_AVERAGE_ALL, active = RUEDA_JOIN_AVERAGE_ACTIVE };
 
-/// For ranks with fewer batches than others: blocks until every rank of the job has joined, and returns the one that
-/// did so last. Meanwhile the others' allreduces and barriers go on without this rank; see rueda_join.
+/// For ranks with fewer batches than others. Blocks until every rank of the job has joined, and returns the rank that
+/// joined last. Meanwhile allreduces and barriers of the other ranks go on without this rank. See rueda_join.
 inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite::current()) {
     std::int32_t last = -1;
     rueda_set_call_site(site.file, site.line);
@@ -1004,7 +1009,7 @@ inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite
     return Handle(handle);
 }
 
-/// Resident memory, zeroed; see rueda_allocate.
+/// Allocates resident memory, zeroed. See rueda_allocate.
 [[nodiscard]] inline void* allocate(std::size_t bytes) {
     void* memory = nullptr;
     detail::check(rueda_allocate(bytes, &memory));
@@ -1032,13 +1037,13 @@ public:
     friend bool operator==(const Allocator& /*a*/, const Allocator& /*b*/) noexcept { return true; }
 };
 
-/// Ends the job on all ranks, as this one cannot go on; see rueda_abort.
+/// Ends the job on all ranks because this rank cannot go on. See rueda_abort.
 inline void abort(const std::string& reason) { detail::check(rueda_abort(reason.c_str())); }
 
-/// Says that this rank begins training step `step`, counted from 0 on through restarts; see rueda_begin_step.
+/// Says that this rank begins training step `step`, counted from 0 through all restarts. See rueda_begin_step.
 inline void begin_step(std::int64_t step) { detail::check(rueda_begin_step(step)); }
 
-/// Says, while it lives, what this rank is doing instead of collectives; shown in stall reports.
+/// While it lives, it says what this rank is doing instead of collectives; stall reports show the text.
 class Busy {
 public:
     explicit Busy(const std::string& what) { detail::check(rueda_busy_begin(what.c_str())); }

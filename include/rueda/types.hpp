@@ -13,7 +13,7 @@
 namespace rueda {
 
 /// Element types that Rueda moves and reduces. The numbers are part of the C ABI (rueda.h), in the order in which the
-/// types came.
+/// types were added.
 enum class DType : std::int32_t {
     uint8 = 0,
     int8 = 1,
@@ -23,17 +23,17 @@ enum class DType : std::int32_t {
     bfloat16 = 5,
     float32 = 6,
     float64 = 7,
-    boolean = 8,  ///< bytes, of which 0 is false; "bool" in texts. Reduced by min, max and product; results are 0 and 1
+    boolean = 8,  ///< bytes; 0 is false; "bool" in texts. Reduced by min, max and product; results are 0 and 1
     int16 = 9,
     uint16 = 10,
     uint32 = 11,
     uint64 = 12,
 };
 
-/// Number of element types; values of DType are 0 … kDTypeCount − 1.
+/// The number of element types; values of DType are 0 … kDTypeCount − 1.
 inline constexpr std::int32_t kDTypeCount = 13;
 
-/// How the values of several ranks become one. The numbers are those of Horovod's Python constants.
+/// How the values of several ranks are combined. The numbers are those of Horovod's Python constants.
 enum class ReduceOp : std::int32_t {
     average = 0,
     sum = 1,
@@ -64,7 +64,7 @@ enum class Compression : std::int32_t {
     return "unknown compression";
 }
 
-/// Bytes of one element.
+/// The number of bytes of one element.
 [[nodiscard]] constexpr std::size_t size_of(DType dtype) noexcept {
     switch (dtype) {
         case DType::boolean:
@@ -141,7 +141,7 @@ enum class Compression : std::int32_t {
 }
 
 namespace detail {
-/// No memory holds more elements.
+/// No memory holds more elements than this.
 inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 60;
 
 /// The number of elements of a tensor with these extents: 1 without any extents, and 0 if any extent is 0, whatever the

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Local work whose failure every rank must learn of. Without it, a rank that cannot read a file leaves, and the others
-/// wait for it in their next operation.
+/// Local work whose failure every rank must learn of. Without this, a rank that cannot read a file leaves, and the
+/// others wait for it in their next operation.
 #pragma once
 
 #include <functional>

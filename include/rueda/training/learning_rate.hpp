@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Learning rates for a job whose global batch grows with the number of workers: how far the rate is scaled, and how it
-/// gets there. No communication and no state: the rate is a function of the step, so a resumed job continues exactly.
+/// Learning rates for a job whose global batch grows with the number of workers: by how much the rate is scaled, and
+/// how it gets there. No communication and no state: the rate is a function of the step, so a resumed job continues
+/// exactly.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace rueda::training {
 
-/// By which factor the base rate is multiplied for `workers` processes.
+/// The factor by which the base rate is multiplied for `workers` processes.
 enum class ScalingPolicy : std::int32_t {
     none,    ///< 1: for a global batch that stays the same
     linear,  ///< workers: the linear scaling rule of Goyal et al. 2017 (arXiv:1706.02677, section 2.1)
@@ -23,7 +24,7 @@ enum class ScalingPolicy : std::int32_t {
 /// "none", "linear", "sqrt" or "capped".
 [[nodiscard]] RUEDA_API std::string_view name_of(ScalingPolicy policy) noexcept;
 
-/// The policy of that name. Throws InvalidArgument, with the names there are, for any other text.
+/// Returns the policy with this name. Throws InvalidArgument, with the list of names, for any other text.
 [[nodiscard]] RUEDA_API ScalingPolicy parse_scaling_policy(std::string_view name);
 
 struct LearningRateOptions {
@@ -34,15 +35,15 @@ struct LearningRateOptions {
     std::int64_t warmup_steps = 0;  ///< steps from the base rate to the scaled one; 0 is no warm-up
 };
 
-/// The rate of every step: constant at base × factor, after a gradual warm-up (Goyal et al. 2017, section 2.2) that
-/// starts at the base rate and grows by the same amount each step until it reaches the scaled rate after
+/// The rate of every step. It is base × factor, after a gradual warm-up (Goyal et al. 2017, section 2.2). The warm-up
+/// starts at the base rate and grows by the same amount each step, until it reaches the scaled rate after
 /// `warmup_steps`. Threads: immutable after construction.
 class RUEDA_API LearningRate {
 public:
-    /// Throws InvalidArgument, naming the option, for a value out of its range.
+    /// Throws InvalidArgument, naming the option, if a value is out of its range.
     explicit LearningRate(const LearningRateOptions& options);
 
-    /// The rate of step 0, 1, … (counted over the whole training, not from the last resume).
+    /// The rate of step 0, 1, … Steps are counted over the whole training, not from the last resume.
     [[nodiscard]] double at(std::int64_t step) const noexcept;
     /// base × factor: the rate after the warm-up.
     [[nodiscard]] double scaled() const noexcept { return scaled_; }

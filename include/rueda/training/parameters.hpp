@@ -9,17 +9,17 @@
 
 namespace rueda::training {
 
-/// A tensor of the model or of the optimizer with the name it has on every rank, in checkpoints and in messages. A
-/// view: the memory is the caller's.
+/// A tensor of the model or of the optimizer, with the name that it has on every rank, in checkpoints and in messages.
+/// It is a view: the memory is the caller's.
 struct NamedTensor {
     std::string name;
     TensorView tensor;
 };
 
-/// Makes every tensor on every rank equal to that of rank `root`: so training begins with the same parameters.
-/// Collective; all ranks name the same tensors in the same order. All broadcasts are started before the first is waited
-/// for. Throws what the first failed one throws (Mismatch, Aborted, …), after all have ended; the contents of the
-/// tensors are undefined then.
+/// Makes every tensor on every rank equal to the tensor of rank `root`, so that training begins with the same
+/// parameters. Collective: all ranks name the same tensors in the same order. All broadcasts are started before the
+/// first wait. If some fail, it throws the error of the first one (Mismatch, Aborted, …) after all have ended; the
+/// contents of the tensors are then undefined.
 RUEDA_API void broadcast_parameters(std::span<const NamedTensor> tensors, int root = 0);
 
 }  // namespace rueda::training

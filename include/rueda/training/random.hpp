@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Random numbers that are the same on every platform, compiler and standard library, for what must not differ between
-/// ranks or from run to run: permutations of data, initial parameters. Not for secrets.
+/// Random numbers that are the same on every platform, with every compiler and standard library. They are for data that
+/// must not differ between ranks or from run to run: permutations of data, initial parameters. Not for secrets.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 
 namespace rueda::training {
 
-/// xoshiro256** 1.0 (Blackman and Vigna 2018, arXiv:1805.01407), its state filled by SplitMix64 from one number and a
-/// stream: different streams of one seed are unrelated sequences (one per epoch, one per parameter).
-/// Threads: one object per thread.
+/// xoshiro256** 1.0 (Blackman and Vigna 2018, arXiv:1805.01407). SplitMix64 fills its state from one number and a
+/// stream. Different streams of one seed are unrelated sequences (one per epoch, one per parameter). Threads: one
+/// object per thread.
 class Random {
 public:
     explicit Random(std::uint64_t seed, std::uint64_t stream = 0) noexcept {
@@ -38,10 +38,10 @@ public:
         return result;
     }
 
-    /// Each of 0 … bound − 1 with the same probability; `bound` ≥ 1.
+    /// Returns each of 0 … bound − 1 with the same probability; `bound` must be ≥ 1.
     [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept {
-        // The values from `limit` on would favour small remainders; they are thrown away. For bounds far below 2^64
-        // that almost never happens.
+        // The values from `limit` on would favour small remainders, so they are discarded. For bounds far below 2^64
+        // this almost never happens.
         const std::uint64_t surplus = (std::numeric_limits<std::uint64_t>::max() % bound + 1) % bound;
         const std::uint64_t limit = std::numeric_limits<std::uint64_t>::max() - surplus;
         std::uint64_t value = next();
@@ -51,11 +51,11 @@ public:
         return value % bound;
     }
 
-    /// 0 ≤ value < 1, in steps of 2^−53.
+    /// Returns a value with 0 ≤ value < 1, in steps of 2^−53.
     [[nodiscard]] double uniform() noexcept { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
 private:
-    /// Steele, Lea and Flood 2014, as given by Vigna for seeding.
+    /// SplitMix64, from Steele, Lea and Flood 2014, as Vigna recommends for seeding.
     static std::uint64_t split_mix(std::uint64_t& state) noexcept {
         state += 0x9E3779B97F4A7C15;
         std::uint64_t z = state;
