@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-/// For defects in Rueda itself only, never for what a caller, a peer or a file did. Stays on in releases: a broken
-/// invariant in shared memory would reach every rank.
+/// For defects in Rueda itself only, never for mistakes of a caller, of a peer or in a file. It stays on in releases,
+/// because a broken invariant in shared memory would reach every rank.
 #define RUEDA_ASSERT(condition)                                                                              \
     do {                                                                                                     \
         if (!(condition)) [[unlikely]] {                                                                     \

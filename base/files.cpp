@@ -12,10 +12,10 @@ namespace rueda::base {
 
 namespace {
 
-// A mountinfo of a machine with thousands of containers has about 1 MiB.
+// On a machine with thousands of containers, mountinfo has about 1 MiB.
 constexpr std::size_t kLargestFile = std::size_t{4} * 1024 * 1024;
 
-/// False: the file could not be read to its end, or is too large.
+/// Returns false if the file cannot be read to its end or is too large.
 bool append_all(int descriptor, std::string& text) {
     std::array<char, 16384> part{};
     for (;;) {

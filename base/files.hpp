@@ -8,10 +8,10 @@
 
 namespace rueda::base {
 
-/// The content of a file, or nothing where it cannot be read. Tests hand in their own.
+/// Returns the content of a file, or nothing if the file cannot be read. Tests pass in their own function.
 using FileReader = std::function<std::optional<std::string>(const std::string& path)>;
 
-/// For the small files of /proc and /sys: nothing where the file cannot be read or has more than 4 MiB.
+/// For the small files of /proc and /sys. Returns nothing if the file cannot be read or has more than 4 MiB.
 [[nodiscard]] std::optional<std::string> read_small_file(const std::string& path);
 
 }  // namespace rueda::base

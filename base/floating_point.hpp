@@ -10,9 +10,9 @@
 
 namespace rueda::base {
 
-/// The default floating-point environment (round to nearest, denormals kept, nothing trapped) while it lives; the
-/// caller's afterwards. The engine may run on a trainer's thread that flushes denormals, and bits must not depend on
-/// that.
+/// Sets the default floating-point environment (round to nearest, denormals kept, no traps) while it lives, and
+/// restores the caller's afterwards. The engine may run on a thread of the trainer that flushes denormals, and the bits
+/// of results must not depend on that.
 class DefaultFloatingPoint {
 public:
 #if defined(__x86_64__)
@@ -39,7 +39,7 @@ public:
 private:
 #if defined(__x86_64__)
     static constexpr unsigned kDefault = 0x1F80;  // Intel SDM vol. 1, 10.2.3: all exceptions masked, nothing else
-    static constexpr unsigned kFlags = 0x3F;      // sticky flags: no influence on results
+    static constexpr unsigned kFlags = 0x3F;      // sticky flags, which do not influence results
     unsigned saved_;
 #else
     std::fenv_t saved_{};

@@ -11,8 +11,8 @@
 
 namespace rueda::base {
 
-/// Numbers from outside the program (environment, files, command line). All of these are strict: the whole text is the
-/// number, without spaces, and what does not fit the type is no number. They do not depend on the locale.
+/// Reads numbers from outside the program (environment, files, command line). All functions are strict: the whole text
+/// must be the number, without spaces, and it must fit the type. They do not depend on the locale.
 
 template <std::integral T>
 [[nodiscard]] std::optional<T> parse_integer(std::string_view text) noexcept {
@@ -31,8 +31,8 @@ template <std::integral T>
 /// 0, 1, true, false, yes, no, on, off, in any case.
 [[nodiscard]] std::optional<bool> parse_switch(std::string_view text) noexcept;
 
-/// A number of bytes with an optional binary suffix in any case: 65536, 64K, 64M, 2G, 1T, also 64KiB.
-/// "KB" is refused: some read it as 1000, some as 1024.
+/// Reads a number of bytes with an optional binary suffix in any case: 65536, 64K, 64M, 2G, 1T, also 64KiB. "KB" is
+/// refused, because some readers take it as 1000 and some as 1024.
 [[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text) noexcept;
 
 }  // namespace rueda::base

@@ -19,7 +19,7 @@
 
 namespace rueda {
 
-/// Success, or an error code with one line of text. Cheap to pass while it is a success: one null pointer.
+/// Success, or an error code with one line of text. A success is cheap to pass: it is one null pointer.
 /// Threads: a value; copies are independent.
 class [[nodiscard]] Status {
 public:
@@ -34,7 +34,7 @@ public:
         static const std::string empty;
         return failure_ ? failure_->message : empty;
     }
-    /// For the edges of the library, where errors become exceptions.
+    /// Throws the exception for this status. It is for the edges of the library, where errors become exceptions.
     void throw_if_failed() const {
         if (!is_ok()) {
             throw_error(code(), message());
@@ -51,23 +51,24 @@ private:
     std::shared_ptr<const Failure> failure_;
 };
 
-/// A failure whose memory is allocated in advance, so that it can be reported when no memory is left.
-/// Threads: one; the Status is a value as any other.
+/// A failure whose memory is allocated in advance, so that it can be reported when no memory is left. Threads: one at a
+/// time; the Status is an ordinary value.
 class PreparedFailure {
 public:
-    /// `most_bytes`: of the longest text. Throws std::bad_alloc.
+    /// `most_bytes` is the length of the longest text. Throws std::bad_alloc.
     explicit PreparedFailure(std::size_t most_bytes)
         : failure_(std::make_shared<Status::Failure>(ErrorCode::internal, std::string(most_bytes, '\0'))) {
         failure_->message.clear();
     }
-    /// The failure with the parts as its text, which is cut at `most_bytes`. Once: later calls return a success.
+    /// Returns the failure with the parts as its text, cut at `most_bytes`. It works once: later calls return a
+    /// success.
     [[nodiscard]] Status make(ErrorCode code, std::initializer_list<std::string_view> parts) noexcept {
         Status made;
         if (failure_ != nullptr) {
             failure_->code = code;
             for (const std::string_view part : parts) {
                 const std::size_t room = failure_->message.capacity() - failure_->message.size();
-                failure_->message.append(part.substr(0, room));  // within the capacity: needs no memory
+                failure_->message.append(part.substr(0, room));  // within the capacity, so it needs no memory
             }
             made.failure_ = std::move(failure_);
         }
@@ -78,19 +79,19 @@ private:
     std::shared_ptr<Status::Failure> failure_;
 };
 
-/// `failure(ErrorCode::mismatch, "tensor '{}' …", name)`
+/// Makes a failure with a formatted text: `failure(ErrorCode::mismatch, "tensor '{}' …", name)`
 template <class... Args>
 [[nodiscard]] Status failure(ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
     return {code, fmt::format(text, std::forward<Args>(args)...)};
 }
 
-/// A failed system call keeps its name and its errno: "memfd_create failed: Operation not permitted (errno 1)".
-/// Read errno before anything else can change it: the default argument does.
+/// A failed system call, with its name and its errno: "memfd_create failed: Operation not permitted (errno 1)". errno
+/// must be read before anything else can change it; the default argument does this.
 [[nodiscard]] inline Status system_failure(ErrorCode code, const std::string& what, int error = errno) {
     return failure(code, "{} failed: {} (errno {})", what, std::generic_category().message(error), error);
 }
 
-/// A value, or the Status that says why there is none.
+/// A value, or the Status that says why there is no value.
 template <class T>
 class [[nodiscard]] Result {
 public:
@@ -110,7 +111,7 @@ private:
 
 }  // namespace rueda
 
-/// Leaves the function with the failure, if `expression` is one.
+/// If `expression` is a failure, returns it from the function.
 #define RUEDA_RETURN_IF_FAILED(expression)                                        \
     do {                                                                          \
         if (::rueda::Status rueda_status = (expression); !rueda_status.is_ok()) { \

@@ -13,11 +13,11 @@ namespace {
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-/// One of the bytes behind the first one of a character of UTF-8.
+/// Whether this byte continues a character of UTF-8.
 bool is_continuation(char c) noexcept { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; }
 
-/// The bytes of the character of UTF-8 that begins the text; 0 where none does (RFC 3629, section 4), or where it is
-/// one of the control characters U+0080 to U+009F, which some terminals obey.
+/// The number of bytes of the UTF-8 character that begins the text. Returns 0 if no character begins there (RFC 3629,
+/// section 4), or if it is one of the control characters U+0080 to U+009F, which some terminals obey.
 std::size_t character_bytes(std::string_view text) noexcept {
     const auto byte = [text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
     const unsigned first = byte(0);
@@ -41,7 +41,7 @@ std::size_t character_bytes(std::string_view text) noexcept {
     return is_control_character || is_overlong || is_surrogate || is_too_large ? 0 : length;
 }
 
-/// Control characters, and bytes that are no UTF-8, as '?'.
+/// Replaces control characters, and bytes that are not UTF-8, by '?'.
 std::string printable_characters(std::string_view text) {
     std::string result;
     result.reserve(text.size());
@@ -65,7 +65,7 @@ bool equal_ignoring_case(std::string_view left, std::string_view right) noexcept
 }
 
 std::size_t edit_distance(std::string_view left, std::string_view right) {
-    // Row i holds the distances of the first i characters of `left` to every beginning of `right`; a swap looks two
+    // Row i holds the distances of the first i characters of `left` to every beginning of `right`. A swap looks two
     // rows back.
     std::vector<std::size_t> before_last(right.size() + 1);
     std::vector<std::size_t> last(right.size() + 1);
@@ -129,7 +129,7 @@ std::string format_ranks(std::vector<std::int32_t> ranks) {
         while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) {
             ++last;
         }
-        // Two neighbours read better as "0, 1" than as "0-1".
+        // Two neighbours are easier to read as "0, 1" than as "0-1".
         last = last == first + 1 ? first : last;
         text += first == 0 ? "" : ", ";
         text += last == first ? fmt::format("{}", ranks[first]) : fmt::format("{}-{}", ranks[first], ranks[last]);
@@ -167,7 +167,7 @@ std::string printable(std::string_view text, std::size_t limit) {
 
 std::string quote(std::string_view text, std::size_t limit) {
     std::size_t length = std::min(text.size(), limit);
-    // Not in the middle of a character of UTF-8, which has at most three bytes behind its first one.
+    // The cut must not be in the middle of a UTF-8 character, which has at most three bytes after its first one.
     for (int i = 0; i < 3 && length < text.size() && length > 0 && is_continuation(text[length]); ++i) {
         --length;
     }

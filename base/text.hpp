@@ -11,45 +11,47 @@
 
 namespace rueda::base {
 
-/// ASCII letters only, whatever the locale.
+/// Changes ASCII letters only, whatever the locale.
 [[nodiscard]] bool equal_ignoring_case(std::string_view left, std::string_view right) noexcept;
 
-/// Insertions, removals, exchanges of one character and swaps of two neighbours that make one text the other, each
-/// used on a place at most once ("optimal string alignment"). Costs left.size() × right.size() steps.
+/// The number of insertions, removals, replacements of one character and swaps of two neighbours that turn one text
+/// into the other, each used on a place at most once ("optimal string alignment"). Costs left.size() × right.size()
+/// steps.
 [[nodiscard]] std::size_t edit_distance(std::string_view left, std::string_view right);
 
-/// The candidate that `name` was probably meant to be: the closest one, the first of equals, if at most a third of its
-/// characters would have to change. Otherwise empty.
+/// The candidate that `name` was probably meant to be: the closest one, or the first of equally close ones, if at most
+/// a third of its characters would have to change. Otherwise empty.
 [[nodiscard]] std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates);
 
 /// For people: 512 → "512 B", 1536 → "1.5 KiB", 67108864 → "64 MiB"; rounded to one decimal.
 [[nodiscard]] std::string format_bytes(std::uint64_t bytes);
 
-/// For people: {4} → "rank 4", {0,1,2,3,5} → "ranks 0-3, 5", {0,1} → "ranks 0, 1", {} → "no rank". Any order goes in.
+/// For people: {4} → "rank 4", {0,1,2,3,5} → "ranks 0-3, 5", {0,1} → "ranks 0, 1", {} → "no rank". The input may have
+/// any order.
 [[nodiscard]] std::string format_ranks(std::vector<std::int32_t> ranks);
 
-/// As much of the text as there is room for: what is cut ends with "…", and in the middle of no UTF-8 character.
-/// Returns how many bytes that are. For a signal handler, too.
+/// Copies as much of the text as there is room for. A cut text ends with "…", and is not cut in the middle of a UTF-8
+/// character. Returns the number of bytes. May be used in a signal handler.
 std::size_t copy_shortened(std::string_view text, std::span<char> room) noexcept;
 
-/// The same as a string of `limit` bytes at most.
+/// The same, as a string of at most `limit` bytes.
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t limit);
 
-/// What a terminal obeys instead of showing it.
+/// Whether a terminal obeys the character instead of showing it.
 [[nodiscard]] constexpr bool is_control(char c) noexcept {
     const auto byte = static_cast<unsigned char>(c);
     return byte < 0x20 || byte == 0x7f;
 }
 
-/// What stands for the character in a message. For a signal handler, too.
+/// The character that a message shows instead. May be used in a signal handler.
 [[nodiscard]] constexpr char printable(char c) noexcept { return is_control(c) ? '?' : c; }
 
-/// Text of another process as it may stand in an error message: one line, not endless, and control characters and bytes
-/// that are no UTF-8 as '?'.
+/// Makes text of another process fit for an error message: one line of limited length, with control characters and
+/// bytes that are not UTF-8 as '?'.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t limit = 512);
 
-/// Text from outside for use inside a one-line message: in single quotes, control characters and bytes that are no
-/// UTF-8 as '?', and cut after `limit` bytes.
+/// Quotes text from outside for use in a one-line message: in single quotes, with control characters and bytes that are
+/// not UTF-8 as '?', and cut after `limit` bytes.
 [[nodiscard]] std::string quote(std::string_view text, std::size_t limit = 80);
 
 }  // namespace rueda::base

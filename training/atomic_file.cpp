@@ -49,7 +49,7 @@ Status flush_folder(const std::filesystem::path& path) {
     const int result = ::fsync(descriptor);
     const int error = errno;
     ::close(descriptor);
-    // EINVAL: a file system without fsync for folders (some FUSE ones); there is nothing more to be done there.
+    // EINVAL: the file system has no fsync for folders (some FUSE ones). There is nothing more to do.
     return result == 0 || error == EINVAL ? Status() : file_failure(folder, "fsync", error);
 }
 
@@ -82,7 +82,7 @@ AtomicFile::~AtomicFile() {
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
     struct stat existing {};
     if (::stat(path.c_str(), &existing) == 0 && S_ISDIR(existing.st_mode)) {
-        return file_failure(path, "open", EISDIR);  // rename would say so too, but only after all has been written
+        return file_failure(path, "open", EISDIR);  // rename would fail too, but only after everything has been written
     }
     std::filesystem::path partial = path;
     partial += ".partial";
@@ -122,7 +122,7 @@ Status AtomicFile::commit() {
     if (::fsync(descriptor_) != 0) {
         return file_failure(partial_, "fsync", errno);
     }
-    // Network file systems report a full quota as late as here.
+    // Network file systems report a full quota only here.
     if (::close(std::exchange(descriptor_, -1)) != 0) {
         return file_failure(partial_, "close", errno);
     }

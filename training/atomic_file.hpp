@@ -12,23 +12,23 @@
 
 namespace rueda::training {
 
-/// A file that appears at its path complete or not at all: written to <path>.partial, flushed to the disk, renamed over
-/// the path, and the folder flushed, so that the new name survives a power failure too (POSIX promises the rename to be
-/// atomic, and nothing about durability without fsync; see Pillai et al., OSDI 2014, for what file systems do then).
-/// What was at the path before stays until the rename. Threads: one at a time.
+/// A file that appears at its path complete or not at all. It is written to <path>.partial, flushed to the disk, and
+/// renamed over the path. Then the folder is flushed, so that the new name survives a power failure too. (POSIX
+/// promises that the rename is atomic, and promises no durability without fsync; Pillai et al., OSDI 2014, describe
+/// what file systems do.) What was at the path before stays until the rename. Threads: one at a time.
 class AtomicFile {
 public:
-    /// Opens <path>.partial, and empties one that a killed process left.
+    /// Opens <path>.partial, and empties it if a killed process left one.
     static Result<AtomicFile> create(const std::filesystem::path& path);
     AtomicFile(AtomicFile&& other) noexcept;
     AtomicFile& operator=(AtomicFile&&) = delete;
-    /// Without a successful commit, removes <path>.partial.
+    /// Removes <path>.partial, unless commit succeeded.
     ~AtomicFile();
 
     Status write(std::span<const std::byte> bytes);
     /// Replaces bytes that were written before, from `place` on.
     Status rewrite(std::uint64_t place, std::span<const std::byte> bytes);
-    /// Nothing may be written afterwards.
+    /// After commit nothing may be written.
     Status commit();
 
 private:
@@ -40,7 +40,7 @@ private:
     bool remove_ = true;
 };
 
-/// A failed call on `path`: "<path>: <call> failed: <reason> (errno N); <what to do>". ResourceExhausted where space or
+/// A failed call on `path`: "<path>: <call> failed: <reason> (errno N); <what to do>". ResourceExhausted if space or
 /// descriptors ran out, else InvalidArgument.
 Status file_failure(const std::filesystem::path& path, const char* call, int error);
 

@@ -19,11 +19,11 @@ class Checksum {
 public:
     Checksum();  ///< throws std::bad_alloc
     void add(std::span<const std::byte> bytes);
-    /// Little-endian.
+    /// Adds a number, in little-endian order.
     void add_number(std::uint64_t number);
-    /// Its length and its bytes, so that two texts are not one long text.
+    /// Adds the length and the bytes of a text, so that two texts differ from one long text.
     void add_text(std::string_view text);
-    /// Of all that was added so far.
+    /// The checksum of everything that was added so far.
     [[nodiscard]] std::uint64_t value() const;
 
 private:

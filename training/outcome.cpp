@@ -20,7 +20,7 @@ struct Outcome {
 };
 static_assert(sizeof(Outcome) == kOutcomeBytes);
 
-/// What a terminal would take for a command is none of an error's text.
+/// Characters that a terminal would take for a command have no place in an error's text.
 char shown(char c) { return c == '\n' || c == '\t' ? c : base::printable(c); }
 
 }  // namespace

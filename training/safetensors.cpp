@@ -68,14 +68,14 @@ std::string excerpt(const Json& json) {
     return text.size() <= kLimit ? text : text.substr(0, kLimit) + "...";
 }
 
-/// Bytes of a tensor, or nothing where that number does not fit.
+/// The number of bytes of a tensor, or nothing if it does not fit the type.
 std::optional<std::uint64_t> bytes_of(DType dtype, std::span<const std::int64_t> extents) {
     const std::size_t element = size_of(dtype);
     const auto count = detail::count_of_elements(extents, std::numeric_limits<std::uint64_t>::max() / element);
     return count ? std::optional(*count * element) : std::nullopt;
 }
 
-/// Parses, and finds keys that stand twice in one object: JSON libraries keep one of them in silence.
+/// Parses the text, and finds keys that occur twice in one object. JSON libraries keep one of them silently.
 Result<Json> parse_json(std::string_view text) {
     std::vector<std::set<std::string>> keys;
     std::string doubled;
@@ -98,7 +98,7 @@ Result<Json> parse_json(std::string_view text) {
     } catch (const Json::parse_error& error) {
         return refuse("the header is not JSON (at its byte {})", error.byte);
     } catch (const Json::out_of_range&) {
-        // Such as 1e999, which is JSON and no double.
+        // For example 1e999, which is valid JSON but not a double.
         return refuse("the header holds a number that fits no type; expected whole numbers of at most 64 bits");
     }
 }
@@ -168,7 +168,7 @@ Result<StoredTensor> parse_tensor(const std::string& key, const Json& json, std:
     return StoredTensor{{key, *dtype, shape.value()}, begin, end, 0};
 }
 
-/// Places in `tensors`, in the order of the names.
+/// Indices into `tensors`, in the order of the names.
 std::vector<std::size_t> in_order_of_names(std::span<const StoredTensor> tensors) {
     std::vector<std::size_t> sorted(tensors.size());
     std::iota(sorted.begin(), sorted.end(), std::size_t{0});
@@ -177,7 +177,7 @@ std::vector<std::size_t> in_order_of_names(std::span<const StoredTensor> tensors
     return sorted;
 }
 
-/// Of what the header says; see kChecksumsKey.
+/// The checksum of what the header says; see kChecksumsKey.
 std::uint64_t checksum_of_header(const Header& header) {
     Checksum checksum;
     checksum.add_number(header.metadata.size());
@@ -206,7 +206,7 @@ std::string checksums_text(const Header& header) {
     return text;
 }
 
-/// " 00112233445566ff" at the front of `text`, which is taken off; nothing where something else stands there.
+/// Takes " 00112233445566ff" off the front of `text`. Returns nothing if the text begins differently.
 std::optional<std::uint64_t> take_checksum(std::string_view& text) {
     constexpr std::size_t kDigits = 16;
     if (text.size() < 1 + kDigits || text.front() != ' ') {
@@ -226,7 +226,7 @@ constexpr std::string_view kIfDamaged =
     "the file is damaged: take another copy of it, or an earlier checkpoint. If a program changed it on purpose, that "
     "program has to remove \"rueda.checksums\" from __metadata__";
 
-/// Takes the checksums out of the metadata, to where they belong, and compares that of the header.
+/// Takes the checksums out of the metadata and stores them with their tensors, and compares the header's checksum.
 Status take_checksums(Header& header) {
     const auto found = header.metadata.find(std::string(kChecksumsKey));
     const std::string text = found != header.metadata.end() ? found->second : std::string();
@@ -269,7 +269,7 @@ Status take_checksums(Header& header) {
     return {};
 }
 
-/// Neither gap nor overlap, from the first byte of the data to the last.
+/// Checks that the tensors cover the data from the first byte to the last, without gap or overlap.
 Status check_places(std::span<const StoredTensor> tensors, std::uint64_t data_bytes) {
     std::uint64_t expected = 0;
     for (const StoredTensor& tensor : tensors) {
@@ -335,7 +335,8 @@ Result<Header> lay_out(std::span<const NamedTensor> tensors, const Metadata& met
 }
 
 Result<std::string> format_header(const Header& header) {
-    // Ordered, so that the same checkpoint is the same bytes, and the header lists the tensors by place.
+    // An ordered map, so that the same checkpoint always has the same bytes, and the header lists the tensors by
+    // position.
     nlohmann::ordered_json json = nlohmann::ordered_json::object();
     Metadata metadata = header.metadata;
     if (header.has_checksums) {

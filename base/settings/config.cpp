@@ -14,7 +14,7 @@ namespace rueda::base {
 
 namespace {
 
-/// The value that counts for a setting, and the variable it stands in.
+/// The value that counts for a setting, and the name of the variable that has it.
 struct Found {
     std::string variable;
     std::string value;
@@ -39,7 +39,7 @@ std::optional<Found> find_value(const EnvironmentLookup& environment, const Sett
     return std::nullopt;
 }
 
-/// Stores one value; false: it is not what the setting expects.
+/// Stores one value. Returns false if it is not what the setting expects.
 struct Store {
     const Found& found;
     const Setting& setting;
@@ -52,7 +52,7 @@ struct Store {
     bool operator()(const SwitchSetting& kind) const {
         std::optional<bool> value = parse_switch(found.value);
         if (!value && found.is_horovod) {
-            // Horovod takes any whole number, and those above zero as yes.
+            // Horovod takes any whole number, and treats numbers above zero as yes.
             if (const auto number = parse_integer<std::int64_t>(found.value)) {
                 value = *number > 0;
             }
@@ -136,7 +136,7 @@ Status check_slots(const EnvironmentLookup& environment, Config& config) {
                    config.slots, config.slots_max);
 }
 
-/// Horovod ignores a shutdown time below the warning time too.
+/// Like Horovod, this ignores a shutdown time that is below the warning time.
 void check_stall_times(Config& config) {
     if (config.stall_shutdown_seconds > 0 && config.stall_shutdown_seconds < config.stall_warning_seconds) {
         config.notes.push_back(

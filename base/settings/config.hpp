@@ -14,10 +14,10 @@ namespace rueda::base {
 
 /// How the ranks of a job find each other and exchange small messages.
 enum class ControlPlaneKind : std::uint8_t {
-    automatic,  ///< MPI where an MPI launcher started the process or MPI is loaded, a socket where one is named, else
+    automatic,  ///< MPI if an MPI launcher started the process or MPI is loaded; else a socket if one is named; else
                 ///< single
     mpi,
-    socket,  ///< ranks of one host, over a Unix socket
+    socket,  ///< for ranks of one host, over a Unix socket
     single,  ///< one process alone
 };
 
@@ -27,17 +27,16 @@ enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, fatal, 
 inline constexpr std::uint64_t kKiB = 1024;
 inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 
-/// Every setting, with its default. Names, ranges and meanings stand in the table of settings.cpp and, generated from
-/// it, in docs/configuration.md. Filled once by read_config(), or by hand in tests.
-/// Threads: plain data.
+/// Every setting, with its default. The table in settings.cpp has names, ranges and meanings; docs/configuration.md is
+/// generated from it. read_config() fills this struct once; tests fill it by hand. Threads: plain data.
 struct Config {
-    // Identity, where a launcher gives it.
+    // Identity, if a launcher gives it.
     std::optional<std::int32_t> rank;
     std::optional<std::int32_t> size;
     std::optional<std::int32_t> local_rank;
     std::optional<std::int32_t> local_size;
 
-    // Meeting.
+    // Rendezvous.
     std::string rendezvous;  ///< "@name" (abstract Unix socket), "/path", or empty
     ControlPlaneKind control_plane = ControlPlaneKind::automatic;
     std::string mpi_library;  ///< empty: librueda_mpi.so or librueda_mpich.so beside librueda.so
@@ -78,13 +77,13 @@ struct Config {
     LogLevel log_level = LogLevel::warning;
     bool log_hide_time = false;
 
-    /// What the reader of the settings wants to tell the user, one line each: misspelt names, Horovod variables without
-    /// meaning here. The caller logs them as warnings.
+    /// What the reader of the settings wants to tell the user, one line each: misspelt names, and Horovod variables
+    /// without a meaning here. The caller logs these lines as warnings.
     std::vector<std::string> notes;
 };
 
-/// RUEDA_* variables, else their HOROVOD_* names, else the defaults; an empty variable counts as not set.
-/// InvalidArgument names the first variable with a value that cannot be used, the value, and what is expected.
+/// Reads the RUEDA_* variables, else their HOROVOD_* names, else uses the defaults. An empty variable counts as not
+/// set. The InvalidArgument names the first variable with an unusable value, the value, and what is expected.
 [[nodiscard]] Result<Config> read_config(const EnvironmentLookup& environment);
 
 }  // namespace rueda::base

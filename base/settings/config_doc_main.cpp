@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// rueda_config_doc            prints docs/configuration.md
-// rueda_config_doc FILE       writes it
-// rueda_config_doc --check FILE   ends with 1 and one line where FILE is something else
+// rueda_config_doc               prints docs/configuration.md
+// rueda_config_doc FILE          writes it to FILE
+// rueda_config_doc --check FILE  exits with 1 and prints one line if FILE has different content
 #include <cstdio>
 #include <fstream>
 #include <span>

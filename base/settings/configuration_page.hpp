@@ -6,7 +6,7 @@
 
 namespace rueda::base {
 
-/// docs/configuration.md, made from the table of settings.
+/// Returns docs/configuration.md, made from the table of settings.
 [[nodiscard]] std::string configuration_page();
 
 }  // namespace rueda::base

@@ -10,14 +10,14 @@
 
 namespace rueda::base {
 
-/// The environment as the reader of settings sees it, so that tests and the launcher can hand in their own.
+/// The environment as the reader of settings sees it. Tests and the launcher can pass in their own.
 struct EnvironmentLookup {
     std::function<std::optional<std::string>(const std::string& name)> value;
-    /// All variables there are: a misspelt one is found only by looking at all.
+    /// Returns all variables. To find a misspelt name, the reader has to look at all of them.
     std::vector<std::string> names;
 };
 
-/// A copy of this process' environment. Threads: nobody may call setenv meanwhile.
+/// Copies the environment of this process. Threads: no other thread may call setenv meanwhile.
 [[nodiscard]] EnvironmentLookup process_environment();
 
 [[nodiscard]] EnvironmentLookup environment_of(std::map<std::string, std::string> variables);

@@ -18,7 +18,7 @@ struct Overload : Functions... {
 template <class... Functions>
 Overload(Functions...) -> Overload<Functions...>;
 
-/// 67108864 → "64M": what parse_bytes() reads back to the same number.
+/// Prints 67108864 as "64M"; parse_bytes() reads the same number back.
 std::string written_bytes(std::uint64_t bytes) {
     constexpr std::array<std::string_view, 5> kSuffixes = {"", "K", "M", "G", "T"};
     std::size_t unit = 0;

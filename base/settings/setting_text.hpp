@@ -9,17 +9,17 @@
 
 namespace rueda::base {
 
-// How rows of the table of settings read, in error messages and in docs/configuration.md.
+// Texts for the rows of the table of settings, for error messages and docs/configuration.md.
 
-/// "bytes", "seconds", "yes or no", "auto, mpi, socket, single", …
+/// The kind of value: "bytes", "seconds", "yes or no", "auto, mpi, socket, single", …
 [[nodiscard]] std::string type_text(const Setting& setting);
-/// "2 … 16", "0 or 64 … 1G"; empty where everything of the type is allowed.
+/// The allowed range, "2 … 16" or "0 or 64 … 1G"; empty if every value of the type is allowed.
 [[nodiscard]] std::string range_text(const Setting& setting);
-/// The value of a Config as one would write it into the variable; empty where it is not set.
+/// The value in a Config, as a user would write it into the variable; empty if it is not set.
 [[nodiscard]] std::string value_text(const Setting& setting, const Config& config);
-/// "each rank's own", "rank 0's", …: whose value counts.
+/// Which rank's value counts: "each rank's own", "rank 0's", …
 [[nodiscard]] std::string_view scope_text(const Setting& setting);
-/// For messages, after "expected": "a number of bytes from 0 to 1024T (e.g. 64M)".
+/// What a message says after "expected": "a number of bytes from 0 to 1024T (e.g. 64M)".
 [[nodiscard]] std::string expected_text(const Setting& setting);
 
 }  // namespace rueda::base

@@ -11,20 +11,20 @@ namespace rueda::base {
 
 namespace {
 
-// More ranks than any job has: catches nonsense such as a process id in the wrong variable.
+// More ranks than any job has. The limit catches nonsense, such as a process id in the wrong variable.
 constexpr std::int32_t kMostRanks = 1 << 20;
-// No machine has more; keeps sums of a few sizes far from overflow.
+// No machine has more, and sums of a few sizes stay far from overflow.
 constexpr std::uint64_t kMostBytes = 1024 * 1024 * 1024 * kMiB;
-// The chunk's ends lie on cache lines.
+// The ends of a chunk must be at cache lines.
 constexpr std::uint64_t kSmallestChunk = 64;
 constexpr std::uint64_t kLargestChunk = 1024 * kMiB;
 constexpr double kDay = 86400;
-// Rarer than that is as good as never.
+// A longer interval would be as good as never.
 constexpr std::uint32_t kMostVerified = 1'000'000;
 constexpr double kYear = 365 * kDay;
-// sun_path of a Unix socket, less its closing zero.
+// The size of sun_path of a Unix socket, without its closing zero.
 constexpr std::size_t kLongestSocketName = 107;
-// A name in the domain name system has no more.
+// A name in the domain name system has at most this length.
 constexpr std::size_t kLongestHostName = 253;
 
 constexpr std::array<std::string_view, 4> kControlPlaneWords = {"auto", "mpi", "socket", "single"};
@@ -176,7 +176,8 @@ constexpr auto kSettings = std::to_array<Setting>({
      SwitchSetting{&Config::log_hide_time}, "Whether messages come without date and time."},
 });
 
-// Variables that ruedarun, the Python package, scripts or tests read. They get no warning, as misspelt or as Horovod's.
+// Variables that ruedarun, the Python package, scripts or tests read. They get no warning, neither as misspelt names
+// nor as names of Horovod.
 constexpr auto kOthers = std::to_array<OtherVariable>({
     {"HOROVOD_ELASTIC", "rueda.torch",
      "1: DistributedOptimizer reduces in a job of one rank as well, as in one that may grow."},

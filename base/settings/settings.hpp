@@ -13,7 +13,7 @@
 
 namespace rueda::base {
 
-/// What a setting may hold: lowest … highest, and one value outside of that with a meaning of its own.
+/// What a setting may hold: the range lowest … highest, and one value outside of it with a meaning of its own.
 template <class T>
 struct Range {
     T lowest;
@@ -25,7 +25,7 @@ struct Range {
     }
 };
 
-// The kinds of settings: where the value goes, and what is allowed.
+// The kinds of settings: which field of Config holds the value, and which values are allowed.
 struct IdentitySetting {
     std::optional<std::int32_t> Config::*member;
     Range<std::int32_t> range;
@@ -51,7 +51,7 @@ struct TextSetting {
     std::string_view expected;
 };
 struct ChoiceSetting {
-    /// words[i] is the enumerator with the value i.
+    /// words[i] is the word for the enumerator with the value i.
     std::span<const std::string_view> words;
     void (*store)(Config& config, std::size_t word);
     std::size_t (*load)(const Config& config);
@@ -60,12 +60,12 @@ struct ChoiceSetting {
 enum class SettingGroup : std::uint8_t { identity, meeting, speed, memory, failures, messages };
 inline constexpr std::size_t kSettingGroupCount = 6;
 
-/// Whose value counts where ranks have different ones.
+/// Which rank's value counts if ranks have different ones.
 enum class SettingScope : std::uint8_t {
-    own,        ///< each rank goes by its own
-    rank_zero,  ///< rank 0's, on all
-    smallest,   ///< of all ranks: limits of memory
-    same,       ///< nobody's: they decide what results are, and init fails
+    own,        ///< each rank uses its own
+    rank_zero,  ///< all ranks use rank 0's
+    smallest,   ///< all ranks use the smallest; for limits of memory
+    same,       ///< they must be equal, because they decide what results are; otherwise init fails
 };
 
 /// One row of the table of all settings.
@@ -80,14 +80,15 @@ struct Setting {
     bool horovod_inverted = false;  ///< Horovod's name says "disable"
 };
 
-/// A variable that is not a field of Config, with our prefix or with Horovod's, and is read by something else of Rueda.
+/// A variable that is not a field of Config, with Rueda's prefix or with Horovod's, and that another part of Rueda
+/// reads.
 struct OtherVariable {
     std::string_view name;
     std::string_view used_by;
     std::string_view meaning;
 };
 
-/// A variable of Horovod that has no counterpart; a name that ends in '*' stands for all that begin so.
+/// A variable of Horovod without a counterpart. A name that ends in '*' stands for all names that begin with it.
 struct HorovodOnlyVariable {
     std::string_view name;
     std::string_view reason;
@@ -97,7 +98,7 @@ struct HorovodOnlyVariable {
 [[nodiscard]] std::span<const OtherVariable> other_variables();
 [[nodiscard]] std::span<const HorovodOnlyVariable> horovod_only_variables();
 
-/// Stores what the text of a variable says; false: it is not what the setting expects.
+/// Stores the value of a variable. Returns false if the text is not what the setting expects.
 [[nodiscard]] bool read_value(const Setting& setting, std::string_view text, Config& config);
 
 }  // namespace rueda::base

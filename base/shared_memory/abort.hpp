@@ -14,9 +14,10 @@
 
 namespace rueda::base {
 
-/// The end of a job, in the arena. The first reason wins; nothing takes it back.
+/// The end of a job, in the arena. The first reason wins, and nothing undoes it.
 ///
-/// Every loop that waits for another rank looks at raised(): one load of a line that nobody writes before.
+/// Every loop that waits for another rank looks at raised(). This is one load from a line that no rank writes before
+/// the abort.
 template <class Atomics>
 class alignas(kCacheLine) AbortBlock {
 public:
@@ -32,7 +33,8 @@ public:
         }
         code_ = static_cast<std::int32_t>(code);
         text_[copy_shortened(text, std::span(text_, kTextBytes - 1))] = '\0';
-        // Partner: reason(). seq_cst because sleepers look at raised() after they wrote their attention.
+        // Partner: reason(). seq_cst, because a thread that is about to sleep looks at raised() after it wrote its
+        // attention word.
         state_.store(kPublished, std::memory_order_seq_cst);
         return true;
     }
@@ -41,8 +43,8 @@ public:
         ErrorCode code = ErrorCode::aborted;
         std::string_view text;  ///< in the block: it does not change once it is published
     };
-    /// The reason, without memory of its own. A rank that died between raise()'s two stores leaves none: the wait for
-    /// it is a bounded number of looks.
+    /// Returns the reason without allocating memory. If a rank died between the two stores of raise(), there is no
+    /// reason: so the wait for the text is a limited number of looks.
     [[nodiscard]] Reason reason_in_place() const noexcept {
         for (int look = 0; look < kLooks && state_.load(std::memory_order_acquire) == kClaimed; ++look) {
             Atomics::pause();

@@ -9,44 +9,49 @@
 
 namespace rueda::base {
 
-/// For what a rank has to be woken.
+/// What a rank must be woken for.
 enum class AttentionState : std::uint32_t {
-    awake = 0,         ///< somebody of the rank looks by himself, or nothing of the rank is pending
-    asleep = 1,        ///< operations are pending and nobody is blocked on one
-    blocked = 2,       ///< a caller is blocked, or a task is in the middle: wake at once
+    awake = 0,         ///< a thread of the rank looks by itself, or nothing of the rank is pending
+    asleep = 1,        ///< operations are pending, and no caller blocks on one
+    blocked = 2,       ///< a caller blocks, or a task is under way: wake it at once
     holding_back = 3,  ///< the background thread lets a batch grow for a short time
 };
 
-/// One rank's line in the arena: whether it sleeps, and the futexes on which it does. Two of them, since two threads
-/// may sleep at a time: a caller that drives the engine, and the background thread. The state says whom a ring is for.
+/// One rank's line in the arena: whether the rank sleeps, and the futexes on which its threads sleep. There are two,
+/// because two threads may sleep at the same time: a caller that drives progress, and the background thread. The state
+/// says which of them a ring is for.
 ///
-/// Going to sleep is Dekker's problem: the sleeper writes `state` and then looks at what it waits for; the publisher
-/// publishes and then looks at `state`. All four are seq_cst, the publication included. A ringer that still read the
-/// state before the last did not miss anything either: whoever wrote the new state looks after it.
+/// Going to sleep is Dekker's problem. The thread that goes to sleep writes `state` and then looks at what it waits
+/// for. The publishing thread publishes and then looks at `state`. All four accesses are seq_cst, including the
+/// publication. If the publishing thread still reads an older state, nothing is lost: the thread that wrote the newer
+/// state looks after writing it.
 ///
-/// A ring is a system call, so a bell is rung once per look of its sleeper: who finds it rung leaves it at that. The
-/// sleeper takes its ticket, then says that the bell is not rung, then looks; a ringer publishes, then says that it is
-/// rung, then rings. Who finds it rung has therefore published before the sleeper's next look (he came before the
-/// sleeper's word), or somebody else's ring follows the ticket, and the sleep with it ends.
-/// Threads: `state` is written by the thread that holds the rank's progress lock only; tickets are taken by the one
-/// thread that then sleeps; the rest by anybody.
+/// A ring is a system call, so a bell is rung once per look of its sleeper: a thread that finds the bell rung does not
+/// ring again. The sleeper takes its ticket, then clears `rung`, then looks. The ringing thread publishes, then sets
+/// `rung`, then rings. If it finds `rung` set, there are two cases. If it came before the sleeper cleared `rung`, the
+/// sleeper's next look sees what it has published. Otherwise another thread's ring comes after the ticket, and this
+/// ring ends the sleep.
+///
+/// Threads: only the thread that holds the rank's progress lock writes `state`. Only the thread that then sleeps takes
+/// a ticket. Any thread may do the rest.
 template <class Atomics>
 class alignas(kCacheLine) Attention {
 public:
     [[nodiscard]] AttentionState state() const {
         return static_cast<AttentionState>(state_.load(std::memory_order_seq_cst));
     }
-    /// Partner: state() of publishers.
+    /// Partner: state(), as publishing threads read it.
     void set(AttentionState state) {
         if (this->state() != state) {
             state_.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
         }
     }
 
-    /// To be taken before set() and the last look; given to the sleep.
+    /// The sleeper takes the ticket before set() and before its last look, and passes it to the sleep.
     [[nodiscard]] std::uint32_t caller_ticket() { return caller_.ticket(); }
     [[nodiscard]] std::uint32_t background_ticket() { return background_.ticket(); }
-    /// Sleep until somebody rang after the ticket was taken, or `timeout`. Wake for no reason at times.
+    /// Both functions sleep until a ring after the ticket was taken, or until `timeout`. They may also wake for no
+    /// reason.
     void sleep_as_caller(std::uint32_t ticket, std::chrono::nanoseconds timeout) {
         Atomics::futex_wait(caller_.rings, ticket, timeout);
     }
@@ -54,23 +59,26 @@ public:
         Atomics::futex_wait(background_.rings, ticket, timeout);
     }
 
-    /// Wakes whom `state`, as just read, speaks of: a system call, unless that has been rung for since it last looked.
+    /// Wakes the thread that `state`, as just read, says is asleep. It makes a system call, unless the bell was rung
+    /// since that thread last looked.
     void ring(AttentionState state) { (state == AttentionState::blocked ? caller_ : background_).ring_once(); }
-    /// Whatever was rung before: for the end, which must not depend on a ringer that was killed before its system call.
+    /// Rings in any case. It is for the end of the job, which must not depend on a ringing thread that was killed
+    /// before its system call.
     void ring_all() {
         caller_.ring();
         background_.ring();
     }
-    /// The background thread has been rung and has not looked since: it will.
+    /// Whether the background thread has been rung and has not looked since; it will look.
     [[nodiscard]] bool background_is_rung() const { return background_.rung.load(std::memory_order_seq_cst) != 0; }
-    /// How often it has been rung, modulo 2^32.
+    /// How often the background thread has been rung, modulo 2^32.
     [[nodiscard]] std::uint32_t background_rings() const { return background_.rings.load(std::memory_order_seq_cst); }
 
 private:
     using Word = typename Atomics::template Atomic<std::uint32_t>;
 
     struct Bell {
-        /// The order of the two is the protocol: a ring between them ends the sleep. Partner of both: ring_once().
+        /// The order of the two accesses is the protocol: a ring between them ends the sleep. Partner of both:
+        /// ring_once().
         std::uint32_t ticket() {
             const std::uint32_t seen = rings.load(std::memory_order_seq_cst);
             rung.store(0, std::memory_order_seq_cst);

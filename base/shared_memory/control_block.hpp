@@ -19,20 +19,20 @@
 
 namespace rueda::base {
 
-/// The most ranks of one host: the bits of an arrival mask.
+/// The maximum number of ranks on one host: the number of bits of an arrival mask.
 inline constexpr int kMaxLocalRanks = 64;
 
-/// Where a rank stands in its life, for the others.
+/// The state of a rank, as the other ranks see it.
 enum class RankState : std::uint32_t {
     absent = 0,         ///< has not attached yet
     running = 1,        ///< between init and shutdown
     shutting_down = 2,  ///< has announced its shutdown and serves the others
-    left = 3,           ///< may be gone at any time; its death means nothing
-    dead = 4,           ///< written by who found it dead
+    left = 3,           ///< its process may end at any time; its death means nothing
+    dead = 4,           ///< written by the rank that found it dead
 };
 
-/// A short text that its rank writes and others read at any time: a sequence lock, of relaxed atomics so that a torn
-/// read is defined, and noticed. Threads: one writer (its rank serialises), any readers.
+/// A short text that its rank writes and others may read at any time. It is a sequence lock. It consists of atomics, so
+/// that a torn read is defined, and is noticed. Threads: one writer (its rank serialises), any readers.
 template <std::size_t kBytes>
 class SharedText {
     static_assert(kBytes % sizeof(std::uint64_t) == 0);
@@ -42,14 +42,15 @@ public:
         std::array<std::uint64_t, kWords> words{};
         copy_shortened(text, {reinterpret_cast<char*>(words.data()), kBytes - 1});
         const std::uint32_t version = version_.load(std::memory_order_relaxed);
-        // acq_rel RMWs instead of fences: ThreadSanitizer does not model standalone fences. Partner: read().
+        // acq_rel read-modify-writes instead of fences, because ThreadSanitizer does not model standalone fences.
+        // Partner: read().
         version_.exchange(version + 1, std::memory_order_acq_rel);
         for (std::size_t i = 0; i < kWords; ++i) {
             words_[i].store(words[i], std::memory_order_release);
         }
         version_.store(version + 2, std::memory_order_release);
     }
-    /// "" while the writer is in the middle of it for long.
+    /// Returns "" if the writer stays in the middle of a write for long.
     [[nodiscard]] std::string read() const {
         Copy copy;
         return std::string(read(copy));
@@ -57,7 +58,7 @@ public:
 
     static constexpr std::size_t kWords = kBytes / sizeof(std::uint64_t);
     using Copy = std::array<std::uint64_t, kWords>;
-    /// The same into memory of the reader, for signal handlers: it allocates nothing and waits for nobody.
+    /// The same into memory of the reader, for signal handlers: it allocates nothing and does not wait.
     [[nodiscard]] std::string_view read(Copy& copy) const {
         for (int attempt = 0; attempt < 100; ++attempt) {
             const std::uint32_t before = version_.load(std::memory_order_acquire);
@@ -77,18 +78,20 @@ private:
     std::array<std::atomic<std::uint64_t>, kWords> words_{};
 };
 
-/// What one rank tells the others of its host, apart from collectives. In the arena; read by `rueda top` as well.
+/// What one rank tells the other ranks of its host, apart from collectives. It lies in the arena; `rueda top` reads it
+/// too.
 struct alignas(kCacheLine) RankBlock {
     Attention<StdAtomics> attention;
 
     alignas(kCacheLine) std::atomic<std::uint32_t> state{0};  ///< RankState
-    std::atomic<std::uint32_t> left_batches{0};               ///< 1: after an abort, writes to nobody's memory any more
-    std::atomic<std::int32_t> pid{0};                         ///< in the rank's own pid namespace
+    std::atomic<std::uint32_t> left_batches{
+        0};                            ///< 1: after an abort, this rank no longer writes to other ranks' memory
+    std::atomic<std::int32_t> pid{0};  ///< in the rank's own pid namespace
     std::atomic<std::int32_t> global_rank{-1};
     std::atomic<std::uint64_t> process_start{0};  ///< field 22 of /proc/<pid>/stat: a pid may be reused
     std::atomic<std::int64_t> heartbeat_ns{0};    ///< CLOCK_MONOTONIC of the background thread's last turn
-    std::atomic<std::uint32_t> ended_job{0};      ///< 1: this rank itself has ended the job, and ends soon
-    std::atomic<std::int64_t> step{-1};           ///< the training step that it has begun last; -1: it has told of none
+    std::atomic<std::uint32_t> ended_job{0};      ///< 1: this rank itself has ended the job, and will end soon
+    std::atomic<std::int64_t> step{-1};           ///< the training step that it has begun last; -1: it has not told any
 
     alignas(kCacheLine) SharedText<128> busy;        ///< innermost declared scope, "" outside
     alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended, if it could still say so
@@ -96,8 +99,8 @@ struct alignas(kCacheLine) RankBlock {
 
 /// The first page of the arena.
 struct alignas(4096) ControlBlock {
-    /// Grows with every change of anything that lies in the arena. 10: what a stall report says of a rank, and the
-    /// ranks that wait for the end of a set.
+    /// Grows with every change of the layout of the arena. 10: what a stall report says about a rank, and the ranks
+    /// that wait for the end of a set.
     static constexpr std::uint32_t kLayoutVersion = 10;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
@@ -121,17 +124,17 @@ struct alignas(4096) ControlBlock {
 
 static_assert(std::is_trivially_destructible_v<ControlBlock>);
 
-/// The blocks of the ranks of one host that do something together, by member, and the end of the job. They lie in the
-/// arena of the whole job, whose members may be more than those.
+/// The blocks of those ranks of a host that form a group, by member, and the abort block of the job. They lie in the
+/// arena of the whole job, which may have more members.
 class HostBlocks {
 public:
-    /// Those of the whole job.
+    /// The blocks of the whole job.
     HostBlocks(ControlBlock& control) : abort_(&control.abort) {  // NOLINT(google-explicit-constructor): all it holds
         for (std::size_t member = 0; member < blocks_.size(); ++member) {
             blocks_[member] = &control.ranks[member];
         }
     }
-    /// Element m of `members` is which of `job` member m is.
+    /// Member m of the group is member `members[m]` of `job`.
     HostBlocks(const HostBlocks& job, std::span<const std::uint32_t> members) : abort_(job.abort_) {
         for (std::size_t member = 0; member < members.size(); ++member) {
             blocks_[member] = job.blocks_[members[member]];

@@ -4,12 +4,12 @@
 
 namespace rueda::base {
 
-/// Begins to take the cache line of `address` away from all other cores, to be written here soon. Changes nothing that
-/// a program sees, and does not wait; a wrong address is ignored.
+/// Starts to fetch the cache line of `address` from the other cores, so that this core can write it soon. It changes
+/// nothing that a program can see, and does not wait. A wrong address is ignored.
 inline void prefetch_to_write(const void* address) {
 #if defined(__x86_64__)
-    // The builtin fetches to read unless all CPUs that the program is compiled for have prefetchw; the line would cross
-    // twice. CPUs without it take the instruction as none (Intel SDM volume 2, PREFETCHW).
+    // The builtin fetches the line for reading, unless all CPUs that the program is compiled for have prefetchw. Then
+    // the line would cross twice. CPUs without the instruction ignore it (Intel SDM volume 2, PREFETCHW).
     asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
 #else
     __builtin_prefetch(address, 1);

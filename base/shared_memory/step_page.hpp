@@ -10,9 +10,9 @@
 
 namespace rueda::base {
 
-/// The training steps that a program has begun, from the first that it told of to the last.
+/// The training steps that a program has begun, from the first one that it told to the last one.
 struct StepSpan {
-    std::int64_t first = -1;  ///< −1: it has told of none
+    std::int64_t first = -1;  ///< −1: it has told none
     std::int64_t last = -1;
 
     [[nodiscard]] bool is_known() const {
@@ -20,10 +20,11 @@ struct StepSpan {
     }
 };
 
-/// A file in memory in which a program says how far it is, so that who has started it knows that after any end, also by
-/// SIGKILL. The program maps it; the other side reads it as a file, so that a program that damages it harms nobody.
+/// A file in memory in which a program stores how far it is. So the process that started it knows this after any end,
+/// even by SIGKILL. The program maps the file; the other side reads it as a file, so a program that damages it harms no
+/// other process.
 [[nodiscard]] Result<UniqueFd> make_step_file();
-/// What stands there: of a program that has ended. Unknown for what no program of ours has written.
+/// What the file says, after the program has ended. "Unknown" if the content was not written by Rueda.
 [[nodiscard]] StepSpan read_step_file(int fd);
 
 /// The program's side. Threads: one at a time.
@@ -34,7 +35,7 @@ public:
     StepPage& operator=(const StepPage&) = delete;
     ~StepPage();
 
-    /// Where `fd` is no step file, or cannot be mapped, the page stays closed.
+    /// If `fd` is not a step file, or cannot be mapped, the page stays closed.
     void open(int fd);
     [[nodiscard]] bool is_open() const { return span_ != nullptr; }
     void begin(std::int64_t step);

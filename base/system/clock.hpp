@@ -7,14 +7,14 @@
 
 namespace rueda::base {
 
-/// Nanoseconds of CLOCK_MONOTONIC: the same clock for all processes of a machine.
+/// Nanoseconds of CLOCK_MONOTONIC, which is the same clock for all processes of a machine.
 [[nodiscard]] inline std::int64_t monotonic_ns() {
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-/// The same clock with the granularity of a kernel tick (1–10 ms), several times cheaper: for time stamps on fast
+/// The same clock with the granularity of a kernel tick (1–10 ms). It is several times cheaper, for time stamps on fast
 /// paths.
 [[nodiscard]] inline std::int64_t coarse_monotonic_ns() {
     timespec now{};

@@ -14,12 +14,12 @@ namespace {
 /// One line of /proc/self/mountinfo: "36 35 98:0 /root /mount/point options [optional …] - type source options".
 struct Mount {
     std::string root;   ///< the part of the hierarchy that is visible
-    std::string point;  ///< where
+    std::string point;  ///< where it is mounted
     std::string_view type;
-    std::string_view super_options;  ///< of version 1: the controllers
+    std::string_view super_options;  ///< for version 1: the controllers
 };
 
-/// The kernel writes blank, tab, newline and backslash in paths as \040 and the like.
+/// The kernel writes blank, tab, newline and backslash in paths as \040 and so on.
 std::string unescape(std::string_view path) {
     std::string text;
     for (std::size_t i = 0; i < path.size(); ++i) {
@@ -50,7 +50,8 @@ bool lists(std::string_view list, std::string_view word) {
     return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// The group of this process in a hierarchy, from /proc/self/cgroup: "4:cpu,cpuacct:/path" or, unified, "0::/path".
+/// The control group of this process in a hierarchy, from /proc/self/cgroup: "4:cpu,cpuacct:/path" or, unified,
+/// "0::/path".
 std::optional<std::string> own_group(std::string_view groups, std::string_view controller) {
     for (const std::string_view line : split(groups, "\n")) {
         const std::size_t first = line.find(':');
@@ -66,8 +67,8 @@ std::optional<std::string> own_group(std::string_view groups, std::string_view c
     return std::nullopt;
 }
 
-/// What is left of the group's path below the mount's root. A group that the mount does not show (seen from another
-/// namespace) leaves the mount point alone.
+/// The rest of the group's path below the mount's root. If the mount does not show the group (seen from another
+/// namespace), only the mount point remains.
 std::string path_below(const std::string& group, const std::string& root) {
     const std::string prefix = root == "/" ? "" : root;
     const bool shown = group.starts_with(prefix) && (group.size() == prefix.size() || group[prefix.size()] == '/');

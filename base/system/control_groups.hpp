@@ -12,24 +12,25 @@
 
 namespace rueda::base {
 
-/// The folders whose files limit this process for one controller, its own control group first, then the groups around
-/// it as far as they can be seen from here. A limit of any of them counts.
+/// The folders whose files limit this process for one controller: first its own control group, then the groups around
+/// it, as far as they are visible here. A limit of any of them counts.
 struct ControlGroupFolders {
-    std::vector<std::string> version1;  ///< of the hierarchy of the controller
-    std::vector<std::string> version2;  ///< of the unified hierarchy
+    std::vector<std::string> version1;  ///< in the hierarchy of the controller
+    std::vector<std::string> version2;  ///< in the unified hierarchy
 };
 
-/// `controller` as version 1 names it: "cpu", "memory". Wherever the hierarchies are mounted (/proc/self/mountinfo), in
-/// containers too, where the mount shows only a part of the hierarchy. Empty without control groups.
+/// `controller` is named as in version 1: "cpu", "memory". Finds the hierarchies wherever they are mounted
+/// (/proc/self/mountinfo). It also works in containers, where the mount shows only a part of the hierarchy. Empty
+/// without control groups.
 [[nodiscard]] ControlGroupFolders control_group_folders(const FileReader& read, std::string_view controller);
 
-/// The first word of a file; nothing where there is no file or no word.
+/// Returns the first word of a file, or nothing if there is no file or no word.
 [[nodiscard]] std::optional<std::string> read_word(const FileReader& read, const std::string& path);
 
-/// The number after `key` in a file of lines `key 123` or `key: 123 kB`, without its unit.
+/// Returns the number after `key` in a file with lines `key 123` or `key: 123 kB`, without its unit.
 [[nodiscard]] std::optional<std::uint64_t> find_number(std::string_view text, std::string_view key);
 
-/// The parts of `text` between characters of `separators`, without empty ones.
+/// Returns the parts of `text` between characters of `separators`, without empty parts.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, std::string_view separators);
 
 }  // namespace rueda::base

@@ -11,7 +11,7 @@
 namespace rueda::base {
 namespace {
 
-/// Aligned as cmsg(3) wants it.
+/// A buffer for control data, aligned as cmsg(3) requires.
 struct ControlBuffer {
     alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> bytes{};
 };
@@ -24,7 +24,7 @@ msghdr message_of(std::span<iovec> parts) {
 }
 
 void take_fds(msghdr& message, std::vector<UniqueFd>& fds) {
-    fds.reserve(kMostDescriptors);  // before a number is taken that would have no owner
+    fds.reserve(kMostDescriptors);  // before a descriptor is received that would have no owner
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
             continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Messages over Unix sockets that take open files along (SCM_RIGHTS, unix(7)).
+// Messages over Unix sockets that carry open files (SCM_RIGHTS, unix(7)).
 #pragma once
 
 #include <sys/types.h>
@@ -14,20 +14,20 @@
 
 namespace rueda::base {
 
-/// Most files that one message takes along.
+/// The maximum number of files in one message.
 inline constexpr std::size_t kMostDescriptors = 2;
 
-/// What a message brought beside its bytes.
+/// What a message contained besides its bytes.
 struct Attachments {
     std::vector<UniqueFd> fds;  ///< closed on exec
     int flags = 0;              ///< MSG_TRUNC: the bytes did not fit; MSG_CTRUNC: some files did not
 };
 
-/// Sends `parts` as one message, with the files of `fds`, at most kMostDescriptors, which stay the caller's; at least
-/// one byte must go with them. Never blocks, raises no SIGPIPE. Returns and sets errno as sendmsg(2).
+/// Sends `parts` as one message, with the files of `fds`, at most kMostDescriptors. The files stay the caller's, and
+/// there must be at least one byte. Never blocks, and raises no SIGPIPE. Returns and sets errno like sendmsg(2).
 ssize_t send_with_descriptors(int socket, std::span<iovec> parts, std::span<const int> fds);
 
-/// Receives a message into `parts`. Never blocks. Returns and sets errno as recvmsg(2).
+/// Receives a message into `parts`. Never blocks. Returns and sets errno like recvmsg(2).
 ssize_t receive_with_descriptors(int socket, std::span<iovec> parts, Attachments& attachments);
 
 }  // namespace rueda::base

@@ -18,7 +18,7 @@ namespace rueda::base {
 
 namespace {
 
-/// A terminal or pipe that takes nothing for so long loses the line: a log must not hold up a training.
+/// If a terminal or pipe accepts nothing for this time, the line is lost, because a log must not delay a training.
 constexpr int kFullPipeMilliseconds = 1000;
 
 spdlog::level::level_enum spdlog_level(LogLevel level) noexcept {
@@ -28,7 +28,7 @@ spdlog::level::level_enum spdlog_level(LogLevel level) noexcept {
     return kLevels[static_cast<std::size_t>(level)];
 }
 
-/// 'F' for fatal, where spdlog prints 'C'; the others as spdlog does.
+/// Prints 'F' for fatal, for which spdlog prints 'C'; other levels as spdlog does.
 class LevelLetter final : public spdlog::custom_flag_formatter {
 public:
     void format(const spdlog::details::log_msg& message, const std::tm& /*time*/, spdlog::memory_buf_t& line) override {
@@ -65,8 +65,8 @@ void write_all(int descriptor, std::string_view text) {
     }
 }
 
-/// spdlog's own colour sink makes five writes of a coloured line, shares a lock with all of the process, and knows only
-/// the two standard streams.
+/// spdlog's own colour sink makes five writes per coloured line, shares a lock with the whole process, and supports
+/// only the two standard streams.
 class DescriptorSink final : public spdlog::sinks::base_sink<std::mutex> {
 public:
     DescriptorSink(int descriptor, std::unique_ptr<spdlog::formatter> formatter)
@@ -109,7 +109,7 @@ Logger::Logger(LogLevel level, bool hide_time, std::optional<std::int32_t> rank,
       descriptor_(descriptor),
       logger_(std::make_shared<spdlog::logger>(
           "rueda", std::make_shared<DescriptorSink>(descriptor, line_formatter(hide_time, rank)))) {
-    // prints() has decided already.
+    // The caller has already asked prints().
     logger_->set_level(spdlog::level::trace);
 }
 

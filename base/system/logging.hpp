@@ -19,25 +19,25 @@ class logger;
 
 namespace rueda::base {
 
-/// Lines for the user on the standard error: `[2026-11-21 10:00:00.123456: W rueda] [rank 1]: text`, in colours on a
-/// terminal only. A value that is handed to whoever logs; several with different ranks may live in one process. Nothing
-/// escapes from it: a line that cannot be written is lost.
-/// Threads: all functions may be called from any thread. A line is one write to the descriptor, so that lines of
-/// several ranks do not mix as far as the system allows it.
+/// Writes lines for the user to the standard error: `[2026-11-21 10:00:00.123456: W rueda] [rank 1]: text`, in colours
+/// on a terminal only. A logger is a value that is passed to the code that logs; several with different ranks may exist
+/// in one process. It throws nothing: a line that cannot be written is lost. Threads: all functions may be called from
+/// any thread. A line is one write to the descriptor, so that lines of several ranks do not mix, as far as the system
+/// allows it.
 class Logger {
 public:
     static constexpr int kStandardError = 2;
 
-    /// Level and time from the settings. Lines name no rank until one is known. `descriptor` stays the caller's, and
-    /// open as long as the logger lives.
+    /// Takes the level and the time format from the settings. Lines have no rank until one is known. `descriptor` stays
+    /// the caller's, and must stay open as long as the logger lives.
     explicit Logger(const Config& config, std::optional<std::int32_t> rank = std::nullopt,
                     int descriptor = kStandardError);
 
-    /// The same logger once the rank is known, or for another one.
+    /// Returns the same logger with a rank, once the rank is known, or with another one.
     [[nodiscard]] Logger with_rank(std::int32_t rank) const;
 
     [[nodiscard]] bool prints(LogLevel level) const noexcept { return level >= level_ && level != LogLevel::off; }
-    /// One ready-made text, which may have several lines.
+    /// Writes one prepared text, which may have several lines.
     void write(LogLevel level, std::string_view text) const noexcept;
 
     template <class... Args>
@@ -60,7 +60,7 @@ public:
     void error(fmt::format_string<Args...> text, Args&&... args) const {
         log(LogLevel::error, text, std::forward<Args>(args)...);
     }
-    /// The process or the job is about to end. This only says so.
+    /// For the message that the process or the job is about to end. It only writes the message.
     template <class... Args>
     void fatal(fmt::format_string<Args...> text, Args&&... args) const {
         log(LogLevel::fatal, text, std::forward<Args>(args)...);

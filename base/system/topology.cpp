@@ -31,8 +31,8 @@ Status not_a_topology(const std::string& described, const std::string& reason) {
                    quote(described), reason);
 }
 
-/// Null: out of memory. With hwloc's usual filters, which leave out devices: what a NUMA node hangs on must not be
-/// filtered, or the node gets the cores of something larger.
+/// Null if there is no memory. Uses hwloc's usual filters, which leave out devices. The objects to which NUMA nodes are
+/// attached must not be filtered, or a node would get the cores of a larger object.
 TopologyPointer new_topology() {
     hwloc_topology_t topology = nullptr;
     if (hwloc_topology_init(&topology) != 0) {
@@ -43,8 +43,8 @@ TopologyPointer new_topology() {
 
 bool has_cores(hwloc_obj_t node) { return node->cpuset != nullptr && hwloc_bitmap_iszero(node->cpuset) == 0; }
 
-/// Memory that belongs to the cores of other nodes as well (of an expander), or comes second with the same cores (a
-/// processor's fast memory), says nothing about where a core lies.
+/// Some memory says nothing about where a core lies: memory that also belongs to the cores of other nodes (of an
+/// expander), and a second memory with the same cores (a processor's fast memory).
 bool is_of_other_nodes(hwloc_topology_t topology, hwloc_obj_t node) {
     for (hwloc_obj_t other = nullptr;
          (other = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, other)) != nullptr;) {
@@ -116,7 +116,7 @@ Result<Topology> read_topology(const std::string& described) {
     const int set = is_path ? hwloc_topology_set_xml(topology.get(), described.c_str())
                             : hwloc_topology_set_synthetic(topology.get(), described.c_str());
     if (set != 0 || hwloc_topology_load(topology.get()) != 0) {
-        // Of what is no XML, hwloc says EINVAL, which says less than the message does.
+        // If the file is not XML, hwloc returns EINVAL, which is less helpful than this message.
         const bool unreadable = is_path && errno != 0 && errno != EINVAL;
         return not_a_topology(
             described, unreadable ? fmt::format(" ({})", std::generic_category().message(errno)) : std::string());
