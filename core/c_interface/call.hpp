@@ -21,7 +21,8 @@
 /// An operation's call, from its arguments to the Runtime.
 namespace rueda::core::c_interface {
 
-/// Which of the tensors that an operation cannot do without were given: its input, and its output where it makes none.
+/// Which tensors were given that the operation cannot do without: its input, and its output if Rueda does not allocate
+/// it.
 struct Needed {
     Needed() = default;
     explicit Needed(const rueda_tensor* in) : has_input(in != nullptr) {}
@@ -38,16 +39,16 @@ struct Needed {
     bool has_output = true;
 };
 
-/// What an operation's call begins with: the Runtime, the process set and the options that hold.
+/// The first part of every call: the Runtime, the process set and the options that apply.
 struct Call {
     Runtime* runtime = nullptr;
     ProcessSet* set = nullptr;
-    std::shared_ptr<ProcessSet> kept;  // a set that is not the world may be removed meanwhile
+    std::shared_ptr<ProcessSet> kept;  // keeps a set alive that may be removed meanwhile
     rueda_options completed;
     const rueda_options* options = nullptr;
 
     [[nodiscard]] Status begin(const char* name, const rueda_options* given);
-    /// Lets `make` fill in the request from the process set and the options; after a begin() that went well.
+    /// Lets `make` fill in the request from the process set and the options. begin() must have succeeded.
     template <class Make>
     [[nodiscard]] Status fill(const char* name, Request& request, Make&& make) const {
         RUEDA_ASSERT(set != nullptr && options != nullptr);
@@ -67,7 +68,7 @@ struct Call {
     [[nodiscard]] bool is_unnamed(const char* name) const {
         return options->slot == nullptr && (name == nullptr || *name == '\0');
     }
-    /// Of the slot that the options name; null without one.
+    /// The entry of the slot that the options name; null without a slot.
     [[nodiscard]] TensorEntry* entry() const {
         return options->slot != nullptr
                    ? &entry_of(*options->slot, *runtime, kept != nullptr ? kept : runtime->shared_world())
@@ -87,7 +88,7 @@ private:
     }
 };
 
-/// Starts what `make` fills in from the process set and the options.
+/// Starts the operation that `make` fills in from the process set and the options.
 template <class Make>
 Status start(const char* name, const Needed& needed, const rueda_options* given, rueda_handle** handle, Make&& make) {
     Call call;
@@ -106,7 +107,7 @@ Status start(const char* name, const Needed& needed, const rueda_options* given,
     return {};
 }
 
-/// The same, and waits for it.
+/// The same, and waits for the operation.
 template <class Make>
 Status run(const char* name, const Needed& needed, const rueda_options* given, Make&& make) {
     Call call;
@@ -118,7 +119,7 @@ Status run(const char* name, const Needed& needed, const rueda_options* given, M
     return call.run(name, request, completion);
 }
 
-/// Waits for it as run() does, and gives a handle for its result where all went well.
+/// Waits like run(), and returns a handle for the result if everything succeeded.
 template <class Make>
 Status run_for_result(const char* name, const Needed& needed, const rueda_options* given, rueda_handle** handle,
                       Make&& make) {
@@ -131,9 +132,9 @@ Status run_for_result(const char* name, const Needed& needed, const rueda_option
     auto made = call.make_handle();
     Status status = call.run(name, request, *made);
     if (!made->done()) {
-        return status;  // it was refused, and the engine does not know the handle
+        return status;  // it was refused, so the engine does not know the handle
     }
-    rueda_handle* const ended = made.release();  // the engine may still be about to let go of it
+    rueda_handle* const ended = made.release();  // the engine may still hold its reference to it
     if (!status.is_ok()) {
         ended->drop();
         return status;
@@ -142,7 +143,7 @@ Status run_for_result(const char* name, const Needed& needed, const rueda_option
     return {};
 }
 
-/// The same; `handle` may be null, where nobody asks for the result.
+/// The same; `handle` may be null if the caller does not need the result.
 template <class Make>
 Status run_for_some_result(const char* name, const Needed& needed, const rueda_options* given, rueda_handle** handle,
                            Make&& make) {
@@ -157,7 +158,8 @@ Status run_for_some_result(const char* name, const Needed& needed, const rueda_o
     return {};
 }
 
-/// The blocking form of what `start` starts. `handle`, null before, is the caller's to release, however it ends.
+/// The blocking form of the function `start`. The caller must release `handle`, which was null before, however the
+/// operation ends.
 template <class Start>
 int start_and_wait(const rueda_options* given, rueda_handle*& handle, Start&& start) {
     if (in_callback) {

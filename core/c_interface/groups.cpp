@@ -36,7 +36,7 @@ using rueda::core::c_interface::start_and_wait;
 
 namespace {
 
-/// What a group reads and writes. `out` may be null: Rueda makes it.
+/// What a group reads and writes. If `out` is null, Rueda allocates the outputs.
 struct GroupTensors {
     const rueda_tensor* in;
     const rueda_tensor* out;
@@ -51,7 +51,7 @@ Status check_apart(const GroupTensors& tensors, std::span<const std::string> nam
                     : Status();
 }
 
-/// Starts `count` operations with one handle: what `make` fills in for each. `sparse`, where given, is the handle's.
+/// Starts `count` operations with one handle; `make` fills in each of them. The handle takes `sparse`, if it is given.
 template <class Make>
 Status start_group(const char* name, std::size_t count, const Needed& needed, const GroupTensors& tensors,
                    const rueda_options* given, rueda_handle** handle, Make&& make,

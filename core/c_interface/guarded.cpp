@@ -15,21 +15,21 @@
 
 namespace {
 
-// Where the next call without options stands; the function that such a call is takes it.
+// Where the next call without options stands. The function that makes such a call takes it.
 thread_local const char* next_file = nullptr;
 thread_local std::int32_t next_line = 0;
 
-// The text of the last failure. Pointers, which have no destructor: handlers of exit() and destructors of other objects
-// may call Rueda when this thread's have run.
+// The text of the last failure. These are pointers, which have no destructor: handlers of exit() and destructors of
+// other objects may call Rueda after the thread-local destructors of this thread have run.
 constinit thread_local std::string* last_error = nullptr;
-constinit thread_local bool has_lost_error = false;  // there was no memory for it
+constinit thread_local bool has_lost_error = false;  // there was no memory for the text
 
 struct LastErrorEnds {
     LastErrorEnds() = default;
     ~LastErrorEnds() { delete std::exchange(last_error, nullptr); }
     LastErrorEnds(const LastErrorEnds&) = delete;
     LastErrorEnds& operator=(const LastErrorEnds&) = delete;
-    /// What a thread fails in after this was destroyed is kept for good.
+    /// If a thread fails in a call after this object was destroyed, the text is never freed.
     void is_wanted() const {}
 };
 thread_local const LastErrorEnds last_error_ends;
@@ -47,7 +47,7 @@ void keep_error(std::string_view text) noexcept {
     }
 }
 
-/// What a Runtime aborts its job with.
+/// The code with which a Runtime aborts its job.
 bool ends_jobs(rueda::ErrorCode code) {
     return code == rueda::ErrorCode::aborted || code == rueda::ErrorCode::resource_exhausted ||
            code == rueda::ErrorCode::internal;
@@ -73,7 +73,7 @@ int report_failure(ErrorCode code, std::string_view text) noexcept {
     if (code == ErrorCode::aborted && launcher != nullptr && !process().forked.load(std::memory_order_relaxed)) {
         try {
             launcher->report_abort(text);
-        } catch (...) {  // then it hears of this rank's end alone
+        } catch (...) {  // then ruedarun only learns that this rank ended
             static_cast<void>(code);
         }
     }

@@ -11,30 +11,33 @@
 #include "core/operations/requests.hpp"
 #include "rueda/rueda.h"
 
-/// What surrounds every call: a failure becomes a number and the text of rueda_last_error(), and nothing else gets out.
+/// The wrapper of every call: it turns a failure into a number and the text of rueda_last_error(). Nothing else gets
+/// out.
 namespace rueda::core::c_interface {
 
-/// Whether this thread is in a completion callback. Every blocking call looks at it, so it has to be found without a
-/// function call, as in a library that is loaded at the start; the byte has room where it was loaded later, too.
+/// Whether this thread is in a completion callback. Every blocking call reads it, so reading it must need no function
+/// call. This works as for a library that is loaded at the start; if Rueda is loaded later, there is room for the byte
+/// too.
 extern constinit thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
-/// The program is told of a failure with this code, by a call or by a completion callback. If it is the end of the job,
-/// the shutdown need not report it again.
+/// Records that the program was told of a failure with this code, by a call or by a completion callback. If the failure
+/// is the end of the job, the shutdown need not report it again.
 void note_told(ErrorCode code) noexcept;
-/// The number of the status; the text of a failure is kept for rueda_last_error(), and of an abort ruedarun hears.
+/// Returns the number of the status. Keeps the text of a failure for rueda_last_error(), and reports an abort to
+/// ruedarun.
 int report_failure(ErrorCode code, std::string_view text) noexcept;
 inline int report(const Status& status) noexcept {
     return status.is_ok() ? RUEDA_OK : report_failure(status.code(), status.message());
 }
 
-/// Where a call writes what it finds, or what it starts.
+/// The checks of the pointer to which a call writes what it finds or starts.
 inline Status check_place(const void* place, const char* what) {
     return place != nullptr ? Status()
                             : failure(ErrorCode::invalid_argument,
                                       "the pointer to where the {} goes is NULL; expected memory for it", what);
 }
 
-/// Runs `body`, which returns a Status; nothing else leaves the C interface.
+/// Runs `body`, which returns a Status. Nothing else leaves the C interface.
 template <class Body>
 int guarded(Body&& body) noexcept {
     try {
@@ -50,10 +53,11 @@ int guarded(Body&& body) noexcept {
     }
 }
 
-/// A callback that waits holds up all others, and maybe the one that it waits for: it is refused, wherever it runs.
+/// A callback that waits would delay all other callbacks, perhaps the one that it waits for. So blocking calls are
+/// refused in a callback, on whatever thread it runs.
 [[nodiscard]] Status refused_in_callback();
 
-/// guarded() for what may wait for other ranks.
+/// guarded() for a call that may wait for other ranks.
 template <class Body>
 int guarded_wait(Body&& body) noexcept {
     return guarded([&]() -> Status {
@@ -64,13 +68,13 @@ int guarded_wait(Body&& body) noexcept {
     });
 }
 
-/// With where the call stands, unless the text has it: that of a disagreement has all ranks'.
+/// Adds where the call stands, unless the text has it already. The text of a disagreement names the lines of all ranks.
 [[nodiscard]] Status with_site(const Status& status, const char* file, std::int32_t line);
 [[nodiscard]] bool wants_call_sites();
-/// Of a call without options: where it stands, which is said once.
+/// For a call without options: returns where it stands, which was said once before the call.
 [[nodiscard]] rueda_options options_of_next();
 
-/// As guarded(), of an operation's call.
+/// guarded() for a call of an operation.
 template <class Body>
 int called(const rueda_options* given, Body&& body) noexcept {
     return guarded([&]() -> Status {
@@ -85,7 +89,7 @@ int called(const rueda_options* given, Body&& body) noexcept {
     });
 }
 
-/// The same of one that may wait for other ranks.
+/// The same for an operation that may wait for other ranks.
 template <class Body>
 int called_wait(const rueda_options* given, Body&& body) noexcept {
     return called(given, [&]() -> Status {

@@ -65,7 +65,7 @@ Status no_handle() {
             "the handle is NULL; expected one that an _async form gave: was that operation refused?"};
 }
 
-/// Now, if it has ended.
+/// Calls the callback now if the operation has ended.
 Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     if (callback == nullptr) {
         return {ErrorCode::invalid_argument, "the callback is NULL; expected a function"};
@@ -76,7 +76,7 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     }
     const bool ended = handle.done();
     Status started = ended ? Status() : handle.runtime->callbacks().start();
-    // A job that was left meanwhile has ended all its operations, and has no thread any more.
+    // If the job was left meanwhile, all its operations have ended, and its thread for callbacks is gone.
     if (!started.is_ok() && !handle.done()) {
         handle.give_up_claim();
         return started;
@@ -85,13 +85,13 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     handle.data = data;
     const bool is_now = ended || !started.is_ok() || !handle.arm(handle);
     if (is_now) {
-        handle.keep();  // the callback may release the handle, and goes on using what it was told
+        handle.keep();  // the callback may release the handle and still use the text that it got
         handle.call();
     }
     return {};
 }
 
-/// For who asks for a result.
+/// Checks the handle of a caller that asks for a result.
 Status check_completed(rueda_handle* handle) {
     if (handle == nullptr) {
         return no_handle();

@@ -13,7 +13,8 @@
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 
-/// Two references: the caller's, and the engine's until the operation is done, and its callback called.
+/// There are two references: the caller's, and the engine's, which lasts until the operation is done and its callback
+/// was called.
 struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall {
     rueda_handle(rueda::core::Runtime* r, std::uint32_t members) : Completion(members, &end), runtime(r) {}
 
@@ -26,34 +27,36 @@ struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall
         }
     }
     void call() noexcept override;
-    /// What a callback throws is its own affair; it must not end the thread of all others.
+    /// An exception of a callback must not end the thread that runs all callbacks.
     void call_back() noexcept;
-    void keep() { references.fetch_add(1, std::memory_order_relaxed); }  // by who has a reference
+    void keep() { references.fetch_add(1, std::memory_order_relaxed); }  // the caller must have a reference
     void drop() {
         if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
             delete this;
         }
     }
 
-    /// Only where the job wants to know.
+    /// Set only if the job asked for it.
     void note_site(const char* file, std::int32_t line) {
         if (runtime->wants_call_sites()) [[unlikely]] {
             source_file = file;
             source_line = line;
         }
     }
-    /// Of one that is done: also whether what was done together is what each rank asked for.
+    /// How the operation ended. For a group or a sparse allreduce, this includes whether the parts agree with what each
+    /// rank asked for.
     [[nodiscard]] const rueda::Status& outcome() noexcept {
         return sparse != nullptr && status().is_ok() ? sparse->agreed(*this) : status();
     }
-    /// Of a failure, as rueda_wait() says it; a callback comes also where there is no memory to say it.
+    /// The text of a failure, as rueda_wait() gives it. The callback is called even if there is no memory for the text.
     [[nodiscard]] const rueda::Status& with_own_site(rueda::Status& placed) noexcept;
 
     rueda::core::Runtime* runtime;
     bool is_receive = false;
     std::atomic<int> references{2};
-    std::unique_ptr<rueda::core::SparseAllreduce> sparse;  // what it is made of, and made to; null: another operation
-    rueda_callback callback = nullptr;                     // by who has claimed the call, before it is armed
+    std::unique_ptr<rueda::core::SparseAllreduce>
+        sparse;                         // the inputs and results of a sparse allreduce; null for other operations
+    rueda_callback callback = nullptr;  // written by the thread that claimed the call, before it is armed
     void* data = nullptr;
     const char* source_file = nullptr;
     std::int32_t source_line = 0;

@@ -31,7 +31,7 @@
 namespace rueda::core::c_interface {
 namespace {
 
-/// ruedarun knows of each failure what it comes of; others take the first end for the cause.
+/// Tells ruedarun the reason of a failure. Without it, ruedarun takes the first process that ends for the cause.
 void let_the_cause_end_first() {
     LauncherLine* const launcher = process().launcher.load(std::memory_order_acquire);
     const Runtime* last = nullptr;
@@ -44,10 +44,11 @@ void let_the_cause_end_first() {
     }
 }
 
-/// A process that ends in good order serves the others until they do; one that failed holds up nobody.
+/// A process that ends in good order serves the other ranks until they shut down too. A process that failed does not
+/// delay them.
 void shut_down_at_exit(int exit_status, void* /*unused*/) {
     if (process().pid.load(std::memory_order_relaxed) != getpid()) {
-        return;  // a forked child has no job, and may never get a lock that a thread of its parent held
+        return;  // a forked child has no job, and could wait for ever for a lock that a thread of its parent held
     }
     Runtime* const runtime = process().current.load(std::memory_order_acquire);
     if (runtime != nullptr) {
@@ -60,7 +61,7 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
             }));
         }
     }
-    // Without a job there is nothing to leave. (A callback that ends the process may not call shutdown, either.)
+    // Without a job there is nothing to leave. A callback that ends the process may not call shutdown either.
     const bool has_failed = runtime != nullptr && rueda_shutdown() != RUEDA_OK;
     if (exit_status != 0 || has_failed) {
         let_the_cause_end_first();
@@ -71,22 +72,23 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
             runtime->logger().error("{}; this process ends with exit status {}", rueda_last_error(), kExitStatus);
             return {};
         }));
-        // The C library calls the handlers that are left, and takes the status of the last call: where it implements
-        // exit(), a comment says that it allows this. (The standards leave it undefined.)
+        // The C library then calls the remaining handlers and uses the status of the last call of exit(). A comment in
+        // its source says that this is allowed. (The standards leave it undefined.)
         std::exit(kExitStatus);  // NOLINT(concurrency-mt-unsafe): this process is in exit() already
     }
 }
 
-/// Hears nothing. Made before there are children, which have better things to do.
+/// Learns of nothing. It is made before there are child processes, in which memory may not be allocated.
 LauncherLine& deaf_line() {
     static auto* const line = new LauncherLine(base::UniqueFd(), -1, 0);
     return *line;
 }
 
-/// A forked child has neither the arena nor the background thread, nor a launcher that means it.
+/// A forked child has no arena and no background thread, and the launcher's notifications are not for it.
 void forget_in_child() {
     Process& state = process();
-    const bool was_held = !state.mutex.try_lock();  // by a thread of the parent, in init or shutdown, which is not here
+    const bool was_held =
+        !state.mutex.try_lock();  // held by a thread of the parent, in init or shutdown, which does not exist here
     if (state.current.exchange(nullptr, std::memory_order_relaxed) != nullptr || was_held) {
         state.forked.store(true, std::memory_order_relaxed);
     }
@@ -108,7 +110,7 @@ void watch_forks() {
     }
 }
 
-/// Opened by the first init: what was heard before a shutdown holds after it.
+/// The first init opens it. Notifications from before a shutdown stay valid after it.
 LauncherLine& launcher_of(Process& state, const base::EnvironmentLookup& environment) {
     if (state.launcher.load(std::memory_order_relaxed) == nullptr) {
         state.launcher.store(LauncherLine::open(environment).release(), std::memory_order_release);
@@ -116,7 +118,7 @@ LauncherLine& launcher_of(Process& state, const base::EnvironmentLookup& environ
     return *state.launcher.load(std::memory_order_relaxed);
 }
 
-/// What the control plane asks while ranks meet: a rank that has ended will not come.
+/// The control plane calls this while ranks meet: a rank that has ended will not come.
 Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     if (!launcher.is_about(rank, size)) {
         return {};
@@ -125,8 +127,8 @@ Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     return cause ? Status(ErrorCode::aborted, *cause) : Status();
 }
 
-/// MPI_Init cannot be made to return, so a start that is in vain ends with the process. Without the handlers of exit(),
-/// which would call MPI while another thread of this process is in it.
+/// Nothing can make MPI_Init return. So a start that cannot succeed ends the process. The handlers of exit() are left
+/// out, because they would call MPI while another thread of this process is in it.
 [[noreturn]] void end_in_mpi_init(LauncherLine& launcher, const base::Config& config, int rank, const Status& reason) {
     constexpr int kExitStatus = 1;
     launcher.report_abort(reason.message());
@@ -136,7 +138,7 @@ Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     ::_exit(kExitStatus);
 }
 
-/// What ends the process while it is in MPI_Init. Both outlive the call.
+/// Ends the process while it is in MPI_Init. Both arguments outlive the call.
 collectives::MpiInitRules mpi_init_rules(LauncherLine& launcher, const base::Config& config) {
     collectives::MpiInitRules rules;
     if (launcher.is_open()) {
@@ -154,7 +156,7 @@ collectives::MpiInitRules mpi_init_rules(LauncherLine& launcher, const base::Con
     return rules;
 }
 
-/// A start that failed since a connection had ended: the launcher knows of the first rank that has.
+/// For a start that failed because a connection broke: adds what the launcher knows of the rank that ended first.
 Status explain_start(LauncherLine& launcher, const base::Config& config, const Status& failure) {
     const bool is_another_job = config.rank && config.size && !launcher.is_about(*config.rank, *config.size);
     if (failure.code() != ErrorCode::aborted || is_another_job) {
@@ -167,15 +169,15 @@ Status explain_start(LauncherLine& launcher, const base::Config& config, const S
     return cause ? Status(ErrorCode::aborted, *cause) : failure;
 }
 
-/// The ranks of the job are those of the launch.
+/// Records that the ranks of the job are those of the launch.
 bool is_everybody_in_order(const std::vector<int>& launch_ranks, int launch_size) {
     std::vector<int> all(static_cast<std::size_t>(launch_size));
     std::iota(all.begin(), all.end(), 0);
     return launch_ranks == all;
 }
 
-/// Libraries for PyTorch take the number of ranks from WORLD_SIZE. If that is another number than Rueda's, each of them
-/// trains with other ranks than Rueda does, and none of them sees an error. Returns "" if there is nothing to say.
+/// Libraries for PyTorch take the number of ranks from WORLD_SIZE. If that differs from Rueda's number, each of them
+/// trains with other ranks than Rueda does, and none reports an error. Returns "" if there is nothing to say.
 std::string notice_of_world_size(const base::EnvironmentLookup& environment, int launch_size) {
     const std::optional<std::string> text = environment.value("WORLD_SIZE");
     if (!text || text->empty()) {
@@ -209,7 +211,7 @@ Status check_same_job(const Process& state, const collectives::Membership& membe
     }
     if (!membership.communicator.empty()) {
         Runtime& joined = *state.current.load(std::memory_order_relaxed);
-        if (joined.aborted()) {  // and from then on nothing is asked of MPI, which may not come back
+        if (joined.aborted()) {  // from now on MPI is not called, because it may not return
             return {ErrorCode::aborted,
                     "init: the job that this process is in was aborted; start it again (a process cannot join it "
                     "twice)"};
@@ -239,8 +241,8 @@ constexpr bool kIsDebugBuild = false;
 constexpr bool kIsDebugBuild = true;
 #endif
 
-/// Of a job that is up: makes its process sets, and lets this process' threads see it. Where that fails, here or on all
-/// ranks, this rank shuts down, so that nobody waits for it.
+/// Completes a job whose ranks are connected: makes its process sets, and publishes it to the threads of this process.
+/// If this fails, here or on all ranks, this rank shuts down, so that no rank waits for it.
 Status begin_in(Process& state, Runtime& started, const SetsToMake& sets) {
     const auto leave = [&] {
         static_cast<void>(started.shutdown());
@@ -300,7 +302,7 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
         RUEDA_RETURN_IF_FAILED(check_same_job(state, membership));
         return sets.find(*joined);
     }
-    state.knows_of_abort.store(false, std::memory_order_relaxed);  // it was told of an earlier job
+    state.knows_of_abort.store(false, std::memory_order_relaxed);  // the flag was about an earlier job
     if (state.forked.load(std::memory_order_relaxed)) {
         return not_initialized();
     }
@@ -314,9 +316,9 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     RUEDA_RETURN_IF_FAILED(config.status());
     LauncherLine& launcher = launcher_of(state, environment);
     launcher.set_members(membership.ranks);
-    // The plane keeps the question, but from the start on the engine looks after the others; and before the members of
-    // a communicator are known, whoever ends may be none of them. Relaxed: asked by this thread, and by who calls
-    // shutdown later, after another lock of the process' mutex.
+    // The control plane keeps this function, but once the job has started the engine watches the other ranks. And until
+    // the members of a communicator are known, a rank that ends may be none of them. Relaxed: read by this thread, and
+    // by a thread that calls shutdown later, after it locked the process' mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
@@ -335,7 +337,8 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     sets.first.next_id = state.next_set_id;
     std::vector<int> ranks_of_job = launch_ranks;
     {
-        // The job, once it is up, is kept without memory. Others may be looking for the owner of theirs.
+        // Once the job is up, storing it needs no memory. Other threads may be searching the list for the Runtime that
+        // owns their memory.
         const std::lock_guard lock(state.runtimes_mutex);
         state.runtimes.reserve(state.runtimes.size() + 1);
     }
@@ -347,7 +350,7 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
         return explain_start(launcher, config.value(), runtime.status());
     }
     starting->store(false, std::memory_order_relaxed);
-    if (first_rank) {  // the settings are the same everywhere: say it once
+    if (first_rank) {  // the settings are the same on all ranks, so one rank prints the line
         for (const std::string& note : config.value().notes) {
             runtime.value()->logger().warning("{}", note);
         }

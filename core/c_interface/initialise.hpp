@@ -10,17 +10,17 @@
 #include "core/c_interface/process.hpp"
 #include "core/setup/first_sets.hpp"
 
-/// How this process comes into a job, and what it leaves behind for its end.
+/// How this process joins a job, and what it prepares for the end of the process.
 namespace rueda::core::c_interface {
 
-/// What is given beside who is in the job.
+/// What a caller gives in addition to the ranks of the job.
 struct SetsToMake {
     FirstSets first;
-    std::int32_t* ids = nullptr;  // null: nobody asks for them
+    std::int32_t* ids = nullptr;  // null: the caller does not need the numbers
 
-    /// Of the job that has begun: the same on all ranks, as the lists are.
+    /// For the job that has just begun. The result is the same on all ranks, because the lists are.
     [[nodiscard]] Status make(Runtime& runtime) const;
-    /// Of the job that this process is in already.
+    /// For the job that this process is already in.
     [[nodiscard]] Status find(Runtime& runtime) const;
 
 private:
@@ -28,7 +28,7 @@ private:
     [[nodiscard]] Status for_each(Number&& number) const;
 };
 
-/// With the process' mutex held. In a job already: whether it is this one.
+/// The caller holds the process' mutex. If the process is in a job already, this checks whether it is the same one.
 [[nodiscard]] Status initialise(Process& state, const collectives::Membership& membership, SetsToMake sets = {});
 
 }  // namespace rueda::core::c_interface

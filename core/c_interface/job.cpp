@@ -158,7 +158,8 @@ int rueda_shutdown_within(double timeout_seconds) {
             rueda::core::unwatch_termination();
             process().current.store(nullptr, std::memory_order_release);
         }
-        // A program that knows of the failure leaves as after any error. Another one would take its job for complete.
+        // A program that knows of the failure exits as after any error. Another program would believe that its job is
+        // complete.
         if (left.is_ok() || process().knows_of_abort.load(std::memory_order_relaxed)) {
             return {};
         }

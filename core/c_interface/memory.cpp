@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Resident memory, which outlives the job that it is of.
+// Resident memory, which outlives the job that allocated it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using rueda::core::c_interface::process;
 
 namespace {
 
-/// Null: memory of no job of this process.
+/// Returns null if the memory belongs to no job of this process.
 Runtime* owner_of(const void* memory) {
     const std::lock_guard lock(process().runtimes_mutex);
     const auto& runtimes = process().runtimes;
@@ -70,7 +70,8 @@ int rueda_deallocate(void* memory) {
                                           memory, tensor);
                 }
             }
-            // A child that was forked after the job's end does not have the memory, but something of its own there.
+            // A child that was forked after the end of the job does not have this memory. Something of its own may be
+            // at the same address.
             return owner->pid() == getpid() ? owner->deallocate(memory) : Status();
         }
         return rueda::failure(ErrorCode::invalid_argument, "{} is not memory that rueda::allocate gave out", memory);

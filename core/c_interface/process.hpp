@@ -16,37 +16,38 @@
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/runtime/runtime.hpp"
 
-/// The C interface over one Runtime per process: the only mutable state of the library that belongs to the process.
+/// The C interface over one Runtime per process. This is the only mutable state of the library that belongs to the
+/// process.
 namespace rueda::core::c_interface {
 
 /// Runtimes are never destroyed: handles, slots and resident memory may outlive a shutdown.
 struct Process {
-    std::mutex mutex;  // init and shutdown, as long as they take; taken before anything else
-    /// Held for a look or an addition only: memory is given back while a shutdown waits for the other ranks.
+    std::mutex mutex;  // held during init and shutdown; taken before anything else
+    /// Held only to look or to add, because memory may be freed while a shutdown waits for the other ranks.
     std::mutex runtimes_mutex;
-    std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both
-    std::vector<int> launch_ranks;                   // of the current job, by rank; under `mutex`
-    std::int32_t next_set_id = 1;                    // no job that has ended here has had it; under `mutex`
-    std::atomic<Runtime*> current{nullptr};          // release by init; acquire by everybody
-    /// Of the first init on. Release by it; acquire by everybody. Never destroyed either.
+    std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both mutexes
+    std::vector<int> launch_ranks;                   // the launch's ranks of the current job's members; under `mutex`
+    std::int32_t next_set_id = 1;            // no job that has ended in this process had this number; under `mutex`
+    std::atomic<Runtime*> current{nullptr};  // release by init; acquire by all readers
+    /// Exists from the first init on. Release by that init; acquire by all readers. Never destroyed either.
     std::atomic<LauncherLine*> launcher{nullptr};
-    /// A call has told the program why the job was aborted, or the program has ended the job itself. Relaxed: it orders
-    /// nothing.
+    /// A call has told the program why the job was aborted, or the program has ended the job itself. Relaxed, because
+    /// it orders nothing.
     std::atomic<bool> knows_of_abort{false};
-    std::atomic<bool> forked{false};  // this process is a child of one that had a Runtime
+    std::atomic<bool> forked{false};  // this process is a child of a process that had a Runtime
     collectives::AddressReserve addresses;
-    /// Of the process that has begun a job last. Relaxed: it means something to that process and to its children.
+    /// The process that has begun a job last. Relaxed: it matters only to this process and its children.
     std::atomic<pid_t> pid{0};
 };
 
 inline Process& process() {
-    static auto* instance = new Process;  // on purpose never destroyed: used until the last atexit handler
+    static auto* instance = new Process;  // never destroyed, because the last atexit handler may still use it
     return *instance;
 }
 
 [[nodiscard]] Status not_initialized();
 [[nodiscard]] Result<Runtime*> current_runtime();
-/// In this process, that is: what the launcher hears of its end is what the job failed of.
+/// Says that the cause of the job's failure is in this process, so the launcher reports its end as the cause.
 void end_job(Runtime& runtime, const std::string& reason);
 
 }  // namespace rueda::core::c_interface

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Operations that put rows together or give them out; Rueda makes their output where none is given.
+// Operations that concatenate rows or distribute them. Rueda allocates the output if the caller gives none.
 #include <cstddef>
 #include <cstdint>
 

@@ -13,19 +13,20 @@
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 
-/// A TensorSlot: a name that is looked up once for each job.
+/// A TensorSlot: a name that is looked up once per job.
 struct rueda_slot {
     std::string name;
     std::int32_t process_set = 0;
     std::mutex mutex;
-    std::atomic<rueda::core::Runtime*> runtime{nullptr};  // release after the rest; acquire by who uses the slot
+    std::atomic<rueda::core::Runtime*> runtime{
+        nullptr};  // release after the other members are written; acquire by users of the slot
     std::shared_ptr<rueda::core::ProcessSet> set;
     rueda::core::TensorEntry* entry = nullptr;
 };
 
 namespace rueda::core::c_interface {
 
-/// What the set keeps of the name; of a slot that this job sees first it is looked up.
+/// The set's entry for the name. If this job has not seen the slot before, the name is looked up.
 [[nodiscard]] TensorEntry& entry_of(rueda_slot& slot, Runtime& runtime, const std::shared_ptr<ProcessSet>& set);
 
 }  // namespace rueda::core::c_interface

@@ -14,7 +14,7 @@
 namespace rueda::core {
 namespace {
 
-/// At the end of a queue that takes nothing any more.
+/// The mark of a closed queue, which accepts nothing any more.
 class ClosedMark final : public QueuedCall {
 public:
     void call() noexcept override {}
@@ -68,7 +68,8 @@ void CallbackThread::hand_over(QueuedCall& call) noexcept {
         }
         call.next_ = newest;
     } while (!newest_.compare_exchange_weak(newest, &call, std::memory_order_seq_cst));
-    // Who made it non-empty wakes the thread, which takes all there is: one system call for a batch of completions.
+    // The thread that makes the queue non-empty wakes the callback thread, which takes everything: one system call for
+    // a batch of completions.
     if (newest == nullptr) {
         event_.notify();
     }
@@ -82,7 +83,7 @@ void CallbackThread::stop() {
         thread = std::move(thread_);
     }
     if (!thread.joinable()) {
-        return;  // none was started, so nothing is handed over; or it has been stopped
+        return;  // no thread was started, so nothing was handed over; or it was stopped before
     }
     stopping_.store(true, std::memory_order_seq_cst);
     event_.notify();
@@ -94,7 +95,8 @@ bool CallbackThread::close_if_empty() {
     return newest_.compare_exchange_strong(empty, &closed_mark, std::memory_order_seq_cst);
 }
 
-/// Woken by hand_over() and stop(), of threads of this process: what ends one of them ends this one.
+/// hand_over() and stop() wake it. They run on threads of this process, so whatever ends one of them ends this thread
+/// too.
 void CallbackThread::run() {
     const auto has_to_do = [this] {
         return newest_.load(std::memory_order_seq_cst) != nullptr || stopping_.load(std::memory_order_seq_cst);
@@ -108,7 +110,7 @@ void CallbackThread::run() {
             oldest = std::exchange(left, next);
         }
         while (oldest != nullptr) {
-            QueuedCall* const next = oldest->next_;  // the call may end it
+            QueuedCall* const next = oldest->next_;  // the call may destroy the object
             oldest->call();
             oldest = next;
         }

@@ -9,25 +9,26 @@
 
 namespace rueda::core {
 
-/// Which of two comes first: the end of an operation, or the wish to be called then. Exactly one of them makes the
-/// call: who completes the operation by handing it over to the thread for callbacks, who asks too late at once.
+/// Decides which comes first: the end of an operation, or the registration of a callback. Exactly one side makes the
+/// call. The thread that completes the operation hands the call over to the callback thread; a thread that registers
+/// too late makes the call at once.
 ///
-/// Threads: claim() and arm() by callers'; take_at_end() by who completes the last member, once.
+/// Threads: claim() and arm() by callers' threads; take_at_end(), once, by the thread that completes the last member.
 class CompletionCall : public QueuedCall {
 public:
-    /// False: somebody has claimed it before.
+    /// Returns false if another thread has claimed it before.
     [[nodiscard]] bool claim() { return !claimed_.exchange(true, std::memory_order_relaxed); }
     void give_up_claim() { claimed_.store(false, std::memory_order_relaxed); }
 
-    /// After a claim, and after what will be called was written; the thread is running. False: the operation has ended,
-    /// and the call is the caller's to make.
+    /// Comes after a claim, after the callback was written, and with the callback thread running. Returns false if the
+    /// operation has ended; then the caller must make the call.
     [[nodiscard]] bool arm(const Completion& completion) {
-        // Dekker's: both sides write, then look. Partners: the count in complete_one(), which take_at_end() follows,
-        // and the load there. Where both see each other's write, the exchange decides.
+        // Dekker's scheme: both sides write, then look. Partners: the count in complete_one(), after which
+        // take_at_end() runs, and the load there. If both see each other's write, the exchange decides.
         state_.store(State::armed, std::memory_order_seq_cst);
         return !completion.done() || state_.exchange(State::taken, std::memory_order_acq_rel) != State::armed;
     }
-    /// True: the call is the completing thread's to hand over. Without a callback it costs a load.
+    /// Returns true if the completing thread must hand the call over. Without a callback this costs one load.
     [[nodiscard]] bool take_at_end() {
         return state_.load(std::memory_order_seq_cst) == State::armed &&
                state_.exchange(State::taken, std::memory_order_acq_rel) == State::armed;
@@ -36,7 +37,7 @@ public:
 private:
     enum class State : std::uint8_t { idle, armed, taken };
     std::atomic<State> state_{State::idle};
-    std::atomic<bool> claimed_{false};  // relaxed: says who may write, to that one only
+    std::atomic<bool> claimed_{false};  // relaxed: tells only the winner that it may write
 };
 
 }  // namespace rueda::core

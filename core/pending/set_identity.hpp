@@ -9,15 +9,15 @@
 
 namespace rueda::core {
 
-/// Which set of the job a process set is. Member r of it is the rank ranks[r] of the job.
+/// Identifies a process set of the job. Member r of the set is rank ranks[r] of the job.
 struct SetIdentity {
-    std::int32_t id = 0;     ///< 0: the world; never given twice in a job, nor in a later one of its processes
-    std::vector<int> ranks;  ///< of the job, ascending
+    std::int32_t id = 0;     ///< 0: the world; never reused in a job, nor in a later job of its processes
+    std::vector<int> ranks;  ///< ranks of the job, ascending
 
     [[nodiscard]] bool is_world() const { return id == 0; }
-    /// Of a rank of the job; none: it is not a member.
+    /// The position of a rank of the job; empty if it is not a member.
     [[nodiscard]] std::optional<int> member_of(int job_rank) const;
-    /// "process set 2 (ranks 0, 3)".
+    /// For example "process set 2 (ranks 0, 3)".
     [[nodiscard]] std::string describe() const;
 };
 

@@ -24,12 +24,12 @@
 namespace rueda::core {
 namespace {
 
-/// For messages; "" where a job has one host only, which need not be named.
+/// The name of the host for messages; "" if the job has only one host, which need not be named.
 std::string name_of_host(const collectives::LocalGroup& group) {
     return group.host_count > 1 ? group.host_names[static_cast<std::size_t>(group.host_index)] : "";
 }
 
-/// Ranks of other hosts meet over MPI only.
+/// Ranks of different hosts can meet only over MPI.
 Status check_transport(collectives::ControlPlane& control_plane, const collectives::LocalGroup& group) {
     if (group.host_count == 1 || control_plane.transport() != nullptr) {
         return {};
@@ -85,12 +85,12 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
     if (!runtime.is_ok()) {
         return runtime;
     }
-    Status status = plane.barrier();  // all rank blocks are filled
+    Status status = plane.barrier();  // now all rank blocks are filled
     if (status.is_ok()) {
         status = runtime.value()->engine_.start();
     }
     if (!status.is_ok()) {
-        // The others are past the last point where all agree, and would wait for this rank for ever.
+        // The other ranks are past the last point where all agree, and would wait for this rank for ever.
         runtime.value()->engine_.raise(ErrorCode::aborted, fmt::format("rank {} could not start: {}",
                                                                        runtime.value()->group_.rank, status.message()));
         runtime.value()->abandon();
@@ -100,14 +100,15 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
     return runtime;
 }
 
-/// Everything before the first thread: the group, the arena, the object. Closes the control plane if it fails.
+/// Everything that happens before the first thread starts: the group, the arena, the object. If it fails, it closes the
+/// control plane.
 Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
                                                std::unique_ptr<collectives::ControlPlane> control_plane,
                                                LauncherLine* launcher, const FirstSets& first_sets,
                                                collectives::AddressReserve* addresses) {
     base::Config config = settings;
     const auto refuse = [&](const Status& status) {
-        // What all ranks refuse together ends orderly; a broken connection cannot.
+        // If all ranks refuse together, the end is orderly. After a broken connection it cannot be.
         control_plane->close(/*after_failure=*/status.code() == ErrorCode::aborted);
         return status;
     };
@@ -122,7 +123,7 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     if (!unused.is_ok()) {
         return refuse(unused.status());
     }
-    // As reports name it: hosts that call themselves the same are told apart.
+    // The name that reports use. Hosts with equal names get different ones.
     config.hostname = group.value().host_names[static_cast<std::size_t>(group.value().host_index)];
     const Result<std::int32_t> first_set_id = agree_on_first_sets(*control_plane, first_sets);
     if (!first_set_id.is_ok()) {
@@ -154,7 +155,7 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     return runtime;
 }
 
-/// mpirun binds two ranks to a core each by default: the trainer and the background thread take turns then.
+/// By default mpirun binds each of two ranks to one core. Then the trainer and the background thread take turns.
 void Runtime::say_if_bound_to_one_core() const {
     if (group_.rank == 0 && base::affinity_cores() == 1 && sysconf(_SC_NPROCESSORS_ONLN) > group_.local_size) {
         logger_.warning(
@@ -226,10 +227,10 @@ Status Runtime::start_join(Completion& completion, bool counted, const char* sou
     completion.add_members(more);
     world_->note_join_site(source_file, source_line);
     if (Status joined = world_->announce_join(completion, counted); !joined.is_ok()) {
-        completion.add_members(~more + 1);  // none of them
+        completion.add_members(~more + 1);  // removes all of them
         return joined;
     }
-    // Who is about to leave a set, or the job, has said so: then the join fails when that is read.
+    // If some rank is about to leave a set, or the job, the join fails when this rank reads that.
     for (const std::shared_ptr<ProcessSet>& set : sets) {
         set->note_join_site(source_file, source_line);
         if (Status joined = set->announce_join(completion, counted); !joined.is_ok()) {
@@ -270,14 +271,14 @@ Status Runtime::end_busy() {
 void Runtime::set_end_reason(std::string_view text) { control().ranks[arena_->rank()].end_reason.write(text); }
 
 void Runtime::abort(std::string_view reason) {
-    // Before the others hear of it. release; partner: let_the_cause_end_first()
+    // This comes before the other ranks learn of it. release; partner: let_the_cause_end_first()
     control().ranks[arena_->rank()].ended_job.store(1, std::memory_order_release);
     engine_.raise(ErrorCode::aborted, fmt::format("rank {} has ended the job: {}", group_.rank, reason));
 }
 
 void Runtime::let_the_cause_end_first() const {
     constexpr std::chrono::milliseconds kPatience{2000};
-    constexpr std::chrono::milliseconds kHeadStart{300};  // who starts processes looks every 100 ms
+    constexpr std::chrono::milliseconds kHeadStart{300};  // launchers look for ended processes every 100 ms
     constexpr std::chrono::milliseconds kPause{5};
     const base::ControlBlock& block = arena_->control();
     const auto has_ended_job = [](const base::RankBlock& rank) {
@@ -301,8 +302,7 @@ void Runtime::let_the_cause_end_first() const {
     std::this_thread::sleep_for(kHeadStart);
 }
 
-/// Each step is one that can be repeated: a call whose time is over, or that finds no memory, leaves the rest to the
-/// next one.
+/// Each step can be repeated. If the time runs out, or memory is missing, the next call does the rest.
 Status Runtime::shutdown_within(double timeout_seconds) {
     const Deadline deadline = deadline_in(timeout_seconds);
     const std::unique_lock lock = base::lock_before(shutdown_mutex_, deadline);
@@ -329,27 +329,28 @@ Status Runtime::announce_shutdown(Deadline deadline) {
         engine_.end_messages();
         messages_ended_ = true;
     }
-    // Before the lock: who is adding or removing a set waits for other ranks, and hears of the end by this.
+    // This comes before the lock: a thread that adds or removes a set waits for other ranks, and learns of the end by
+    // this.
     RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*world_, EndCall::shutdown, seconds_left(deadline)));
     const std::unique_lock no_new_sets = base::lock_before(process_sets_.changing(), deadline);
     if (!no_new_sets.owns_lock()) {
         return {ErrorCode::timeout, ""};
     }
-    // After this there are no new ones: what makes them is an operation of the world, or messages.
+    // After this there are no new sets: to make one takes an operation of the world, or messages.
     for (const std::shared_ptr<ProcessSet>& set : process_sets_.joined()) {
         RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*set, EndCall::shutdown, seconds_left(deadline)));
-        set->end_to_await_end();  // the world's report speaks for it, as long as ranks of the world are missing
+        set->end_to_await_end();  // while ranks of the world are missing, the world's report speaks for this set too
     }
     return {};
 }
 
-/// All ranks have come, or the job was aborted; returns the reason of the abort.
+/// Waits until all ranks have come or the job was aborted. Returns the reason of the abort.
 Status Runtime::leave_job() {
     base::RankBlock& block = control().ranks[arena_->rank()];
     const Status over(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
     const std::lock_guard no_new_sets(process_sets_.changing());
     const bool after_failure = engine_.aborted();
-    Status reason = after_failure ? engine_.abort_reason() : over;  // the last thing that needs memory
+    Status reason = after_failure ? engine_.abort_reason() : over;  // the last step that needs memory
     shut_down_ = true;
     engine_.stop();
     if (after_failure) {
@@ -362,11 +363,11 @@ Status Runtime::leave_job() {
     heap_.end();
     control_plane_->close(after_failure);
     if (!after_failure) {
-        // After an abort another rank may be in the middle of a batch, and so may this one's memory.
+        // After an abort another rank may be in the middle of a batch, and this rank's memory may be part of it.
         engine_.release_memory();
         heap_.release();
     }
-    callbacks_.stop();  // last: a callback takes as long as it takes, and the others need not wait for it
+    callbacks_.stop();  // last, because a callback may take long, and the other ranks need not wait for it
     return after_failure ? std::move(reason) : Status();
 }
 

@@ -26,15 +26,15 @@
 
 namespace rueda::core {
 
-/// One rank of a job, from init to shutdown. An object: one test process holds several, as threads.
+/// One rank of a job, from init to shutdown. It is an object, so one test process can hold several, as threads.
 ///
-/// Threads: any, unless said otherwise. The object outlives its handles and slots.
+/// Threads: any, unless a function says otherwise. The object outlives its handles and slots.
 class Runtime {
 public:
-    /// Collective: meets the other ranks, sets up the arena, starts the background thread.
-    /// `launcher`, which may be null, outlives it; its words are about this job. The ranks agree on the process sets
-    /// that are to be made first; who calls this makes them. `addresses`, which may be null, outlives it: what jobs of
-    /// this process leave to the next one.
+    /// Collective: meets the other ranks, sets up the arena, starts the background thread. `launcher` may be null; it
+    /// outlives this object, and its notifications must be about this job. The ranks agree on the process sets that are
+    /// to be made first; the caller then makes them. `addresses` may be null; it outlives this object, and keeps what
+    /// jobs of this process leave to the next job.
     [[nodiscard]] static Result<std::unique_ptr<Runtime>> create(
         const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane,
         LauncherLine* launcher = nullptr, const FirstSets& first_sets = {},
@@ -45,17 +45,17 @@ public:
 
     [[nodiscard]] const collectives::LocalGroup& group() const { return group_; }
     [[nodiscard]] const base::Logger& logger() const { return logger_; }
-    /// Whether an MPI communicator is of the ranks of this job in their order: ControlPlane::is_of_same_ranks(). One
-    /// thread at a time, before a shutdown.
+    /// Whether an MPI communicator has the ranks of this job in their order: see ControlPlane::is_of_same_ranks(). Call
+    /// it from one thread at a time, before a shutdown.
     [[nodiscard]] Result<bool> is_of_same_ranks(std::span<const std::byte> communicator) {
         return control_plane_->is_of_same_ranks(communicator);
     }
     [[nodiscard]] base::ControlBlock& control() const { return arena_->control(); }
 
     [[nodiscard]] const std::shared_ptr<collectives::Arena>& arena() const { return arena_; }
-    /// Requests say where their calls stand.
+    /// Whether requests should say where their calls stand.
     [[nodiscard]] bool wants_call_sites() const { return config_.call_sites; }
-    /// RUEDA_VERIFY is set, on rank 0 of the job.
+    /// Whether RUEDA_VERIFY is set on rank 0 of the job.
     [[nodiscard]] bool verifies() const { return config_.verify != 0; }
 
     [[nodiscard]] ProcessSet& world() { return *world_; }
@@ -63,13 +63,15 @@ public:
     [[nodiscard]] ProcessSets& process_sets() { return process_sets_; }
     [[nodiscard]] CallbackThread& callbacks() { return callbacks_; }
 
-    /// Starts an operation of a set of this Runtime; `completion` must live until it is done. `name` empty: unnamed.
+    /// Starts an operation of a set of this Runtime. `completion` must live until it is done. An empty `name` means an
+    /// unnamed operation.
     Status start(ProcessSet& set, std::string_view name, const Request& request, Completion& completion);
     Status start(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion);
-    /// ProcessSet::submit_group.
+    /// See ProcessSet::submit_group.
     Status start_group(ProcessSet& set, std::string_view group, std::span<const std::string> names,
                        std::span<const Request> requests, Completion& completion);
-    /// `entry` null: by name, which is not empty. ProcessSet::submit_allreduce.
+    /// If `entry` is null, the operation is started by `name`, which must not be empty. See
+    /// ProcessSet::submit_allreduce.
     Status start_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
                            const rueda_tensor& out, const rueda_options& options, Completion& completion);
     Status run_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
@@ -80,25 +82,25 @@ public:
     Status wait(const Completion& completion, double timeout_seconds) {
         return engine_.wait(completion, timeout_seconds);
     }
-    /// What the operation of `completion` waits for, in words; "" where it has ended, or nothing is known.
+    /// Describes what the operation of `completion` waits for; "" if it has ended or nothing is known.
     [[nodiscard]] std::string describe_wait(const Completion& completion) const {
         const WaitReport report = completion.done() ? WaitReport() : engine_.account_of(completion);
         return completion.done() ? "" : format_wait(report);
     }
-    /// Starts a send or a receive, which was checked, in a set of this Runtime.
+    /// Starts a send or a receive, which was already checked, in a set of this Runtime.
     Status start(MessageRequest request, Completion& completion) {
         return engine_.start(std::move(request), completion);
     }
     Status run(MessageRequest request, Completion& completion) { return engine_.run(std::move(request), completion); }
-    /// Joins in the world and all sets that this rank is in; `completion` ends when all their ranks have
-    /// (ProcessSet::announce_join).
+    /// Joins in the world and in all sets of which this rank is a member. `completion` ends when all ranks of these
+    /// sets have joined (ProcessSet::announce_join).
     Status start_join(Completion& completion, bool counted, const char* source_file = nullptr,
                       std::int32_t source_line = 0);
-    /// Whether it is done, after a turn of progress if nobody else is at it.
+    /// Whether it is done. If no other thread drives progress, this takes one turn before.
     [[nodiscard]] bool poll(const Completion& completion);
 
     Result<void*> allocate(std::uint64_t bytes) { return heap_.allocate(bytes); }
-    /// False if the memory is not of this Runtime.
+    /// Returns false if the memory does not belong to this Runtime.
     [[nodiscard]] bool owns(const void* memory) const { return heap_.owns(memory); }
     /// The size of a block that allocate() gave out; 0 for any other address.
     [[nodiscard]] std::uint64_t block_bytes(const void* memory) const { return heap_.block_bytes(memory); }
@@ -106,31 +108,32 @@ public:
 
     void begin_busy(std::string_view what);
     Status end_busy();
-    /// What stall reports say of this rank. Any thread.
+    /// What stall reports say about this rank. Any thread.
     void begin_step(std::int64_t step);
 
-    /// Leaves the job; waits until all ranks do, and then for the callbacks. Idempotent; one thread does it, others
-    /// wait for that one. A failure is the reason why the job was aborted before all ranks had left it; this rank has
-    /// left nevertheless. Only the call that leaves returns it.
+    /// Leaves the job: waits until all ranks do, and then for the callbacks. May be repeated; one thread does the work,
+    /// and others wait for it. A failure is the reason why the job was aborted before all ranks had left it; this rank
+    /// has left nevertheless. Only the call that does the work returns the failure.
     Status shutdown() { return shutdown_within(-1); }
-    /// The same, waiting for other ranks for so long at most (negative: without end). Timeout: not all have come. This
-    /// rank has begun to leave then, starts nothing any more, and serves the others; a later call goes on waiting.
+    /// The same, but waits for other ranks only for this long (negative: without a limit). Timeout means that some
+    /// ranks have not come. Then this rank has begun to leave: it starts no more operations, and serves the others. A
+    /// later call continues the wait.
     Status shutdown_within(double timeout_seconds);
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
-    /// shutdown_within() has begun, and has not got to its end. Relaxed: asked after the lock that the shutdown held.
+    /// Whether shutdown_within() has begun and has not completed. Relaxed: read after the lock that the shutdown held.
     [[nodiscard]] bool is_leaving() const {
         return arena_->control().ranks[arena_->rank()].state.load(std::memory_order_relaxed) ==
                static_cast<std::uint32_t>(base::RankState::shutting_down);
     }
-    /// Ends the job on all ranks. Any thread; waits for nobody.
+    /// Ends the job on all ranks. Any thread; does not wait.
     void abort(std::string_view reason);
-    /// At the exit of a process that fails of another rank of this host: waits, for two seconds at most, until that
-    /// one's process has ended, and a moment longer. torchrun, torch.multiprocessing.spawn and mpirun say of a job what
-    /// ended first in it.
+    /// For the exit of a process that fails because another rank of this host failed. It waits, for two seconds at
+    /// most, until the process of that rank has ended, and a moment longer. torchrun, torch.multiprocessing.spawn and
+    /// mpirun report what ended first in a job.
     void let_the_cause_end_first() const;
-    /// What the others will read if this process ends without a shutdown.
+    /// What the other ranks will read if this process ends without a shutdown.
     void set_end_reason(std::string_view text);
-    /// The process that called create(); a forked child is not.
+    /// Whether this is the process that called create(); a forked child is not.
     [[nodiscard]] int pid() const { return pid_; }
 
 private:
@@ -154,7 +157,7 @@ private:
     collectives::ResidentHeap heap_;
     std::atomic<std::uint32_t> pending_{0};  // see ProcessSet
     std::shared_ptr<ProcessSet> world_;
-    CallbackThread callbacks_;  // before the messenger and the engine, which hand over to it
+    CallbackThread callbacks_;  // declared before the messenger and the engine, which hand over to it
     Messenger messenger_;
     Engine engine_;
     ProcessSets process_sets_;
