@@ -12,18 +12,18 @@
 
 namespace rueda::core {
 
-/// The other way in which a job can stand still: every rank has announced a tensor, it was called, and it does not get
-/// done, because a rank is stopped or starved in the middle of the batch. The stall monitor does not see that: nobody
-/// is missing.
+/// The second way in which a job can stand still: every rank has announced a tensor, and it was called, but it does not
+/// complete, because a rank is stopped or starved in the middle of the batch. The stall monitor does not see this,
+/// because no rank is missing.
 ///
-/// Looks at this rank's cursor: a call behind it that stays there for the warning time is reported, and again with
-/// growing intervals. Threads: one, the background thread.
+/// This class looks at this rank's cursor. If a call stays right behind the cursor for the warning time, it is
+/// reported, and again with growing intervals. Threads: one, the background thread.
 class BatchWatch {
 public:
     BatchWatch(const StallSettings& settings, const base::HostBlocks& blocks,
                const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own);
 
-    /// What to tell the user, if this rank is the lowest whose background thread runs.
+    /// What to tell the user, if this is the lowest rank whose background thread runs.
     [[nodiscard]] std::optional<std::string> tick(std::int64_t now_ns);
 
 private:

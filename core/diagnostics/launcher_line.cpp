@@ -25,18 +25,19 @@ using Kind = base::LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// What a rank that has ended has sent before comes first: an error that all were told says more than its end.
+/// Messages that a rank sent before its end take precedence: an error that all ranks were told says more than that end.
 constexpr std::int64_t kJoiningPatience = 100 * kMillisecond;
-/// For a shutdown to get through after its last rank has announced it: a message through the tree of the hosts.
+/// The time in which a shutdown completes after its last rank has announced it: a message through the tree of the
+/// hosts.
 constexpr std::int64_t kShutdownPatience = 1000 * kMillisecond;
 
-/// A launcher reads when the rank ends.
+/// The launcher reads these messages only when the rank ends.
 constexpr std::size_t kMostReports = 8;
 
-/// ruedarun sends sixteen at most; a launcher that sends more is not ours.
+/// ruedarun sends at most sixteen. A launcher that sends more is not ruedarun.
 constexpr std::size_t kMostWords = 64;
 
-/// The socket that the variable names, and nothing else that may have its number by now.
+/// Opens the socket that the variable names. It accepts no other file that may have this number by now.
 Result<base::UniqueFd> take_socket(const base::LauncherAddress& address) {
     struct stat facts {};
     if (::fstat(address.fd, &facts) != 0 || !S_ISSOCK(facts.st_mode) || facts.st_ino != address.inode) {
@@ -51,7 +52,7 @@ Result<base::UniqueFd> take_socket(const base::LauncherAddress& address) {
         return failure(ErrorCode::unsupported, "{}: descriptor {} is a socket of type {}, expected {}",
                        base::kLauncherVariable, address.fd, type, static_cast<int>(SOCK_SEQPACKET));
     }
-    // Programs that this one starts have no business with it.
+    // Programs that this process starts must not inherit it.
     ::fcntl(address.fd, F_SETFD, FD_CLOEXEC);
     return base::UniqueFd(address.fd);
 }
@@ -109,16 +110,16 @@ std::unique_ptr<LauncherLine> LauncherLine::open(const base::EnvironmentLookup& 
 
 LauncherLine::LauncherLine(base::UniqueFd socket, std::int32_t rank, std::int32_t ranks)
     : socket_(std::move(socket)), rank_(rank), ranks_(ranks) {
-    read(base::monotonic_ns());  // the first word brings the step file
+    read(base::monotonic_ns());  // the first message brings the step file
 }
 
-/// Like recv(); opens the step file where one comes with the message.
+/// Like recv(). If a file comes with the message, it is opened as the step file.
 ssize_t LauncherLine::receive(std::span<char> buffer) {
     iovec part{buffer.data(), buffer.size()};
     base::Attachments attached;
     const ssize_t got = base::receive_with_descriptors(socket_.value(), {&part, 1}, attached);
     if (got > 0 && !attached.fds.empty()) {
-        steps_.open(attached.fds.front().value());  // mapped, it needs no descriptor
+        steps_.open(attached.fds.front().value());  // once it is mapped, its descriptor is not needed
     }
     return got;
 }
@@ -133,7 +134,7 @@ void LauncherLine::set_members(std::vector<int> launch_ranks) {
     members_ = std::move(launch_ranks);
 }
 
-/// The rest under the mutex.
+/// The following functions run under the mutex.
 bool LauncherLine::is_member(int launch_rank) const {
     return members_.empty() || std::find(members_.begin(), members_.end(), launch_rank) != members_.end();
 }
@@ -148,7 +149,7 @@ std::span<const HeardWord> LauncherLine::heard_of_members() {
     return members_heard_;
 }
 
-/// The launcher's numbers are not those of a job of some ranks.
+/// Translates to the launcher's number; the two differ in a job of some of the launched ranks.
 std::string LauncherLine::of_launch(const std::string& text) const {
     return members_.empty() ? text : "of the ranks that were launched, " + text;
 }
@@ -157,8 +158,8 @@ void LauncherLine::read(std::int64_t now_ns) {
     std::array<char, base::kMostLauncherNotification + 1> buffer;
     while (socket_.is_open()) {
         const ssize_t got = receive(buffer);
-        // A launcher that ends with a word of ours unread resets the connection. That is reported once, before what it
-        // has said.
+        // If a launcher ends before it has read one of our messages, the connection is reset. The reset is reported
+        // once, before the launcher's own messages.
         if (got < 0 && (errno == EINTR || errno == ECONNRESET)) {
             continue;
         }
@@ -167,7 +168,7 @@ void LauncherLine::read(std::int64_t now_ns) {
         }
         const Result<base::LauncherNotification> word =
             base::parse_launcher_notification({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
-        // The launcher has gone, or is none. What it has said holds.
+        // The launcher has ended, or is not ruedarun. What it has sent before stays valid.
         if (got <= 0 || !word.is_ok() || word.value().kind == Kind::aborted || word.value().rank >= ranks_ ||
             heard_.size() == kMostWords) {
             socket_.reset();
@@ -186,7 +187,7 @@ std::optional<std::string> LauncherLine::cause_in_mpi_init(std::int64_t now_ns) 
     return word != nullptr ? std::optional(of_launch(describe_cause(*word, Standing::joining))) : std::nullopt;
 }
 
-/// Woken by the launcher's word; one that does not come, or a launcher that has gone, ends the wait after kMoment.
+/// A notification from the launcher wakes it. If none comes, or if the launcher has ended, the wait ends after kMoment.
 template <class Wanted>
 std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
     const auto deadline = std::chrono::steady_clock::now() + kMoment;
@@ -213,7 +214,7 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
 }
 
 std::optional<std::string> LauncherLine::word_about(int rank) {
-    const auto index = static_cast<std::size_t>(rank);  // it stood in memory that the other one could write
+    const auto index = static_cast<std::size_t>(rank);  // the number was in memory that the other rank could write to
     return wait_for([this, rank, index](const base::LauncherNotification& word) {
         return members_.empty() ? word.rank == rank : index < members_.size() && word.rank == members_[index];
     });
@@ -231,7 +232,7 @@ void LauncherLine::report_abort(std::string_view reason) {
     }
     reported_.emplace_back(reason);
     const std::string word = base::encode({Kind::aborted, rank_, std::string(reason)});
-    // Lost where the launcher does not read: it then takes this rank's end for one like any other.
+    // If the launcher does not read the message, it treats this rank's end like any other.
     static_cast<void>(::send(socket_.value(), word.data(), word.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 

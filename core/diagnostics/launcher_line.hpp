@@ -22,12 +22,12 @@
 
 namespace rueda::core {
 
-/// Where a rank stands when it hears that another one has ended.
+/// What a rank is doing when it learns that another rank has ended.
 enum class Standing : std::uint8_t {
-    joining,        ///< in init: it waits for the others
+    joining,        ///< it is in init and waits for the others
     running,        ///< it has not announced its shutdown
-    shutting_down,  ///< it has, and serves the others until all have
-    closed,         ///< all have
+    shutting_down,  ///< it has announced its shutdown, and serves the others until all have
+    closed,         ///< all ranks have announced their shutdown
 };
 
 struct HeardWord {
@@ -35,50 +35,52 @@ struct HeardWord {
     std::int64_t heard_ns = 0;  ///< CLOCK_MONOTONIC
 };
 
-/// Pure: the end of another rank that ends the job for one that stands so, if there is one; the first that was heard.
+/// Finds the end of another rank that ends the job of a rank with this standing, if there is one: the first one that
+/// arrived. Pure.
 ///
-/// A shutdown is collective. So before this rank has announced its own nobody has left in order, whatever his exit
-/// status; afterwards a good exit status is no cause, and a bad one only where the shutdown does not get through all
-/// the same: a rank may fail after it has left.
+/// A shutdown is collective. So before this rank has announced its own shutdown, no rank can have left in order,
+/// whatever its exit status. Afterwards an exit status of 0 is no cause. Any other status is a cause only if the
+/// shutdown does not complete, because a rank may fail after it has left.
 [[nodiscard]] const base::LauncherNotification* cause_among(std::span<const HeardWord> heard, Standing standing,
                                                             std::int64_t now_ns);
-/// The word as an error of a rank with this standing says it.
+/// The text of the error that a rank with this standing gets.
 [[nodiscard]] std::string describe_cause(const base::LauncherNotification& word, Standing standing = Standing::running);
 
-/// The launcher's word (docs/design/failure.md): over a socket that ruedarun, or its supervisor, has left open in this
-/// process. Without a launcher there is nothing to hear, and every function says so at once.
+/// Receives the launcher's notifications (docs/design/failure.md) over a socket that ruedarun, or its supervisor, has
+/// left open in this process. Without a launcher every function returns at once.
 ///
-/// It belongs to the process and outlives its Runtimes: what was heard in one holds for the next. A forked child has
-/// the descriptor as well and must not ask: it would take the words away from its parent.
+/// It belongs to the process and outlives the process's Runtimes: a notification stays valid for the next Runtime. A
+/// forked child also has the descriptor and must not read from it, because it would take messages away from its parent.
 ///
-/// Threads: any. The mutex is held for a few system calls that do not block, and by nobody who waits.
+/// Threads: any. The mutex is held for a few system calls that do not block, and never during a wait.
 class LauncherLine {
 public:
-    /// How long a failure that was seen otherwise waits for the launcher's word about it. ruedarun hears of an end
-    /// within a millisecond on the same host, of another one within the time of a message; but where more wants to run
-    /// than there are cores, 100 ms were too little now and then (once in some thirty deaths).
+    /// How long a failure that was seen otherwise waits for the launcher's notification about it. ruedarun learns of an
+    /// end on the same host within a millisecond, and of one on another host within the time of a message. But if more
+    /// threads want to run than there are cores, 100 ms were sometimes too short (once in some thirty deaths).
     static constexpr std::chrono::milliseconds kMoment{200};
 
     [[nodiscard]] static std::unique_ptr<LauncherLine> open(const base::EnvironmentLookup& environment);
-    /// Of an open socket; tests. Not open: no launcher.
+    /// Uses an open socket, for tests. A socket that is not open means: no launcher.
     LauncherLine(base::UniqueFd socket, std::int32_t rank, std::int32_t ranks);
 
-    /// One line for the user where a launcher was named and cannot be heard; "" otherwise.
+    /// One line for the user if the variable named a launcher whose socket cannot be used; "" otherwise.
     [[nodiscard]] const std::string& notice() const { return notice_; }
-    /// There is a launcher that can be heard.
+    /// Whether there is a launcher whose notifications can arrive.
     [[nodiscard]] bool is_open() {
         const std::lock_guard lock(mutex_);
         return socket_.is_open();
     }
-    /// The launcher means this process by that rank of that many: the words are about its job.
+    /// Whether the launcher means this process by this rank of this many, so that the notifications are about its job.
     [[nodiscard]] bool is_about(int rank, int size) const { return rank_ == rank && ranks_ == size; }
 
-    /// The job is made of some of the ranks that were launched: by rank of the job, their ranks there (−1: of those the
-    /// launcher knows nothing). Empty: of all of them, in their order. What is heard of others is left aside.
+    /// For a job that consists of some of the launched ranks: gives, by rank of the job, the ranks of the launch (−1:
+    /// ranks of which the launcher knows nothing). Empty means all launched ranks in their order. Notifications about
+    /// other ranks are ignored.
     void set_members(std::vector<int> launch_ranks);
 
-    /// What ends the job of a rank whose standing `standing` tells; it is asked after the words were read, as a word
-    /// that has come may be the consequence of what this rank has done just before.
+    /// What ends the job of a rank with the standing that `standing` returns. `standing` is called after the messages
+    /// were read, because a notification may be the consequence of what this rank has just done.
     template <class Ask>
     [[nodiscard]] std::optional<std::string> cause(Ask&& standing, std::int64_t now_ns) {
         const std::lock_guard lock(mutex_);
@@ -90,20 +92,22 @@ public:
         const base::LauncherNotification* const word = cause_among(heard_of_members(), own, now_ns);
         return word != nullptr ? std::optional(of_launch(describe_cause(*word, own))) : std::nullopt;
     }
-    /// What makes MPI_Init wait in vain: it waits for every rank that was launched, whoever is to be in the job.
+    /// What makes MPI_Init wait in vain. MPI_Init waits for every launched rank, even if that rank will not be in the
+    /// job.
     [[nodiscard]] std::optional<std::string> cause_in_mpi_init(std::int64_t now_ns);
-    /// How that rank of the job has ended; waits for the word for a moment.
+    /// How this rank of the job has ended. Waits a moment for the notification.
     [[nodiscard]] std::optional<std::string> word_about(int rank);
-    /// How any rank has failed; the same.
+    /// How any rank has failed. Waits in the same way.
     [[nodiscard]] std::optional<std::string> word_of_failure();
 
-    /// Tells the launcher why the program was told that the job is aborted, so that its end is not taken for the cause.
-    /// The last time counts; what only says the same of a tensor is not told again, and nothing after a few reasons.
+    /// Tells the launcher the reason of the abort that the program is told, so that the end of this process is not
+    /// taken for the cause. The last message counts. A message that only repeats the reason for another tensor is not
+    /// sent, and after a few messages no more are sent.
     void report_abort(std::string_view reason);
-    /// From now on report_abort() says nothing: this rank ends the job, so its end is the cause.
+    /// From now on report_abort() sends nothing: this rank ends the job, so its end is the cause.
     void become_the_cause();
 
-    /// Tells the launcher how far this program is, whatever comes then. No system call.
+    /// Tells the launcher how far this program is, so that it is known after any end. Makes no system call.
     void begin_step(std::int64_t step);
 
 private:
@@ -118,7 +122,7 @@ private:
     std::mutex mutex_;
     base::UniqueFd socket_;
     std::vector<HeardWord> heard_;
-    std::vector<HeardWord> members_heard_;  // those of heard_ that are about members, when they were asked for
+    std::vector<HeardWord> members_heard_;  // the notifications in heard_ about members, as of the last request
     std::vector<int> members_;
     std::int32_t rank_ = 0;
     std::int32_t ranks_ = 0;

@@ -16,7 +16,8 @@
 namespace rueda::core {
 namespace {
 
-/// Close-on-exec by itself. Refused by kernels before 5.3, by some containers, and when descriptors are used up.
+/// The descriptor is close-on-exec by itself. Kernels before 5.3 and some containers refuse it, and it fails when
+/// descriptors are used up.
 base::UniqueFd open_pidfd(std::int32_t pid) {
     return base::UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
 }
@@ -31,7 +32,7 @@ std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t 
 bool process_has_ended(const base::RankBlock& block) {
     const std::int32_t pid = block.pid.load(std::memory_order_acquire);
     const std::uint64_t start = block.process_start.load(std::memory_order_acquire);
-    // Without a usable /proc on either side the number may mean somebody else here.
+    // Without a usable /proc on both sides, the number may belong to another process here.
     const bool is_known = pid != getpid() && start != 0 && process_start_time(getpid()) != 0;
     return is_known && process_has_ended(pid, start);
 }
@@ -62,10 +63,10 @@ void Liveness::watch_member(std::uint32_t index) {
     member.pid = block.pid.load(std::memory_order_acquire);
     member.process_start = block.process_start.load(std::memory_order_acquire);
     if (member.pid == getpid()) {
-        return;  // a thread: it dies with us
+        return;  // the rank is a thread of this process and dies with it
     }
-    // Ranks of one host are in one pid namespace as far as /proc tells. Where it tells nothing, the number may be
-    // somebody else's here.
+    // As far as /proc tells, the ranks of one host are in one pid namespace. If it tells nothing, the number may belong
+    // to another process here.
     if (member.process_start == 0 || process_start_time(getpid()) == 0) {
         notes_.push_back(
             fmt::format("{} is not watched, since there is no usable /proc: should it die, this rank waits "
@@ -75,7 +76,7 @@ void Liveness::watch_member(std::uint32_t index) {
     }
     member.watch = Watch::by_proc;
     base::UniqueFd pidfd = open_pidfd(member.pid);
-    // Looked at after the opening: from then on the descriptor stays with whom the number meant here.
+    // /proc is read after the opening: from then on, the descriptor belongs to the process that had the number.
     if (pidfd.is_open() && process_start_time(member.pid) == member.process_start) {
         member.pidfd = std::move(pidfd);
         member.watch = Watch::by_pidfd;
@@ -96,7 +97,7 @@ std::optional<Liveness::Death> Liveness::check() {
         index, control_.ranks[index].global_rank.load(std::memory_order_relaxed),
         fmt::format("{} died: {}", describe(index), end_reason.empty() ? kNoExitRecord : std::string_view(end_reason)),
         end_reason};
-    dead->watch = Watch::none;  // last: what could not be described for want of memory is found again
+    dead->watch = Watch::none;  // last, so that a death that could not be described for lack of memory is found again
     return death;
 }
 
@@ -134,7 +135,7 @@ void Liveness::look_at_descriptors() {
     }
     for (nfds_t i = 0; i < count; ++i) {
         if ((polled[i].revents & POLLNVAL) != 0) {
-            // Somebody closed a descriptor that is not his. The number may be another file's by now.
+            // Some code closed a descriptor that it does not own. The number may belong to another file now.
             static_cast<void>(watched_[index_of[i]].pidfd.release());
             watched_[index_of[i]].watch = Watch::by_proc;
         } else if (polled[i].revents != 0) {
@@ -155,7 +156,7 @@ void Liveness::look_at_proc() {
 void Liveness::found_ended(std::uint32_t index) {
     watched_[index].pidfd.reset();
     watched_[index].watch = Watch::none;
-    // What the rank wrote before it ended is visible: its end came to us through the kernel.
+    // What the rank wrote before its end is visible here, because its end was reported by the kernel.
     const auto state = static_cast<base::RankState>(control_.ranks[index].state.load(std::memory_order_acquire));
     if (state == base::RankState::running || state == base::RankState::shutting_down) {
         watched_[index].watch = Watch::dead;

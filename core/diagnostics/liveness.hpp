@@ -18,66 +18,66 @@
 
 namespace rueda::core {
 
-/// What is known of the end of a rank that left no last words, where nobody tells more: only its parent knows the exit
+/// The text for the end of a rank that left no end reason, if no launcher tells more. Only its parent knows the exit
 /// status or the signal.
 inline constexpr std::string_view kNoExitRecord =
     "its process ended and had not finished rueda::shutdown(); how it ended is known to the program that started it: "
     "read that program's output, or start the job with ruedarun, which tells all ranks";
 
-/// "rank 3 (pid 4711)", "rank 3 on b (pid 4711)"
+/// For example "rank 3 (pid 4711)", "rank 3 on b (pid 4711)".
 [[nodiscard]] std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t pid);
 
-/// The process of a rank has ended, as far as /proc tells: not where the number may mean somebody else here, nor of a
-/// rank that is a thread of this process. Any thread, once the rank has written who it is.
+/// Whether the process of a rank has ended, as far as /proc tells. Returns false if the number may belong to another
+/// process here, and for a rank that is a thread of this process. Any thread, once the rank has written its pid.
 [[nodiscard]] bool process_has_ended(const base::RankBlock& block);
 
-/// Notices that another rank of the host has died: by a pidfd per process, or by /proc where the system gives none.
-/// Stopped is not dead, and a rank that has left may end. Ranks that are threads of this process are not watched.
+/// Notices that another rank of the host has died: by a pidfd per process, or by /proc if the system gives no pidfd. A
+/// stopped process is not dead, and a rank that has left may end. Ranks that are threads of this process are not
+/// watched.
 ///
-/// How a rank ended is known to its parent only (launcher_line.hpp); what it could still say itself stands in its last
-/// words.
+/// Only a rank's parent knows how it ended (launcher_line.hpp). What the rank itself could still say is in its end
+/// reason.
 ///
-/// Threads: watch() and check() by one thread, the background thread; the others by any, after watch().
+/// Threads: watch() and check() by one thread, the background thread; the other functions by any, after watch().
 class Liveness {
 public:
     struct Death {
         std::uint32_t member = 0;
         std::int32_t rank = 0;   ///< of the job
-        std::string text;        ///< as far as this rank knows it: "rank 1 (pid 4711) died: …"
-        std::string end_reason;  ///< "" without
+        std::string text;        ///< what this rank knows: "rank 1 (pid 4711) died: …"
+        std::string end_reason;  ///< "" if there is none
     };
 
-    /// `control` outlives this.
-    /// `host`: where a job has several, the name of this one.
+    /// `control` outlives this object. `host` is the name of this host if the job has several.
     Liveness(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, std::string host = {});
     Liveness(const collectives::Arena& arena, std::string host)
         : Liveness(arena.control(), arena.plan().members, arena.rank(), std::move(host)) {}
 
-    /// Once every rank has written its pid, its start time and its state. A rank that has died before is found by the
-    /// first check(). A rank whose pid means nothing here is not watched, with a note.
+    /// Call it once every rank has written its pid, its start time and its state. The first check() finds a rank that
+    /// has died before. A rank whose pid means nothing here is not watched, and a note says so.
     Status watch();
 
-    /// The first member, by number, that has died while it was running or shutting down; each is returned once. One
-    /// system call while all live; no waiting.
+    /// Returns the first member, by number, that has died while it was running or shutting down; each one is returned
+    /// once. Makes one system call while all live. Does not wait.
     [[nodiscard]] std::optional<Death> check();
 
-    /// Nobody is watched any more, and the descriptors are closed. By who has ended the background thread.
+    /// Stops watching and closes the descriptors. For the thread that has ended the background thread.
     void stop_watching();
 
-    /// Found dead by check(). acquire; partner: check().
+    /// Whether check() has found the member dead. acquire; partner: check().
     [[nodiscard]] bool is_dead(std::uint32_t member) const {
         return (dead_.load(std::memory_order_acquire) >> member & 1) != 0;
     }
 
-    /// Members that have ended before they left, "rank 1 (pid 4711)": as /proc knows them now, whether check() has come
-    /// to them or not. For who is about to say what the job ended of.
+    /// The members that have ended before they left, for example "rank 1 (pid 4711)": as /proc says now, even if
+    /// check() has not looked at them yet. For a thread that is about to report why the job ended.
     [[nodiscard]] std::vector<std::string> ended() const;
 
-    /// What the user should know, one line each: ranks whose death cannot be noticed.
+    /// What the user should know, one line each: the ranks whose death cannot be noticed.
     [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
 private:
-    enum class Watch : std::uint8_t { none, by_pidfd, by_proc, dead };  // dead: and not yet returned by check()
+    enum class Watch : std::uint8_t { none, by_pidfd, by_proc, dead };  // dead: not yet returned by check()
     struct Member {
         Watch watch = Watch::none;
         base::UniqueFd pidfd;

@@ -7,7 +7,7 @@
 namespace rueda::core {
 namespace {
 
-/// Whose part is awaited. Of a receive from anybody: all others.
+/// The ranks whose part is missing. For a receive from any rank these are all others.
 std::vector<std::int32_t> awaited_by(const MessageRequest& request, std::int32_t own) {
     if (!request.is_from_anybody()) {
         return {request.peer};
@@ -38,7 +38,7 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
     for (const Late& late : all) {
         pending.push_back(late.pending);
     }
-    // Taken over once the texts exist, as in StallMonitor::tick().
+    // The schedule is replaced once the texts exist, as in StallMonitor::tick().
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
@@ -71,13 +71,13 @@ std::string MessageWatch::describe(const std::vector<Late>& all, std::int64_t no
     return format_stall_report(report);
 }
 
-/// The longest pending first: they are in the order of their calls.
+/// The longest pending come first: they are in the order of their calls.
 std::vector<MessageWatch::Late> MessageWatch::pending_messages(std::int64_t now_ns, const Messenger& messenger) const {
     const std::int32_t own = rank_.load(std::memory_order_relaxed);
     std::vector<Late> all;
     messenger.for_each_pending([&](const MessageOperation& operation) {
         if (now_ns - operation.submitted_ns < settings_.look_interval_ns) {
-            return;  // not late by far, and there may be many
+            return;  // the others are not nearly late, and there may be many
         }
         StallReport::Tensor tensor{operation.request.describe(),
                                    0,

@@ -17,12 +17,12 @@ constexpr std::array<std::string_view, 3> kEndCalls{"shutdown()", "remove_proces
 
 std::string_view name_of_call(const EndMemory& memory) {
     const std::uint32_t call = memory.header().end_call.load(std::memory_order_relaxed);
-    return kEndCalls[std::min<std::size_t>(call, kEndCalls.size() - 1)];  // another process wrote it
+    return kEndCalls[std::min<std::size_t>(call, kEndCalls.size() - 1)];  // another process wrote the number
 }
 
 std::uint64_t bit_of(std::uint32_t member) { return std::uint64_t{1} << member; }
 
-/// Members that do the registrar's work; if there is none, members that post to it.
+/// The members that do the registrar's work; if there are none, the members that post to the registrar.
 std::uint64_t at_work_for_end(const EndMemory& memory) {
     std::uint64_t registrars = 0;
     std::uint64_t posting = 0;
@@ -38,7 +38,7 @@ std::uint64_t at_work_for_end(const EndMemory& memory) {
 
 void begin_to_await_end(const EndMemory& memory, std::uint32_t member, EndCall call, std::int64_t now_ns) {
     auto& header = memory.header();
-    // Of several that come first together one is right, and they are some µs apart.
+    // If several members come first at the same time, any of them may win; their times differ by some µs.
     if (header.end_awaited.load(std::memory_order_relaxed) == 0) {
         header.end_call.store(static_cast<std::uint32_t>(call), std::memory_order_relaxed);
         header.end_awaited_ns.store(now_ns, std::memory_order_relaxed);
@@ -82,7 +82,7 @@ std::string describe_end_of(const EndMemory& memory, std::uint32_t member) {
     std::string text;
     const bool has_announced = (header.end_announced.load(std::memory_order_acquire) & bit_of(member)) != 0;
     if ((awaited & bit_of(member)) != 0 && !has_announced) {
-        // acquire; partner: Registrar::await_readers(), which says that the mailbox is full of answers to be read.
+        // acquire; partner: Registrar::await_readers(), which says that the mailbox is full of unread answers.
         const bool is_full = std::atomic_ref(memory.mailbox(member).reads_awaited).load(std::memory_order_acquire) != 0;
         text = fmt::format(
             "has called {}, and {}", name_of_call(memory),

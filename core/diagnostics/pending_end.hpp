@@ -17,28 +17,28 @@ namespace rueda::core {
 /// by remove_process_set() or leave_process_set(). It is reported like a tensor that some ranks have announced; its
 /// name is the call.
 ///
-/// Threads: any. Everything here reads words that may be read at any time.
+/// Threads: any. All functions here read words that may be read at any time.
 
-/// Says that a member waits for the end, or does not any more. By that member.
+/// Says that a member waits for the end, or no longer does. Called by this member.
 void begin_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member, EndCall call,
                         std::int64_t now_ns);
 void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
-/// Says that a member announces its end: before it posts that to the registrar. By that member, which is in the step
-/// ProtocolStep::kPosting.
+/// Says that a member is announcing its end, before it posts this to the registrar. Called by this member, which is in
+/// the step ProtocolStep::kPosting.
 void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Nothing while no member waits. Where all members have announced the end and some member waits, it is still pending:
-/// a member that is stopped in its post, or in the registrar's work, is unfinished then.
+/// Returns nothing while no member waits. If all members have announced the end and some member still waits, it is
+/// pending: some member may be stopped in its post or in the registrar's work, and is then unfinished.
 [[nodiscard]] std::optional<PendingTensor> look_at_end(const NegotiationMemory<base::StdAtomics>& memory);
 
-/// What holds up the end as far as this member goes, for the line about its rank: "has called shutdown(), and has not
-/// announced it yet". "" while nobody waits for the end, and where nothing is known.
+/// What this member contributes to the delay, for the line about its rank: "has called shutdown(), and has not
+/// announced it yet". "" while no member waits, and if nothing is known.
 [[nodiscard]] std::string describe_end_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// The name is one that look_at_end() gives: a call, not a tensor.
+/// Whether the name comes from look_at_end(), so that it is a call and not a tensor.
 [[nodiscard]] bool is_name_of_end(std::string_view name);
 
-/// The first line of a report that is about nothing but such a call.
+/// The first line of a report that is about nothing else.
 [[nodiscard]] std::string first_line_about_end(std::string_view name, std::string_view warning_seconds);
 
 }  // namespace rueda::core

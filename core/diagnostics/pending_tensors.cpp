@@ -37,7 +37,7 @@ void add_announcement(const Memory& memory, PendingTensor& tensor, std::uint32_t
     }
 }
 
-/// Who has announced `id.generation`, and since when. Nothing if nobody has.
+/// The members that have announced `id.generation`, and since when. Returns nothing if there are none.
 std::optional<PendingTensor> read_places(const Memory& memory, const PendingTensor::Id& id) {
     PendingTensor tensor;
     tensor.id = id;
@@ -54,12 +54,12 @@ std::optional<PendingTensor> read_places(const Memory& memory, const PendingTens
     return tensor.ready_mask == 0 ? std::nullopt : std::optional(tensor);
 }
 
-/// Some members have arrived and others not, by the slot's arrivals.
+/// Whether some members have arrived and others have not, by the slot's arrivals.
 bool is_incomplete(const Memory& memory, std::uint64_t word) {
     return !ArrivalCount::is_retired(word) && ArrivalCount::arrivals(word) % memory.extent().members != 0;
 }
 
-/// An entry of the log that a member has claimed and not published: nobody can read what stands behind it.
+/// An entry of the log that a member has claimed and not published. Nothing behind it can be read.
 struct Hole {
     std::uint64_t position = 0;
     std::uint32_t member = 0;
@@ -78,9 +78,9 @@ std::optional<Hole> find_hole(const Memory& memory) {
     return member ? std::optional(Hole{position, *member}) : std::nullopt;
 }
 
-/// The slots for which the log says how an operation ends, where some member has not read that yet. The log is gone
-/// through once, however many slots are asked for: each question goes on from where the one before it ended. It is at
-/// most a ring, whatever other processes wrote into the cursors.
+/// The slots for which the log says how an operation ends, and which some member has not read yet. The log is walked
+/// through once, however many slots are asked for: each question continues where the one before it ended. The walk is
+/// at most one ring long, whatever other processes wrote into the cursors.
 class Answers {
 public:
     explicit Answers(const Memory& memory)
@@ -126,14 +126,15 @@ private:
 
     const Memory& memory_;
     std::vector<bool> has_answer_;      // by slot
-    std::vector<std::uint32_t> slots_;  // of those, the ones for names
-    std::size_t named_ = 0;             // so many of them were looked at for their names
+    std::vector<std::uint32_t> slots_;  // the slots among them that have names
+    std::size_t named_ = 0;             // the number of slots whose names were already looked at
     std::set<std::string> names_;
     std::uint64_t position_ = 0;
     std::uint32_t left_;
 };
 
-/// All have arrived, and the log does not call it: the last one has not got so far, or the call stands behind a hole.
+/// All have arrived, and the log does not call it: the last arriver has not got so far, or the call is behind an
+/// unpublished entry.
 bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, const std::optional<Hole>& hole,
                  Answers& answers) {
     const auto& arrivals = memory.arrivals(slot);
@@ -146,7 +147,8 @@ bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, c
     return arrivals.called.load(std::memory_order_acquire) != ArrivalCount::arrivals(word) && !answers.has(slot);
 }
 
-/// The last generation that anybody has announced: what went directly is not among the arrivals. 0: none, or the first.
+/// The last generation that some member has announced; direct announcements are not among the arrivals. 0: none, or the
+/// first one.
 std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
     std::uint64_t stamp = 1;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
@@ -157,7 +159,7 @@ std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
     return stamp - 1;
 }
 
-/// Whose last direct announcement was in the slot: it may be pending there.
+/// The members whose last direct announcement was in the slot: it may be pending there.
 std::uint64_t went_directly(const Memory& memory, std::uint32_t slot) {
     std::uint64_t members = 0;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
@@ -192,8 +194,8 @@ std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t
     return tensor;
 }
 
-/// The generation of a named slot that may be pending, given its state and its arrivals. What is announced directly
-/// stays pending where the slot is retired under it, until all members have read that.
+/// The generation of a named slot that may be pending, from its state and its arrivals. If the slot is retired while a
+/// direct announcement is pending in it, this announcement stays pending until all members have read the retirement.
 std::optional<std::uint64_t> generation_to_look_at(const Memory& memory, std::uint32_t slot, SlotState state,
                                                    std::uint64_t word, bool direct, bool uncalled) {
     if ((state == SlotState::first_sight && !ArrivalCount::is_retired(word)) || state == SlotState::answering) {
@@ -215,7 +217,7 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     const bool uncalled = is_uncalled(memory, slot, first_look, hole, answers);
     const bool all_arrived = first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0;
     if (direct == 0 && !uncalled && (ArrivalCount::is_retired(first_look) || all_arrived)) {
-        return std::nullopt;  // the usual case, and the label need not be looked at
+        return std::nullopt;  // the usual case; the label need not be read
     }
     const Label& label = memory.label(slot);
     const Label::State state = label.state();
@@ -236,8 +238,8 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
         return std::nullopt;
     }
     if (all_ready(memory, *tensor)) {
-        // What all have announced directly is done by everybody who looks. But where one of them is counted, they all
-        // have to be.
+        // If all members have announced directly, every member that looks completes the operation. But if one of them
+        // is counted, all have to be counted.
         const bool to_be_counted = state.state == SlotState::bound && is_incomplete(memory, word);
         tensor->unfinished_mask = to_be_counted ? direct : 0;
         const bool is_open = to_be_counted || uncalled || *generation == 0;
@@ -246,9 +248,9 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     return tensor;
 }
 
-/// Ranks that wait in join(), since something was last announced: as long as the others go on they wait for nothing
-/// that is late. Where all have joined, for those that have not ended what they did before; of several hosts, where all
-/// of this one have joined, for the others.
+/// Ranks that wait in join() since something was last announced. As long as the other ranks go on, they do not wait for
+/// anything late. If all ranks have joined, they wait for those whose earlier operations have not ended. On several
+/// hosts, if all ranks of this host have joined, they wait for the other hosts.
 std::optional<PendingTensor> look_at_joins(const Memory& memory) {
     auto& header = memory.header();
     const std::uint64_t joined = header.joined.load(std::memory_order_acquire);
@@ -273,7 +275,8 @@ std::optional<PendingTensor> look_at_joins(const Memory& memory) {
     return joins;
 }
 
-/// What is pending, by name where it has one: its announcements may lie in a slot, in mailboxes, and before those.
+/// Everything that is pending, by name if it has one. The announcements of a name may be in a slot, in mailboxes, and
+/// in private memory before a full mailbox.
 class Collection {
 public:
     explicit Collection(const Memory& memory) : memory_(memory), hole_(find_hole(memory)), answers_(memory) {}
@@ -295,24 +298,26 @@ public:
             look_at_mailbox(member);
         }
     }
-    /// `with_other_hosts`: also what waits for other hosts only.
+    /// `with_other_hosts`: also returns what waits only for other hosts.
     std::vector<PendingTensor> finish(bool with_other_hosts) && {
-        // Where all have joined and something is pending, that is what they wait for.
+        // If all have joined and something is pending, this is what they wait for.
         if (auto joins = look_at_joins(memory_);
             joins && (pending_.empty() || memory_.extent().is_led() || !all_ready(memory_, *joins))) {
             pending_.push_back(std::move(*joins));
         }
         for (PendingTensor& tensor : pending_) {
             explain(tensor);
-            // A join and an operation without a name need no room in a mailbox.
+            // A join, or an operation without a name, needs no room in a mailbox.
             tensor.unseen_mask = tensor.name.empty() || is_join(tensor) ? 0 : unseen_ & ~tensor.ready_mask;
         }
-        // On several hosts, what all members of this one have announced waits for the others: the leader knows of it.
+        // On several hosts, operations that all members of this host have announced wait for other hosts; the leader
+        // knows of them.
         std::erase_if(pending_, [this, with_other_hosts](const PendingTensor& tensor) {
             return memory_.extent().is_led() && !with_other_hosts && !is_join(tensor) && all_ready(memory_, tensor) &&
                    (tensor.unfinished_mask | tensor.unread_mask) == 0;
         });
-        // The end of the set is said even where all members of this host have announced it: any of them may hold it up.
+        // The end of the set is returned even if all members of this host have announced it, because any of them may
+        // delay it.
         if (auto end = look_at_end(memory_)) {
             pending_.push_back(std::move(*end));
         }
@@ -321,7 +326,7 @@ public:
         return std::move(pending_);
     }
 
-    /// What holds up the registrar's work.
+    /// What delays the registrar's work.
     [[nodiscard]] Obstacles obstacles() const {
         if (hole_) {
             return {.unfinished_mask = std::uint64_t{1} << hole_->member};
@@ -331,7 +336,8 @@ public:
         if (awaited == 0) {
             return {.unfinished_mask = members_in_step(memory_, ProtocolStep::kRegistrar)};
         }
-        // The registrar has given up its role until all have read so far. Then it is the last one's again.
+        // The registrar has given up its role until all members have read up to here. Then the last registrar takes it
+        // again.
         const std::uint32_t with = std::atomic_ref(header.numbers_wait_with).load(std::memory_order_relaxed);
         const std::uint64_t unread = behind(awaited);
         const bool is_turn = unread == 0 && with > 0 && with <= memory_.extent().members;
@@ -344,7 +350,7 @@ public:
     }
 
 private:
-    /// What no registrar has handled, and the first of what found no room.
+    /// The records that no registrar has handled, and the first announcement that found no room.
     void look_at_mailbox(std::uint32_t member) {
         auto& mailbox = memory_.mailbox(member);
         std::uint64_t index = mailbox.taken.load(std::memory_order_acquire);
@@ -353,14 +359,14 @@ private:
             auto& record = memory_.mailbox_record(member, index);
             const std::string name = record.pending_name();
             const std::int64_t announced_ns = record.place.announced_ns.load(std::memory_order_relaxed);
-            // A registrar says that it has taken a record after it has handled it, and may be stopped in between.
+            // A registrar marks a record as taken after it has handled the record, and may be stopped in between.
             const bool is_answered = looked == 0 && !name.empty() && answers_.has(name);
-            // The record is used again only after it was taken.
+            // A record is reused only after it was taken.
             if (!name.empty() && !is_answered && mailbox.taken.load(std::memory_order_relaxed) <= index) {
                 add(name, member, announced_ns);
             }
         }
-        // The first one's name is published, below. Partner: ProcessSet::tell_deferred_count().
+        // The name of the first one is published, see below. Partner: ProcessSet::tell_deferred_count().
         if (mailbox.deferred_count.load(std::memory_order_acquire) > 1) {
             unseen_ |= std::uint64_t{1} << member;
         }
@@ -400,7 +406,7 @@ private:
         return members;
     }
 
-    /// Why it does not go on, besides members that have not announced it.
+    /// Why it does not go on, apart from members that have not announced it.
     void explain(PendingTensor& tensor) const {
         const bool all = all_ready(memory_, tensor);
         if (all) {
@@ -429,7 +435,7 @@ private:
     std::optional<Hole> hole_;
     std::vector<PendingTensor> pending_;
     Answers answers_;
-    std::uint64_t unseen_ = 0;               // members with announcements that only they can see
+    std::uint64_t unseen_ = 0;               // members with announcements that the others cannot see
     std::set<std::string> waiting_records_;  // names whose announcements no registrar has handled
 };
 
@@ -446,7 +452,7 @@ std::vector<std::uint64_t> unnamed_started(const Memory& memory) {
     const std::uint32_t slots = memory.extent().unnamed_slots;
     std::vector<std::uint64_t> started(memory.extent().members, 0);
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
-        // Who has announced a generation has completed the one before, so all have announced that.
+        // A rank that has announced a generation has completed the one before, so all members have announced that one.
         const std::uint64_t newest = newest_generation(memory, slot);
         for (std::uint32_t member = 0; member < started.size(); ++member) {
             for (std::uint64_t generation = newest; generation > 0 && generation + 2 > newest; --generation) {

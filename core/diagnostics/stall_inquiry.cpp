@@ -19,15 +19,15 @@ using collectives::WireWriter;
 
 namespace {
 
-/// How long the root waits for the accounts of hosts.
+/// How long the root waits for the accounts of the hosts.
 constexpr std::int64_t kAnswerNs = 3 * kSecond / 2;
 /// More would not be printed.
 constexpr std::size_t kMostTensors = 64;
 constexpr std::size_t kMostWaits = 8;
 constexpr std::size_t kLongestWords = 128;
-/// Places in the source that one host's ranks have called a tensor from.
+/// The maximum number of call sites of a tensor for the ranks of one host.
 constexpr std::size_t kMostSites = 4;
-/// Left for the ranks of a host with the most of them.
+/// Reserved for the ranks of the host that has the most of them.
 constexpr std::size_t kTensorBytes = kMostStallMessageBytes / 3;
 
 std::int64_t milliseconds(double seconds) { return std::llround(seconds * 1e3); }
@@ -147,7 +147,7 @@ void append(std::vector<std::int32_t>& ranks, const std::vector<std::int32_t>& m
     ranks.insert(ranks.end(), more.begin(), more.end());
 }
 
-/// As many of `items` as fit into `bytes`, counted in front. Returns whether all did.
+/// Writes as many of `items` as fit into `bytes`, with their number in front. Returns whether all fitted.
 template <class Items, class Write>
 bool write_some(WireWriter& writer, const Items& items, std::size_t most, std::size_t bytes, Write&& write) {
     std::vector<collectives::Bytes> written;
@@ -168,7 +168,7 @@ bool write_some(WireWriter& writer, const Items& items, std::size_t most, std::s
     return written.size() == items.size();
 }
 
-/// All hosts list tensors in this order, so that lists that are cut have the same beginning.
+/// All hosts list tensors in this order, so that lists that were cut have the same beginning.
 using Key = std::pair<std::string, std::uint64_t>;
 Key key_of(const StallReport::Tensor& tensor) { return {tensor.name, tensor.call}; }
 
@@ -178,7 +178,7 @@ std::vector<StallReport::Tensor> in_order(std::vector<StallReport::Tensor> tenso
     return tensors;
 }
 
-/// Tensors behind the last one of an account that was cut are unknown there.
+/// Tensors behind the last one of an account that was cut are unknown for that host.
 std::optional<Key> last_known(std::span<const HostAccount> accounts) {
     std::optional<Key> last;
     for (const HostAccount& account : accounts) {
@@ -424,7 +424,8 @@ Status StallInquiry::send(Link& link) {
     return {};
 }
 
-/// Where something has been pending for long here, the root asks all; it is asked to where this is not the root.
+/// If something has been pending for long on this host, the root asks all hosts. A leader that is not the root asks the
+/// root to do so.
 void StallInquiry::look(std::int64_t now_ns, const Source& source) {
     const bool stalled = source.longest_wait(now_ns) >= settings_.warning_seconds;
     if (has_parent_) {
@@ -453,14 +454,14 @@ void StallInquiry::ask(std::int64_t now_ns, HostAccount own) {
     }
 }
 
-/// Root: once all have answered, or have had the time to.
+/// For the root: evaluates the accounts once all hosts have answered, or have had the time to.
 std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns) {
     if (!asking_ || (accounts_.size() < hosts_ && now_ns - asked_ns_ < kAnswerNs)) {
         return std::nullopt;
     }
     const StallReport report = merge(accounts_, host_of_, settings_.warning_seconds);
     const std::vector<PendingTensor> pending = as_pending(report, now_ns);
-    // Taken over once the texts exist, as in StallMonitor::tick().
+    // The schedule is replaced once the texts exist, as in StallMonitor::tick().
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t usual = now_ns + settings_.look_interval_ns;
@@ -478,7 +479,7 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns)
     return text.empty() ? std::nullopt : std::optional(StallMonitor::Finding{std::move(text), false});
 }
 
-/// For the schedule, which knows tensors by numbers.
+/// Numbers for the schedule, which knows tensors by numbers.
 std::vector<PendingTensor> StallInquiry::as_pending(const StallReport& report, std::int64_t now_ns) {
     std::vector<PendingTensor> pending;
     std::erase_if(numbers_, [&](const auto& number) {
@@ -489,7 +490,7 @@ std::vector<PendingTensor> StallInquiry::as_pending(const StallReport& report, s
     for (const StallReport::Tensor& tensor : report.tensors) {
         const auto number = numbers_.try_emplace({tensor.name, tensor.call}, inquiry_).first->second;
         PendingTensor one;
-        // What stalls again later stalls anew: its number is of the first inquiry that found it.
+        // A tensor that stalls again later is a new stall: its number is that of the first inquiry that found it.
         one.id = {number, 0, std::hash<std::string>()(tensor.name) + tensor.call};
         one.since_ns = now_ns - nanoseconds(tensor.seconds);
         pending.push_back(std::move(one));

@@ -20,41 +20,42 @@
 
 namespace rueda::core {
 
-/// What one host knows of tensors that are pending, and what its ranks are doing.
+/// What one host knows about pending tensors, and what its ranks are doing.
 struct HostAccount {
     std::uint32_t host = 0;
-    std::vector<StallReport::Tensor> tensors;  ///< `ready`: its ranks that have announced it; `missing`: nothing
-    /// What comes behind the last of `tensors`, by name and then by call, is not told: there was no room for it.
+    std::vector<StallReport::Tensor> tensors;  ///< `ready`: its ranks that have announced it; `missing`: empty
+    /// If set, the account was cut: tensors behind the last of `tensors`, by name and then by call, are not in it.
     bool cut = false;
     std::vector<StallReport::Rank> ranks;
 };
 
-/// What leaders ask each other when a tensor stands still. Their messages: a notice goes up to the root, which asks; a
+/// A message between leaders about a tensor that stands still. A notice goes up to the root, which asks; a question
+/// goes down to all leaders; every host's account goes up.
 /// question goes down to all; every host's account goes up.
 enum class StallMessageKind : std::uint8_t { notice = 1, question = 2, account = 3 };
 struct StallMessage {
     StallMessageKind kind = StallMessageKind::notice;
-    std::uint32_t inquiry = 0;  ///< its number; question, account
+    std::uint32_t inquiry = 0;  ///< the number of the inquiry; for a question and an account
     HostAccount account;
 };
 
-/// The longest message; an account says what fits.
+/// The longest message. An account contains as much as fits.
 inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
 [[nodiscard]] std::vector<std::byte> encode(const StallMessage& message);
-/// Bytes of another process. Internal, for bytes that no leader writes.
+/// Reads bytes of another process. Internal for bytes that no correct leader writes.
 [[nodiscard]] Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::uint32_t ranks,
                                                        std::uint32_t hosts);
 
-/// One report of what the hosts say: a rank whose host has said nothing of it is missing. Tensors that no rank misses
-/// are left out, they are on their way; and those that a host had no room to tell of. `host_of`: by rank; -1: not of
-/// the set.
+/// Makes one report of the accounts. A rank counts as missing if its host does not say that it is ready. Tensors for
+/// which no rank is missing are left out, because they are under way; so are tensors for which a host had no room in
+/// its account. `host_of` is by rank; -1: not in the set.
 [[nodiscard]] StallReport merge(std::span<const HostAccount> accounts, std::span<const std::int32_t> host_of,
                                 double warning_seconds);
 
-/// One leader's part in finding tensors that some ranks of several hosts have announced and others, for long, have not.
-/// The root reports.
+/// One leader's part in finding tensors that some ranks of several hosts have announced and others have not, for a long
+/// time. The root prints the report.
 ///
-/// Threads: whoever holds the leader's progress lock.
+/// Threads: the thread that holds the leader's progress lock.
 class StallInquiry {
 public:
     /// Another leader in the tree.
@@ -62,23 +63,25 @@ public:
         std::uint32_t host = 0;
         int rank = 0;
     };
-    /// `parent` empty on the root.
+    /// `parent` is empty on the root.
     StallInquiry(const StallSettings& settings, std::uint32_t hosts, std::vector<std::int32_t> host_of,
                  std::optional<Neighbour> parent, std::span<const Neighbour> children,
                  collectives::Transport& transport);
 
-    /// What this host knows.
+    /// Functions that tell what this host knows.
     struct Source {
-        /// How long the oldest pending tensor has waited, in seconds; 0: none is pending. About once per second.
+        /// How long the oldest pending tensor has waited, in seconds; 0 if none is pending. Called about once per
+        /// second.
         std::function<double(std::int64_t now_ns)> longest_wait;
-        /// All of it, which takes reading the state of every process of the host: only once something stands still.
+        /// The whole account, which takes reading the state of every process of the host. Called only when something
+        /// stands still.
         std::function<HostAccount(std::int64_t now_ns)> account;
     };
-    /// To be called a few times per second. A failure ends the job.
+    /// Call it a few times per second. A failure ends the job.
     Result<std::optional<StallMonitor::Finding>> turn(std::int64_t now_ns, const Source& source);
-    /// After an abort: nothing is asked of the transport any more, and the memory of messages under way stays.
+    /// After an abort: the transport is not used any more, and the memory of messages under way stays.
     void abandon() noexcept;
-    /// At the end of a process set before that of the job: nobody of it asks any more.
+    /// For the end of a process set before the end of the job: no member of it asks any more.
     Status leave();
 
 private:
@@ -105,18 +108,19 @@ private:
     bool has_parent_;
     StallSettings settings_;
     collectives::Transport& transport_;
-    std::shared_ptr<std::vector<Link>> links_;  // the parent's first; shared with MPI after an abort
+    std::shared_ptr<std::vector<Link>>
+        links_;  // the parent's first; after an abort MPI may still use them, so the memory is shared
 
     std::int64_t next_look_ns_ = 0;
     StallSchedule schedule_;
-    // The root's.
+    // Only on the root:
     bool noticed_ = false;
     std::uint32_t inquiry_ = 0;
     std::int64_t asked_ns_ = 0;
-    std::vector<HostAccount> accounts_;  // of the inquiry under way
+    std::vector<HostAccount> accounts_;  // of the current inquiry
     bool asking_ = false;
     std::int64_t ends_job_ns_ = 0;  // when the longest pending tensor of the last inquiry ends the job; 0: never
-    std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;  // of tensors, by name and call
+    std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;  // numbers of tensors, by name and call
 };
 
 }  // namespace rueda::core

@@ -20,19 +20,20 @@
 
 namespace rueda::core {
 
-/// Finds tensors of one process set that some ranks have announced and others, for long, have not. Every rank looks;
-/// the lowest one that responds reports.
+/// Finds tensors of one process set that some ranks have announced and others have not, for a long time. Every rank
+/// looks; the lowest rank that responds prints the report.
 ///
 /// Threads: one, the background thread.
 class StallMonitor {
 public:
     struct Finding {
-        std::string text;        ///< a report of several lines, or with shut_down the reason to abort, in one line
-        bool shut_down = false;  ///< abort the job; every rank finds this by itself
-        std::string report_before = {};  ///< a report that was due at the same time, to be said first; "" without
+        std::string text;        ///< a report of several lines; with shut_down, the reason to abort in one line
+        bool shut_down = false;  ///< abort the job; every rank concludes this by itself
+        std::string report_before =
+            {};  ///< a report that was due at the same time, to be printed first; "" if there is none
     };
 
-    /// What they are in, and the memory, outlive this. `own` is this rank's number among the members.
+    /// The set and the memory outlive this object. `own` is this rank's number among the members.
     StallMonitor(const StallSettings& settings, const base::HostBlocks& blocks, std::uint32_t own,
                  const NegotiationMemory<base::StdAtomics>& memory);
     StallMonitor(const StallSettings& settings, std::shared_ptr<collectives::Arena> arena,
@@ -41,19 +42,19 @@ public:
         arena_ = std::move(arena);
     }
 
-    /// To be called a few times per second (more often where the warning time is less than that); looks at the arena
-    /// four times per warning time or once per second, whichever is more often, and when it is time to end the job.
+    /// Call it a few times per second (more often if the warning time is shorter than that). It looks at the arena four
+    /// times per warning time or once per second, whichever is more often, and when it is time to end the job.
     [[nodiscard]] std::optional<Finding> tick(std::int64_t now_ns);
 
-    /// Notes when this rank has finished what it has finished last, for the others. Every liveness interval.
+    /// Notes for the other ranks when this rank finished its last operation. Call it every liveness interval.
     void date_last_finished(std::int64_t now_ns);
 
-    /// Of the oldest pending tensor of this host, in seconds; 0: none is pending. Any thread.
+    /// The age of the oldest pending tensor of this host, in seconds; 0 if none is pending. Any thread.
     [[nodiscard]] double longest_wait(std::int64_t now_ns) const;
     /// What is pending on this host, and what its ranks are doing. Any thread.
     [[nodiscard]] StallReport account(std::int64_t now_ns) const;
-    /// What an operation waits for that is pending by `awaited`, as far as this host knows. Any thread; it looks at
-    /// every slot that was ever given out, and into /proc for the ranks that are missing.
+    /// What the operation that is pending by `awaited` waits for, as far as this host knows. Any thread. It looks at
+    /// every slot that was ever used, and in /proc at the ranks that are missing.
     [[nodiscard]] WaitReport account_of(std::span<const AwaitedTensor> awaited, std::int64_t now_ns) const;
 
 private:

@@ -19,11 +19,11 @@ namespace {
 using Tensor = StallReport::Tensor;
 using Ranks = std::vector<std::int32_t>;
 
-/// A report is read on a terminal: more lines than this hide the sentence at its top.
+/// A report is read on a terminal: more lines than this would push its first sentence out of sight.
 constexpr std::size_t kTensorLines = 20;
 constexpr std::size_t kTensorsPerRank = 4;
 
-/// 60 → "60", 0.5 → "0.5", 73.4 → "73"
+/// For example 60 → "60", 0.5 → "0.5", 73.4 → "73".
 std::string seconds_text(double seconds) {
     constexpr double kWithoutFraction = 10;
     if (seconds >= kWithoutFraction) {
@@ -33,7 +33,7 @@ std::string seconds_text(double seconds) {
     return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
 }
 
-/// As the user wrote it, without an exponent.
+/// Prints the number as the user wrote it, without an exponent.
 std::string setting_text(double seconds) {
     std::string text = fmt::format("{:.3f}", seconds);
     text.erase(text.find_last_not_of('0') + 1);
@@ -55,7 +55,7 @@ Ranks without(const Ranks& some, const Ranks& others) {
     return rest;
 }
 
-/// The two longest stalled tensors of which each has a rank that the other one lacks; "" if there are none.
+/// The two longest stalled tensors such that each has a rank that is missing for the other; "" if there are none.
 std::string crosswise_line(const std::vector<Tensor>& tensors) {
     const std::size_t count = std::min(tensors.size(), kTensorLines);
     for (std::size_t i = 0; i < count; ++i) {
@@ -77,7 +77,7 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
     }
     std::string text = "waits itself in ";
     for (std::size_t i = 0; i < std::min(waits_in.size(), kTensorsPerRank); ++i) {
-        // Here the place is the rank's own.
+        // Here the call site is the rank's own.
         const std::string from = waits_in[i].sites.empty() ? "" : ", called from " + waits_in[i].sites.front().site;
         text += fmt::format("{}{} ({} s{})", i == 0 ? "" : ", ", name_of(waits_in[i]),
                             seconds_text(waits_in[i].seconds), from);
@@ -88,7 +88,7 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
 
 const char* has_or_have(const Ranks& ranks) { return ranks.size() == 1 ? "has" : "have"; }
 
-/// Why a tensor, or a part of what is awaited, does not go on, besides ranks that are missing.
+/// Why a tensor, or a part of an operation, does not go on, apart from ranks that are missing.
 template <class Awaited>
 std::string obstacle_text(const Awaited& tensor) {
     std::string text;
@@ -229,7 +229,7 @@ std::string format_awaited(const WaitReport& report) {
 }
 
 std::string format_wait(const WaitReport& report) {
-    // An error is one line: a group's tensors are most often missing on the same ranks.
+    // An error is one line. The tensors of a group are usually missing on the same ranks.
     constexpr std::size_t kParts = 3;
     constexpr std::size_t kRanks = 4;
     std::string text;

@@ -12,7 +12,7 @@
 
 namespace rueda::core {
 
-/// Everything that a stall report says, as data.
+/// All data of a stall report.
 struct StallReport {
     struct Tensor {
         std::string name;        ///< empty: unnamed
@@ -20,16 +20,16 @@ struct StallReport {
         double seconds = 0;      ///< since the first announcement
         std::vector<std::int32_t> ready;
         std::vector<std::int32_t> missing;
-        std::vector<SiteOfRanks> sites = {};        ///< where those that are ready have called it, where that is known
-        std::vector<std::int32_t> unfinished = {};  ///< have begun the step of the negotiation that comes next
-        std::vector<std::int32_t> unread = {};      ///< have to read the log before there is room for it
-        /// May have announced it, and are not among `missing`: they have announcements that wait for room.
+        std::vector<SiteOfRanks> sites = {};        ///< where the ready ranks have called it, if that is known
+        std::vector<std::int32_t> unfinished = {};  ///< they have begun the step of the negotiation that comes next
+        std::vector<std::int32_t> unread = {};      ///< they must read the log before there is room for it
+        /// Ranks that may have announced it, and are not among `missing`: they have announcements that wait for room.
         std::vector<std::int32_t> unseen = {};
 
-        /// All of which something is awaited.
+        /// All ranks for which this tensor waits.
         [[nodiscard]] std::vector<std::int32_t> awaited() const;
     };
-    /// What a rank is doing of which something is awaited. What is not known is empty, and not printed.
+    /// What a rank is doing for which a tensor waits. Unknown values are empty and are not printed.
     struct Rank {
         std::int32_t rank = 0;
         std::int32_t pid = 0;
@@ -37,30 +37,31 @@ struct StallReport {
         std::string busy;              ///< the scope that it declared
         std::vector<Tensor> waits_in;  ///< oldest first
         std::string stack;             ///< of its main thread; not captured in this version
-        double silent_seconds = 0;     ///< since its background thread last ran, where that is long ago
-        std::uint64_t unnamed = 0;     ///< operations without a name that it has started
+        double silent_seconds = 0;     ///< since its background thread last ran, if that is long ago
+        std::uint64_t unnamed = 0;     ///< the number of unnamed operations that it has started
         std::string host = {};
-        std::int64_t step = -1;  ///< the training step that it has begun last; -1: it has told of none
-        /// The operation of this process set that it has finished last; `seconds` ago, and without ranks.
+        std::int64_t step = -1;  ///< the training step that it has begun last; -1: it has not told any
+        /// The operation of this process set that it has finished last; it ended `seconds` ago, and its ranks are left
+        /// empty.
         std::optional<Tensor> finished = {};
     };
 
     double warning_seconds = 60;
     std::vector<Tensor> tensors;  ///< oldest first
     std::vector<Rank> missing_ranks;
-    std::vector<std::int32_t> unheard = {};  ///< ranks of hosts that have not said what theirs wait for
-    StartedByRank started = {};              ///< unnamed operations, where one of `tensors` is one
+    std::vector<std::int32_t> unheard = {};  ///< ranks of hosts that have not sent their accounts
+    StartedByRank started = {};              ///< unnamed operations, if one of `tensors` is unnamed
 };
 
 /// A tensor by which an operation of this rank is pending.
 struct AwaitedTensor {
     std::string name = {};           ///< empty: unnamed
     std::uint64_t call = 0;          ///< of an unnamed one
-    std::uint64_t waits_behind = 0;  ///< this rank has not announced it, since this earlier unnamed call is pending
-    bool is_group = false;           ///< the number of a group's members, which is announced under the group's name
-    bool waits_for_room = false;     ///< this rank has not announced it, since its mailbox is full
-    std::uint32_t slot = kNoSlot;    ///< as far as this rank knows it
-    std::uint64_t generation = 0;    ///< in `slot`
+    std::uint64_t waits_behind = 0;  ///< this rank has not announced it, because this earlier unnamed call is pending
+    bool is_group = false;         ///< it is the number of a group's members, which is announced under the group's name
+    bool waits_for_room = false;   ///< this rank has not announced it, because its mailbox is full
+    std::uint32_t slot = kNoSlot;  ///< as far as this rank knows it
+    std::uint64_t generation = 0;  ///< in `slot`
 };
 
 /// What an operation waits for, as the error of a wait with a timeout says it.
@@ -69,27 +70,28 @@ struct WaitReport {
     struct Part {
         AwaitedTensor tensor;
         std::vector<std::int32_t> ready = {};    ///< ranks of this host
-        std::vector<std::int32_t> missing = {};  ///< ranks of this host; of a message, the ranks of its other side
+        std::vector<std::int32_t> missing = {};  ///< ranks of this host; for a message, the ranks of its other side
         // As in StallReport::Tensor. If tensor.waits_for_room: what the mailbox of this rank waits for.
         std::vector<std::int32_t> unfinished = {};
         std::vector<std::int32_t> unread = {};
         std::vector<std::int32_t> unseen = {};
-        bool known = true;  ///< false: it is not known who has announced it
+        bool known = true;  ///< false if it is not known who has announced it
     };
     Kind kind = Kind::collective;
     std::vector<Part> parts = {};               ///< empty: nothing is known
-    std::vector<StallReport::Rank> ranks = {};  ///< what those are doing that are missing, or do not get on
+    std::vector<StallReport::Rank> ranks = {};  ///< what the ranks are doing that are missing or make no progress
     std::vector<std::int32_t> elsewhere = {};   ///< members on other hosts
 };
-/// "tensor 'w'", "tensor 'a' and 3 more", "receive from rank 1, tag 7"; "" where nothing is known.
+/// For example "tensor 'w'", "tensor 'a' and 3 more", "receive from rank 1, tag 7"; "" if nothing is known.
 [[nodiscard]] std::string format_awaited(const WaitReport& report);
-/// "rank 1 has not announced it, ranks 0, 2 have; rank 1 (pid 17): stopped by a signal; …"; "" where nothing is known.
+/// For example "rank 1 has not announced it, ranks 0, 2 have; rank 1 (pid 17): stopped by a signal; …"; "" if nothing
+/// is known.
 [[nodiscard]] std::string format_wait(const WaitReport& report);
 
-/// Several lines, without a newline at the end. The first is the sentence that users search for.
+/// Several lines, without a newline at the end. The first line is the sentence that users search for.
 [[nodiscard]] std::string format_stall_report(const StallReport& report);
 
-/// Why the job is ended, in one line. `started`: as in a report.
+/// Why the job is ended, in one line. `started` is as in a report.
 [[nodiscard]] std::string format_stall_shutdown(const StallReport::Tensor& tensor, double shutdown_seconds,
                                                 const StartedByRank& started = {});
 

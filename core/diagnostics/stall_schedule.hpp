@@ -11,11 +11,12 @@
 
 namespace rueda::core {
 
-/// When to report what is stalled: when a tensor has been pending for the warning time, and again after intervals of 1,
-/// 2, 4, … warning times while it is. A tensor that joins the stalled ones is reported with the others, one warning
-/// time after the last report at the earliest, and the intervals begin anew.
+/// When to report stalled tensors. A tensor is reported when it has been pending for the warning time, and again after
+/// intervals of 1, 2, 4, … warning times while it is pending. When another tensor stalls, all are reported together,
+/// one warning time after the last report at the earliest, and the intervals begin anew.
 ///
-/// A copy of it looks, and replaces it once what it said is due has been put into words: that needs memory.
+/// The caller looks with a copy of the schedule, and replaces the original when the texts of the due reports exist,
+/// because texts need memory.
 ///
 /// Threads: one.
 class StallSchedule {
@@ -26,12 +27,13 @@ public:
 
     struct Due {
         bool report = false;
-        std::optional<PendingTensor> shut_down_for;  ///< the longest pending one, once; after the report, if both are
+        std::optional<PendingTensor>
+            shut_down_for;  ///< the longest pending one, once; it comes after the report if both are due
     };
-    /// `pending` as pending_tensors() gives them. The time may not go back.
+    /// `pending` is the result of pending_tensors(). The time must not go backwards.
     [[nodiscard]] Due look(std::span<const PendingTensor> pending, std::int64_t now_ns);
 
-    /// When to look again: after `interval_ns`, or at the time to end the job if that comes before. After look().
+    /// When to look again: after `interval_ns`, or at the time to end the job if that is earlier. Call it after look().
     [[nodiscard]] std::int64_t next_look_ns(std::span<const PendingTensor> pending, std::int64_t now_ns,
                                             std::int64_t interval_ns) const;
 
@@ -44,7 +46,7 @@ private:
 
     std::int64_t warning_ns_;
     std::int64_t shutdown_ns_;
-    std::set<PendingTensor::Id> reported_;  // and still stalled
+    std::set<PendingTensor::Id> reported_;  // reported, and still stalled
     std::int64_t last_report_ns_ = 0;
     std::int64_t interval_ns_ = 0;
     bool shut_down_ = false;

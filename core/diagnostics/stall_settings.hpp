@@ -12,16 +12,17 @@
 
 namespace rueda::core {
 
-/// What the settings say of things that stand still, as those use it who look for them.
+/// The settings about stalled operations, in the form in which the code that looks for stalls uses them.
 struct StallSettings {
-    static constexpr std::int64_t kShortestSilence = 2 * kSecond;  ///< longer than a busy machine keeps a thread still
+    static constexpr std::int64_t kShortestSilence = 2 * kSecond;  ///< longer than a busy machine delays a thread
 
     explicit StallSettings(const base::Config& config)
         : enabled(config.stall_check),
           warning_seconds(config.stall_warning_seconds),
           shutdown_seconds(config.stall_shutdown_seconds),
           look_interval_ns(std::min(warning_ns() / 4, kSecond)),
-          // A background thread writes its heartbeat every liveness interval; three missed ones are no hiccup.
+          // A background thread writes its heartbeat every liveness interval. Three missed heartbeats are not a short
+          // delay.
           silence_limit_ns(std::max(kShortestSilence, 3 * nanoseconds(config.liveness_seconds))),
           host(config.hostname) {}
 
@@ -32,8 +33,8 @@ struct StallSettings {
     double warning_seconds;
     double shutdown_seconds;        ///< 0: never
     std::int64_t look_interval_ns;  ///< four times per warning time, and at least once per second
-    std::int64_t silence_limit_ns;  ///< a background thread without a heartbeat for so long does not respond
-    std::string host;               ///< what people call this one; "" if that is not known
+    std::int64_t silence_limit_ns;  ///< a background thread without a heartbeat for this time does not respond
+    std::string host;               ///< this host's name for people; "" if it is not known
 };
 
 }  // namespace rueda::core

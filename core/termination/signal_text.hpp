@@ -12,7 +12,7 @@
 
 namespace rueda::core {
 
-/// The text of a signal handler: a fixed buffer that drops what does not fit. Nothing here allocates.
+/// The text of a signal handler: a fixed buffer that drops what does not fit. It does not allocate.
 class SignalText {
 public:
     void add(std::string_view part) {
@@ -20,7 +20,7 @@ public:
         std::memcpy(bytes_.data() + length_, part.data(), count);
         length_ += count;
     }
-    /// Of another process, or of the program: in one line.
+    /// Adds text of another process, or of the program, as one line.
     void add_foreign(std::string_view part) {
         for (const char c : part) {
             const char shown = base::printable(c);

@@ -10,20 +10,21 @@
 
 namespace rueda::core {
 
-/// mpirun and srun send SIGTERM to the ranks that are left as soon as one has died: before the background thread has
-/// looked, and a process with the default action says nothing. So this process' SIGTERM is handled: where another rank
-/// of the host has died, that is said in one line (and is the reason of the abort); then comes what would have come
-/// without Rueda, the program's handler or the end by the signal. The reasons for this form: docs/design/failure.md.
+/// mpirun and srun send SIGTERM to the remaining ranks as soon as one has died. At this time the background thread has
+/// not looked, and a process with the default action prints nothing. So this process handles SIGTERM. If another rank
+/// of the host has died, the handler prints this in one line, which is also the reason of the abort. Then it does what
+/// would have happened without Rueda: it calls the program's handler or ends the process by the signal.
+/// docs/design/failure.md has the reasons.
 ///
-/// The disposition of a signal belongs to the process, so this is for the one Runtime of the C interface.
-/// Threads: both functions by one thread at a time; the handler in any thread.
+/// The disposition of a signal belongs to the process, so this is for the one Runtime of the C interface. Threads: both
+/// functions by one thread at a time; the handler in any thread.
 
-/// `host`: where a job has several, the name of this one. Not where SIGTERM is ignored. `control` stays mapped as long
-/// as the process lives.
+/// `host` is the name of this host if the job has several. If SIGTERM is ignored, nothing is installed. `control` stays
+/// mapped as long as the process lives.
 void watch_termination(base::ControlBlock& control, std::uint32_t members, std::uint32_t own,
                        const base::Logger& logger, std::string_view host = {});
-/// Puts back what was there before, unless somebody has installed another handler meanwhile; who calls ours from his
-/// finds it passing on.
+/// Restores the previous handler, unless other code has installed a handler meanwhile. If that handler calls ours, ours
+/// only passes the signal on.
 void unwatch_termination();
 
 }  // namespace rueda::core
