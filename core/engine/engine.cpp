@@ -20,30 +20,32 @@
 namespace rueda::core {
 namespace {
 
-/// Sleeping callers look again after this time, whatever happens: the bound on missing what rings nobody.
+/// A sleeping caller looks again after this time in any case. So this bounds the delay of events for which no thread is
+/// rung.
 constexpr std::chrono::milliseconds kSlice{100};
 
-/// The same while an announcement waits for room in the mailbox: the registrar that makes room rings nobody.
+/// The same while an announcement waits for room in the mailbox, because the registrar that makes room rings no thread.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
-/// The pause before the next look for what comes from other hosts, after nothing has come for `still`: a sixteenth of
-/// that, so that it adds little to any wait, up to a millisecond; later a 100th, up to ten, which adds nothing that
-/// anybody feels after such a wait. Each look takes some 40 µs: a leader with nothing to do uses 0.9 % of a core in its
-/// first ten seconds.
+/// The pause before the next look for messages from other hosts, if none has come for `still`. It is a sixteenth of
+/// `still`, up to a millisecond, so that it adds little to any wait. Later it is a 100th, up to ten milliseconds, which
+/// is not noticeable after such a wait. Each look takes some 40 µs: a leader with nothing to do uses 0.9 % of a core in
+/// its first ten seconds.
 std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
     using std::chrono::microseconds;
     return std::max(std::clamp<std::chrono::nanoseconds>(still / 16, microseconds(20), microseconds(1000)),
                     std::min<std::chrono::nanoseconds>(still / 100, microseconds(10'000)));
 }
 
-/// Of a leader's background thread that finds the progress lock taken; a fraction of the time between heartbeats.
+/// The pause of a leader's background thread that finds the progress lock taken. It is a fraction of the time between
+/// heartbeats.
 constexpr std::chrono::milliseconds kTurnedAwayPause{20};
 
-/// Of one poll: each moves about a chunk, within some tens of µs.
+/// The maximum turns of one poll. Each turn moves about a chunk, within some tens of µs.
 constexpr int kPollTurns = 64;
 
-/// A thread that is cancelled while it holds the progress lock would leave it held for ever. Around what sleeps or
-/// writes: the rest of the engine has no cancellation point.
+/// If a thread is cancelled while it holds the progress lock, the lock would stay held for ever. So cancellation is
+/// switched off around code that sleeps or writes; the rest of the engine has no cancellation point.
 class NoCancellation {
 public:
     NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &saved_); }
@@ -87,7 +89,7 @@ Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> a
       logger_(std::move(logger)),
       quarantine_(std::move(quarantine)),
       caller_policy_(wait_policy(config.spin_seconds, cores, members_)),
-      // The trainer may need the core that a spinning background thread would burn; yielding lets it run.
+      // The trainer may need the core that a spinning background thread would occupy. Yielding lets the trainer run.
       background_policy_{.spin_ns = 0, .yield_ns = caller_policy_.yield_ns},
       short_of_cores_(cores < static_cast<double>(members_)),
       liveness_interval_(nanoseconds_of(config.liveness_seconds)),
@@ -108,7 +110,7 @@ Status Engine::start() {
     for (const std::string& note : liveness_.notes()) {
         logger_.warning("{}", note);
     }
-    // The background thread takes no signals: they belong to the program's threads.
+    // The background thread handles no signals: they belong to the program's threads.
     const sigset_t blocked = base::signals_of_the_program();
     sigset_t saved;
     pthread_sigmask(SIG_SETMASK, &blocked, &saved);
@@ -134,7 +136,7 @@ void Engine::stop() {
     stopping_.store(true, std::memory_order_seq_cst);
     block_.attention.ring_all();
     background_.join();
-    // The engine itself stays in memory for good.
+    // The engine object itself is never freed.
     liveness_.stop_watching();
     sets_.close_descriptors();
 }
@@ -145,14 +147,14 @@ void Engine::end_pending(const Status& reason) {
     leave_progress();
 }
 
-/// Who waits for the progress lock finds what he waits for done.
+/// A thread that waits for the progress lock finds its operation completed.
 void Engine::end_for_good(const Status& reason) {
     fail_pending(reason);
     block_.attention.set(base::AttentionState::awake);
     tell_waiters();
 }
 
-/// Takes the progress lock, and keeps it.
+/// Takes the progress lock and keeps it.
 void Engine::fail_pending(const Status& reason) noexcept {
     while (!try_lock_progress()) {
         std::this_thread::yield();
@@ -180,7 +182,7 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
             set.fail_all(reason);
             messenger_.forget(set.identity().id, reason);
         } catch (const std::bad_alloc&) {
-            // Who waits for what was pending would wait for ever.
+            // Threads that wait for operations that were pending would otherwise wait for ever.
             control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it removed a process set");
         }
         set.take_back_receives();
@@ -189,8 +191,8 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
     });
 }
 
-/// Whoever holds the progress lock, maybe for as long as a caller waits for his operation, makes the change in his next
-/// turn. `make` throws nothing: that may be any thread.
+/// The thread that holds the progress lock makes the change in its next turn; it may hold the lock for as long as its
+/// caller waits for an operation. `make` must not throw, because any thread may run it.
 void Engine::change(std::function<void()> make) {
     std::atomic<bool> made{false};
     {
@@ -198,7 +200,7 @@ void Engine::change(std::function<void()> make) {
         changes_.push_back([this, make = std::move(make), &made] {
             try {
                 make();
-            } catch (...) {  // whoever asked for it must not wait for ever
+            } catch (...) {  // the thread that asked for the change must not wait for ever
                 end_job_of_failure(ErrorCode::internal, "a rank could not change what it attends to");
             }
             made.store(true, std::memory_order_seq_cst);  // partner: the wait below
@@ -209,7 +211,7 @@ void Engine::change(std::function<void()> make) {
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
 
-/// The progress lock is held.
+/// The caller holds the progress lock.
 void Engine::make_changes() {
     std::vector<std::function<void()>> changes;
     {
@@ -220,7 +222,7 @@ void Engine::make_changes() {
     for (const std::function<void()>& make : changes) {
         make();
     }
-    // It may be about to sleep for as long as its sets asked for before.
+    // The background thread may be about to sleep for a time that fitted its earlier sets.
     block_.attention.ring(base::AttentionState::asleep);
     event_.notify();
 }
@@ -243,8 +245,8 @@ Status Engine::abort_reason() const {
 // ---- the progress lock
 // --------------------------------------------------------------------------------------------------------
 
-/// seq_cst also where it fails: who submitted and finds the progress lock taken relies on the holder's look after its
-/// release.
+/// seq_cst even if it fails: a thread that submitted and finds the progress lock taken relies on the look that the
+/// holder makes after its release.
 bool Engine::try_lock_progress() noexcept {
     bool expected = false;
     return !progress_lock_.load(std::memory_order_seq_cst) &&
@@ -253,10 +255,10 @@ bool Engine::try_lock_progress() noexcept {
 
 void Engine::unlock_progress() noexcept {
     progress_lock_.store(false, std::memory_order_seq_cst);
-    event_.notify();  // who waits for the progress lock
+    event_.notify();  // wakes threads that wait for the progress lock
 }
 
-/// Nothing escapes from a turn: whoever drives does it for others, too, and what failed concerns them.
+/// No exception leaves a turn: the thread that drives does so for other threads too, and a failure concerns them.
 Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     if (has_changes_.load(std::memory_order_seq_cst)) [[unlikely]] {
         make_changes();
@@ -305,7 +307,7 @@ Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
         const Status failed = step.status().code() == ErrorCode::aborted ? explain(step.status()) : step.status();
         raise(failed.code(), failed.message());
     } catch (const std::bad_alloc&) {
-        // Others count on what this rank was about to do.
+        // Other ranks count on what this rank was about to do.
         raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it sent or received a message");
     } catch (...) {
         raise(ErrorCode::internal, "a rank could not go on with its sends and receives");
@@ -318,33 +320,34 @@ void Engine::tell_waiters() {
     moved_.notify();
 }
 
-/// The progress lock is held.
+/// The caller holds the progress lock.
 std::chrono::nanoseconds Engine::next_poll() {
     const std::int64_t now = base::monotonic_ns();
     still_since_ns_ = still_since_ns_ == 0 ? now : still_since_ns_;
     return poll_pause(std::chrono::nanoseconds(now - still_since_ns_));
 }
 
-/// From here on this rank writes to nobody's memory. Callers get their tensors back when no other rank writes to them
-/// either; one that does not say so in time may be stopped in the middle of a write, so its reach is quarantined.
+/// From here on this rank writes to no other rank's memory. Callers get their tensors back when no other rank writes to
+/// them either. If a rank does not confirm this in time, it may be stopped in the middle of a write, and the memory
+/// that it can reach is quarantined.
 ///
-/// It needs no memory, since the want of it is a frequent reason for an abort: the reason is written where there is
-/// room for it already, and what cannot be said for want of memory (to other hosts, to ruedarun) is left out.
+/// This needs no memory, because lack of memory is a frequent reason for an abort. There is already room for the
+/// reason. Messages that would need more memory (to other hosts, to ruedarun) are left out.
 void Engine::fail_after_abort() noexcept {
     if (!failed_.load(std::memory_order_relaxed)) {
         leave_batches();
     }
-    sets_.fail_all(failed_with_);  // later: what was submitted in between
+    sets_.fail_all(failed_with_);  // fails what was submitted in between
     messenger_.fail_all(failed_with_);
     failed_.store(true, std::memory_order_seq_cst);  // partner: abort_reason()
     tell_waiters();
 }
 
-/// Once: makes failed_with_.
+/// Makes failed_with_; runs once.
 void Engine::leave_batches() noexcept {
     const NoCancellation no_cancellation;
     block_.left_batches.store(1, std::memory_order_release);
-    ring_everybody();  // who raised it in a process set rang its members
+    ring_everybody();  // if a process set raised the abort, it rang only its members
     const auto raised = control_.abort.reason_in_place();
     sets_.leave_other_hosts(room_for_reason_.make(raised.code, {raised.text}));
     const auto deadline = Clock::now() + abort_grace_;
@@ -363,16 +366,17 @@ void Engine::leave_batches() noexcept {
     try {
         quarantine_();
         if (launcher_ != nullptr) {
-            launcher_->report_abort(raised.text);  // before the program knows, and may end
+            launcher_->report_abort(raised.text);  // before the program knows of it, and may end
         }
     } catch (const std::exception&) {
-        // Without memory for it, ruedarun takes this rank's end for one like any other.
+        // If there is no memory for the message, ruedarun treats this rank's end like any other.
         static_cast<void>(raised);
     }
 }
 
-/// After an abort: it has neither left its batches nor the job, and lives. Who raised the abort may have seen the
-/// consequence of a death before anybody has seen the death itself: a broken connection to another host.
+/// Whether, after an abort, a rank that has left neither its batches nor the job is still alive. The rank that raised
+/// the abort may have seen only the consequence of a death, for example a broken connection to another host, before any
+/// rank saw the death itself.
 bool Engine::may_write(std::uint32_t member) const {
     const base::RankBlock& other = control_.ranks[member];
     const auto state = static_cast<base::RankState>(other.state.load(std::memory_order_acquire));
@@ -383,7 +387,7 @@ bool Engine::may_write(std::uint32_t member) const {
     return !process_has_ended(other);
 }
 
-/// Drives progress until `done`, a deadline, or for ever. The progress lock is held.
+/// Drives progress until `done`, until a deadline, or without a limit. The caller holds the progress lock.
 template <class Done>
 void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline) {
     const base::DefaultFloatingPoint default_floating_point;
@@ -399,7 +403,7 @@ void Engine::drive(Done&& done, std::optional<Clock::time_point> deadline) {
         } else if (!done() && ((found == Turn::polling && short_of_cores_) || !backoff.pause())) {
             sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
-                backoff.reset();  // rung, most likely; who polls goes on with his pauses until something moves
+                backoff.reset();  // it was probably rung; a rank that polls keeps its pauses until something moves
             }
         }
     }
@@ -414,31 +418,32 @@ void Engine::sleep_as_caller(Turn last, Done&& done, std::optional<Clock::time_p
     }
     const std::uint32_t ticket = block_.attention.caller_ticket();
     block_.attention.set(base::AttentionState::blocked);
-    // Whoever publishes from here on rings; what was published before is seen by this turn.
+    // From here on, publishing ranks ring this one. This turn sees what was published before.
     if (turn(/*urgent=*/true, /*asks_others=*/false) != Turn::advanced && !done()) {
         block_.attention.sleep_as_caller(ticket, timeout);
     }
     block_.attention.set(base::AttentionState::awake);
 }
 
-/// The progress lock is held and given up. Work that is left goes to another waiter, else to the background thread.
+/// The caller holds the progress lock, and this releases it. Remaining work goes to another waiting thread, else to the
+/// background thread.
 void Engine::leave_progress() noexcept {
     for (;;) {
         const bool to_background = pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0;
         block_.attention.set(to_background ? base::AttentionState::asleep : base::AttentionState::awake);
-        // Published before it was rung for.
+        // The bell may have been rung for something that was published before.
         const bool work_left =
             to_background && (sets_.has_work() || messenger_.has_work() || messenger_.has_to_poll() || aborted());
         unlock_progress();
-        // Not before the release: the background thread would find the progress lock taken and sleep again. So it may
-        // have done after somebody else's ring, too.
+        // This must come after the release: the background thread would otherwise find the progress lock taken and
+        // sleep again. The same may have happened after another thread's ring.
         const bool turned_away = turned_away_.load(std::memory_order_seq_cst);
-        // Nobody else reads what others want this rank to have read, if the background thread came for that.
+        // If the background thread came to read what other ranks wait for, no other thread reads it now.
         const bool unread = turned_away && sets_.anybody_has_unread();
         if ((to_background && (work_left || turned_away)) || unread) {
             block_.attention.ring(base::AttentionState::asleep);
         }
-        // Somebody may have submitted after the look above, and found the progress lock taken.
+        // Another thread may have submitted after the look above, and found the progress lock taken.
         const bool unattended = pending() > 0 && waiters_.load(std::memory_order_seq_cst) == 0 &&
                                 block_.attention.state() == base::AttentionState::awake;
         if (!unattended || !try_lock_progress()) {
@@ -448,7 +453,8 @@ void Engine::leave_progress() noexcept {
 }
 
 void Engine::attend() {
-    // "Asleep" means handed on, unless the background thread has been turned away since (by a waiter who left).
+    // The state "asleep" means that work was handed on, unless the background thread was turned away since (by a
+    // waiting thread that has left).
     const bool handed_on =
         block_.attention.state() != base::AttentionState::awake && !turned_away_.load(std::memory_order_seq_cst);
     if (pending() > 0 && !handed_on) {
@@ -457,8 +463,8 @@ void Engine::attend() {
 }
 
 void Engine::poll() {
-    // A background thread that was rung comes for the progress lock. Turned away it would have to be rung again, at
-    // every call.
+    // A background thread that was rung comes for the progress lock. If it were turned away, it would have to be rung
+    // again at every call.
     if (block_.attention.background_is_rung()) {
         return;
     }
@@ -477,15 +483,16 @@ void Engine::poll() {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
     }
-    // With the state written before the looks above, all that was called or comes now rings the background thread, so
-    // nothing is to be handed on; where it holds a batch back, as long as that is what it has its timer for.
+    // The state was written before the looks above. So everything that is called, or arrives, from now on rings the
+    // background thread, and nothing has to be handed on. If the background thread holds a batch back, this is true as
+    // long as its timer is set for that.
     const bool handed_on = before == base::AttentionState::asleep
                                ? advanced < kPollTurns
                                : before == base::AttentionState::holding_back && advanced == 0;
     if (!handed_on || sets_.has_deferred() || pending() == 0) {
         return;
     }
-    // It may have been rung, and turned away, meanwhile.
+    // The background thread may have been rung and turned away meanwhile.
     held.release();
     if (turned_away_.load(std::memory_order_seq_cst)) {
         block_.attention.ring(base::AttentionState::asleep);
@@ -510,8 +517,9 @@ Status Engine::run(MessageRequest request, Completion& completion) {
     return wait(completion, -1);
 }
 
-/// After a submit: whoever has the progress lock, and may be about to sleep, looks once more. Partner: Attention::set()
-/// of him, who looks for what was submitted after that. Without one, who asked for it drives next.
+/// Runs after a submit: makes the thread that holds the progress lock, and may be about to sleep, look once more.
+/// Partner: Attention::set() of that thread, which looks for submissions after it. If no thread holds the lock, the
+/// submitting thread drives next.
 void Engine::ring_who_drives() {
     if (!progress_lock_.load(std::memory_order_seq_cst)) {
         return;
@@ -565,9 +573,10 @@ WaitReport Engine::account_of(const Completion& completion) const {
     return report;
 }
 
-/// After a wait. The account is made without the progress lock and without waiting for anybody.
+/// Runs after a wait. It makes the account without the progress lock, and without waiting for other threads.
 Status Engine::ended_or_timed_out(const Completion& completion, double seconds) const {
-    // Shorter waits are looks in a loop, which need no account and would be slowed down by one: it visits every slot.
+    // Shorter waits are looks in a loop. They need no account, and making one would slow them down, because it visits
+    // every slot.
     constexpr double kShortestWithAccount = 0.2;
     WaitReport report;
     if (!completion.done() && seconds >= kShortestWithAccount) {
@@ -585,10 +594,12 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
                                           format_awaited(report), seconds, format_wait(report));
 }
 
-/// After a submit; the progress lock is held. True: finished at once, and `completion` is done if it has something to
-/// say. Returns only when the operation has ended: the caller's completion must not go before.
+/// Runs after a submit, with the progress lock held. Returns true if the operation finished at once; `completion` is
+/// then done if it has a result. Returns only when the operation has ended, because the caller's completion must stay
+/// valid until then.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
-    // Two or three µs, far less than a sleep and a wake-up cost: peers that work in step come within that.
+    // Two or three µs, far less than a sleep and a wake-up cost. The announcements of ranks that work in step arrive
+    // within this time.
     constexpr int kLooks = 200;
     const base::DefaultFloatingPoint default_floating_point;
     if (set.finish_at_once(aborted() ? 0 : caller_policy_.spin_ns > 0 ? kLooks : 1)) {
@@ -598,19 +609,19 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
     return false;
 }
 
-/// Where the mailbox is full, whoever drives posts the announcement in one of his turns: retry_deferred(). A rank that
-/// reads the log late makes the room, and rings nobody, so the looks are kDeferredSlice apart.
+/// If the mailbox is full, the thread that drives posts the announcement in one of its turns: retry_deferred(). A rank
+/// that reads the log late makes the room and rings no thread, so the looks are kDeferredSlice apart.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
-    if (!aborted()) {  // after a death nobody knows what state the registrar is in
+    if (!aborted()) {  // after a death the state of the registrar is unknown
         set.announce_shutdown();
     }
     return wait_for([&] { return set.has_announced_shutdown() || failed_.load(std::memory_order_seq_cst); },
                     timeout_seconds);
 }
 
-/// The world first: while ranks of it are missing, its report is the one that says so. What is left of further sets
-/// then, they are waited for in.
+/// The world comes first: while ranks of it are missing, its report says so. The other sets are waited for in the time
+/// that remains.
 Status Engine::wait_until_closed(double timeout_seconds) {
     const std::optional<Clock::time_point> deadline = deadline_in(timeout_seconds);
     const auto has_failed = [this] { return failed_.load(std::memory_order_seq_cst); };
@@ -629,9 +640,9 @@ Status Engine::wait_until_closed(ProcessSet& set) {
     return waited;
 }
 
-/// A rank in join() has a part in what the others do, and no hurry of its own: it leaves their batches open as long as
-/// its background thread would, which goes on for it while nothing moves. A caller's sleep would be rung for every
-/// tensor that they announce.
+/// A rank in join() takes part in the operations of the others and is in no hurry. It leaves their batches open as long
+/// as its background thread would, and the background thread continues for it while nothing moves. If it slept as a
+/// blocked caller, it would be rung for every tensor that the others announce.
 void Engine::wait_for_join(const Completion& join, std::optional<Clock::time_point> deadline) {
     const NoCancellation no_cancellation;
     const auto done = [&join] { return join.done(); };
@@ -647,15 +658,16 @@ void Engine::wait_for_join(const Completion& join, std::optional<Clock::time_poi
         if (deadline) {
             slice = std::clamp<std::chrono::nanoseconds>(*deadline - Clock::now(), std::chrono::nanoseconds(0), slice);
         }
-        // Woken by who drives progress when something has moved, the end of the join as well. If he dies, so does this
+        // Woken by the thread that drives progress when something has moved; the end of the join is such an event. If
+        // that thread dies, so does this process.
         // process.
         moved_.wait(done, slice);
     }
     joining_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-/// As long as something moves, so that those who are blocked on it need not wake anybody here. The progress lock is
-/// held.
+/// Runs as long as something moves, so that blocked ranks need not wake a thread here. The caller holds the progress
+/// lock.
 void Engine::drive_for_others(const Completion& join, std::optional<Clock::time_point> deadline) {
     const base::DefaultFloatingPoint default_floating_point;
     block_.attention.set(base::AttentionState::awake);
@@ -683,22 +695,24 @@ Status Engine::wait_for(Done&& done, double timeout_seconds) {
             break;
         }
     }
-    attend();  // who left the progress lock to a waiter may have left work with it
+    attend();  // a thread that left the progress lock to a waiting thread may have left work with it
     return done() ? Status() : timed_out(timeout_seconds);
 }
 
-/// Somebody else drives: the background thread, which leaves when it sees a waiter, or another caller.
+/// Another thread drives: the background thread, which releases the lock when it sees a waiting thread, or another
+/// caller.
 template <class Done>
 void Engine::wait_for_progress_lock(Done&& done) {
     const NoCancellation no_cancellation;
-    constexpr int kSpins = 200;  // about a step of the background thread on a small batch
+    constexpr int kSpins = 200;  // about the time of one step of the background thread on a small batch
     waiters_.fetch_add(1, std::memory_order_seq_cst);
     const auto ready = [&] { return done() || !progress_lock_.load(std::memory_order_seq_cst); };
     for (int spin = 0; spin < kSpins && !ready(); ++spin) {
         base::StdAtomics::pause();
     }
     if (!ready()) {
-        // Woken by completions and by who leaves the progress lock. If the holder dies, so does this process.
+        // Woken by completions, and by the thread that releases the progress lock. If the holder dies, so does this
+        // process.
         event_.wait(ready, kSlice);
     }
     waiters_.fetch_sub(1, std::memory_order_seq_cst);
@@ -721,13 +735,13 @@ void Engine::background_turns() noexcept {
         held.emplace(*this);
     }
     if (!held || !*held) {
-        // Whoever has the progress lock, or waits for it, rings when it leaves work to us: leave().
+        // A thread that has the progress lock, or waits for it, rings this thread when it leaves work to it: leave().
         turned_away_.store(true, std::memory_order_seq_cst);
         const bool taken =
             progress_lock_.load(std::memory_order_seq_cst) || waiters_.load(std::memory_order_seq_cst) > 0;
         if (taken && !stopping_.load(std::memory_order_seq_cst)) {
-            // Who has the progress lock may leave it with nothing pending, and rings nobody: other hosts have to hear
-            // of us.
+            // The thread that has the progress lock may release it with nothing pending, and then rings no thread.
+            // Other hosts must hear from this rank nevertheless.
             block_.attention.sleep_as_background(
                 ticket, sets_.anybody_has_to_poll() || messenger_.has_to_poll()
                             ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
@@ -737,7 +751,8 @@ void Engine::background_turns() noexcept {
         return;
     }
     const base::DefaultFloatingPoint default_floating_point;
-    block_.attention.set(base::AttentionState::awake);  // or every publication of the others would be a system call
+    block_.attention.set(
+        base::AttentionState::awake);  // otherwise every publication of other ranks would make a system call
     Backoff backoff(background_policy_);
     Turn last = Turn::idle;
     while (waiters_.load(std::memory_order_seq_cst) == 0 && !stopping_.load(std::memory_order_relaxed)) {
@@ -752,7 +767,7 @@ void Engine::background_turns() noexcept {
     sleep_in_background(last, *held);
 }
 
-/// The progress lock is held; it is given up before the sleep, so that a caller can take it at any time.
+/// The caller holds the progress lock. It is released before the sleep, so that a caller can take it at any time.
 void Engine::sleep_in_background(Turn last, ProgressLock& held) noexcept {
     std::chrono::nanoseconds timeout = liveness_interval_;
     base::AttentionState state = base::AttentionState::awake;
@@ -771,10 +786,10 @@ void Engine::sleep_in_background(Turn last, ProgressLock& held) noexcept {
     const std::uint32_t ticket = block_.attention.background_ticket();
     block_.attention.set(state);
     const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
-    if (const auto hold_until_ns = sets_.hold_until_ns()) {  // of a set that had none open before
+    if (const auto hold_until_ns = sets_.hold_until_ns()) {  // of a set that held back no batch before
         timeout = std::min(timeout, until(*hold_until_ns));
     }
-    // A batch that came in between may be held back from now on; a closed one has advanced.
+    // A batch that came in between may be held back from now on. If it was closed, the turn has advanced.
     const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
     const bool nothing_new = look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||
                                                         (is_under_way(look) && is_under_way(last)));
@@ -783,21 +798,22 @@ void Engine::sleep_in_background(Turn last, ProgressLock& held) noexcept {
         block_.attention.set(base::AttentionState::awake);
     }
     held.release();
-    // Somebody may have submitted after the look at pending(), found the progress lock taken, and left it to us.
+    // Another thread may have submitted after the look at pending(), found the progress lock taken, and left the work
+    // to this thread.
     const bool unattended = state == base::AttentionState::awake && pending() > 0;
     if (sleeps && !unattended && !stopping_.load(std::memory_order_seq_cst)) {
         block_.attention.sleep_as_background(ticket, timeout);
     }
 }
 
-/// Cheap enough for every turn: the clock behind, by at most some milliseconds.
+/// A clock that is cheap enough for every turn, and late by some milliseconds at most.
 void Engine::look_after_others_in_time() noexcept {
     if (base::coarse_monotonic_ns() >= next_look_ns_) {
         look_after_others();
     }
 }
 
-/// A look that finds no memory is made again after the interval: a death is found again then.
+/// A look that fails for lack of memory is repeated after the interval, and then finds a death again.
 void Engine::look_after_others() noexcept {
     const std::int64_t now = base::monotonic_ns();
     if (now < next_look_ns_) {
@@ -811,7 +827,7 @@ void Engine::look_after_others() noexcept {
     try {
         look(now);
     } catch (const std::bad_alloc&) {
-        static_cast<void>(now);  // the next one may find some
+        static_cast<void>(now);  // the next look may find memory
     } catch (...) {
         end_job_of_failure(ErrorCode::internal, "a rank could not look after the others");
     }
@@ -827,7 +843,7 @@ void Engine::look(std::int64_t now) {
         end_job(*cause);
         return;
     }
-    // What was found is not found again, so it is told before the next look, which may find no memory.
+    // What was found once is not found again. So it is reported before the next look, which may run out of memory.
     for (const SetList::Finding& finding : sets_.look(now)) {
         tell(finding.text, finding.shut_down);
     }
@@ -839,8 +855,8 @@ void Engine::look(std::int64_t now) {
     }
 }
 
-/// The log line comes first: a program that hears of the abort may end at once. The job ends also where the line fails,
-/// because memory is short.
+/// The log line comes first, because a program that learns of the abort may end at once. The job ends even if the line
+/// fails for lack of memory.
 void Engine::tell(const std::string& text, bool shut_down) noexcept {
     try {
         logger_.write(shut_down ? base::LogLevel::error : base::LogLevel::warning, text);
@@ -852,7 +868,7 @@ void Engine::tell(const std::string& text, bool shut_down) noexcept {
     }
 }
 
-/// Without memory for more, the death itself is told.
+/// If there is no memory for more, only the death itself is reported.
 void Engine::report_death(const Liveness::Death& death) {
     mark_dead(death.member);
     try {
@@ -867,7 +883,8 @@ void Engine::mark_dead(std::uint32_t member) {
     control_.ranks[member].state.store(static_cast<std::uint32_t>(base::RankState::dead), std::memory_order_release);
 }
 
-/// All that died together. Before the abort, so that nobody waits for them to leave their batch.
+/// Handles all ranks that died together. This comes before the abort, so that no rank waits for them to leave their
+/// batch.
 void Engine::mark_the_dead() {
     while (const auto dead = liveness_.check()) {
         mark_dead(dead->member);
@@ -882,14 +899,15 @@ void Engine::end_job(const std::string& reason) {
     }
 }
 
-/// What the launcher knows of a rank of whatever host that this one still needs.
+/// What the launcher knows of a rank, on any host, that this rank still needs.
 std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
     if (launcher_ == nullptr) {
         return std::nullopt;
     }
     const auto standing = [this] {
-        // acquire; partners: the release in Runtime::shutdown(), and who reads the end of the log. Where another rank's
-        // orderly end came of this rank's shutdown, both were written before it, and the word came through the kernel.
+        // acquire; partners: the release in Runtime::shutdown(), and the thread that reads the end of the log. If
+        // another rank ended in order because of this rank's shutdown, both were written before that end, and the
+        // notification came through the kernel.
         const auto state = static_cast<base::RankState>(block_.state.load(std::memory_order_acquire));
         return sets_.are_closed()                  ? Standing::closed
                : state == base::RankState::running ? Standing::running
@@ -898,7 +916,7 @@ std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
     return launcher_->cause(standing, now);
 }
 
-/// Its parent, the launcher, knows how it ended; itself it may have said why.
+/// The rank's parent, the launcher, knows how it ended. The rank itself may have left an end reason.
 std::string Engine::cause_of(const Liveness::Death& death) const {
     const std::optional<std::string> word = launcher_ != nullptr ? launcher_->word_about(death.rank) : std::nullopt;
     if (!word) {
@@ -907,9 +925,9 @@ std::string Engine::cause_of(const Liveness::Death& death) const {
     return death.end_reason.empty() ? *word : *word + ": " + death.end_reason;
 }
 
-/// A connection that breaks is most often a rank that has ended: the launcher says which, and how. Without its word:
-/// what another host has seen may itself come of a death here (MPI ends a process whose connection to the dead one
-/// broke), and may be here before this host's own look, so both are named.
+/// A connection that breaks usually means that a rank has ended. The launcher tells which one, and how. Without its
+/// notification both hosts are named: what another host has seen may itself be the consequence of a death here (MPI
+/// ends a process whose connection to the dead one broke), and may arrive before this host's own look.
 Status Engine::explain(const Status& failure) const {
     if (const std::optional<std::string> word = launcher_ != nullptr ? launcher_->word_of_failure() : std::nullopt) {
         return {ErrorCode::aborted, *word};

@@ -30,18 +30,18 @@
 
 namespace rueda::core {
 
-/// Steps the process sets of a rank, on whatever thread is at hand. Whoever holds the progress lock drives: a thread
-/// blocked in wait() if there is one, else the background thread. The background thread also looks after the others'
-/// lives and after stalls, a few times per second, and sleeps otherwise.
+/// Steps the process sets of a rank, on whatever thread is available. The thread that holds the progress lock drives
+/// progress: a thread that blocks in wait() if there is one, else the background thread. The background thread also
+/// watches the other ranks and looks for stalls, a few times per second, and sleeps otherwise.
 ///
-/// Threads: run(), wait(), poll() and attend() by any; the rest by the owner. The progress lock is one atomic flag:
-/// taken by compare-and-swap (acquire), released seq_cst, since who leaves looks afterwards whether somebody submitted
-/// meanwhile. Nobody waits for the progress lock with anything locked.
+/// Threads: run(), wait(), poll() and attend() by any; the rest by the owner. The progress lock is one atomic flag. It
+/// is taken by compare-and-swap (acquire). It is released seq_cst, because the releasing thread looks afterwards
+/// whether another thread has submitted meanwhile. No thread waits for the progress lock while it holds another lock.
 class Engine {
 public:
-    /// `cores`: that the ranks of this host have together.
-    /// `messenger` outlives this. `pending`: see ProcessSet. `host`: its name, where the job has several. `launcher`
-    /// may be null; it outlives this.
+    /// `cores` is the number of cores that the ranks of this host have together. `messenger` outlives this object. For
+    /// `pending` see ProcessSet. `host` is this host's name if the job has several. `launcher` may be null; it outlives
+    /// this object.
     Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
            Messenger& messenger, const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
            std::string host, LauncherLine* launcher, std::function<void()> quarantine);
@@ -49,19 +49,19 @@ public:
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    /// Starts the background thread. All members have attached.
+    /// Starts the background thread. All members must have attached.
     Status start();
-    /// Ends it. Nothing is pending any more, or the job was aborted.
+    /// Ends the background thread. Nothing may be pending any more, unless the job was aborted.
     void stop();
 
-    /// Drives the engine, or waits for who does, until `completion` is done. Timeout: `timeout_seconds` have passed
-    /// (negative: none), and nothing else has changed.
+    /// Drives progress, or waits for the thread that does, until `completion` is done. Timeout means that
+    /// `timeout_seconds` have passed (negative: no limit); nothing else has changed.
     Status wait(const Completion& completion, double timeout_seconds);
-    /// What the operation of `completion` waits for. Any thread; it takes no progress lock, so it waits for nobody who
-    /// drives.
+    /// Describes what the operation of `completion` waits for. Any thread. It takes no progress lock, so it does not
+    /// wait for the thread that drives.
     [[nodiscard]] WaitReport account_of(const Completion& completion) const;
-    /// Submits an operation to the set and drives the engine, or waits for who does, until it is done. `submit` is
-    /// called with the urgency that it should have.
+    /// Submits an operation to the set, and drives progress, or waits for the thread that does, until the operation is
+    /// done. `submit` is called with the urgency that it should use.
     template <class Submit>
     Status run(ProcessSet& set, Submit&& submit, const Completion& completion) {
         ProgressLock held(*this);
@@ -74,52 +74,56 @@ public:
         held.leave();
         return submitted.is_ok() && (!finished || completion.done()) ? completion.status() : submitted;
     }
-    /// Starts a send or a receive. Refusals as Messenger::submit().
+    /// Starts a send or a receive. Fails like Messenger::submit().
     Status start(MessageRequest request, Completion& completion);
-    /// Starts it, and drives the engine, or waits for who does, until it is done.
+    /// Starts a send or a receive, and drives progress, or waits for the thread that does, until it is done.
     Status run(MessageRequest request, Completion& completion);
-    /// After a submit without a wait: makes sure that somebody will be woken for it.
+    /// Call it after a submit without a wait. It makes sure that some thread will be woken for the operation.
     void attend();
     /// Does what can be done at once, for about a millisecond at most, for a caller that only looks. In a loop it rings
-    /// nobody while there is nothing new to hand on.
+    /// no thread while there is nothing new to hand on.
     void poll();
-    /// Says that this rank will announce nothing more in the set, and waits until there is room for that, or the job
-    /// was aborted. From the beginning on the set's stall report counts this rank among those that wait for its end, in
-    /// `call`. Timeout: as wait(); it is announced later all the same.
+    /// Says that this rank will announce nothing more in the set, and waits until there is room for this message or the
+    /// job was aborted. From now on the set's stall report counts this rank among those that wait for the set's end, in
+    /// `call`. Timeout is as in wait(); the message is then sent later.
     Status announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds = -1);
-    /// Waits until all members of all sets, or of this one, have shut down, or the job was aborted and everything
-    /// pending was failed. Timeout: as wait().
+    /// Waits until all members of all sets, or of this one, have shut down, or until the job was aborted and everything
+    /// pending was failed. Timeout is as in wait().
     Status wait_until_closed(double timeout_seconds);
     Status wait_until_closed(ProcessSet& set);
 
-    /// Ends the sends and receives of this rank: it shuts down.
+    /// Ends the sends and receives of this rank, because it shuts down.
     void end_messages();
 
-    /// From the return on, a further set is attended to. `arena` is the set's, and has joined the job's.
+    /// When it returns, the engine steps and watches a further set. `arena` is the set's arena, and has joined the
+    /// job's.
     void add(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena);
-    /// From the return on, a set is not attended to any more; what was pending in it has failed with `reason`.
+    /// When it returns, the engine does not step the set any more, and operations that were pending in it have failed
+    /// with `reason`.
     void remove(ProcessSet& set, const Status& reason);
 
-    /// Ends everything pending, and every later submit, with `reason`. After wait_until_closed(): whoever has the
-    /// progress lock gives it up at once.
+    /// Fails everything pending, and every later submit, with `reason`. Call it after wait_until_closed(). A thread
+    /// that has the progress lock releases it at once.
     void end_pending(const Status& reason);
-    /// The same, and nobody gets the progress lock any more: what only its holder touches is nobody's from the return
-    /// on.
+    /// The same; in addition no thread gets the progress lock any more. So from then on no thread uses the data that
+    /// only its holder may touch.
     void end_for_good(const Status& reason);
-    /// After that: gives back what the sets need for operations only, with the arenas of those beside the world.
+    /// Call it after that. It frees what the sets need only for operations, and the arenas of sets other than the
+    /// world.
     void release_memory() { sets_.release_memory(); }
 
     [[nodiscard]] bool aborted() const { return control_.abort.raised(); }
-    /// Once everything pending was failed: with what it was failed, the state of resident memory included.
+    /// When everything pending was failed: the error with which it was failed, which includes the state of resident
+    /// memory.
     [[nodiscard]] Status abort_reason() const;
-    /// Ends the job for all ranks of the host; the first reason wins.
+    /// Ends the job for all ranks of the host. The first reason wins.
     void raise(ErrorCode code, std::string_view text) noexcept;
 
 private:
     using Clock = std::chrono::steady_clock;
 
-    /// The progress lock in the hands of a thread, if it could be taken: whatever way the scope is left, it is given
-    /// up, and what is left to do is handed on. Threads: the one that made it.
+    /// Holds the progress lock for a thread, if the thread could take it. However the scope is left, the lock is
+    /// released, and remaining work is handed on. Threads: the one that made it.
     class ProgressLock {
     public:
         explicit ProgressLock(Engine& engine) : engine_(engine.try_lock_progress() ? &engine : nullptr) {}
@@ -128,13 +132,13 @@ private:
         ProgressLock& operator=(const ProgressLock&) = delete;
 
         [[nodiscard]] explicit operator bool() const { return engine_ != nullptr; }
-        /// Work that is left goes to another waiter, else to the background thread.
+        /// Remaining work goes to another waiting thread, else to the background thread.
         void leave() noexcept {
             if (engine_ != nullptr) {
                 std::exchange(engine_, nullptr)->leave_progress();
             }
         }
-        /// The caller sees to what is left to do.
+        /// The caller takes care of remaining work.
         void release() noexcept {
             if (engine_ != nullptr) {
                 std::exchange(engine_, nullptr)->unlock_progress();
@@ -203,14 +207,15 @@ private:
     Messenger& messenger_;
     MessageWatch message_watch_;
     const std::atomic<std::uint32_t>& pending_;
-    std::mutex changes_mutex_;  // nothing is locked under it
+    std::mutex changes_mutex_;  // nothing is locked while holding it
     std::vector<std::function<void()>> changes_;
-    std::atomic<bool> has_changes_{false};  // seq_cst: change() rings after the store, who sleeps looks before
+    std::atomic<bool> has_changes_{
+        false};  // seq_cst: change() rings after the store, and a thread that goes to sleep looks before
     base::Logger logger_;
     std::function<void()> quarantine_;
     WaitPolicy caller_policy_;
     WaitPolicy background_policy_;
-    bool short_of_cores_;  // a look without a pause would keep the kernel from moving what is waited for
+    bool short_of_cores_;  // looking without pauses would keep the kernel from moving what this rank waits for
     std::chrono::nanoseconds liveness_interval_;
     std::chrono::nanoseconds abort_grace_;
 
@@ -225,17 +230,17 @@ private:
         false};  // the background thread found the progress lock taken, and sleeps or is about to
     std::atomic<std::uint32_t> waiters_{
         0};  // callers who wait for the progress lock: the background thread leaves it to them
-    /// Callers in join(), who are blocked though in no hurry. Relaxed: each looks at the messages itself after it has
-    /// counted itself, with the progress lock.
+    /// The number of callers in join(), which block but are in no hurry. Relaxed: each of them looks at the messages
+    /// itself after it was counted, with the progress lock.
     std::atomic<std::uint32_t> joining_{0};
-    base::LocalEvent event_;  // something completed, or the progress lock is free
-    base::LocalEvent moved_;  // something completed or moved; of who waits in join()
+    base::LocalEvent event_;  // an operation completed, or the progress lock is free
+    base::LocalEvent moved_;  // something completed or moved; for threads that wait in join()
     std::atomic<bool> failed_{
         false};           // everything pending was failed after an abort; of whoever holds the progress lock
     Status failed_with_;  // written once, before failed_
-    // Made while there is memory for them: an abort is told also when there is none left.
-    PreparedFailure room_for_reason_;   // as it was raised
-    PreparedFailure room_for_failure_;  // with what else has to be said: failed_with_
+    // Made in advance: an abort is reported even if no memory is left.
+    PreparedFailure room_for_reason_;   // the reason as it was raised
+    PreparedFailure room_for_failure_;  // the reason with additions: failed_with_
     std::string no_memory_to_go_on_;
     std::atomic<bool> stopping_{false};
     std::thread background_;

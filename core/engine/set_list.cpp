@@ -9,7 +9,7 @@
 namespace rueda::core {
 namespace {
 
-/// A turn is as busy as the busiest of its sets: what asks for the next look the soonest.
+/// Of two results, the one that asks for the earlier next look. A turn is as busy as the busiest of its sets.
 int busyness(Turn turn) {
     switch (turn) {
         case Turn::advanced:
@@ -84,7 +84,7 @@ bool SetList::has_to_poll() const {
 
 bool SetList::anybody_has_unread() const {
     const std::lock_guard lock(mutex_);
-    // Who gives up the progress lock looks after that, perhaps so late that the job has ended.
+    // The thread that releases the progress lock looks after the release, perhaps so late that the job has ended.
     return !released_ && any([](const ProcessSet& set) { return set.has_unread(); });
 }
 
@@ -122,7 +122,8 @@ std::optional<std::int64_t> SetList::hold_until_ns() const {
     return first;
 }
 
-/// The world first: the others' leaders are among its own, and what ends the job they hear from those.
+/// The world comes first: the leaders of the other sets are among its leaders, and it learns from them what ends the
+/// job.
 void SetList::leave_other_hosts(const Status& reason) noexcept {
     for (Attended& attended : sets_) {
         attended.set->leave_other_hosts(reason);
@@ -132,7 +133,7 @@ void SetList::leave_other_hosts(const Status& reason) noexcept {
 void SetList::close_descriptors() {
     const std::lock_guard lock(mutex_);
     for (const Attended& attended : sets_) {
-        if (attended.set != world_) {  // of the world's arena the heap takes care
+        if (attended.set != world_) {  // the heap takes care of the world's arena
             attended.arena->close_descriptor();
         }
     }
@@ -157,7 +158,7 @@ void SetList::fail_all(const Status& reason) noexcept {
 
 StallReport SetList::account_of_world(std::int64_t now_ns) const {
     const std::lock_guard lock(mutex_);
-    // The world stays, but not its arena.
+    // The world's set stays, but not its arena.
     return released_ ? StallReport() : sets_.front().stall_monitor->account(now_ns);
 }
 
@@ -172,7 +173,7 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
         if (awaited.empty()) {
             continue;
         }
-        // Of a join, which is pending in several sets, the first one says what all would say.
+        // A join is pending in several sets. The first set says what all of them would say.
         report = attended.stall_monitor->account_of(awaited, now_ns);
         report.elsewhere = attended.set->ranks_elsewhere();
         break;
@@ -180,7 +181,8 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
     return report;
 }
 
-/// What was found is not found again, so nothing here may fail once it was: without memory it goes without the title.
+/// What was found is not found again. So nothing may fail after that: if there is no memory for the title, it is left
+/// out.
 SetList::Finding SetList::titled(const std::string& title, std::string text, bool shut_down) noexcept {
     try {
         text.insert(0, title);
@@ -190,7 +192,7 @@ SetList::Finding SetList::titled(const std::string& title, std::string text, boo
     return {std::move(text), shut_down};
 }
 
-/// `findings` has room for two more.
+/// `findings` must have room for two more.
 void SetList::look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings) {
     ProcessSet& set = *attended.set;
     const std::string title = set.title();
@@ -213,7 +215,7 @@ std::vector<SetList::Finding> SetList::look(std::int64_t now_ns) {
         try {
             look_at(attended, now_ns, findings);
         } catch (const std::bad_alloc&) {
-            static_cast<void>(now_ns);  // the next look may find memory; what other sets have found is told now
+            static_cast<void>(now_ns);  // the next look may find memory; findings of other sets are reported now
         }
     }
     return findings;

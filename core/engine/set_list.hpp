@@ -17,13 +17,15 @@
 
 namespace rueda::core {
 
-/// What asks for the next look the soonest.
+/// The result that asks for the earliest next look.
 [[nodiscard]] Turn busier(Turn a, Turn b);
 
-/// The process sets that a rank is a member of, as its engine steps and watches them. The world is the first and stays.
+/// The process sets of which a rank is a member, as its engine steps and watches them. The world is the first and
+/// stays.
 ///
-/// Threads: unless said otherwise, whoever holds the rank's progress lock. He alone changes the list, under the mutex
-/// as well, so he reads it without. Lock order: progress lock, then the mutex, then a set's enqueue lock.
+/// Threads: unless a function says otherwise, the thread that holds the rank's progress lock. Only this thread changes
+/// the list, and it also holds the mutex then; so it reads the list without the mutex. Lock order: progress lock, then
+/// the mutex, then a set's enqueue lock.
 class SetList {
 public:
     SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> world,
@@ -39,42 +41,43 @@ private:
     };
 
 public:
-    /// Everything about a further set that needs memory. Any thread.
+    /// Allocates everything that a further set needs. Any thread.
     using Entry = std::list<Attended>;
     [[nodiscard]] Entry prepare(std::shared_ptr<ProcessSet> set, std::shared_ptr<collectives::Arena> arena) const;
     void add(Entry& entry) noexcept;
     void remove(const ProcessSet& set) noexcept;
 
-    /// Of each set what ProcessSet::step() does; returns what the busiest of them found.
+    /// Calls ProcessSet::step() for each set. Returns the result of the busiest one.
     Turn step(bool urgent, bool asks_others);
     [[nodiscard]] bool has_work() const;
     [[nodiscard]] bool has_deferred() const;
     [[nodiscard]] bool has_to_poll() const;
-    /// Until when the first of the open batches that were held back in the last step may grow; none was.
+    /// The time until which the first of the batches that the last step held back may grow; empty if it held back none.
     [[nodiscard]] std::optional<std::int64_t> hold_until_ns() const;
     void leave_other_hosts(const Status& reason) noexcept;
     void fail_all(const Status& reason) noexcept;
-    /// Of the further sets' arenas, which stay mapped. At the end, when nobody changes the list any more.
+    /// Closes the arenas of the sets other than the world; they stay mapped. For the end, when no thread changes the
+    /// list any more.
     void close_descriptors();
-    /// And then, when nobody will have the progress lock any more, those arenas are unmapped, and the sets give back
-    /// what they can. After it nobody looks at an arena from here, that of the world included, which the caller unmaps.
+    /// Comes after that, when no thread will get the progress lock any more. It unmaps those arenas, and the sets free
+    /// what they can. Afterwards this object accesses no arena, also not the world's, which the caller unmaps.
     void release_memory();
 
-    // By any thread.
+    // The following functions may be called by any thread.
     /// What the ranks of this host are doing.
     [[nodiscard]] StallReport account_of_world(std::int64_t now_ns) const;
-    /// What an operation waits for in whatever sets it is pending; nothing, where it is no collective that is pending.
+    /// What an operation waits for, in whatever sets it is pending; nothing if it is not a collective.
     [[nodiscard]] WaitReport account_of(const Completion& completion, std::int64_t now_ns) const;
     [[nodiscard]] ProcessSet& world() { return *world_; }
-    /// All members of all sets have shut down.
+    /// Whether all members of all sets have shut down.
     [[nodiscard]] bool are_closed() const;
     [[nodiscard]] bool anybody_has_to_poll() const;
     [[nodiscard]] bool anybody_has_unread() const;
-    /// And no other host needs this rank any more.
+    /// The same, and no other host needs this rank any more.
     [[nodiscard]] bool have_left() const;
-    /// Of those that have not left, the world aside: this rank waits in shutdown() for their other members.
+    /// For sets other than the world that have not ended: this rank waits in shutdown() for their other members.
     void begin_to_await_ends();
-    /// What stands still, to be said by the background thread.
+    /// What stands still; the background thread prints it.
     struct Finding {
         std::string text;
         bool shut_down = false;  ///< it is the reason to end the job
@@ -91,7 +94,7 @@ private:
     const std::shared_ptr<ProcessSet> world_;
     mutable std::mutex mutex_;
     std::list<Attended> sets_;
-    bool released_ = false;  // under the mutex
+    bool released_ = false;  // protected by the mutex
 };
 
 }  // namespace rueda::core

@@ -15,10 +15,10 @@ namespace {
 
 using collectives::Bytes;
 
-/// What goes before the bytes of a message: they come in a second one, which the receiver has to have memory for.
+/// The header of a message. The bytes come in a second message, for which the receiver must allocate memory first.
 struct Header {
     std::uint32_t bytes = 0;
-    std::int32_t code = 0;  ///< of an error whose text the bytes are; 0: there was none
+    std::int32_t code = 0;  ///< the code of an error whose text the bytes are; 0: no error
 };
 
 }  // namespace
@@ -49,7 +49,7 @@ Result<std::vector<Bytes>> MemberExchange::gather(std::span<const std::byte> min
             Result<Bytes> received = receive(rank);
             if (!received.is_ok()) {
                 failed = received.status();
-                continue;  // the others wait for an answer
+                continue;  // the other members wait for an answer
             }
             theirs = std::move(received).value();
         }
@@ -63,7 +63,7 @@ Result<std::vector<Bytes>> MemberExchange::gather(std::span<const std::byte> min
             const Status sent =
                 send(rank, failed,
                      failed.is_ok() ? std::span<const std::byte>(joined) : std::as_bytes(std::span(failed.message())));
-            // One that has gone meanwhile: the others find it missing in the next step, of which this rank is told.
+            // A member may have gone meanwhile. In the next step the others find it missing and tell this rank.
             failed = failed.is_ok() && !sent.is_ok() ? sent : failed;
         }
     }

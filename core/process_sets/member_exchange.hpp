@@ -15,20 +15,19 @@
 
 namespace rueda::core {
 
-/// In place of a set's number, in the messages between those who are about to become one: no set has it.
+/// Takes the place of a set's id in the messages between ranks that are about to become a set. No set has this id.
 inline constexpr std::int32_t kSettingUp = -1;
 
-/// What the members of a process set that is to be tell each other, and nobody else: by messages, which the lowest
-/// member gathers and hands out. In the end it also says whose message did not come, so that nobody waits for one that
-/// has gone (docs/design/0004-process-sets.md).
-/// Threads: one.
+/// An exchange of bytes among the members of a future process set, without other ranks. It uses messages, which the
+/// lowest member gathers and distributes. At the end it also tells whose message did not come, so that no rank waits
+/// for a member that has gone (docs/design/0004-process-sets.md). Threads: one.
 class MemberExchange {
 public:
-    /// `ranks`: the members, ascending, this one among them. The engine outlives this.
+    /// `ranks` are the members, ascending, including this rank. The engine outlives this object.
     MemberExchange(Engine& engine, std::vector<int> ranks, int job_rank, int job_size);
 
-    /// Element r is what rank r gave; empty for those who are no members. Members that were called with other ranks are
-    /// in it as well, where they meet.
+    /// Element r is what rank r gave; empty for ranks that are not members. If a member was called with other ranks and
+    /// meets this one, its bytes are included too.
     [[nodiscard]] Result<std::vector<collectives::Bytes>> operator()(std::span<const std::byte> mine) const;
 
 private:

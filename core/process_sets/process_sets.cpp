@@ -21,12 +21,12 @@ using collectives::Bytes;
 
 namespace {
 
-/// Of the operation of the world that everything here is exchanged by.
+/// The name of the world's operation by which everything here is exchanged.
 constexpr const char* kExchangeName = "rueda.process_sets";
 
 }  // namespace
 
-/// What a set needs for as long as anybody holds it; the set last, so that it goes first.
+/// What a set needs as long as any thread holds it. The set comes last, so that it is destroyed first.
 struct ProcessSets::Joined {
     collectives::LocalGroup group;
     std::unique_ptr<collectives::SetTransport> transport;
@@ -76,17 +76,18 @@ Status ProcessSets::check_going() const {
     return ended_ ? Status(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank") : Status();
 }
 
-/// Sets up what the ranks have agreed on, and makes it known here.
+/// Sets up what the ranks have agreed on, and publishes it here.
 Result<std::int32_t> ProcessSets::set_up(const SetIdentity& identity, const JobExchange& exchange, bool of_members) {
     next_id_ = identity.id + 1;
     std::map<std::int32_t, Known> made;
     try {
-        // What it takes to know it comes first: a set that the engine has and nobody knows would never be shut down.
+        // Memory for the entry is allocated first: if the engine had a set that is not in the table, it would never be
+        // shut down.
         Known& known = made[identity.id];
         known = {identity, nullptr, of_members};
         RUEDA_RETURN_IF_FAILED(join(identity, exchange, known.set));
     } catch (const std::bad_alloc&) {
-        end_job(identity, "there is no memory left");  // the others count on this rank's steps
+        end_job(identity, "there is no memory left");  // the other ranks count on this rank's steps
         throw;
     }
     const std::lock_guard lock(mutex_);
@@ -146,13 +147,13 @@ Status ProcessSets::leave(std::int32_t id) {
     }
     ProcessSet& set = *left_.back().set;
     Status announced = job_.engine.announce_shutdown(set, EndCall::leave);
-    set.end_to_await_end();  // the others may leave whenever they like
+    set.end_to_await_end();  // the other members may leave at any time
     RUEDA_RETURN_IF_FAILED(announced);
     let_go_of_closed();
     return {};
 }
 
-/// Of the sets that this rank has left: those that all others have left, too. What is still open then ends with the
+/// Frees those sets that this rank has left and all others have left too. Sets that are still open then end with the
 /// job.
 void ProcessSets::let_go_of_closed() {
     std::erase_if(left_, [this](const Known& left) {
@@ -252,7 +253,7 @@ void ProcessSets::end_job(const SetIdentity& identity, const std::string& why) c
                                                       identity.describe(), why));
 }
 
-/// All ranks ask for the same. Returns the number of the next set: one that none of them has seen.
+/// Checks that all ranks ask for the same. Returns the number of the next set, which no rank has seen.
 Result<std::int32_t> ProcessSets::agree(const JobExchange& exchange, std::span<const std::byte> mine,
                                         const char* function) {
     collectives::WireWriter writer;
@@ -266,7 +267,7 @@ Result<std::int32_t> ProcessSets::agree(const JobExchange& exchange, std::span<c
     std::int32_t next = next_id_;
     for (std::size_t rank = 0; rank < all.value().size(); ++rank) {
         if (all.value()[rank].empty()) {
-            continue;  // not asked
+            continue;  // this rank was not asked
         }
         collectives::WireReader reader(all.value()[rank]);
         next = std::max(next, reader.number<std::int32_t>());
@@ -297,7 +298,7 @@ Status ProcessSets::check_ranks(const std::vector<int>& ranks, const char* funct
     return {};
 }
 
-/// From 1 on, as the sets of the job are numbered where messages of theirs are told apart.
+/// Counts from 1, as the sets of the job are numbered where their messages are distinguished.
 std::uint32_t ProcessSets::number_in_job(const SetIdentity& identity) const {
     return static_cast<std::uint32_t>(identity.id) - static_cast<std::uint32_t>(job_.first_id) + 1;
 }
@@ -310,7 +311,7 @@ Status ProcessSets::check_number(const SetIdentity& identity) const {
                          collectives::Transport::kMostSets - 1);
 }
 
-/// On all ranks alike: what members made among themselves, others do not know of.
+/// Removes on all ranks alike. Ranks that are not members do not know of sets that members made among themselves.
 Status ProcessSets::check_new(const SetIdentity& identity) const {
     RUEDA_RETURN_IF_FAILED(check_number(identity));
     const std::lock_guard lock(mutex_);
@@ -324,11 +325,12 @@ Status ProcessSets::check_new(const SetIdentity& identity) const {
     return {};
 }
 
-/// Sets it up, or follows those who do. `set` stays empty where this rank is no member.
+/// Sets up the set, or follows the ranks that do. `set` stays empty if this rank is not a member.
 Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchange, std::shared_ptr<ProcessSet>& set) {
     const JobExchange exchange_or_end = [this, &identity, &exchange](std::span<const std::byte> mine) {
         Result<std::vector<Bytes>> all = exchange(mine);
-        // Only this rank may know of it, and the others wait for its step. Where the job or a rank ends, all know.
+        // Only this rank may know of the failure, and the others wait for its step. If the job or a rank ends, all
+        // know.
         if (!all.is_ok() && all.status().code() != ErrorCode::aborted &&
             all.status().code() != ErrorCode::not_initialized) {
             end_job(identity, all.status().message());
@@ -342,7 +344,7 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
     Result<std::shared_ptr<Joined>> joined = make(identity, plane);
     Status status = joined.status();
     if (status.is_ok()) {
-        status = plane.barrier();  // from here on nobody gives up
+        status = plane.barrier();  // from here on no rank gives up
     }
     if (!status.is_ok()) {
         plane.give_up(status);
@@ -358,7 +360,8 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
 }
 
 Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity& identity, SetUpPlane& plane) const {
-    std::vector<collectives::RankFacts> facts;  // as they were when the job began: who shared a host then still does
+    std::vector<collectives::RankFacts>
+        facts;  // the facts from the beginning of the job: ranks that shared a host then still do
     for (const int rank : identity.ranks) {
         facts.push_back(job_.group.facts[static_cast<std::size_t>(rank)]);
     }
@@ -369,7 +372,7 @@ Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity
     auto joined = std::make_shared<Joined>();
     joined->group = std::move(ranks.value().group);
     joined->arena = std::move(ranks.value().attached.arena);
-    std::vector<std::uint32_t> members;  // by member of the set on this host: which member of the job's arena
+    std::vector<std::uint32_t> members;  // by member of the set on this host: its member number in the job's arena
     for (const int member : joined->group.members) {
         const auto found =
             std::lower_bound(job_.group.members.begin(), job_.group.members.end(), joined->group.job_rank(member));

@@ -21,64 +21,65 @@
 
 namespace rueda::core {
 
-/// The process sets of a job beside the world: who is in which, and how they come and go
+/// The process sets of a job other than the world: their members, and how sets come and go
 /// (docs/design/0004-process-sets.md).
 ///
-/// Threads: any. Lock order: changing(), then the mutex of the table; nothing else is locked under that.
+/// Threads: any. Lock order: changing(), then the mutex of the table; nothing else is locked under that one.
 class ProcessSets {
 public:
-    /// Of the job. The references outlive this.
+    /// The parts of the job. The references outlive this object.
     struct Job {
         const base::Config& config;
         const collectives::LocalGroup& group;
         const std::shared_ptr<collectives::Arena>& arena;
-        collectives::Transport* transport;  // null: one host
+        collectives::Transport* transport;  // null if the job has one host
         ProcessSet& world;
         Engine& engine;
         std::atomic<std::uint32_t>& pending;  // see ProcessSet
-        std::int32_t first_id = 1;            // of its sets: those of earlier jobs had lower ones
+        std::int32_t first_id = 1;            // of this job's sets; sets of earlier jobs had lower numbers
     };
     explicit ProcessSets(const Job& job);
 
     /// Collective over all ranks of the job, with the same ranks in any order. Returns the number of the new set, the
-    /// same on all. Mismatch where ranks were asked for different things, InvalidArgument for ranks that cannot be a
-    /// set or are one already: on all ranks alike, and nothing has changed then.
+    /// same on all ranks. Mismatch if the ranks were called with different arguments; InvalidArgument for ranks that
+    /// cannot be a set or are one already. Errors are the same on all ranks, and nothing has changed then.
     Result<std::int32_t> add(std::span<const int> ranks);
-    /// Collective over all ranks of the job. What is pending in the set fails. Failures as add().
+    /// Collective over all ranks of the job. Operations that are pending in the set fail. Errors are as in add().
     Status remove(std::int32_t id);
-    /// Collective over these ranks, this one among them, and no others. There may be several such sets of the same
-    /// ranks. Returns its number, the same on its members; to other ranks it says nothing.
+    /// Collective over these ranks, which include this one, and no others. There may be several such sets of the same
+    /// ranks. Returns its number, which is the same on its members and means nothing on other ranks.
     Result<std::int32_t> add_among(std::span<const int> ranks);
-    /// Of a set made by add_among(): this rank takes no part any more. Waits for nobody.
+    /// For a set made by add_among(): this rank leaves it. Does not wait.
     Status leave(std::int32_t id);
 
-    /// For an operation of this rank; InvalidArgument if there is no such set, or this rank is not in it. It stays as
-    /// long as it is held; operations on one that was removed are refused.
+    /// The set for an operation of this rank; InvalidArgument if there is no such set or this rank is not a member. The
+    /// set stays as long as the pointer is held; operations on a removed set are refused.
     [[nodiscard]] Result<std::shared_ptr<ProcessSet>> find(std::int32_t id) const;
     /// InvalidArgument if there is no such set.
     [[nodiscard]] Result<SetIdentity> identity(std::int32_t id) const;
-    /// Of the set of these ranks, in any order, that all ranks of the job have made; InvalidArgument if there is none.
+    /// The set of these ranks, in any order, that all ranks of the job have made; InvalidArgument if there is none.
     [[nodiscard]] Result<std::int32_t> id_of(std::vector<int> ranks) const;
-    /// Ascending, the world's 0 first.
+    /// The numbers of all sets, ascending, the world's 0 first.
     [[nodiscard]] std::vector<std::int32_t> ids() const;
 
-    /// The number that the next set would have here: no set of this job has it, nor a higher one. Waits for who adds or
-    /// removes sets.
+    /// The number that the next set would get here: neither it nor a higher one was used in this job. Waits for threads
+    /// that add or remove sets.
     [[nodiscard]] std::int32_t next_id();
 
-    /// Held by who adds or removes sets. Who holds it finds in joined() all that this rank is in, the world left out.
+    /// A thread that adds or removes sets holds this lock. While it does, joined() returns all sets of which this rank
+    /// is a member, except the world.
     [[nodiscard]] std::mutex& changing() { return changing_; }
     [[nodiscard]] std::vector<std::shared_ptr<ProcessSet>> joined() const;
-    /// By who holds it: the job has ended, and its sets do not change any more.
+    /// Call it with the lock: the job has ended, and its sets do not change any more.
     void end() { ended_ = true; }
-    /// NotInitialized after end(). By who holds it.
+    /// NotInitialized after end(). Call it with the lock.
     [[nodiscard]] Status check_going() const;
 
 private:
     struct Known {
         SetIdentity identity;
-        std::shared_ptr<ProcessSet> set;  // null: this rank is no member
-        bool of_members = false;          // made by them alone
+        std::shared_ptr<ProcessSet> set;  // null if this rank is not a member
+        bool of_members = false;          // only its members made it
     };
     struct Joined;
 
@@ -99,8 +100,8 @@ private:
 
     Job job_;
     std::mutex changing_;
-    std::int32_t next_id_;     // under changing_; no set of this rank has had it, nor a higher one
-    std::vector<Known> left_;  // under changing_; other members may still be in them
+    std::int32_t next_id_;     // under changing_; neither it nor a higher one was used by a set of this rank
+    std::vector<Known> left_;  // under changing_; other members may still be in these sets
     bool ended_ = false;       // under changing_
     mutable std::mutex mutex_;
     std::map<std::int32_t, Known> known_;

@@ -15,10 +15,11 @@ namespace {
 
 using collectives::Bytes;
 
-/// Of another rank's reason: longer than any that is written, which names ranks and values.
+/// The maximum length of another rank's reason. It is longer than any text that Rueda writes, which names ranks and
+/// values.
 constexpr std::size_t kMostText = 8192;
 
-/// From another rank's bytes.
+/// Reads a status from another rank's bytes.
 ErrorCode error_code_of(const std::string& digits) {
     const auto number = base::parse_integer<std::int32_t>(digits);
     const bool known = number && *number > static_cast<std::int32_t>(ErrorCode::ok) &&

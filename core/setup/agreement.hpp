@@ -7,8 +7,8 @@
 
 namespace rueda::core {
 
-/// Either all ranks go on or none: a rank that failed gets its own failure, the others the first one, by rank.
-/// Collective.
+/// Either all ranks go on or none does. A rank that failed gets its own failure; the others get the first failure, by
+/// rank. Collective.
 [[nodiscard]] Status agree_on(collectives::ControlPlane& control_plane, const Status& mine);
 
 }  // namespace rueda::core

@@ -25,19 +25,20 @@ namespace {
 using collectives::Bytes;
 
 constexpr std::uint64_t kLargestUsualChunk = 256 * base::kKiB;
-constexpr std::uint64_t kSmallestUsualChunk = 32 * base::kKiB;  // below it the waits cost more than the caches gain
+constexpr std::uint64_t kSmallestUsualChunk =
+    32 * base::kKiB;  // with smaller chunks the waits cost more than the caches save
 constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
 constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
-/// Of a set on several hosts: texts and first dimensions that log entries refer to.
+/// For a set on several hosts: the number of texts and first dimensions that log entries refer to.
 constexpr std::uint32_t kAttachments = 64;
-/// And requests to the registrar: every tensor that a rank is the last to announce is one.
+/// The same for requests to the registrar: each tensor for which a rank arrives last is one.
 constexpr std::uint32_t kMailboxRecords = 256;
 constexpr std::uint64_t kTextBytes = 4 * base::kKiB;
 
-/// Of messages from one rank to another: four chunks of the size that copies through the caches best
-/// (collectives/host/tasks/copying.hpp), and of more than four ranks less, so that a rank that hears from all others
-/// has 1 MiB. Only what is used takes memory.
+/// The room for messages from one rank to another: four chunks of the size that copies through the caches best
+/// (collectives/host/tasks/copying.hpp). With more than four ranks it is less, so that a rank that receives from all
+/// others has 1 MiB. Only the used part takes memory.
 constexpr std::uint64_t kRingBytes = 256 * base::kKiB;
 constexpr std::uint64_t kRingsOfRank = 1024 * base::kKiB;
 
@@ -45,22 +46,23 @@ std::uint64_t ring_bytes_of(std::uint32_t members) {
     return std::min(kRingBytes, std::bit_floor(kRingsOfRank / members));
 }
 
-/// Tensors up to this size travel with their announcement, which saves one or two waits for the others. Of two ranks it
-/// was measured to pay up to 128 KiB, and each line crosses once (NegotiationMemory::place_index()); of more, each rank
-/// reads all the others' (docs/design/collectives.md). What bounds it is memory: two such places a rank and slot.
+/// Tensors up to this size travel with their announcement, which saves one or two waits for other ranks. With two ranks
+/// this paid off up to 128 KiB in measurements, and each line crosses once (NegotiationMemory::place_index()). With
+/// more ranks, each rank reads the places of all others (docs/design/collectives.md). The limit is memory: two such
+/// places per rank and slot.
 constexpr std::uint32_t kPayloadBytes = 8 * base::kKiB;
 constexpr std::uint32_t kPayloadBytesOfTwo = 32 * base::kKiB;
 constexpr std::uint32_t kPayloadSlots = 256;
 constexpr std::uint64_t kPayloadMemory = 32 * base::kMiB;
 
-/// Room for inputs of up to `payload_bytes`, in as many slots as the memory allows.
+/// Makes room for inputs of up to `payload_bytes`, in as many slots as the memory allows.
 void plan_payloads(NegotiationExtent& extent, std::uint32_t payload_bytes) {
     extent.payload_bytes = payload_bytes;
     const std::uint64_t slots = kPayloadMemory / (std::uint64_t{2} * extent.members * payload_bytes);
     extent.payload_slots = std::min({kPayloadSlots, static_cast<std::uint32_t>(slots), extent.initial_slots});
 }
 
-/// Less room: for inputs half as large, down to what is usual, then in half as many slots.
+/// Makes less room: first for inputs half as large, down to the usual size, then in half as many slots.
 void shrink_payloads(NegotiationExtent& extent) {
     if (extent.payload_bytes > kPayloadBytes) {
         plan_payloads(extent, extent.payload_bytes / 2);
@@ -69,15 +71,17 @@ void shrink_payloads(NegotiationExtent& extent) {
     }
 }
 
-/// Memory of the negotiation that a job with the initial number of slots touches.
+/// The memory of the negotiation that a job with the initial number of slots uses.
 std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
     extent.slots = extent.initial_slots;
     extent.refusals_per_slot = 0;
     using Memory = NegotiationMemory<base::StdAtomics>;
-    return Memory::bytes(extent) - Memory::splits_bytes(extent);  // those only alltoalls touch, a line or more a slot
+    return Memory::bytes(extent) -
+           Memory::splits_bytes(extent);  // only alltoalls touch the splits, with one line or more per slot
 }
 
-/// Address space for resident tensors of a rank: all of the machine's memory, or what a limit of address space leaves.
+/// Address space for the resident tensors of a rank: as much as the machine's memory, or what a limit of address space
+/// leaves.
 std::uint64_t reservable_resident_bytes(const base::Config& config, std::uint32_t members) {
     struct sysinfo info {};
     sysinfo(&info);
@@ -85,13 +89,13 @@ std::uint64_t reservable_resident_bytes(const base::Config& config, std::uint32_
         config.resident_limit_bytes != 0 ? config.resident_limit_bytes : std::uint64_t{info.totalram} * info.mem_unit;
     const Result<base::MemoryLimits> limits = base::read_memory_limits();
     if (limits.is_ok() && limits.value().address_space_left_bytes != base::MemoryLimits::kUnlimited) {
-        // Half of it stays for the program; every rank maps the regions of all.
+        // Half of it stays for the program. Every rank maps the regions of all ranks.
         bytes = std::min(bytes, limits.value().address_space_left_bytes / 2 / members);
     }
     return bytes / kHugePage * kHugePage;
 }
 
-/// Everybody learns the smallest of what all ranks can do.
+/// Tells all ranks the smallest value of any rank.
 Result<std::uint64_t> smallest_of_all(collectives::ControlPlane& control_plane, std::uint64_t mine) {
     Result<std::vector<Bytes>> all = control_plane.allgather(std::as_bytes(std::span(&mine, 1)));
     RUEDA_RETURN_IF_FAILED(all.status());
@@ -110,11 +114,11 @@ Result<std::uint64_t> smallest_of_all(collectives::ControlPlane& control_plane, 
 
 Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent& extent) {
     const std::uint64_t bytes = arena.plan().cell_bytes * arena.plan().cells_per_rank;
-    // Its share of the tables too, which are touched as names come.
+    // This rank's share of the tables too, which are touched as names come.
     const std::uint64_t tables = touched_negotiation_bytes(extent) / arena.plan().members;
     RUEDA_RETURN_IF_FAILED(base::check_memory(bytes + tables, "the arena"));
-    // Reports what a first touch in the middle of a step would answer with a signal. Older kernels do not know it;
-    // there the check above is all.
+    // Reports a lack of memory that would otherwise be a signal at the first touch in the middle of a step. Older
+    // kernels do not have this call; with them the check above is all.
     if (madvise(arena.cell(arena.rank(), 0), bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
         return system_failure(ErrorCode::resource_exhausted,
                               fmt::format("touching {} of the arena", base::format_bytes(bytes)));
@@ -129,7 +133,7 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     ArenaSizes sizes;
     NegotiationExtent& extent = sizes.extent;
     extent.members = members;
-    // The settings are numbers of names; unnamed operations have slots beside those.
+    // The settings count names; unnamed operations have slots in addition.
     extent.slots = extent.unnamed_slots + std::max(config.slots_max, 1U);
     extent.initial_slots = std::min(extent.unnamed_slots + std::max(config.slots, 1U), extent.slots);
     extent.call_sites = config.call_sites ? 1 : 0;
@@ -137,7 +141,7 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
         extent.attachments = kAttachments;
         extent.mailbox_records = kMailboxRecords;
         const std::uint64_t rows = std::uint64_t{job_size} * sizeof(std::int64_t);
-        // The first dimensions of all ranks; or a text, and behind it the sizes of groups, at most one for each.
+        // The first dimensions of all ranks; or a text, followed by the sizes of groups, at most one for each rank.
         extent.attachment_bytes = static_cast<std::uint32_t>(kTextBytes + (rows + 63) / 64 * 64);
     } else if (members > 1 && members <= kInlineMembers) {
         plan_payloads(extent, members == 2 ? kPayloadBytesOfTwo : kPayloadBytes);
@@ -147,15 +151,16 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     plan.members = members;
     plan.cells_per_rank = config.cells_per_rank;
     plan.resident_bytes = resident_bytes;
-    // A chunk passes through the caches of its writer and of its reader together with the private memory on either
-    // side, two are under way, and the cells should still be there when their turn comes again, beside what else the
-    // program works on. Of an eighth, a sixteenth and a thirty-second of the L2 the last was the fastest
+    // A chunk passes through the caches of its writer and of its reader, together with the private memory on either
+    // side. Two chunks are under way, and the cells should still be in the cache when they are used again, beside other
+    // data of the program. Of an eighth, a sixteenth and a thirty-second of the L2 cache, the last was the fastest
     // (docs/design/collectives.md).
     const std::uint64_t usual = std::clamp(l2_bytes / 32, kSmallestUsualChunk, kLargestUsualChunk);
     const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : usual;
-    // At the least, an element of every member: of a reducescatter a cell holds a piece for each. An element has 8
-    // bytes; between hosts an average of int64 is carried in 16, beside which a double that crosses as 16 bits is
-    // staged four times as long; and cells are alike on all, however many members each has.
+    // A cell must have room for at least one element per member, because in a reducescatter it holds a piece for each
+    // member. An element has up to 16 bytes: between hosts, an average of int64 is carried in 16 bytes, and a double
+    // that crosses as 16 bits is staged four times as long. Cells have the same size on all hosts, however many members
+    // each host has.
     const std::uint64_t piece_bytes = extent.is_led() ? 64 : 8;
     const std::uint64_t pieces = extent.is_led() ? base::kMaxLocalRanks : members;
     const std::uint64_t least_lines = (piece_bytes * pieces + base::kCacheLine - 1) / base::kCacheLine;
@@ -221,7 +226,8 @@ Result<AttachedArena> set_up_arena(const base::Config& config, collectives::Cont
         mapped.value()->initialise();
         NegotiationMemory<base::StdAtomics>::initialise(mapped.value()->negotiation(), sizes.value().extent);
     }
-    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));  // also: the leader has written before anybody looks
+    RUEDA_RETURN_IF_FAILED(
+        agree_on(control_plane, status));  // also makes sure that the leader has written before any rank looks
     status = mapped.value()->check();
     if (status.is_ok()) {
         status = touch_own_cells(*mapped.value(), sizes.value().extent);

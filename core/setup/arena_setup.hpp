@@ -19,19 +19,20 @@ struct AttachedArena {
     NegotiationExtent extent;
 };
 
-/// Whether the arena has room for resident tensors and for messages: that of a process set uses the job's.
+/// Whether the arena has room for resident tensors and for messages. The arena of a process set uses the job's.
 enum class ResidentRoom : std::uint8_t { yes, no };
 
-/// Agrees on sizes, compares them with the memory there is, creates, shares, maps and checks the arena, and touches
-/// this rank's own part. Collective; all ranks get the same outcome up to what only one of them can see. `l2_bytes`:
-/// the cache that chunks are sized by; the smallest of all ranks counts. `addresses`: Arena::map().
+/// Agrees on sizes, compares them with the available memory, creates, shares, maps and checks the arena, and touches
+/// this rank's own part. Collective. All ranks get the same result, except for errors that only one rank can see.
+/// `l2_bytes` is the cache size on which chunks are based; the smallest one of all ranks counts. For `addresses` see
+/// Arena::map().
 [[nodiscard]] Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
                                                  const collectives::LocalGroup& group, std::uint64_t l2_bytes,
                                                  ResidentRoom resident,
                                                  collectives::AddressReserve* addresses = nullptr);
 
-/// Pure: how large everything is for these settings, of a host with so many `members` of the `job_size` ranks.
-/// ResourceExhausted if that exceeds RUEDA_ARENA_LIMIT.
+/// Computes all sizes for these settings, for a host with `members` of the `job_size` ranks. Pure. ResourceExhausted if
+/// the result exceeds RUEDA_ARENA_LIMIT.
 struct ArenaSizes {
     collectives::ArenaPlan plan;
     NegotiationExtent extent;

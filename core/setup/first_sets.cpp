@@ -19,10 +19,10 @@ namespace {
 
 using collectives::Bytes;
 
-/// Others go by "…": a line is to be read.
+/// Further ones are shown as "…", so that the line stays readable.
 constexpr std::size_t kMostSetsNamed = 8;
 
-/// Above it a job could not number all the sets that it can have.
+/// With a higher number the job could not number all the sets that it may have.
 constexpr std::int32_t kMostFirstId =
     std::numeric_limits<std::int32_t>::max() - static_cast<std::int32_t>(collectives::Transport::kMostSets);
 
@@ -39,7 +39,7 @@ Bytes encoded(const FirstSets& mine) {
     return std::move(writer).take();
 }
 
-/// "[0, 2], [1]", from the bytes of a rank after its number, whatever they are.
+/// Prints "[0, 2], [1]" from the bytes of a rank after its number. The bytes may be anything.
 std::string describe(std::span<const std::byte> bytes) {
     if (bytes.empty()) {
         return "none";

@@ -16,7 +16,7 @@ namespace {
 
 struct CoreFacts {
     cpu_set_t mask;
-    double quota;  ///< cores; infinity without one
+    double quota;  ///< in cores; infinity without a quota
 };
 static_assert(std::is_trivially_copyable_v<CoreFacts>);
 
@@ -54,7 +54,7 @@ Result<double> cores_of_host(collectives::ControlPlane& control_plane, const col
         CPU_OR(&together, &together, &other.mask);
         quota = std::min(quota, other.quota);
     }
-    // More than a mask holds (1,024 cores): the kernel filled none, and nobody is short of cores.
+    // More cores than a mask holds (1,024). The kernel filled none, and the ranks are not short of cores.
     const int cores = CPU_COUNT(&together);
     return cores == 0 ? std::numeric_limits<double>::infinity() : std::min(static_cast<double>(cores), quota);
 }

@@ -11,7 +11,7 @@
 namespace rueda::core {
 namespace {
 
-/// On this host; others may have fewer.
+/// The number of members on this host; other hosts may have fewer.
 Status check_local_size(const collectives::LocalGroup& group) {
     return group.local_size <= base::kMaxLocalRanks
                ? Status()

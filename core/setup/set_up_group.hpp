@@ -12,16 +12,16 @@
 
 namespace rueda::core {
 
-/// What ranks that work together must know before the first operation: all of a job, or of a process set.
+/// What ranks that work together must know before the first operation: the ranks of a job, or of a process set.
 struct RankGroup {
     collectives::LocalGroup group;
     AttachedArena attached;
     collectives::NumaNodes nodes;
-    std::string warning;  ///< to be said once per host; "" for none
+    std::string warning;  ///< to be printed once per host; "" if there is none
 };
 
-/// Sets up the arena of this host, for the ranks of the control plane, which have found their `group`. Collective; all
-/// ranks get the same outcome up to what only one of them can see. `addresses`: Arena::map().
+/// Sets up the arena of this host for the ranks of the control plane, which have found their `group`. Collective. All
+/// ranks get the same result, except for errors that only one rank can see. For `addresses` see Arena::map().
 [[nodiscard]] Result<RankGroup> set_up_group(const base::Config& config, collectives::ControlPlane& control_plane,
                                              collectives::LocalGroup group, ResidentRoom resident,
                                              collectives::AddressReserve* addresses = nullptr);
