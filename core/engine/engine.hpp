@@ -223,20 +223,20 @@ private:
     LauncherLine* launcher_;
     std::int64_t next_look_ns_ = 0;
     std::int64_t still_since_ns_ =
-        0;  // of whoever holds the progress lock: nothing has moved since; 0: something has just now
+        0;  // owned by the holder of the progress lock: nothing has moved since then; 0: something has just moved
 
     std::atomic<bool> progress_lock_{false};
     std::atomic<bool> turned_away_{
         false};  // the background thread found the progress lock taken, and sleeps or is about to
     std::atomic<std::uint32_t> waiters_{
-        0};  // callers who wait for the progress lock: the background thread leaves it to them
+        0};  // callers that wait for the progress lock; the background thread leaves it to them
     /// The number of callers in join(), which block but are in no hurry. Relaxed: each of them looks at the messages
     /// itself after it was counted, with the progress lock.
     std::atomic<std::uint32_t> joining_{0};
     base::LocalEvent event_;  // an operation completed, or the progress lock is free
     base::LocalEvent moved_;  // something completed or moved; for threads that wait in join()
     std::atomic<bool> failed_{
-        false};           // everything pending was failed after an abort; of whoever holds the progress lock
+        false};           // everything pending was failed after an abort; owned by the holder of the progress lock
     Status failed_with_;  // written once, before failed_
     // Made in advance: an abort is reported even if no memory is left.
     PreparedFailure room_for_reason_;   // the reason as it was raised

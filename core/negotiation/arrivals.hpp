@@ -9,32 +9,33 @@
 namespace rueda::core {
 
 enum class Arrival {
-    counted,       ///< others are still to come
-    last,          ///< all are there and mean the same: append the call
-    last_changed,  ///< all are there, and some changed their metadata: post a resolve
-    retired,       ///< not counted; the slot was taken from its name: announce in full
+    counted,       ///< some members have not arrived yet
+    last,          ///< all have arrived and mean the same: append the call
+    last_changed,  ///< all have arrived, and some have changed their metadata: post a resolve
+    retired,       ///< not counted, because the slot was taken from its name: announce in full
 };
 
-/// Before `rank` publishes a place of `slot` that it is going to count, or counts what it announced directly. Until
-/// end_arrival() the stall monitor knows that the rank is at it, wherever it is stopped.
+/// Call it before `rank` publishes a place of `slot` that it is going to count, or counts what it announced directly.
+/// Until end_arrival() the stall monitor knows that the rank is in this step, wherever it is stopped.
 template <class Atomics>
 void begin_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint32_t slot) {
     set_step(memory, rank, slot + 1);
-    // The rank's last direct announcement here was another one, or is counted after all. Partner: the stall monitor.
+    // The rank's last direct announcement in this slot was an earlier one, or is counted after all. Partner: the stall
+    // monitor.
     if (auto& direct = memory.cursor(rank).direct; direct.load(std::memory_order_relaxed) == slot + 1) {
         direct.store(0, std::memory_order_release);
     }
 }
-/// After the arrival and, by the last one, what follows from it.
+/// Call it after the arrival; the last arriver calls it after what follows from the arrival.
 template <class Atomics>
 void end_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
     set_step(memory, rank, ProtocolStep::kNone);
 }
 
-/// Counts the calling rank's announcement in `slot`; its place must be written. `counted` (≥ 1): how many of the slot's
-/// generations are counted, with this one.
-/// The last arriver sees the places of all; partners: the other members' arrivals. seq_cst, as a look at who has joined
-/// follows: partner of a member that joins, and then looks at the arrivals.
+/// Counts the calling rank's announcement in `slot`; its place must be written. `counted` (≥ 1) is the number of the
+/// slot's generations that are counted, including this one. The last arriver sees the places of all members; partners:
+/// the other members' arrivals. seq_cst, because the rank looks afterwards at who has joined: partner of a member that
+/// joins, and then looks at the arrivals.
 template <class Atomics>
 [[nodiscard]] Arrival arrive(const NegotiationMemory<Atomics>& memory, std::uint32_t slot, std::uint64_t counted,
                              bool changed) {

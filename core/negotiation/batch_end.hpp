@@ -12,15 +12,17 @@ namespace rueda::core {
 /// Where the batch that begins at a log position could end now.
 struct BatchEnd {
     std::uint64_t end = 0;
-    bool complete = false;  ///< nothing more would join: the next entry is another operation, or the threshold is met
+    bool complete =
+        false;  ///< nothing more would join: the next entry is another operation, or the threshold is reached
 };
 
 [[nodiscard]] constexpr bool is_call(EntryKind kind) {
     return kind == EntryKind::call || kind == EntryKind::first_call || kind == EntryKind::changed_call;
 }
 
-/// Allreduces that are published one after the other go together, up to `threshold_bytes` (a larger tensor goes alone;
-/// 0: no fusion). Other operations go alone. Pure; the entry at `begin` is a published call.
+/// Allreduces that are published one after the other are executed together, up to `threshold_bytes`. A larger tensor is
+/// executed alone; 0 means no fusion. Other operations are executed alone. Pure; the entry at `begin` must be a
+/// published call.
 template <class Atomics>
 [[nodiscard]] BatchEnd propose_batch_end(const Log<Atomics>& log, std::uint64_t begin, std::uint64_t threshold_bytes) {
     const auto first = log.read(begin);

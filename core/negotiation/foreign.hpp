@@ -8,8 +8,8 @@
 
 namespace rueda::core {
 
-/// A copy of what another process may write at any time, if it does what no working rank does: what is checked in the
-/// copy is what is used. Not a snapshot: the bytes may be of several moments.
+/// Copies data that another process may write at any time (no correct rank does). The caller checks the copy and uses
+/// the copy. It is not a snapshot: its bytes may come from several moments.
 template <class T>
 [[nodiscard]] T copy_once(const T& shared) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -18,7 +18,7 @@ template <class T>
     } else {
         T copy;
         std::memcpy(&copy, &shared, sizeof(T));
-        // The compiler must not go back to the original after this.
+        // The compiler must not read the original again after this.
         std::atomic_signal_fence(std::memory_order_seq_cst);
         return copy;
     }

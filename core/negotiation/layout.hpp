@@ -19,47 +19,48 @@
 #include "core/negotiation/metadata.hpp"
 #include "rueda/rueda.h"
 
-/// What the negotiation keeps in the arena, per process set (docs/design/0001-negotiation.md). Everything is
-/// fixed-width and reached by offsets; the atomics come from a policy so that an explorer can run the same code.
+/// The data of the negotiation in the arena, per process set (docs/design/0001-negotiation.md). Everything has a fixed
+/// width and is reached by offsets. The atomics come from a policy, so that an explorer can run the same code.
 namespace rueda::core {
 
 inline constexpr std::uint32_t kNoSlot = 0xFFFFFFFF;
 
-/// Tensors up to this size travel on the lines of their announcement, in sets of up to kInlineMembers ranks: every rank
-/// reads every other's lines, so the cost grows with the square of the ranks. Larger ones may travel beside it
-/// (NegotiationExtent::payload_bytes).
+/// Tensors up to this size travel in the cache lines of their announcement, in sets of up to kInlineMembers ranks.
+/// Every rank reads the lines of all others, so the cost grows with the square of the ranks. Larger tensors may travel
+/// beside the announcement (NegotiationExtent::payload_bytes).
 inline constexpr std::size_t kInlineBytes = 80;
 inline constexpr std::uint32_t kInlineMembers = 8;
 
-/// Sizes of a process set's tables.
+/// The sizes of a process set's tables.
 struct NegotiationExtent {
     std::uint32_t members = 1;
     std::uint32_t unnamed_slots = 64;     ///< the first slots; matched by call order
-    std::uint32_t initial_slots = 1024;   ///< given out before idle ones are reclaimed; unnamed ones included
-    std::uint32_t slots = 4096;           ///< address space for so many
+    std::uint32_t initial_slots = 1024;   ///< used before idle slots are reclaimed; includes the unnamed ones
+    std::uint32_t slots = 4096;           ///< the number of slots for which addresses are reserved
     std::uint32_t mailbox_records = 64;   ///< per member; a power of two
-    std::uint32_t refusals_per_slot = 4;  ///< names remembered at the limit, by slots; memory where it comes to that
-    std::uint32_t payload_slots = 0;      ///< the first so many slots have room beside their places for a payload
-    std::uint32_t payload_bytes = 0;      ///< of so many bytes, in whole cache lines
-    std::uint32_t attachments = 0;        ///< to log entries; only of a set on several hosts, which is led (below)
+    std::uint32_t refusals_per_slot = 4;  ///< names remembered at the limit, per slot; uses memory only at the limit
+    std::uint32_t payload_slots =
+        0;  ///< this many slots, from the first on, have room beside their places for a payload
+    std::uint32_t payload_bytes = 0;  ///< of this many bytes, in whole cache lines
+    std::uint32_t attachments = 0;    ///< of log entries; only in a set on several hosts, which is led (below)
     std::uint32_t attachment_bytes = 0;
     std::uint32_t call_sites = 0;  ///< 1: announcements say where their calls stand (SiteLine)
 
-    /// Of a set on several hosts member 0, the leader, is the only registrar and the only one who appends
+    /// In a set on several hosts, member 0 is the leader. It is the only registrar and the only member that appends
     /// (docs/design/0002-several-hosts.md).
     [[nodiscard]] bool is_led() const { return attachments != 0; }
     [[nodiscard]] std::uint32_t log_entries() const {
         const std::uint32_t of_joins = is_led() ? attachments + 1 : 0;  // *wanted*, and *all joined*
         return std::bit_ceil(2 * slots + mailbox_records * members + 2 + of_joins);
     }
-    /// How many of the first `all` slots are for names: what the settings count, and messages say.
+    /// How many of the first `all` slots are for names. Settings and messages use this number.
     [[nodiscard]] std::uint32_t for_names(std::uint32_t all) const { return all - std::min(all, unnamed_slots); }
     [[nodiscard]] std::uint32_t name_buckets() const { return std::bit_ceil(2 * slots); }
     [[nodiscard]] std::uint32_t refusals() const { return slots * refusals_per_slot; }
     [[nodiscard]] std::uint32_t refusal_buckets() const { return std::bit_ceil(2 * refusals() + 1); }
 };
 
-/// Arrivals of a slot in one word; only grows until the slot is retired.
+/// The arrivals of a slot in one word. The word only grows until the slot is retired.
 struct ArrivalCount {
     static constexpr std::uint64_t kOne = 1;
     static constexpr std::uint64_t kChangedOne = std::uint64_t{1} << 48;  ///< added with kOne: "my metadata changed"
@@ -70,7 +71,8 @@ struct ArrivalCount {
     [[nodiscard]] static constexpr bool is_retired(std::uint64_t word) { return (word & kRetired) != 0; }
 };
 
-/// The fields that a mailbox record carries for a rank that does not know its slot yet, out of shared memory.
+/// The fields that a mailbox record carries for a rank that does not know its slot yet, as a copy outside of shared
+/// memory.
 struct PlaceContent {
     std::uint32_t flags = 0;
     std::uint32_t payload_bytes = 0;
@@ -84,8 +86,9 @@ struct PlaceContent {
     std::uint64_t stamp = 0;
 };
 
-/// What a rank's announcement carries. Written by its rank before the arrival, read by all after the call; direct
-/// announcements are read by who sees their stamp. The stall monitor reads `stamp` and `announced_ns` at any time.
+/// The data of a rank's announcement. Its rank writes it before the arrival, and all members read it after the call.
+/// Members that see the stamp of a direct announcement read it then. The stall monitor reads `stamp` and `announced_ns`
+/// at any time.
 template <class Atomics>
 struct alignas(base::kCacheLine) Place {
     enum Flags : std::uint32_t {
@@ -94,8 +97,8 @@ struct alignas(base::kCacheLine) Place {
         kPayload = 4,     ///< the whole input travels along (NegotiationMemory::payload)
         kMetadata = 8,    ///< `metadata` is what this rank means; without it, what the slot is bound to
         kDirect = 16,     ///< not counted among the arrivals; look_at_direct()
-        kJoined = 32,     ///< the rank has joined: it gives nothing to this operation, and gets nothing
-        kUncounted = 64,  ///< with kJoined: nor does an average count it
+        kJoined = 32,     ///< the rank has joined: it gives nothing to this operation and gets nothing
+        kUncounted = 64,  ///< with kJoined: an average does not count this rank either
     };
 
     typename Atomics::template Atomic<std::uint64_t> stamp{0};  ///< generation + 1 of the last announcement here
@@ -104,12 +107,12 @@ struct alignas(base::kCacheLine) Place {
     std::uint32_t payload_bytes = 0;
     std::uint64_t input = 0;           ///< arena offset, if resident
     std::uint64_t output = 0;          ///< arena offset, if resident
-    std::int64_t first_dimension = 0;  ///< of the input of an operation by rows
+    std::int64_t first_dimension = 0;  ///< of the input of an operation of variable size
     std::array<std::byte, kInlineBytes> payload{};
     Metadata metadata;
-    std::uint64_t signature = 0;  ///< of `metadata`; unnamed operations
+    std::uint64_t signature = 0;  ///< of `metadata`; for unnamed operations
 
-    /// Each field read once.
+    /// Reads each field once.
     [[nodiscard]] PlaceContent content() const {
         return {.flags = copy_once(flags),
                 .payload_bytes = copy_once(payload_bytes),
@@ -137,20 +140,22 @@ struct alignas(base::kCacheLine) Place {
     }
 };
 
-/// Where the call behind an announcement stands, as text, for people. Beside the place, under its rules; words, as the
-/// stall monitor reads it at any time: what it reads of an announcement that goes on meanwhile, it does not use.
+/// The place in the source of the call behind an announcement, as text for people. It stands beside the place and
+/// follows the rules of the place. It consists of words, because the stall monitor may read it at any time. If the
+/// announcement changes meanwhile, the monitor does not use what it read.
 inline constexpr std::size_t kSiteBytes = 128;
 template <class Atomics>
 class alignas(base::kCacheLine) SiteLine {
 public:
-    using Text = std::array<char, kSiteBytes>;  ///< ends with a zero, or fills it
+    using Text = std::array<char, kSiteBytes>;  ///< ends with a zero byte, or fills the array
 
     void write(const Text& text) {
         for (std::size_t i = 0; i < kWords; ++i) {
             std::uint64_t word = 0;
             std::memcpy(&word, text.data() + i * sizeof(word), sizeof(word));
-            words_[i].store(word,
-                            std::memory_order_relaxed);  // published by the place's stamp, or the registrar's hand
+            words_[i].store(
+                word,
+                std::memory_order_relaxed);  // published by the place's stamp, or when the registrar is handed on
         }
     }
     [[nodiscard]] Text read() const {
@@ -170,80 +175,85 @@ private:
 template <class Atomics>
 struct alignas(base::kCacheLine) ArrivalWord {
     typename Atomics::template Atomic<std::uint64_t> count{0};
-    /// Log position of the last call; relaxed, for the choice of what to reclaim.
+    /// The log position of the last call. Relaxed; it is for the choice of a slot to reclaim.
     typename Atomics::template Atomic<std::uint64_t> last_called{0};
-    /// Arrivals that the log has called. Less than `count`: somebody is pending, or the last arriver has not appended
-    /// its call yet, and a retirement must not come before that. Written by the appender after its append (release).
+    /// The number of arrivals that the log has called. If it is less than `count`, some member's operation is pending,
+    /// or the last arriver has not appended its call yet; a retirement must not come before this call. The appender
+    /// writes it after its append (release).
     typename Atomics::template Atomic<std::uint64_t> called{0};
 };
 
 enum class EntryKind : std::uint32_t {
-    call = 1,           ///< `slot` is complete: do it
-    first_call = 2,     ///< the same, and `slot` is bound to the name in its record
-    changed_call = 3,   ///< the same with the metadata of this announcement; the slot is retired
-    mismatch = 4,       ///< the members disagree about `slot`, or agree on what none can do; a named slot is retired
-    failed = 5,         ///< `slot` will not be called: a rank has shut down
-    retire = 6,         ///< `slot` is taken from its name
-    refused = 7,        ///< `rank`'s full announcement `ticket` came after somebody's shutdown
-    closed = 8,         ///< all members have shut down; the last entry
-    exhausted = 9,      ///< no slot was left for the name of `rank`'s full announcement `ticket`; `bytes`: how many are
-    closing = 10,       ///< a rank has shut down: who has read this announces nothing any more
-    disagreed = 11,     ///< as mismatch, of ranks on several hosts: the attachment says why, `rank` is the ErrorCode
-    lacks_joined = 12,  ///< `slot` is complete, and needs something of a rank that has joined; else as mismatch (as
-                        ///< disagreed on several hosts)
-    all_joined = 13,    ///< all ranks of the set have joined, `rank` of them the last: they are back
-    wanted = 14,  ///< on several hosts: others have announced what the attachment says. All members have joined, and
-                  ///< stand in. `slot`: of a call without a name, whose number is there; kNoSlot: there is a name
+    call = 1,          ///< `slot` is complete: execute it
+    first_call = 2,    ///< the same, and `slot` is bound to the name in its record
+    changed_call = 3,  ///< the same with the metadata of this announcement; the slot is retired
+    mismatch = 4,      ///< the members disagree about `slot`, or agree on something impossible; a named slot is retired
+    failed = 5,        ///< `slot` will not be called: a rank has shut down
+    retire = 6,        ///< `slot` is taken from its name
+    refused = 7,       ///< `rank`'s full announcement `ticket` came after a shutdown
+    closed = 8,        ///< all members have shut down; the last entry
+    exhausted =
+        9,  ///< no slot was left for the name of `rank`'s full announcement `ticket`; `bytes`: the number of slots
+    closing = 10,       ///< a rank has shut down: a member that has read this announces nothing any more
+    disagreed = 11,     ///< like mismatch, on several hosts: the attachment says why, `rank` is the ErrorCode
+    lacks_joined = 12,  ///< `slot` is complete, and needs something of a rank that has joined; else like mismatch (on
+                        ///< several hosts like disagreed)
+    all_joined = 13,    ///< all ranks of the set have joined, `rank` last; the join ends
+    wanted =
+        14,  ///< on several hosts: other hosts have announced what the attachment says. All members here have joined
+             ///< and stand in. `slot`: for an unnamed call, the slot of its number; kNoSlot: there is a name
 };
 
 template <class Atomics>
 struct alignas(base::kCacheLine) LogEntry {
-    typename Atomics::template Atomic<std::uint64_t> sequence{0};  ///< position + 1, marked until published (Log)
-    typename Atomics::template Atomic<std::uint64_t> end{0};       ///< of the batch that begins here, if > position
+    typename Atomics::template Atomic<std::uint64_t> sequence{0};  ///< position + 1; marked until it is published (Log)
+    typename Atomics::template Atomic<std::uint64_t> end{0};       ///< end of the batch that begins here, if > position
     std::uint32_t kind = 0;
     std::uint32_t slot = kNoSlot;
     std::uint32_t rank = 0;
     std::uint32_t ticket = 0;
-    std::uint32_t operation = 0;   ///< collectives::Operation; of calls, for whoever closes the batch
+    std::uint32_t operation = 0;   ///< collectives::Operation; of a call, for the rank that closes the batch
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
-    std::uint64_t bytes = 0;       ///< of the tensor; as `operation`
-    std::uint32_t uncounted = 0;   ///< call, on several hosts: an average does not divide by so many ranks of the set
+    std::uint64_t bytes = 0;       ///< of the tensor; for the same purpose
+    std::uint32_t uncounted = 0;   ///< for a call on several hosts: the number of ranks that an average does not count
 };
 
 enum class SlotState : std::uint32_t {
     unused = 0,
     first_sight = 1,  ///< some members have announced the name in full
     bound = 2,
-    retired = 3,    ///< waits for the cursors
-    answering = 4,  ///< of labels only: all members have announced it in full, and the log is about to say what follows
+    retired = 3,  ///< waits until all cursors have passed
+    answering =
+        4,  ///< for labels only: all members have announced it in full, and the log is about to say what follows
 };
 
-/// What a member has begun in the protocol and not finished. For the stall monitor: a process can be stopped anywhere.
-/// Values between these two are a slot + 1: the member announces in it, up to the entry in the log if it comes last.
+/// The step of the protocol that a member has begun and not finished, for the stall monitor: a process can be stopped
+/// anywhere. A value between these constants is a slot + 1: the member announces in this slot, which includes the log
+/// entry if it arrives last.
 struct ProtocolStep {
     static constexpr std::uint32_t kNone = 0;
     static constexpr std::uint32_t kPosting = 0xFFFFFFFE;    ///< it posts a record to the registrar
     static constexpr std::uint32_t kRegistrar = 0xFFFFFFFF;  ///< it does the registrar's work
 };
 
-/// The registrar's page on a slot. Other ranks read `name` and `metadata` after an entry told them to.
+/// The registrar's data about a slot. Other ranks read `name` and `metadata` after a log entry told them to.
 struct SlotRecord {
     std::uint32_t state = 0;  ///< SlotState
     std::uint32_t name_bytes = 0;
     std::uint64_t name_hash = 0;
     std::uint64_t arrived = 0;  ///< bit per member, while first_sight
     std::uint64_t retired_at = 0;
-    Metadata metadata;  ///< bound to
+    Metadata metadata;  ///< the metadata to which the slot is bound
     char name[RUEDA_MAX_NAME + 1] = {};
 };
 
-/// What any rank may read of a slot at any time, for diagnostics: its state and name, as the registrar publishes them.
-/// A sequence lock whose version is the state word with the number of times that the slot was given a name.
+/// What any rank may read about a slot at any time, for diagnostics: its state and name, as the registrar publishes
+/// them. This is a sequence lock. Its version is the state word, which includes how often the slot was given a name.
 template <class Atomics>
 class alignas(base::kCacheLine) SlotLabel {
 public:
     struct State {
-        std::uint32_t use = 0;  ///< 0: never had a name
+        std::uint32_t use = 0;  ///< 0: the slot never had a name
         std::uint32_t name_bytes = 0;
         SlotState state = SlotState::unused;
 
@@ -251,7 +261,7 @@ public:
     };
 
     [[nodiscard]] State state() const { return unpack(state_.load(std::memory_order_acquire)); }
-    /// The name that belongs to `state`; "" if the slot has gone on since, or if no working rank writes such a state.
+    /// The name that belongs to `state`; "" if the slot has changed since, or if no correct rank writes such a state.
     [[nodiscard]] std::string name(const State& state) const {
         std::string text(std::size_t{kWords} * kWordBytes, '\0');
         if (state.name_bytes > RUEDA_MAX_NAME) {
@@ -266,7 +276,7 @@ public:
         return after.use == state.use && after.name_bytes == state.name_bytes ? text : std::string();
     }
 
-    // The registrar's.
+    // The registrar calls the following functions.
     void open(std::string_view name) {
         const std::uint32_t use = unpack(state_.load(std::memory_order_relaxed)).use + 1;
         state_.store(pack({use, 0, SlotState::unused}), std::memory_order_relaxed);
@@ -274,7 +284,7 @@ public:
             std::uint64_t word = 0;
             const std::string_view part = name.substr(i * kWordBytes, kWordBytes);
             std::memcpy(&word, part.data(), part.size());
-            name_[i].store(word, std::memory_order_release);  // who sees it, sees the new use: name()
+            name_[i].store(word, std::memory_order_release);  // a reader that sees it also sees the new use: name()
         }
         state_.store(pack({use, static_cast<std::uint32_t>(name.size()), SlotState::first_sight}),
                      std::memory_order_release);
@@ -301,7 +311,7 @@ private:
     typename Atomics::template Atomic<std::uint64_t> name_[kWords] = {};
 };
 
-/// The bits of all members.
+/// The mask with the bits of all members.
 [[nodiscard]] constexpr std::uint64_t all_members(std::uint32_t members) {
     constexpr std::uint32_t kBits = 64;
     return members >= kBits ? ~std::uint64_t{0} : (std::uint64_t{1} << members) - 1;
@@ -312,25 +322,27 @@ enum class EndCall : std::uint32_t { shutdown = 0, remove = 1, leave = 2 };
 
 enum class RequestKind : std::uint32_t { announce = 1, resolve = 2, shut_down = 3, settle = 4 };
 
-/// What a rank asks the registrar.
+/// A request of a rank to the registrar.
 template <class Atomics>
 struct alignas(base::kCacheLine) MailboxRecord {
     std::uint32_t kind = 0;  ///< RequestKind
     std::uint32_t ticket = 0;
-    std::uint32_t slot = kNoSlot;  ///< resolve
+    std::uint32_t slot = kNoSlot;  ///< for resolve
     std::uint32_t name_bytes = 0;
-    std::uint64_t generation = 0;  ///< resolve
-    std::uint64_t counted = 0;     ///< resolve: how many generations up to this one are counted among the arrivals
+    std::uint64_t generation = 0;  ///< for resolve
+    std::uint64_t counted = 0;     ///< for resolve: how many generations up to this one are counted among the arrivals
     std::uint64_t name_hash = 0;
-    /// Of a handled record: the log position behind the entry that answers it, 0 without one. The registrar's.
+    /// For a handled record: the log position behind the entry that answers it; 0 if there is none. The registrar
+    /// writes it.
     std::uint64_t answered_before = 0;
     alignas(std::uint64_t) char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
-    std::int64_t splits[base::kMaxLocalRanks] = {};  ///< of an alltoall or a scatter: one per member
-    std::array<char, kSiteBytes> site{};             ///< announce, of a set with call sites
+    std::int64_t splits[base::kMaxLocalRanks] = {};  ///< for an alltoall or a scatter: one per member
+    std::array<char, kSiteBytes> site{};             ///< for announce, in a set with call sites
 
-    /// By the member that posts it. The stall monitor may still look at what was here before, so kind and name are
-    /// written as atomics (release: who sees them sees that the old record was handled). Partner: pending_name().
+    /// Called by the member that posts the record. The stall monitor may still read the old record, so kind and name
+    /// are written as atomics (release: a reader that sees them sees that the old record was handled). Partner:
+    /// pending_name().
     void set_kind(RequestKind request) {
         std::atomic_ref(kind).store(static_cast<std::uint32_t>(request), std::memory_order_release);
     }
@@ -343,8 +355,8 @@ struct alignas(base::kCacheLine) MailboxRecord {
             std::atomic_ref(reinterpret_cast<std::uint64_t&>(name[at])).store(word, std::memory_order_release);
         }
     }
-    /// The name in an announcement; "" of other records. By the stall monitor, which looks afterwards whether the
-    /// record was handled meanwhile, and then does not use it.
+    /// The name in an announcement; "" for other records. Called by the stall monitor, which checks afterwards whether
+    /// the record was handled meanwhile, and then does not use the name.
     [[nodiscard]] std::string pending_name() {
         const std::uint32_t bytes = std::atomic_ref(name_bytes).load(std::memory_order_acquire);
         const std::uint32_t request = std::atomic_ref(kind).load(std::memory_order_acquire);
@@ -362,12 +374,12 @@ struct alignas(base::kCacheLine) MailboxRecord {
     }
 };
 
-/// A name that no slot was left for, while some members know that and others are still to be told. Beside it, in
-/// NegotiationMemory::refused(): how often each member was told.
+/// A name for which no slot was left, while some members were told and others are still to be told.
+/// NegotiationMemory::refused() holds how often each member was told.
 struct Refusal {
     std::uint64_t key[2] = {};  ///< a hash of the name
-    std::uint32_t slots = 0;    ///< that all are taken, when it was refused first; 0: a free bucket
-    std::uint32_t most = 0;     ///< as often as the member that was told most often
+    std::uint32_t slots = 0;    ///< the number of slots, all of them taken, at the first refusal; 0: a free bucket
+    std::uint32_t most = 0;     ///< how often the most frequently refused member was told
 };
 
 /// A member's mailbox: a ring with one producer (the member, under its enqueue lock) and one consumer (the registrar).
@@ -376,28 +388,31 @@ struct MailboxHeader {
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> posted{0};
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> taken{0};
 
-    // For the stall monitor, by the member. What it has announced and found no room for stays in its own memory.
-    /// The log position that all members have to read before a record is free again; 0: it waits for no reader.
-    /// Accessed by atomic_ref, as it takes no part in the protocol.
+    // The member writes the following for the stall monitor. Announcements for which it found no room stay in its own
+    // memory.
+
+    /// The log position that all members must have read before a record is free again; 0: it waits for no reader.
+    /// Accessed by atomic_ref, because it takes no part in the protocol.
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
-    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first of those was announced
-    SlotLabel<Atomics> deferred;                                     ///< its name, while it is in state first_sight
-    /// The number of announcements that found no room. The others cannot see the names of all but the first.
+    typename Atomics::template Atomic<std::int64_t> deferred_ns{0};  ///< when the first of those announcements was made
+    SlotLabel<Atomics> deferred;                                     ///< its name, while in state first_sight
+    /// The number of announcements that found no room. Other members can see only the name of the first one.
     typename Atomics::template Atomic<std::uint64_t> deferred_count{0};
 };
 
 template <class Atomics>
 struct alignas(base::kCacheLine) Cursor {
     typename Atomics::template Atomic<std::uint64_t> position{0};
-    /// Slot + 1 of the member's last direct announcement, for the stall monitor: no arrival tells of it. 0: none.
+    /// The slot + 1 of the member's last direct announcement, for the stall monitor, because no arrival shows it. 0:
+    /// none.
     typename Atomics::template Atomic<std::uint32_t> direct{0};
-    /// A ProtocolStep. Accessed by set_step() and step_of(), as it takes no part in the protocol.
+    /// A ProtocolStep. Accessed by set_step() and step_of(), because it takes no part in the protocol.
     std::uint32_t step = ProtocolStep::kNone;
 
-    // For the stall monitor: the operation that the member has finished last. Each a slot + 1, and above it 32 bits of
-    // the generation; 0: none, or one whose slot was taken from its name.
+    // For the stall monitor: the operation that the member has finished last. The value is a slot + 1, with 32 bits of
+    // the generation above it. 0: none, or one whose slot was taken from its name.
     typename Atomics::template Atomic<std::uint64_t> finished{0};
-    /// `finished` at the last look of the member's background thread that found it changed, and when that was.
+    /// The value of `finished` when the member's background thread last found it changed, and the time of that look.
     typename Atomics::template Atomic<std::uint64_t> finished_seen{0};
     typename Atomics::template Atomic<std::int64_t> finished_ns{0};
 };
@@ -405,31 +420,34 @@ inline constexpr int kFinishedSlotBits = 32;
 
 template <class Atomics>
 struct SetHeader {
-    // Read by everybody, written rarely.
+    // Read by all members, written rarely.
     alignas(base::kCacheLine) NegotiationExtent extent;
     typename Atomics::template Atomic<std::uint64_t> shut_down{0};       ///< not 0: nothing is announced any more
-    typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< which rank of the job began it, then
-    typename Atomics::template Atomic<std::uint32_t> high_slot{0};       ///< slots at and above it were never given out
+    typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< then: the rank of the job that began it
+    typename Atomics::template Atomic<std::uint32_t> high_slot{0};       ///< slots at and above it were never used
 
     /// A bit per member that has joined (docs/design/0005-join.md). Set by the member, cleared by the registrar.
     typename Atomics::template Atomic<std::uint64_t> joined{0};
-    typename Atomics::template Atomic<std::uint32_t> last_joined{0};  ///< member + 1 whose bit was the last; 0: not all
+    typename Atomics::template Atomic<std::uint32_t> last_joined{
+        0};  ///< member + 1 of the member whose bit was set last; 0: not all have joined
 
-    /// For the report of an end that does not come (core/diagnostics/pending_end.hpp): members whose shutdown is
-    /// posted; members that wait until all have posted theirs; since when the first of them waits, and in which call.
-    /// Each member sets and clears its own bits.
+    /// For the report of an end that does not come (core/diagnostics/pending_end.hpp): the members whose shutdown is
+    /// posted; the members that wait until all have posted theirs; since when the first of them waits, and in which
+    /// call. Each member sets and clears its own bits.
     typename Atomics::template Atomic<std::uint64_t> end_announced{0};
     typename Atomics::template Atomic<std::uint64_t> end_awaited{0};
     typename Atomics::template Atomic<std::int64_t> end_awaited_ns{0};
     typename Atomics::template Atomic<std::uint32_t> end_call{0};  ///< EndCall
 
-    /// Grows with every announcement that is made while a member has joined: those look for what is new.
+    /// Grows with every announcement that is made while some member has joined. Members that have joined look here for
+    /// new announcements.
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> announced{0};
-    typename Atomics::template Atomic<std::int64_t> announced_ns{0};  ///< the last of them, or the last join
+    typename Atomics::template Atomic<std::int64_t> announced_ns{
+        0};  ///< the time of the last of them, or of the last join
 
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> requests{0};
 
-    // The registrar's own; handed on through `requests`.
+    // The registrar's own data, handed on through `requests`.
     alignas(base::kCacheLine) std::uint32_t slot_limit = 0;
     std::uint32_t free_count = 0;
     std::uint32_t retired_first = 0;  ///< ring of retired slots, oldest first
@@ -439,18 +457,20 @@ struct SetHeader {
     std::uint32_t closing = 0;  ///< nothing new is called any more
     std::uint32_t closed = 0;
     std::uint32_t refusals = 0;  ///< names, of extent.refusals()
-    /// Nothing was idle when the log ended here; so nothing is while it still does.
+    /// If the log ended at this position, no slot was idle. As long as it still ends there, none is.
     std::uint64_t nothing_idle_at = ~std::uint64_t{0};
     std::uint64_t shut_down_members = 0;
-    std::uint64_t settled_members = 0;  ///< of all who have joined: nothing is pending there; by atomic_ref
-    /// Announcements wait for a slot until all members have read the log up to here; 0: none does. And who handles
-    /// them then, unless another registrar comes before: member + 1. By atomic_ref, for the stall monitor.
+    std::uint64_t settled_members =
+        0;  ///< the members, among those that have joined, with nothing pending; accessed by atomic_ref
+    /// Announcements wait for a slot until all members have read the log up to this position; 0: none waits. The second
+    /// member is the one that handles them then, unless another registrar comes before: member + 1. Accessed by
+    /// atomic_ref, for the stall monitor.
     std::uint64_t numbers_wait_for = 0;
     std::uint32_t numbers_wait_with = 0;
 };
 
-/// Not a part of the protocol: the stall monitor reads it about once per second. Release: who sees the announcement
-/// sees that its step had begun, and who sees the end of the step sees what it did.
+/// Not a part of the protocol: the stall monitor reads it about once per second. Release: a reader that sees the
+/// announcement sees that its step had begun, and a reader that sees the end of the step sees what the step did.
 template <class Memory>
 void set_step(const Memory& memory, std::uint32_t member, std::uint32_t step) {
     std::atomic_ref(memory.cursor(member).step).store(step, std::memory_order_release);
@@ -465,12 +485,12 @@ template <class Atomics>
 class NegotiationMemory {
 public:
     [[nodiscard]] static std::size_t bytes(const NegotiationExtent& extent) { return offsets(extent).end; }
-    /// Of these, the table of splits.
+    /// The part of bytes() that is the table of splits.
     [[nodiscard]] static std::size_t splits_bytes(const NegotiationExtent& extent) {
         return extent.is_led() ? 0 : splits_row_bytes(extent) * extent.slots * extent.members * 2;
     }
 
-    /// Lays out zeroed memory; once, before any other rank attaches.
+    /// Lays out zeroed memory. Call it once, before any other rank attaches.
     static void initialise(std::byte* memory, const NegotiationExtent& extent);
 
     NegotiationMemory(std::byte* memory, const NegotiationExtent& extent)
@@ -487,8 +507,9 @@ public:
     [[nodiscard]] Place<Atomics>& place(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return *at<Place<Atomics>>(offsets_.places, place_index(slot, rank, generation));
     }
-    /// Where the input of `bytes` bytes travels that belongs to a place; null: it is too large to travel. Two by parity
-    /// as the places are, and for the same reason enough: they are written and read with them.
+    /// Where an input of `bytes` bytes travels that belongs to a place; null if it is too large to travel. There are
+    /// two by parity, like the places; that is enough for the same reason, because they are written and read together
+    /// with the places.
     [[nodiscard]] std::byte* payload(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation,
                                      std::uint64_t bytes) const {
         if (bytes <= kInlineBytes) {
@@ -499,8 +520,9 @@ public:
         }
         return memory_ + offsets_.payloads + place_index(slot, rank, generation) * extent_.payload_bytes;
     }
-    /// Beside the place, for alltoalls and scatters only, and under its rules: written by its rank before the arrival,
-    /// read by all after the call, two by parity. One number per member.
+    /// The splits beside the place, only for alltoalls and scatters. They follow the rules of the place: its rank
+    /// writes them before the arrival, all members read them after the call, and there are two by parity. One number
+    /// per member.
     [[nodiscard]] std::int64_t* splits(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return at<std::int64_t>(offsets_.splits,
                                 place_index(slot, rank, generation) * splits_row_bytes(extent_) / sizeof(std::int64_t));
@@ -532,23 +554,23 @@ public:
     [[nodiscard]] Cursor<Atomics>& cursor(std::uint32_t rank) const {
         return *at<Cursor<Atomics>>(offsets_.cursors, rank);
     }
-    /// Only of a set with call sites. Of an announcement; and of a member's join.
+    /// Only in a set with call sites: the call site of an announcement, and of a member's join.
     [[nodiscard]] SiteLine<Atomics>& site(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return *at<SiteLine<Atomics>>(offsets_.sites, extent_.members + place_index(slot, rank, generation));
     }
     [[nodiscard]] SiteLine<Atomics>& join_site(std::uint32_t rank) const {
         return *at<SiteLine<Atomics>>(offsets_.sites, rank);
     }
-    /// Written by the leader before the entry that has it; read by all after that.
+    /// The leader writes it before the entry that refers to it; all members read it after that.
     [[nodiscard]] std::byte* attachment(std::uint32_t number) const {
         return memory_ + offsets_.attachments + std::size_t{number} * extent_.attachment_bytes;
     }
 
 private:
-    /// Two by parity: who announces generation g + 2 has completed g + 1, which all have announced after they were done
-    /// with g. So it does not matter either whose place it was in g, and two members change places every other
-    /// generation: a rank then writes the lines that it has read, which its core holds, instead of its own of before,
-    /// which the other core would have to give up first.
+    /// There are two places by parity. A rank that announces generation g + 2 has completed g + 1, and all members
+    /// announced g + 1 after they were done with g. So it does not matter either whose place it was in g. Two members
+    /// therefore swap their places every other generation: a rank then writes the lines that it has read, which its
+    /// core holds. Its own old lines the other core would have to give up first.
     [[nodiscard]] std::uint64_t place_index(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         const std::uint64_t owner = rank ^ (generation >> 1 & changes_places_);
         return (std::uint64_t{slot} * extent_.members + owner) * 2 + (generation & 1);
@@ -558,7 +580,7 @@ private:
         std::size_t log, arrivals, places, payloads, records, labels, names, free, retired, mailboxes, mailbox_records,
             cursors, refusals, refused, splits, attachments, sites, end;
     };
-    /// A rank's splits lie on lines of their own.
+    /// A rank's splits are on cache lines of their own.
     [[nodiscard]] static std::size_t splits_row_bytes(const NegotiationExtent& extent) {
         return (extent.members * sizeof(std::int64_t) + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
     }
@@ -610,7 +632,7 @@ typename NegotiationMemory<Atomics>::Offsets NegotiationMemory<Atomics>::offsets
 
 template <class Atomics>
 void NegotiationMemory<Atomics>::initialise(std::byte* memory, const NegotiationExtent& extent) {
-    // All tables begin as zeros, which fresh memory is: writing them would touch every page of the largest extent.
+    // All tables begin as zeros, and fresh memory is zero. Writing zeros would touch every page of the largest extent.
     auto* header = new (memory) SetHeader<Atomics>;
     header->extent = extent;
     header->slot_limit = std::clamp(extent.initial_slots, extent.unnamed_slots + 1, extent.slots);

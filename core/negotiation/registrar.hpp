@@ -23,31 +23,33 @@
 
 namespace rueda::core {
 
-/// Whom the leader's registrar tells what one of several hosts cannot decide (docs/design/0002-several-hosts.md).
+/// The leader's registrar tells it what one of several hosts cannot decide (docs/design/0002-several-hosts.md).
 /// Threads: the registrar's.
 class Superior {
 public:
     virtual ~Superior() = default;
-    /// All members of the host have announced `generation` of `slot`, some of them with other metadata than the slot's
-    /// if `changed`. Nothing else is announced in it until the answer: append_calls() or append_refusal().
+    /// All members of the host have announced `generation` of `slot`. `changed`: some of them with other metadata than
+    /// the slot's. Nothing else is announced in the slot until the answer: append_calls() or append_refusal().
     virtual Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) = 0;
     /// The slot was taken from its name.
     virtual void retired(std::uint32_t slot) = 0;
-    /// The answer to the first of all hosts is close_to_calls().
+    /// After the first shutdown of any host, the answer is close_to_calls().
     virtual void shutting_down(std::uint32_t member) = 0;
-    /// All members of the host have shut down; the answer to the last host is close().
+    /// All members of the host have shut down. After the last host has said so, the answer is close().
     virtual void closed() = 0;
-    /// All members of the host have joined, and nothing is pending; the answer to the last host is end_joins().
+    /// All members of the host have joined, and nothing is pending. After the last host has said so, the answer is
+    /// end_joins().
     virtual void settled() = 0;
 };
 
-/// The sequential part of the negotiation: names, slots, comparison, shutdown. Not a thread but a role: whoever posts
-/// into an idle registrar is it until nothing is left (docs/design/0001-negotiation.md, "The registrar").
+/// The sequential part of the negotiation: names, slots, comparison, shutdown. It is not a thread but a role: a rank
+/// that posts while there is no registrar takes the role until nothing is left (docs/design/0001-negotiation.md, "The
+/// registrar").
 ///
-/// What lies in the arena was written by another process: it is copied, checked, and used from the copy.
+/// Data in the arena was written by another process: it is copied and checked, and the copy is used.
 ///
-/// Threads: all functions by any thread of a rank under that rank's enqueue lock. The tables in the arena are touched
-/// by one registrar at a time; `SetHeader::requests` hands them on (acq_rel).
+/// Threads: all functions by any thread of a rank under this rank's enqueue lock. One registrar at a time accesses the
+/// tables in the arena; `SetHeader::requests` hands them on (acq_rel).
 template <class Atomics>
 class Registrar {
 public:
@@ -56,9 +58,9 @@ public:
 
     /// What the registrar needs from outside the arena.
     struct Environment {
-        /// May the table grow by so many bytes? Asked before memory is touched.
+        /// Whether the table may grow by this many bytes. Asked before memory is touched.
         std::function<Status(std::uint64_t bytes)> may_grow = [](std::uint64_t) { return Status(); };
-        /// Of a member, among all of the job.
+        /// The member's rank in the job.
         std::function<std::int32_t(std::uint32_t member)> rank_of = [](std::uint32_t member) {
             return static_cast<std::int32_t>(member);
         };
@@ -72,13 +74,14 @@ public:
           environment_(std::move(environment)),
           no_memory_(ErrorCode::resource_exhausted, "a rank has no memory left to say what went wrong") {}
 
-    /// A free record of this rank's mailbox, or null while it is full: try again once the log has moved; and where
-    /// is_damaged().
+    /// Returns a free record of this rank's mailbox. Returns null if the mailbox is full: try again once the log has
+    /// moved. Also returns null if is_damaged().
     [[nodiscard]] Record* next_record() {
         const auto& mailbox = memory_.mailbox(rank_);
         const std::uint64_t posted = mailbox.posted.load(std::memory_order_relaxed);
         const std::uint64_t taken = mailbox.taken.load(std::memory_order_acquire);
-        // A record is free again when all members have read the entry that answered it: so the log has room for these.
+        // A record is free again when all members have read the entry that answered it. So the log always has room for
+        // these entries.
         std::uint64_t unread = 0;
         if (posted - handed_back_ > memory_.extent().mailbox_records || taken - handed_back_ > posted - handed_back_) {
             is_damaged_ = true;
@@ -98,8 +101,8 @@ public:
         return full ? nullptr : &memory_.mailbox_record(rank_, posted);
     }
 
-    /// What this rank keeps of its mailbox and the log is not what stands there: some rank writes what no working one
-    /// does.
+    /// Whether this rank's mailbox or the log contradicts what this rank knows of it: some rank wrote what no correct
+    /// rank writes.
     [[nodiscard]] bool is_damaged() const { return is_damaged_ || log_.is_damaged(); }
     [[nodiscard]] Status damage() const {
         return failure(ErrorCode::internal,
@@ -107,8 +110,9 @@ public:
                        is_damaged_ ? "mailbox" : "log", environment_.rank_of(rank_));
     }
 
-    /// Publishes the record that next_record() gave, and does what is to be done if nobody else is at it.
-    /// Returns how many entries were appended. A failure ends the Runtime. Throws nothing: the others see the record.
+    /// Publishes the record that next_record() returned, and does the registrar's work if no other rank is the
+    /// registrar. Returns the number of entries that were appended. A failure ends the Runtime. Throws nothing, because
+    /// the others already see the record.
     Result<std::uint64_t> post() noexcept {
         auto& mailbox = memory_.mailbox(rank_);
         set_step(memory_, rank_, ProtocolStep::kPosting);
@@ -119,24 +123,24 @@ public:
     // ---- led sets, the leader: docs/design/0002-several-hosts.md ----------------------------------------------------
 
     void report_to(Superior& superior) { superior_ = &superior; }
-    /// Something was posted. seq_cst: partner of request(); who sleeps looks at this last.
+    /// Whether something was posted. seq_cst: partner of request(); a leader that goes to sleep looks at this last.
     [[nodiscard]] bool has_requests() const { return memory_.header().requests.load(std::memory_order_seq_cst) != 0; }
-    /// Does what was posted: in a led set nobody else does. As post().
+    /// Handles what was posted; in a led set no other rank does. Results are as for post().
     Result<std::uint64_t> serve() noexcept {
         appended_ = 0;
         return has_requests() || is_damaged() ? run_to_end() : Result<std::uint64_t>(std::uint64_t{0});
     }
 
-    /// A complete slot that the superior says is to be called.
+    /// A complete slot that is to be called, as the superior says.
     struct Call {
         std::uint32_t slot = kNoSlot;
         bool changed = false;  ///< as complete() was told
         std::uint32_t operation = 0;
         std::uint64_t bytes = 0;
-        std::uint32_t attachment = 0;  ///< as LogEntry::attachment
-        std::uint32_t uncounted = 0;   ///< as LogEntry::uncounted
+        std::uint32_t attachment = 0;  ///< like LogEntry::attachment
+        std::uint32_t uncounted = 0;   ///< like LogEntry::uncounted
     };
-    /// One batch, not empty. Returns the position behind it.
+    /// Appends one batch, which must not be empty. Returns the position behind it.
     std::uint64_t append_calls(std::span<const Call> calls) {
         batch_.clear();
         for (const Call& call : calls) {
@@ -159,8 +163,8 @@ public:
         }
         return begin + calls.size();
     }
-    /// Of a complete slot: the ranks mean different things with it, or what no rank can do (disagreed, with the code
-    /// of the error), or it needs some that have joined (lacks_joined). Returns the position behind the entry.
+    /// Appends a refusal of a complete slot: its ranks disagree, or agree on something impossible (disagreed, with the
+    /// code of the error), or it needs ranks that have joined (lacks_joined). Returns the position behind the entry.
     std::uint64_t append_refusal(EntryKind kind, std::uint32_t slot, std::uint32_t attachment, ErrorCode code) {
         const bool named = slot >= memory_.extent().unnamed_slots;
         note_called(slot);
@@ -173,23 +177,23 @@ public:
         }
         return position + 1;
     }
-    /// Other hosts have announced what the attachment says, and all members here have joined. `slot` as in the entry.
-    /// Returns the position behind it.
+    /// Other hosts have announced what the attachment says, and all members here have joined. `slot` is as in the
+    /// entry. Returns the position behind the entry.
     std::uint64_t append_wanted(std::uint32_t slot, std::uint32_t attachment) {
         return append({EntryKind::wanted, slot, 0, 0, 0, 0, attachment}) + 1;
     }
-    /// All ranks of the set have joined, `last` of them the last, and what they announced is called. Returns the
+    /// All ranks of the set have joined, `last` last, and everything that they announced is called. Returns the
     /// position behind the entry.
     std::uint64_t end_joins(std::uint32_t last) {
         SetHeader<Atomics>& header = memory_.header();
-        header.last_joined.store(0, std::memory_order_relaxed);  // who joins again has read the entry
-        // Partner: who looks whether he is to stand in for an announcement that he has seen; what comes after the next
-        // line is none of those.
+        header.last_joined.store(0, std::memory_order_relaxed);  // a member that joins again has read the entry
+        // Partner: a joined member that has seen an announcement and checks whether it is to stand in for it.
+        // Announcements after the next line are none of those.
         header.joined.store(0, std::memory_order_seq_cst);
         std::atomic_ref(header.settled_members).store(0, std::memory_order_relaxed);
         return append({EntryKind::all_joined, kNoSlot, last}) + 1;
     }
-    /// `rank` of the job has shut down: what was not called by now never is.
+    /// `rank` of the job has shut down: what was not called by now never will be.
     void close_to_calls(std::int32_t rank) {
         SetHeader<Atomics>& header = memory_.header();
         header.closing = 1;
@@ -203,7 +207,7 @@ public:
         memory_.header().closed = 1;
         append({EntryKind::closed});
     }
-    /// Up to where all members have read the log.
+    /// The log position up to which all members have read.
     [[nodiscard]] std::uint64_t all_have_read() const {
         std::uint64_t position = ~std::uint64_t{0};
         for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
@@ -212,16 +216,17 @@ public:
         return position;
     }
 
-    /// The log position that a member's cursor has to reach before this rank can go on with what it has to do: with
-    /// announcements that want a number which is still held, or with a full mailbox. 0: with nothing. Cursors move by
-    /// themselves, whatever is counted as pending, and wait at most for cursors that are further back; but a rank that
-    /// sleeps has to be rung for it.
+    /// The log position that all members' cursors must reach before this rank can go on: with announcements that need a
+    /// slot number which is still held, or with a full mailbox. 0: it waits for nothing. Cursors move by themselves,
+    /// whatever is pending, and wait at most for cursors that are further back. But a rank that sleeps must be rung for
+    /// it.
     [[nodiscard]] std::uint64_t waits_for_readers() const { return std::max(numbers_wait_for_, answers_wait_for_); }
 
-    /// Announcements are kept until they can have a number: retry() has to be called now and then.
+    /// Whether announcements are kept until there is a number for them. Then retry() must be called from time to time.
     [[nodiscard]] bool holds_announcements() const { return numbers_wait_for_ != 0; }
 
-    /// Goes on with the announcements that holds_announcements() speaks of, if all have read so far. As post().
+    /// Continues with the announcements of holds_announcements(), if all members have read far enough. Results are as
+    /// for post().
     Result<std::uint64_t> retry() noexcept {
         if (numbers_wait_for_ == 0 || all_have_read() < numbers_wait_for_) {
             return std::uint64_t{0};
@@ -232,9 +237,10 @@ public:
     }
 
 private:
-    static constexpr std::uint32_t kTombstone = 0xFFFFFFFF;  // in a name bucket; 0 is empty, else slot + 1
-    static constexpr std::uint32_t kReclaimAtOnce = 16;      // slots per attempt: bounds the pause of one announcement
-    static constexpr std::uint32_t kLookAtOnce = 128;        // likewise, for slots that are not idle
+    static constexpr std::uint32_t kTombstone =
+        0xFFFFFFFF;                                      // in a name bucket; 0 means empty, other values are slot + 1
+    static constexpr std::uint32_t kReclaimAtOnce = 16;  // slots per attempt; limits the pause of one announcement
+    static constexpr std::uint32_t kLookAtOnce = 128;    // the same, for slots to look at
 
     enum class Handled { done, waits };
 
@@ -249,8 +255,8 @@ private:
         std::uint64_t name_hash;
         std::array<char, RUEDA_MAX_NAME + 1> text;
         PlaceContent place;
-        std::array<std::int64_t, base::kMaxLocalRanks> splits;  // of an alltoall or a scatter
-        std::array<char, kSiteBytes> site;                      // announce
+        std::array<std::int64_t, base::kMaxLocalRanks> splits;  // for an alltoall or a scatter
+        std::array<char, kSiteBytes> site;                      // for announce
 
         explicit Request(const Record& record)
             : kind(static_cast<RequestKind>(copy_once(record.kind))),
@@ -275,15 +281,15 @@ private:
         [[nodiscard]] bool has_splits() const {
             return collectives::has_splits(static_cast<collectives::Operation>(place.metadata.operation));
         }
-        /// Of a plausible announcement.
+        /// The name in a plausible announcement.
         [[nodiscard]] std::string_view name() const { return {text.data(), name_bytes}; }
     };
 
-    /// In the step kPosting, which ends here.
+    /// Called in the step kPosting, which ends here.
     Result<std::uint64_t> request() noexcept {
         appended_ = 0;
         if (memory_.extent().is_led()) {
-            // Partner: has_requests(), of a leader about to sleep, whom the caller rings after this.
+            // Partner: has_requests() of a leader that is about to sleep; the caller rings it after this.
             memory_.header().requests.fetch_add(1, std::memory_order_seq_cst);
         } else if (memory_.header().requests.fetch_add(1, std::memory_order_acq_rel) == 0) {
             return run_to_end();
@@ -305,14 +311,15 @@ private:
             if (is_damaged()) {
                 return damage();
             }
-        } catch (const std::bad_alloc&) {  // only where a failure is put into words, and where a superior is told
+        } catch (
+            const std::bad_alloc&) {  // possible only where the text of a failure is made, and where a superior is told
             return no_memory_;
         }
         return appended_;
     }
 
-    /// Handles everything that was posted before the swap to 0 succeeds, but what has to wait for readers: that is
-    /// taken up by the next registrar, and at the latest by this rank, with retry().
+    /// Handles everything that was posted before the swap to 0 succeeds, except announcements that must wait for
+    /// readers. The next registrar continues with those; at the latest this rank does, with retry().
     Status run() {
         auto& requests = memory_.header().requests;
         std::uint64_t seen = 1;
@@ -326,7 +333,7 @@ private:
         return {};
     }
 
-    // What the stall monitor is to know. Partner: pending_tensors().
+    // The following is for the stall monitor. Partner: pending_tensors().
 
     /// The log position that this rank's mailbox waits for.
     void await_readers(std::uint64_t position) {
@@ -335,7 +342,7 @@ private:
             std::atomic_ref(memory_.mailbox(rank_).reads_awaited).store(position, std::memory_order_release);
         }
     }
-    /// The one that announcements without a slot wait for.
+    /// The log position for which announcements without a slot wait.
     void tell_numbers_wait_for(std::uint64_t position) {
         SetHeader<Atomics>& header = memory_.header();
         if (copy_once(header.numbers_wait_for) != position) {
@@ -361,7 +368,7 @@ private:
             Result<Handled> handled = handle(member, Request(record));
             RUEDA_RETURN_IF_FAILED(handled.status());
             if (handled.value() == Handled::waits) {
-                return {};  // and what is behind it, to keep the order
+                return {};  // nor handle the records behind it, to keep the order
             }
             record.answered_before = answered_before_;
             mailbox.taken.store(++taken, std::memory_order_release);  // partner: next_record()
@@ -399,13 +406,13 @@ private:
             answer({EntryKind::refused, kNoSlot, member, request.ticket});
             return Handled::done;
         }
-        // Before the look for its slot: the one that may be there is for an operation after the refused one.
+        // This comes before the search for the slot: a slot that exists may be for an operation after the refused one.
         if (const auto slots = settle_refusal(request.name(), member)) {
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, 0, *slots});
             return Handled::done;
         }
         std::uint32_t slot = find(request.name(), request.name_hash);
-        // On several hosts, others may have announced it.
+        // On several hosts, other hosts may have announced it.
         if (slot == kNoSlot && superior_ == nullptr && has_joined(request.place.flags)) {
             return failure(ErrorCode::internal, "rank {} has joined, and announced '{}', which nobody else has", member,
                            request.name());
@@ -435,7 +442,7 @@ private:
             memory_.site(slot, member, 0).write(request.site);  // before the stamp
         }
         memory_.place(slot, member, 0).write(request.place);
-        if (request.has_splits() && !memory_.extent().is_led()) {  // which has no such table
+        if (request.has_splits() && !memory_.extent().is_led()) {  // a led set has no such table
             std::copy_n(request.splits.begin(), memory_.extent().members, memory_.splits(slot, member, 0));
         }
         if (std::popcount(page.arrived) == static_cast<int>(memory_.extent().members)) {
@@ -444,7 +451,7 @@ private:
         return Handled::done;
     }
 
-    /// No slot is left: this operation fails on all members, each when it announces the name; all others go on.
+    /// No slot is left. This operation fails on all members, on each one when it announces the name. Others go on.
     Result<Handled> refuse(std::uint32_t member, const Request& request) {
         const std::uint32_t slots = memory_.header().slot_limit;
         if (superior_ != nullptr) {
@@ -458,17 +465,17 @@ private:
                            memory_.extent().for_names(slots), memory_.extent().refusals());
         }
         const std::uint64_t position = answer({EntryKind::exhausted, kNoSlot, member, request.ticket, 0, slots});
-        // Of itself this entry made nothing idle.
+        // This entry alone made no slot idle.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;
     }
 
-    /// On several hosts: the ranks of others may have a slot for the name, and would wait for this host's for ever
-    /// (docs/design/0002-several-hosts.md, "When a host runs out of slots").
+    /// On several hosts the job ends: ranks of other hosts may have a slot for the name, and would wait for this host's
+    /// ranks for ever (docs/design/0002-several-hosts.md, "When a host runs out of slots").
     Status out_of_slots(std::uint32_t member, std::string_view name, std::uint32_t slots) const {
         const std::uint32_t most = memory_.extent().slots;
-        const bool may_be_more = slots < most;  // but for the memory
+        const bool may_be_more = slots < most;  // unless memory is short
         return failure(ErrorCode::resource_exhausted,
                        "rank {}, tensor '{}': all {} slots for tensor names of its host are taken by pending tensors, "
                        "{}RUEDA_SLOTS_MAX is {}; the job ends, as other hosts may have a slot for this name: start "
@@ -497,11 +504,11 @@ private:
         insert(slot);
     }
 
-    /// An earlier use of the number left them, and generations begin anew. For the stall monitor, which sees this
-    /// before the label's new use.
+    /// Clears the stamps of an earlier use of the number, because generations begin again. For the stall monitor, which
+    /// sees this before the label's new use.
     void forget_stamps(std::uint32_t slot) {
         if (memory_.label(slot).state().use == 0) {
-            return;  // fresh
+            return;  // the slot was never used
         }
         for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
             memory_.place(slot, member, 0).stamp.store(0, std::memory_order_relaxed);
@@ -533,19 +540,20 @@ private:
         return {};
     }
 
-    /// The label before the entry, as with a call: who has joined and reads the entry looks for first sights next. Not
-    /// yet what it becomes: until the entry is there, the stall monitor has to find what all have announced.
+    /// The label changes before the entry, as with a call: a joined member that reads the entry then looks for first
+    /// sights. The label does not yet get its final state: until the entry is there, the stall monitor must find the
+    /// announcements.
     void end_first_sight(std::uint32_t slot, EntryKind kind) {
         memory_.record(slot).state = static_cast<std::uint32_t>(SlotState::retired);
         memory_.label(slot).set(SlotState::answering);
         retire(slot, append({kind, slot}));
     }
 
-    /// Last arriver's request: the generation is complete, and somebody's metadata changed.
+    /// Handles the request of the last arriver: the generation is complete, and some member's metadata changed.
     Status resolve(std::uint32_t asking, const Request& request) {
         const std::uint32_t slot = request.slot;
         if (superior_ != nullptr && memory_.header().closing != 0) {
-            return {};  // the slot was failed, complete as it was: nobody had called it
+            return {};  // the shutdown failed the slot, although it was complete, because it was not called
         }
         if (slot >= memory_.extent().slots ||
             memory_.record(slot).state != static_cast<std::uint32_t>(SlotState::bound)) {
@@ -572,8 +580,8 @@ private:
         const bool lacks = callable && lacks_joined(slot, request.generation, *agreed.value());
         if (callable && !lacks && !(named && ArrivalCount::any_changed(word))) {
             append_call(EntryKind::call, slot, *agreed.value());
-            // As the last arriver does who appends his call himself; here somebody has joined, or the tensor is
-            // unnamed.
+            // The last arriver does the same when it appends its call itself. Here some member has joined, or the
+            // tensor is unnamed.
             memory_.arrivals(slot).called.store(arrivals, std::memory_order_release);
             return {};
         }
@@ -588,8 +596,8 @@ private:
         return {};
     }
 
-    /// `member` has joined, as all others have, and nothing is pending there. All of them: whatever was announced has
-    /// ended, so they begin again with nothing open (docs/design/0005-join.md).
+    /// `member` has joined, like all others, and has nothing pending. When this holds for all members, everything that
+    /// was announced has ended, and they begin again with nothing open (docs/design/0005-join.md).
     Status settle(std::uint32_t member) {
         SetHeader<Atomics>& header = memory_.header();
         if (header.closing != 0) {
@@ -620,7 +628,7 @@ private:
         return {};
     }
 
-    /// Some member that has joined would have to give, or get, something.
+    /// Whether the operation would need something of a member that has joined.
     [[nodiscard]] bool lacks_joined(std::uint32_t slot, std::uint64_t generation, const Metadata& metadata) const {
         if (goes_on_without_joined(static_cast<collectives::Operation>(metadata.operation))) {
             return false;
@@ -633,12 +641,12 @@ private:
         return false;
     }
 
-    /// The members agree, and on something that can be done.
+    /// Whether the members agree, and on something possible.
     [[nodiscard]] static bool can_be_called(const std::optional<Metadata>& agreed) {
         return agreed && is_possible(*agreed);
     }
 
-    /// What all members that have not joined mean with a complete generation; empty if they disagree.
+    /// What all members that have not joined mean by a complete generation; empty if they disagree.
     Result<std::optional<Metadata>> compare(std::uint32_t slot, std::uint64_t generation) const {
         std::optional<Metadata> agreed;
         bool all_agree = true;
@@ -661,7 +669,7 @@ private:
     }
 
 public:
-    /// What `member` meant with its announcement of a complete generation: a copy, to be checked.
+    /// What `member` meant by its announcement of a complete generation. It is a copy, which the caller must check.
     [[nodiscard]] static Metadata announced_metadata(const Memory& memory, std::uint32_t slot, std::uint32_t member,
                                                      std::uint64_t generation) {
         const Place<Atomics>& place = memory.place(slot, member, generation);
@@ -680,7 +688,7 @@ private:
         ++appended_;
         return log_.append(entry);
     }
-    /// To one rank: its mailbox record is not used again before all members have read the entry.
+    /// Appends an answer to one rank. Its mailbox record is not used again before all members have read the entry.
     std::uint64_t answer(const typename Log<Atomics>::Entry& entry) {
         const std::uint64_t position = append(entry);
         answered_before_ = position + 1;
@@ -708,10 +716,11 @@ private:
         }
         if (first) {
             header.closing = 1;
-            // Published by the next store.
+            // The next store publishes it.
             header.first_shut_down.store(environment_.rank_of(member), std::memory_order_relaxed);
         }
-        // Enqueuing ranks look at this copy; they may be late, then their announcement meets a retired slot or us.
+        // Enqueuing ranks look at this copy. They may be late; then their announcement meets a retired slot or this
+        // registrar.
         header.shut_down.store(header.shut_down_members, std::memory_order_release);
         if (first) {
             append({EntryKind::closing});
@@ -722,7 +731,8 @@ private:
         }
     }
 
-    /// From here on nothing can become complete: every slot is closed to arrivals, and who waits in one is told.
+    /// From here on nothing can become complete: every slot is closed to arrivals, and members that wait in one are
+    /// told.
     void fail_incomplete_slots() {
         const std::uint32_t high = high_slot();
         for (std::uint32_t slot = 0; slot < high; ++slot) {
@@ -734,7 +744,7 @@ private:
             const std::uint64_t word =
                 memory_.arrivals(slot).count.fetch_or(ArrivalCount::kRetired, std::memory_order_acq_rel);
             const std::uint64_t arrivals = ArrivalCount::arrivals(word);
-            // On one of several hosts, also what is complete here and was not called.
+            // On one of several hosts, this also fails slots that are complete here and were not called.
             const bool uncalled =
                 superior_ != nullptr && arrivals != memory_.arrivals(slot).called.load(std::memory_order_relaxed);
             if (state == SlotState::first_sight || arrivals % memory_.extent().members != 0 || uncalled) {
@@ -750,7 +760,7 @@ private:
 
     enum class Room {
         now,    ///< take_slot() finds a number
-        later,  ///< when all have read that some are free
+        later,  ///< when all members have read that some are free
         none,   ///< all are pending; to wait for them would deadlock ranks that are pending on different names
     };
 
@@ -771,7 +781,7 @@ private:
         if (header.retired_count == 0) {
             return Room::none;
         }
-        // The oldest is the first that they will have read.
+        // All members will have read the oldest retirement first.
         const std::uint32_t oldest = oldest_retired();
         RUEDA_RETURN_IF_FAILED(check_named(oldest));
         numbers_wait_for_ = memory_.record(oldest).retired_at + 1;
@@ -779,7 +789,7 @@ private:
         return Room::later;
     }
 
-    /// When there is room.
+    /// Takes a slot. There must be room.
     Result<std::uint32_t> take_slot() {
         SetHeader<Atomics>& header = memory_.header();
         if (const std::uint32_t free = copy_once(header.free_count); free > 0 && free <= memory_.extent().slots) {
@@ -794,7 +804,7 @@ private:
         return fresh;
     }
 
-    /// The tables were in other hands.
+    /// Checks the tables, which another process had before.
     [[nodiscard]] Status check_tables() const {
         const SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t slots = memory_.extent().slots;
@@ -816,11 +826,11 @@ private:
         return {};
     }
 
-    /// Slots at and above it were never given out.
+    /// Slots at and above it were never used.
     [[nodiscard]] std::uint32_t high_slot() const {
         return std::min(memory_.header().high_slot.load(std::memory_order_relaxed), memory_.extent().slots);
     }
-    /// A number that was in other hands.
+    /// The number of the oldest retired slot, which another process may have written.
     [[nodiscard]] std::uint32_t oldest_retired() const {
         return copy_once(memory_.retired_slot(copy_once(memory_.header().retired_first) % memory_.extent().slots));
     }
@@ -831,7 +841,7 @@ private:
         return header.free_count + (header.slot_limit > high ? header.slot_limit - high : 0);
     }
 
-    /// False at the limit, and where the memory for more is refused.
+    /// Returns false at the limit, and if the memory for more slots is refused.
     bool grow() {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t wanted = std::min(2 * header.slot_limit, memory_.extent().slots);
@@ -845,13 +855,13 @@ private:
                 return false;
             }
         } catch (const std::bad_alloc&) {
-            return false;  // there is no memory even to ask
+            return false;  // there is not even memory to ask
         }
         header.slot_limit = wanted;
         return true;
     }
 
-    /// Takes numbers back whose retirement every member has read: nobody holds them any more.
+    /// Frees the numbers whose retirement every member has read: no member holds them any more.
     Status reuse_passed_slots() {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint64_t passed = all_have_read();
@@ -876,8 +886,8 @@ private:
         return {};
     }
 
-    /// Looks at all bound slots, unless it found none with nothing pending before and nothing was called since: at the
-    /// limit every new name comes here.
+    /// Looks at all bound slots. It does not look again if it found no idle slot before and nothing was called since:
+    /// at the limit, every new name comes here.
     void reclaim_any() {
         SetHeader<Atomics>& header = memory_.header();
         if (const std::uint64_t tail = log_.end(); header.nothing_idle_at != tail) {
@@ -886,8 +896,8 @@ private:
         }
     }
 
-    /// Retires bound slots with nothing pending; with `only_idle`, those not called during as many log entries as
-    /// there are slots. Looks at up to `most` slots, the next time from there on.
+    /// Retires bound slots with nothing pending. With `only_idle`, retires only slots that were not called during as
+    /// many log entries as there are slots. Looks at up to `most` slots; the next call continues from there.
     void reclaim(bool only_idle, std::uint32_t most) {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t first = memory_.extent().unnamed_slots;
@@ -913,22 +923,23 @@ private:
         }
     }
 
-    /// From "all called" to "all called, retired", unless somebody is pending in it.
+    /// Changes the word from "all called" to "all called, retired", unless some member's operation is pending in the
+    /// slot.
     bool close_to_arrivals(std::uint32_t slot) {
         auto& count = memory_.arrivals(slot).count;
         std::uint64_t word = count.load(std::memory_order_acquire);
-        // A complete generation is in the log only when its last arriver has appended it: `called`, not `count`, says
-        // that nobody is pending.
+        // A complete generation is in the log only when its last arriver has appended it. So `called`, not `count`,
+        // says that nothing is pending.
         if (ArrivalCount::arrivals(word) != memory_.arrivals(slot).called.load(std::memory_order_acquire) ||
             ArrivalCount::any_changed(word) || ArrivalCount::is_retired(word)) {
             return false;
         }
-        // Partner: arrive(), which comes first and makes this fail, or sees the bit.
+        // Partner: arrive(), which either comes first and makes this fail, or sees the bit.
         return count.compare_exchange_strong(word, word | ArrivalCount::kRetired, std::memory_order_acq_rel,
                                              std::memory_order_relaxed);
     }
 
-    /// `slot` has no name any more; the number is free once all cursors have passed `position`.
+    /// `slot` has no name any more. Its number is free once all cursors have passed `position`.
     void retire(std::uint32_t slot, std::uint64_t position) {
         SetHeader<Atomics>& header = memory_.header();
         SlotRecord& page = memory_.record(slot);
@@ -940,8 +951,8 @@ private:
             superior_->retired(slot);
         }
     }
-    /// Before the call of a complete slot: all its arrivals are. Led sets, where the slot is retired by the leader
-    /// only.
+    /// Comes before the call of a complete slot: all its arrivals are called. For led sets, in which only the leader
+    /// retires slots.
     void note_called(std::uint32_t slot) {
         ArrivalWord<Atomics>& arrivals = memory_.arrivals(slot);
         arrivals.called.store(ArrivalCount::arrivals(arrivals.count.load(std::memory_order_acquire)),
@@ -949,7 +960,7 @@ private:
     }
 
     // ---- names: open addressing, linear probing -------------------------------------------------------------------
-    // Loops here are bounded by the table's size, which a damaged table would not end.
+    // The table's size limits the loops, so that they end even if the table is damaged.
 
     [[nodiscard]] std::uint32_t bucket_mask() const { return memory_.extent().name_buckets() - 1; }
 
@@ -973,7 +984,7 @@ private:
     }
     void insert(std::uint32_t slot) {
         if (memory_.header().tombstones > memory_.extent().name_buckets() / 4) {
-            rebuild_names();  // the slot is in first_sight already, so this inserts it as well
+            rebuild_names();  // the slot is in state first_sight already, so this inserts it too
         } else {
             place_in_bucket(slot);
         }
@@ -1013,14 +1024,14 @@ private:
     std::uint32_t rank_;
     Environment environment_;
     Superior* superior_ = nullptr;
-    std::vector<typename Log<Atomics>::Entry> batch_;  // of append_calls()
-    Status no_memory_;                                 // made while there is some
+    std::vector<typename Log<Atomics>::Entry> batch_;  // used by append_calls()
+    Status no_memory_;                                 // made in advance
     bool is_damaged_ = false;
-    std::uint64_t handed_back_ = 0;  // records of this rank's mailbox, of those that were taken
+    std::uint64_t handed_back_ = 0;  // of the taken records of this rank's mailbox, the number that may be used again
     std::uint64_t answers_wait_for_ = 0;
     std::uint64_t numbers_wait_for_ = 0;
     std::uint64_t appended_ = 0;
-    std::uint64_t answered_before_ = 0;  // by the entry that answers the record in hand
+    std::uint64_t answered_before_ = 0;  // set by the entry that answers the current record
 };
 
 }  // namespace rueda::core
