@@ -84,8 +84,8 @@ struct alignas(kCacheLine) RankBlock {
     Attention<StdAtomics> attention;
 
     alignas(kCacheLine) std::atomic<std::uint32_t> state{0};  ///< RankState
-    std::atomic<std::uint32_t> left_batches{
-        0};                            ///< 1: after an abort, this rank no longer writes to other ranks' memory
+    /// 1: after an abort, this rank no longer writes to other ranks' memory.
+    std::atomic<std::uint32_t> left_batches{0};
     std::atomic<std::int32_t> pid{0};  ///< in the rank's own pid namespace
     std::atomic<std::int32_t> global_rank{-1};
     std::atomic<std::uint64_t> process_start{0};  ///< field 22 of /proc/<pid>/stat: a pid may be reused

@@ -87,8 +87,8 @@ LauncherLine& deaf_line() {
 /// A forked child has no arena and no background thread, and the launcher's notifications are not for it.
 void forget_in_child() {
     Process& state = process();
-    const bool was_held =
-        !state.mutex.try_lock();  // held by a thread of the parent, in init or shutdown, which does not exist here
+    // Held by a thread of the parent, in init or shutdown, which does not exist here.
+    const bool was_held = !state.mutex.try_lock();
     if (state.current.exchange(nullptr, std::memory_order_relaxed) != nullptr || was_held) {
         state.forked.store(true, std::memory_order_relaxed);
     }

@@ -18,8 +18,8 @@ struct rueda_slot {
     std::string name;
     std::int32_t process_set = 0;
     std::mutex mutex;
-    std::atomic<rueda::core::Runtime*> runtime{
-        nullptr};  // release after the other members are written; acquire by users of the slot
+    // Release after the other members are written; acquire by users of the slot.
+    std::atomic<rueda::core::Runtime*> runtime{nullptr};
     std::shared_ptr<rueda::core::ProcessSet> set;
     rueda::core::TensorEntry* entry = nullptr;
 };

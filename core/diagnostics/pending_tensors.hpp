@@ -27,8 +27,8 @@ struct PendingTensor {
 
     Id id;
     std::string name;  ///< empty: unnamed
-    std::uint64_t call =
-        0;  ///< for an unnamed operation: its number among the unnamed calls of the process set, from 1
+    /// For an unnamed operation: its number among the unnamed calls of the process set, from 1.
+    std::uint64_t call = 0;
     std::int64_t since_ns = 0;     ///< the first announcement, or the last one if all are ready; CLOCK_MONOTONIC
     std::uint64_t ready_mask = 0;  ///< bit per member
     /// By member: where the call stands, "" if the member is not ready. Only in a set with call sites.

@@ -29,8 +29,8 @@ public:
     struct Finding {
         std::string text;        ///< a report of several lines; with shut_down, the reason to abort in one line
         bool shut_down = false;  ///< abort the job; every rank concludes this by itself
-        std::string report_before =
-            {};  ///< a report that was due at the same time, to be printed first; "" if there is none
+        /// A report that was due at the same time, to be printed first; "" if there is none.
+        std::string report_before = {};
     };
 
     /// The set and the memory outlive this object. `own` is this rank's number among the members.

@@ -751,8 +751,8 @@ void Engine::background_turns() noexcept {
         return;
     }
     const base::DefaultFloatingPoint default_floating_point;
-    block_.attention.set(
-        base::AttentionState::awake);  // otherwise every publication of other ranks would make a system call
+    // Otherwise every publication of other ranks would make a system call.
+    block_.attention.set(base::AttentionState::awake);
     Backoff backoff(background_policy_);
     Turn last = Turn::idle;
     while (waiters_.load(std::memory_order_seq_cst) == 0 && !stopping_.load(std::memory_order_relaxed)) {

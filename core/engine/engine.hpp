@@ -209,8 +209,8 @@ private:
     const std::atomic<std::uint32_t>& pending_;
     std::mutex changes_mutex_;  // nothing is locked while holding it
     std::vector<std::function<void()>> changes_;
-    std::atomic<bool> has_changes_{
-        false};  // seq_cst: change() rings after the store, and a thread that goes to sleep looks before
+    // seq_cst: change() rings after the store, and a thread that goes to sleep looks before.
+    std::atomic<bool> has_changes_{false};
     base::Logger logger_;
     std::function<void()> quarantine_;
     WaitPolicy caller_policy_;
@@ -222,21 +222,21 @@ private:
     Liveness liveness_;
     LauncherLine* launcher_;
     std::int64_t next_look_ns_ = 0;
-    std::int64_t still_since_ns_ =
-        0;  // owned by the holder of the progress lock: nothing has moved since then; 0: something has just moved
+    // Owned by the holder of the progress lock: nothing has moved since then; 0: something has just moved.
+    std::int64_t still_since_ns_ = 0;
 
     std::atomic<bool> progress_lock_{false};
-    std::atomic<bool> turned_away_{
-        false};  // the background thread found the progress lock taken, and sleeps or is about to
-    std::atomic<std::uint32_t> waiters_{
-        0};  // callers that wait for the progress lock; the background thread leaves it to them
+    // The background thread found the progress lock taken, and sleeps or is about to.
+    std::atomic<bool> turned_away_{false};
+    // Callers that wait for the progress lock; the background thread leaves it to them.
+    std::atomic<std::uint32_t> waiters_{0};
     /// The number of callers in join(), which block but are in no hurry. Relaxed: each of them looks at the messages
     /// itself after it was counted, with the progress lock.
     std::atomic<std::uint32_t> joining_{0};
     base::LocalEvent event_;  // an operation completed, or the progress lock is free
     base::LocalEvent moved_;  // something completed or moved; for threads that wait in join()
-    std::atomic<bool> failed_{
-        false};           // everything pending was failed after an abort; owned by the holder of the progress lock
+    // Everything pending was failed after an abort; owned by the holder of the progress lock.
+    std::atomic<bool> failed_{false};
     Status failed_with_;  // written once, before failed_
     // Made in advance: an abort is reported even if no memory is left.
     PreparedFailure room_for_reason_;   // the reason as it was raised

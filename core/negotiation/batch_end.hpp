@@ -12,8 +12,8 @@ namespace rueda::core {
 /// Where the batch that begins at a log position could end now.
 struct BatchEnd {
     std::uint64_t end = 0;
-    bool complete =
-        false;  ///< nothing more would join: the next entry is another operation, or the threshold is reached
+    /// Nothing more would join: the next entry is another operation, or the threshold is reached.
+    bool complete = false;
 };
 
 [[nodiscard]] constexpr bool is_call(EntryKind kind) {

@@ -39,8 +39,8 @@ struct NegotiationExtent {
     std::uint32_t slots = 4096;           ///< the number of slots for which addresses are reserved
     std::uint32_t mailbox_records = 64;   ///< per member; a power of two
     std::uint32_t refusals_per_slot = 4;  ///< names remembered at the limit, per slot; uses memory only at the limit
-    std::uint32_t payload_slots =
-        0;  ///< this many slots, from the first on, have room beside their places for a payload
+    /// This many slots, from the first on, have room beside their places for a payload.
+    std::uint32_t payload_slots = 0;
     std::uint32_t payload_bytes = 0;  ///< of this many bytes, in whole cache lines
     std::uint32_t attachments = 0;    ///< of log entries; only in a set on several hosts, which is led (below)
     std::uint32_t attachment_bytes = 0;
@@ -192,16 +192,15 @@ enum class EntryKind : std::uint32_t {
     retire = 6,        ///< `slot` is taken from its name
     refused = 7,       ///< `rank`'s full announcement `ticket` came after a shutdown
     closed = 8,        ///< all members have shut down; the last entry
-    exhausted =
-        9,  ///< no slot was left for the name of `rank`'s full announcement `ticket`; `bytes`: the number of slots
-    closing = 10,       ///< a rank has shut down: a member that has read this announces nothing any more
-    disagreed = 11,     ///< like mismatch, on several hosts: the attachment says why, `rank` is the ErrorCode
+    exhausted = 9,     ///< no slot was left for `rank`'s full announcement `ticket`; `bytes`: the number of slots
+    closing = 10,      ///< a rank has shut down: a member that has read this announces nothing any more
+    disagreed = 11,    ///< like mismatch, on several hosts: the attachment says why, `rank` is the ErrorCode
     lacks_joined = 12,  ///< `slot` is complete, and needs something of a rank that has joined; else like mismatch (on
                         ///< several hosts like disagreed)
     all_joined = 13,    ///< all ranks of the set have joined, `rank` last; the join ends
-    wanted =
-        14,  ///< on several hosts: other hosts have announced what the attachment says. All members here have joined
-             ///< and stand in. `slot`: for an unnamed call, the slot of its number; kNoSlot: there is a name
+    /// On several hosts: other hosts have announced what the attachment says. All members here have joined and stand
+    /// in. `slot`: for an unnamed call, the slot of its number; kNoSlot: there is a name.
+    wanted = 14,
 };
 
 template <class Atomics>
@@ -223,8 +222,8 @@ enum class SlotState : std::uint32_t {
     first_sight = 1,  ///< some members have announced the name in full
     bound = 2,
     retired = 3,  ///< waits until all cursors have passed
-    answering =
-        4,  ///< for labels only: all members have announced it in full, and the log is about to say what follows
+    /// For labels only: all members have announced the name in full, and the log is about to say what follows.
+    answering = 4,
 };
 
 /// The step of the protocol that a member has begun and not finished, for the stall monitor: a process can be stopped
@@ -428,8 +427,7 @@ struct SetHeader {
 
     /// A bit per member that has joined (docs/design/0005-join.md). Set by the member, cleared by the registrar.
     typename Atomics::template Atomic<std::uint64_t> joined{0};
-    typename Atomics::template Atomic<std::uint32_t> last_joined{
-        0};  ///< member + 1 of the member whose bit was set last; 0: not all have joined
+    typename Atomics::template Atomic<std::uint32_t> last_joined{0};  ///< last member to join, + 1; 0: not all have
 
     /// For the report of an end that does not come (core/diagnostics/pending_end.hpp): the members whose shutdown is
     /// posted; the members that wait until all have posted theirs; since when the first of them waits, and in which
@@ -442,8 +440,7 @@ struct SetHeader {
     /// Grows with every announcement that is made while some member has joined. Members that have joined look here for
     /// new announcements.
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> announced{0};
-    typename Atomics::template Atomic<std::int64_t> announced_ns{
-        0};  ///< the time of the last of them, or of the last join
+    typename Atomics::template Atomic<std::int64_t> announced_ns{0};  ///< time of the last of them, or of the last join
 
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> requests{0};
 
@@ -460,8 +457,7 @@ struct SetHeader {
     /// If the log ended at this position, no slot was idle. As long as it still ends there, none is.
     std::uint64_t nothing_idle_at = ~std::uint64_t{0};
     std::uint64_t shut_down_members = 0;
-    std::uint64_t settled_members =
-        0;  ///< the members, among those that have joined, with nothing pending; accessed by atomic_ref
+    std::uint64_t settled_members = 0;  ///< joined members with nothing pending; accessed by atomic_ref
     /// Announcements wait for a slot until all members have read the log up to this position; 0: none waits. The second
     /// member is the one that handles them then, unless another registrar comes before: member + 1. Accessed by
     /// atomic_ref, for the stall monitor.

@@ -237,8 +237,8 @@ public:
     }
 
 private:
-    static constexpr std::uint32_t kTombstone =
-        0xFFFFFFFF;                                      // in a name bucket; 0 means empty, other values are slot + 1
+    // In a name bucket; 0 means empty, other values are slot + 1.
+    static constexpr std::uint32_t kTombstone = 0xFFFFFFFF;
     static constexpr std::uint32_t kReclaimAtOnce = 16;  // slots per attempt; limits the pause of one announcement
     static constexpr std::uint32_t kLookAtOnce = 128;    // the same, for slots to look at
 
@@ -311,8 +311,8 @@ private:
             if (is_damaged()) {
                 return damage();
             }
-        } catch (
-            const std::bad_alloc&) {  // possible only where the text of a failure is made, and where a superior is told
+            // Possible only where the text of a failure is made, and where a superior is told.
+        } catch (const std::bad_alloc&) {
             return no_memory_;
         }
         return appended_;

@@ -49,12 +49,12 @@ struct TensorEntry {
     std::uint32_t pins = 0;        ///< TensorSlots that hold this entry
     std::uint32_t ticket = 0;      ///< of its full announcements; valid as long as the name is known here
     bool known_to_agree = false;   ///< `request` was compared with `agreed`, and both are unchanged since
-    bool stands_in =
-        false;  ///< this rank has joined; the pending operation is another rank's, and this rank contributes nothing
+    /// This rank has joined; the pending operation is another rank's, and this rank contributes nothing.
+    bool stands_in = false;
     bool is_counted = true;  ///< with stands_in: averages still divide by this rank
-    bool asked_for =
-        false;             ///< with stands_in: other hosts asked for it; perhaps no rank of this host has announced it
-    bool in_full = false;  ///< a full announcement is posted, and the log has not answered it yet
+    /// With stands_in: other hosts asked for it; perhaps no rank of this host has announced it.
+    bool asked_for = false;
+    bool in_full = false;         ///< a full announcement is posted, and the log has not answered it yet
     TensorEntry* next = nullptr;  ///< in an EntryQueue, or in the chain of `held`
     bool of_group = false;        ///< the operation was asked for as a member of a group
     bool is_held = false;  ///< pending as a member of a group that is announced only when the group's number is called

@@ -25,8 +25,8 @@ namespace {
 using collectives::Bytes;
 
 constexpr std::uint64_t kLargestUsualChunk = 256 * base::kKiB;
-constexpr std::uint64_t kSmallestUsualChunk =
-    32 * base::kKiB;  // with smaller chunks the waits cost more than the caches save
+// With smaller chunks the waits cost more than the caches save.
+constexpr std::uint64_t kSmallestUsualChunk = 32 * base::kKiB;
 constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
 constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
@@ -226,8 +226,8 @@ Result<AttachedArena> set_up_arena(const base::Config& config, collectives::Cont
         mapped.value()->initialise();
         NegotiationMemory<base::StdAtomics>::initialise(mapped.value()->negotiation(), sizes.value().extent);
     }
-    RUEDA_RETURN_IF_FAILED(
-        agree_on(control_plane, status));  // also makes sure that the leader has written before any rank looks
+    // Also makes sure that the leader has written before any rank looks.
+    RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
     status = mapped.value()->check();
     if (status.is_ok()) {
         status = touch_own_cells(*mapped.value(), sizes.value().extent);
