@@ -18,13 +18,19 @@ constexpr const char* kIntroduction =
      configuration_page, which writes this file anew. A test compares the two. -->
 # Settings
 
-Rueda reads its settings once, at init, from environment variables that begin with `RUEDA_`. Where Horovod has the same
+Rueda reads its settings once, at init, from environment variables that begin with `RUEDA_`. If Horovod has the same
 setting, its variable works too; if both are set, Rueda's counts. An empty variable counts as not set.
 
-The ranks of a job should have the same settings, but for those that say who a rank is; `ruedarun` passes them on. The
-column *counts* says what happens where they differ: each rank goes by its own value; rank 0's holds for all of them, and rank 0 says
-so in a warning; the smallest holds for all; or init fails on all ranks with one line that names the setting, the values and the
-ranks, as results would depend on whose value counts.
+The ranks of a job should have the same settings, except for those that identify a rank; `ruedarun` passes them on. The
+column *counts* says what happens if the ranks have different values:
+
+- *each rank's own*: each rank uses its own value.
+- *rank 0's*: all ranks use rank 0's value, and rank 0 prints a warning.
+- *the smallest*: all ranks use the smallest value.
+- *none: init fails*: init fails on all ranks, because results would depend on whose value counts. One line names the setting, the
+  values and the ranks.
+
+The column *type* says how a value is written:
 
 - *number*: a whole number.
 - *bytes*: a whole number, with K, M, G or T for 1024, 1024², 1024³ and 1024⁴ bytes: `64M`.
@@ -32,16 +38,16 @@ ranks, as results would depend on whose value counts.
 - *switch*: `1`, `true`, `yes`, `on`, or `0`, `false`, `no`, `off`.
 - *choice*: one of the words, in any case.
 
-A value that cannot be read or is out of range ends init with `InvalidArgument` and one line that says what is expected. A
-name that begins with `RUEDA_` and is not known gets a warning with the nearest known one.
+If a value cannot be read or is out of range, init fails with `InvalidArgument` and one line that says what is expected. An
+unknown name that begins with `RUEDA_` gets a warning with the nearest known name.
 )";
 
 struct GroupText {
     SettingGroup group;
     const char* title;
 };
-constexpr std::array<GroupText, kSettingGroupCount> kGroups = {{{SettingGroup::identity, "Who a rank is"},
-                                                                {SettingGroup::meeting, "How ranks meet"},
+constexpr std::array<GroupText, kSettingGroupCount> kGroups = {{{SettingGroup::identity, "Identity of a rank"},
+                                                                {SettingGroup::meeting, "Rendezvous"},
                                                                 {SettingGroup::speed, "Speed"},
                                                                 {SettingGroup::memory, "Memory"},
                                                                 {SettingGroup::failures, "Failures and stalls"},
@@ -81,7 +87,8 @@ std::string others_section() {
 
 std::string horovod_section() {
     std::string section =
-        "\n## Variables of Horovod without meaning here\n\nThey are accepted, with one line that says so.\n\n"
+        "\n## Variables of Horovod without a meaning here\n\nThey are accepted, and one line in the log says that they "
+        "have no effect.\n\n"
         "| variable | why |\n|---|---|\n";
     for (const HorovodOnlyVariable& variable : horovod_only_variables()) {
         section += fmt::format("| `{}` | {} |\n", variable.name, variable.reason);

@@ -52,13 +52,13 @@ constexpr Range<std::uint32_t> kSlotRange = {16, 65536};
 constexpr auto kSettings = std::to_array<Setting>({
     {"RUEDA_RANK", "HOROVOD_RANK", SettingGroup::identity, SettingScope::own,
      IdentitySetting{&Config::rank, kRankRange},
-     "This process' number in the job. Set by launchers, together with RUEDA_SIZE; under MPI it comes from MPI."},
+     "This process's number in the job. Launchers set it together with RUEDA_SIZE; under MPI it comes from MPI."},
     {"RUEDA_SIZE", "HOROVOD_SIZE", SettingGroup::identity, SettingScope::own,
-     IdentitySetting{&Config::size, kSizeRange}, "Number of processes of the job."},
+     IdentitySetting{&Config::size, kSizeRange}, "The number of processes of the job."},
     {"RUEDA_LOCAL_RANK", "HOROVOD_LOCAL_RANK", SettingGroup::identity, SettingScope::own,
-     IdentitySetting{&Config::local_rank, kRankRange}, "This process' number among those of its host."},
+     IdentitySetting{&Config::local_rank, kRankRange}, "This process's number among the processes of its host."},
     {"RUEDA_LOCAL_SIZE", "HOROVOD_LOCAL_SIZE", SettingGroup::identity, SettingScope::own,
-     IdentitySetting{&Config::local_size, kSizeRange}, "Number of processes of the job on this host."},
+     IdentitySetting{&Config::local_size, kSizeRange}, "The number of processes of the job on this host."},
 
     {"RUEDA_RENDEZVOUS", "", SettingGroup::meeting, SettingScope::own,
      TextSetting{&Config::rendezvous, is_socket_name,
@@ -70,32 +70,33 @@ constexpr auto kSettings = std::to_array<Setting>({
                    [](Config& config, std::size_t word) { config.control_plane = static_cast<ControlPlaneKind>(word); },
                    [](const Config& config) { return static_cast<std::size_t>(config.control_plane); }},
      "How ranks find each other: over MPI, over the socket that RUEDA_RENDEZVOUS names, or not at all (a job of one "
-     "process). `auto` takes the first of these that the process was started for."},
+     "process). `auto` takes the first of these for which the process was started."},
     {"RUEDA_MPI_PLUGIN", "", SettingGroup::meeting, SettingScope::own,
      TextSetting{&Config::mpi_library, is_any_text, "the path of a shared library"},
-     "The MPI plugin to load. Empty: the one beside `librueda.so` for the MPI of this process or of its launcher, "
-     "`librueda_mpi.so` or `librueda_mpich.so`."},
+     "The MPI plugin to load. If empty, Rueda loads the plugin beside `librueda.so` that fits the MPI of this "
+     "process or of its launcher: `librueda_mpi.so` or `librueda_mpich.so`."},
     {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", SettingGroup::meeting, SettingScope::own,
      TextSetting{&Config::hostname, is_host_name, "a name of at most 253 printable characters without spaces"},
-     "The name of this host, as the other ranks are told it. Ranks with different names share no memory: what is one "
-     "machine becomes several hosts. Empty: the machine's own."},
+     "The name of this host that the other ranks get. Ranks with different names share no memory, so one machine can "
+     "be treated as several hosts. If empty, it is the machine's own name."},
     {"RUEDA_START_TIMEOUT", "HOROVOD_START_TIMEOUT", SettingGroup::meeting, SettingScope::own,
      SecondsSetting{&Config::start_timeout_seconds, {0.01, kDay}}, "How long init waits for the other ranks."},
 
     {"RUEDA_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", SettingGroup::speed, SettingScope::rank_zero,
      BytesSetting{&Config::fusion_threshold_bytes, {0, kMostBytes}},
-     "Tensors that are ready together are called in one batch of up to this size. 0: every tensor by itself."},
+     "Tensors that are ready at the same time are executed in one batch of up to this size. 0: each tensor is "
+     "executed alone."},
     {"RUEDA_HOLD_TIME", "", SettingGroup::speed, SettingScope::rank_zero, SecondsSetting{&Config::hold_seconds, {0, 1}},
-     "How long a ready tensor waits for others to join its batch while nobody is blocked on it."},
+     "How long a ready tensor waits for others to join its batch while no thread waits for it."},
     {"RUEDA_CHUNK_SIZE", "", SettingGroup::speed, SettingScope::rank_zero,
      BytesSetting{&Config::chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
-     "Bytes of a tensor in private memory that are staged at a time. 0: from the size of the L2 cache."},
+     "The number of bytes of a tensor in private memory that are staged at a time. 0: computed from the size of the "
+     "L2 cache."},
     {"RUEDA_CELLS", "", SettingGroup::speed, SettingScope::rank_zero, CountSetting{&Config::cells_per_rank, {2, 16}},
-     "Chunks per rank that can be staged at the same time."},
+     "The number of chunks per rank that can be staged at the same time."},
     {"RUEDA_SPIN_TIME", "", SettingGroup::speed, SettingScope::own, SecondsSetting{&Config::spin_seconds, {0, 1, -1}},
-     "How long a waiting thread spins before it sleeps. 0: not at all, right where ranks share cores. -1: automatic, "
-     "by "
-     "the cores that the job may use."},
+     "How long a waiting thread spins before it sleeps. 0: it does not spin, which is best if ranks share cores. -1: "
+     "chosen from the number of cores that the job may use."},
     {"RUEDA_NUMA_FIRST", "", SettingGroup::speed, SettingScope::same, SwitchSetting{&Config::numa_first},
      "Whether ranks of one NUMA node combine first, where the host has several and every rank is bound to one of them. "
      "It decides the order of sums. Not measured yet (docs/design/collectives.md)."},
@@ -109,15 +110,14 @@ constexpr auto kSettings = std::to_array<Setting>({
 
     {"RUEDA_DOUBLING_LIMIT", "", SettingGroup::speed, SettingScope::rank_zero,
      BytesSetting{&Config::doubling_limit_bytes, {0, kMostBytes}},
-     "Between hosts, tensors up to this size are combined by recursive doubling, which takes the fewest messages; "
-     "larger "
-     "ones in the order of the hosts, which moves the fewest bytes."},
+     "Between hosts, tensors up to this size are combined by recursive doubling, which takes the fewest messages. "
+     "Larger ones are combined by reduce-scatter + allgather, which moves the fewest bytes."},
     {"RUEDA_RING", "", SettingGroup::speed, SettingScope::rank_zero, SwitchSetting{&Config::ring},
-     "Whether larger tensors go around a ring of the hosts instead. The order of a sum then depends on the element's "
-     "place in its tensor."},
+     "Whether the hosts combine larger tensors in a ring instead. The order of a sum then depends on the element's "
+     "position in its tensor."},
     {"RUEDA_NETWORK_CHUNK", "", SettingGroup::speed, SettingScope::rank_zero,
      BytesSetting{&Config::network_chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
-     "Bytes that one lane sends to other hosts at a time. 0: chosen."},
+     "The number of bytes that one lane sends to other hosts at a time. 0: chosen automatically."},
     {"RUEDA_COMPRESSION", "", SettingGroup::speed, SettingScope::same,
      TextSetting{&Config::compression, is_compression,
                  "rules such as 'bf16', 'fp16:>=64K' or 'none:*.bias,bf16': none, fp16 or bf16, each with conditions "
@@ -128,69 +128,69 @@ constexpr auto kSettings = std::to_array<Setting>({
 
     {"RUEDA_ARENA_LIMIT", "", SettingGroup::memory, SettingScope::smallest,
      BytesSetting{&Config::arena_limit_bytes, {kMiB, kMostBytes}},
-     "Shared memory of one host for control data and cells, at most."},
+     "The maximum shared memory of one host for control data and cells."},
     {"RUEDA_RESIDENT_LIMIT", "", SettingGroup::memory, SettingScope::smallest,
      BytesSetting{&Config::resident_limit_bytes, {0, kMostBytes}},
-     "Shared memory of each rank for tensors from `rueda::allocate`, at most, in whole 2 MiB. 0: what the machine's "
-     "memory allows."},
+     "The maximum shared memory of each rank for tensors from `rueda::allocate`, in units of 2 MiB. 0: as much as "
+     "the machine's memory allows."},
     {"RUEDA_SLOTS", "", SettingGroup::memory, SettingScope::rank_zero, CountSetting{&Config::slots, kSlotRange},
-     "Tensor names that have a slot at the same time, to begin with."},
+     "The number of tensor names that can have a slot at the same time, at the start of the job."},
     {"RUEDA_SLOTS_MAX", "", SettingGroup::memory, SettingScope::rank_zero, CountSetting{&Config::slots_max, kSlotRange},
-     "Up to where the table of slots may grow. Where it is not set it is at least RUEDA_SLOTS."},
+     "The size up to which the table of slots may grow. If it is not set, it is at least RUEDA_SLOTS."},
 
     {"RUEDA_LIVENESS_INTERVAL", "", SettingGroup::failures, SettingScope::rank_zero,
-     SecondsSetting{&Config::liveness_seconds, {0.01, 10}}, "How often a rank looks whether the others are alive."},
+     SecondsSetting{&Config::liveness_seconds, {0.01, 10}}, "How often a rank checks that the other ranks are alive."},
     {"RUEDA_ABORT_GRACE", "", SettingGroup::failures, SettingScope::own,
      SecondsSetting{&Config::abort_grace_seconds, {0, 60}},
      "After an abort, how long an operation waits for ranks that may still write into its memory."},
     {"RUEDA_HOST_TIMEOUT", "", SettingGroup::failures, SettingScope::rank_zero,
      SecondsSetting{&Config::host_timeout_seconds, {0.5, kDay}},
-     "After how long without a word from another host the job ends, where it is taken to be cut off. The leader of a "
-     "host that is stopped for longer counts as cut off."},
+     "If another host sends nothing for this time, it counts as cut off, and the job ends. A host whose leader is "
+     "stopped for longer also counts as cut off."},
     {"RUEDA_STALL_CHECK", "HOROVOD_STALL_CHECK_DISABLE", SettingGroup::failures, SettingScope::rank_zero,
-     SwitchSetting{&Config::stall_check}, "Whether tensors that only some ranks submit are reported.", true},
+     SwitchSetting{&Config::stall_check}, "Whether tensors that only some ranks have announced are reported.", true},
     {"RUEDA_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS", SettingGroup::failures,
      SettingScope::rank_zero, SecondsSetting{&Config::stall_warning_seconds, {0.01, kYear}},
      "How long a tensor may be missing on some ranks before it is reported."},
     {"RUEDA_STALL_SHUTDOWN_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", SettingGroup::failures,
      SettingScope::rank_zero, SecondsSetting{&Config::stall_shutdown_seconds, {0, kYear}},
-     "How long a tensor may be missing on some ranks before the job ends. 0: for ever. Ignored where it is less than "
-     "RUEDA_STALL_CHECK_TIME_SECONDS."},
+     "How long a tensor may be missing on some ranks before the job ends. 0: the job does not end. Ignored if it is "
+     "less than RUEDA_STALL_CHECK_TIME_SECONDS."},
     {"RUEDA_CALL_SITES", "", SettingGroup::failures, SettingScope::rank_zero, SwitchSetting{&Config::call_sites},
-     "Whether errors and stall reports say from which line of the program an operation was called."},
+     "Whether errors and stall reports name the line of the program that called an operation."},
     {"RUEDA_VERIFY", "", SettingGroup::failures, SettingScope::rank_zero,
      CountSetting{&Config::verify, {0, kMostVerified}},
-     "Compares checksums between the ranks: of the result of every broadcast, and of every n-th allreduce, so 1 is all "
-     "of them. Operations whose result differs fail, on all ranks. It also names the tensor whose memory was given "
-     "back while its operation was pending. 0: nothing is compared."},
+     "Compares checksums between the ranks: of the results of every broadcast and of every n-th allreduce (1: of "
+     "every allreduce). An operation whose results differ fails on all ranks. Also reports a tensor whose memory was "
+     "freed while its operation was pending. 0: nothing is compared."},
     {"RUEDA_CHECK_NAN", "", SettingGroup::failures, SettingScope::rank_zero, SwitchSetting{&Config::check_nan},
-     "Whether sums, averages and other reductions of floats fail, on all ranks, where the input of some rank has a NaN "
-     "or an infinity."},
+     "Whether reductions of floats fail, on all ranks, if the input of some rank has a NaN or an infinity."},
 
     {"RUEDA_LOG_LEVEL", "HOROVOD_LOG_LEVEL", SettingGroup::messages, SettingScope::own,
      ChoiceSetting{kLogLevelWords,
                    [](Config& config, std::size_t word) { config.log_level = static_cast<LogLevel>(word); },
                    [](const Config& config) { return static_cast<std::size_t>(config.log_level); }},
-     "The least important messages that are printed on the standard error."},
+     "The lowest level of messages that are printed to the standard error."},
     {"RUEDA_LOG_HIDE_TIME", "HOROVOD_LOG_HIDE_TIME", SettingGroup::messages, SettingScope::own,
-     SwitchSetting{&Config::log_hide_time}, "Whether messages come without date and time."},
+     SwitchSetting{&Config::log_hide_time}, "Whether messages are printed without date and time."},
 });
 
 // Variables that ruedarun, the Python package, scripts or tests read. They get no warning, neither as misspelt names
 // nor as names of Horovod.
 constexpr auto kOthers = std::to_array<OtherVariable>({
     {"HOROVOD_ELASTIC", "rueda.torch",
-     "1: DistributedOptimizer reduces in a job of one rank as well, as in one that may grow."},
+     "1: DistributedOptimizer also reduces in a job of one rank, as in a job that may grow."},
     {"HOROVOD_TIMELINE", "rueda.torch",
-     "The file of a timeline that `init()` begins (pytorch.md); `DYNAMIC`: none, `start_timeline()` will. `ruedarun "
-     "--timeline-filename` sets it."},
+     "The file of a timeline that `init()` begins (pytorch.md). `DYNAMIC`: `init()` begins none; `start_timeline()` "
+     "can begin one later. `ruedarun --timeline-filename` sets this variable."},
     {"RUEDA_AS_HOROVOD", "Python",
-     "1: `import horovod.torch` gives rueda.torch, in every script (migrating-from-horovod.md)."},
+     "1: `import horovod.torch` imports rueda.torch, in every script (migrating-from-horovod.md)."},
     {"RUEDA_ELASTIC_DIR", "rueda.torch.elastic",
-     "The folder where rank 0 writes what `State.commit()` commits, so that a job that is started again goes on from "
-     "there. Not set: commits are in memory only."},
+     "The folder to which rank 0 writes what `State.commit()` commits, so that a restarted job continues from there. "
+     "If it is not set, commits are kept in memory only."},
     {"RUEDA_LAUNCHER_FD", "ruedarun",
-     "Set for each rank: the socket over which ruedarun tells it how other ranks have ended. Not to be set by hand."},
+     "ruedarun sets it for each rank: the socket over which it notifies the rank how other ranks have ended. Do not "
+     "set it by hand."},
 });
 
 constexpr std::string_view kNoCycle = "Rueda has no cycle: a tensor is called when it is ready";
