@@ -40,9 +40,9 @@ void rueda_handle::call_back() noexcept {
         note_told(told.code());
         callback(static_cast<int>(told.code()), told.message().c_str(), data);
     } catch (const std::exception& error) {
-        runtime->logger().error("a completion callback has thrown, and was left: {}", error.what());
+        runtime->logger().error("a completion callback threw an exception, which is ignored: {}", error.what());
     } catch (...) {
-        runtime->logger().error("a completion callback has thrown, and was left");
+        runtime->logger().error("a completion callback threw an exception, which is ignored");
     }
     in_callback = nested;
 }
@@ -62,7 +62,7 @@ namespace {
 
 Status no_handle() {
     return {ErrorCode::invalid_argument,
-            "the handle is NULL; expected one that an _async form gave: was that operation refused?"};
+            "the handle is NULL; expected one from an _async function: was its operation refused?"};
 }
 
 /// Calls the callback now if the operation has ended.
@@ -184,8 +184,8 @@ int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* out
         const Completion::Output& found = *ready;
         if (found.memory == nullptr) {
             return {ErrorCode::invalid_argument,
-                    "this operation has no output of its own; an allgather, an alltoall, a reducescatter, a scatter, "
-                    "and a gather on its root have one where no output was given"};
+                    "this operation has no output of its own; an allgather, an alltoall, a reducescatter, a "
+                    "scatter, and a gather on its root have one if no output was given"};
         }
         *output = {found.memory.get(), found.shape.data(), static_cast<std::int32_t>(found.shape.size()),
                    static_cast<std::int32_t>(found.dtype)};
@@ -213,7 +213,7 @@ int rueda_handle_sender(rueda_handle* handle, int32_t* sender) {
         RUEDA_RETURN_IF_FAILED(check_completed(handle));
         RUEDA_RETURN_IF_FAILED(check_place(sender, "rank"));
         if (!handle->is_receive) {
-            return {ErrorCode::invalid_argument, "this operation is no receive"};
+            return {ErrorCode::invalid_argument, "this operation is not a receive"};
         }
         *sender = handle->sender;
         return {};
@@ -225,7 +225,7 @@ int rueda_handle_joined_last(rueda_handle* handle, int32_t* last_rank) {
         RUEDA_RETURN_IF_FAILED(check_completed(handle));
         RUEDA_RETURN_IF_FAILED(check_place(last_rank, "rank"));
         if (handle->joined_last < 0) {
-            return {ErrorCode::invalid_argument, "this operation is no join"};
+            return {ErrorCode::invalid_argument, "this operation is not a join"};
         }
         *last_rank = handle->joined_last;
         return {};

@@ -296,8 +296,8 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
     if (Runtime* const joined = state.current.load(std::memory_order_relaxed)) {
         if (joined->is_leaving()) {
             return {ErrorCode::invalid_argument,
-                    "init: this process has begun to leave its job, and a shutdown with a time limit, or one that was "
-                    "interrupted, has not seen the end of that; call shutdown again before init"};
+                    "init: this process has begun to leave its job, and its shutdown, which had a time limit or "
+                    "was interrupted, is not complete; call shutdown again before init"};
         }
         RUEDA_RETURN_IF_FAILED(check_same_job(state, membership));
         return sets.find(*joined);

@@ -74,7 +74,7 @@ int rueda_deallocate(void* memory) {
             // at the same address.
             return owner->pid() == getpid() ? owner->deallocate(memory) : Status();
         }
-        return rueda::failure(ErrorCode::invalid_argument, "{} is not memory that rueda::allocate gave out", memory);
+        return rueda::failure(ErrorCode::invalid_argument, "{} is not memory of rueda::allocate", memory);
     });
 }
 

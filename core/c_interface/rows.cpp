@@ -27,8 +27,8 @@ namespace {
 
 Status no_place_for_result(const char* function) {
     return rueda::failure(ErrorCode::invalid_argument,
-                          "the output and the handle of {} are both NULL, and there is a result on this rank: give one "
-                          "of them",
+                          "the output and the handle of {} are both NULL, but there is a result on this rank: give "
+                          "one of them",
                           function);
 }
 

@@ -101,7 +101,7 @@ std::unique_ptr<LauncherLine> LauncherLine::open(const base::EnvironmentLookup& 
     if (!socket.is_ok()) {
         auto deaf = std::make_unique<LauncherLine>(base::UniqueFd(), 0, 0);
         deaf->notice_ =
-            fmt::format("{}; this job hears of the end of a rank without ruedarun, later or without a cause",
+            fmt::format("{}; this job learns of the end of a rank without ruedarun: later, or without the cause",
                         socket.status().message());
         return deaf;
     }

@@ -69,8 +69,8 @@ void Liveness::watch_member(std::uint32_t index) {
     // to another process here.
     if (member.process_start == 0 || process_start_time(getpid()) == 0) {
         notes_.push_back(
-            fmt::format("{} is not watched, since there is no usable /proc: should it die, this rank waits "
-                        "for it",
+            fmt::format("{} is not watched, because there is no usable /proc: if it dies, this rank will wait for "
+                        "it",
                         describe(index)));
         return;
     }

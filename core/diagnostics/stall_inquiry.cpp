@@ -231,7 +231,9 @@ Result<StallMessage> parse_stall_message(std::span<const std::byte> bytes, std::
         }
     }
     if (!plausible || !reader.complete()) {
-        return failure(ErrorCode::internal, "a leader sent {} bytes about stalled tensors that no leader writes",
+        return failure(ErrorCode::internal,
+                       "a leader sent {} bytes about stalled tensors that no working leader "
+                       "writes",
                        bytes.size());
     }
     return message;

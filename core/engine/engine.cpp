@@ -183,7 +183,9 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
             messenger_.forget(set.identity().id, reason);
         } catch (const std::bad_alloc&) {
             // Threads that wait for operations that were pending would otherwise wait for ever.
-            control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it removed a process set");
+            control_.abort.raise(ErrorCode::resource_exhausted,
+                                 "a rank ran out of memory while it removed a "
+                                 "process set");
         }
         set.take_back_receives();
         sets_.world().look_after_messages_of(set);
@@ -201,7 +203,7 @@ void Engine::change(std::function<void()> make) {
             try {
                 make();
             } catch (...) {  // the thread that asked for the change must not wait for ever
-                end_job_of_failure(ErrorCode::internal, "a rank could not change what it attends to");
+                end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
             }
             made.store(true, std::memory_order_seq_cst);  // partner: the wait below
         });
@@ -283,7 +285,7 @@ Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     end_job_of_failure(ErrorCode::internal, error.what());
     return Turn::idle;
 } catch (...) {
-    end_job_of_failure(ErrorCode::internal, "an exception of an unknown type came while a rank drove its operations");
+    end_job_of_failure(ErrorCode::internal, "an exception of an unknown type was thrown while a rank drove progress");
     return Turn::idle;
 }
 
@@ -308,7 +310,7 @@ Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
         raise(failed.code(), failed.message());
     } catch (const std::bad_alloc&) {
         // Other ranks count on what this rank was about to do.
-        raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it sent or received a message");
+        raise(ErrorCode::resource_exhausted, "a rank ran out of memory while it sent or received a message");
     } catch (...) {
         raise(ErrorCode::internal, "a rank could not go on with its sends and receives");
     }
@@ -534,7 +536,7 @@ void Engine::end_messages() {
         try {
             messenger_.shut_down();
         } catch (const std::bad_alloc&) {
-            control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory as it shut down");
+            control_.abort.raise(ErrorCode::resource_exhausted, "a rank ran out of memory while it shut down");
         }
     });
 }
@@ -829,7 +831,7 @@ void Engine::look_after_others() noexcept {
     } catch (const std::bad_alloc&) {
         static_cast<void>(now);  // the next look may find memory
     } catch (...) {
-        end_job_of_failure(ErrorCode::internal, "a rank could not look after the others");
+        end_job_of_failure(ErrorCode::internal, "a rank could not watch the other ranks");
     }
 }
 

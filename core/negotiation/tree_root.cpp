@@ -192,7 +192,7 @@ Result<std::vector<std::int64_t>> TreeRoot::rows_by_rank(const Announcement& ann
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
         if (by_rank[rank] == kMissing) {
             return failure(ErrorCode::internal,
-                           "an operation by rows was announced without the first dimension of rank {}", rank);
+                           "an operation of variable size was announced without the first dimension of rank {}", rank);
         }
     }
     return by_rank;

@@ -87,8 +87,10 @@ Result<Bytes> MemberExchange::receive(int peer) const {
     std::memcpy(&header, first.data(), sizeof header);
     if (header.bytes > collectives::kMaxControlMessage || header.code < 0 ||
         header.code > static_cast<std::int32_t>(ErrorCode::internal)) {
-        return failure(ErrorCode::internal, "rank {} says {} bytes and the error {}, which no Rueda does", peer,
-                       header.bytes, header.code);
+        return failure(ErrorCode::internal,
+                       "rank {} announced {} bytes and the error {}, which no working rank "
+                       "does",
+                       peer, header.bytes, header.code);
     }
     Bytes bytes(header.bytes);
     if (!bytes.empty()) {

@@ -38,7 +38,7 @@ std::string describe_set_change(std::span<const std::byte> bytes) {
                 return fmt::format("remove_process_set({})", fmt::join(numbers, ", "));
         }
     }
-    return "something that no Rueda asks for";
+    return "something that no working rank asks for";
 }
 
 Result<std::vector<Bytes>> split_by_rank(std::span<const std::byte> joined, int ranks) {
@@ -49,7 +49,9 @@ Result<std::vector<Bytes>> split_by_rank(std::span<const std::byte> joined, int 
         all.emplace_back(bytes.begin(), bytes.end());
     }
     if (!reader.complete()) {
-        return failure(ErrorCode::internal, "the ranks exchanged {} bytes about process sets that no Rueda writes",
+        return failure(ErrorCode::internal,
+                       "the ranks exchanged {} bytes about process sets that no working rank "
+                       "writes",
                        joined.size());
     }
     return all;
@@ -66,7 +68,9 @@ Result<std::vector<Bytes>> split_by_named_rank(std::span<const std::byte> joined
         }
     }
     if (!reader.complete()) {
-        return failure(ErrorCode::internal, "the members of a process set exchanged {} bytes that no Rueda writes",
+        return failure(ErrorCode::internal,
+                       "the members of a process set exchanged {} bytes that no working rank "
+                       "writes",
                        joined.size());
     }
     return all;

@@ -218,7 +218,8 @@ Status Runtime::start_join(Completion& completion, bool counted, const char* sou
     const std::unique_lock changing(process_sets_.changing(), std::try_to_lock);
     if (!changing.owns_lock()) {
         return {ErrorCode::invalid_argument,
-                "join: another thread of this rank adds or removes a process set, or shuts down; wait for that first"};
+                "join: another thread of this rank adds or removes a process set, or shuts down; wait for that "
+                "thread first"};
     }
     RUEDA_RETURN_IF_FAILED(process_sets_.check_going());
     const std::vector<std::shared_ptr<ProcessSet>> sets = process_sets_.joined();
@@ -261,7 +262,7 @@ void Runtime::begin_busy(std::string_view what) {
 Status Runtime::end_busy() {
     const std::lock_guard lock(busy_mutex_);
     if (busy_.empty()) {
-        return failure(ErrorCode::invalid_argument, "rueda_busy_end without a rueda_busy_begin before it");
+        return failure(ErrorCode::invalid_argument, "rueda_busy_end was called without a rueda_busy_begin before it");
     }
     busy_.pop_back();
     control().ranks[arena_->rank()].busy.write(busy_.empty() ? std::string_view() : std::string_view(busy_.back()));

@@ -58,7 +58,7 @@ std::string describe(std::span<const std::byte> bytes) {
             text += ", …";
         }
     }
-    return reader.intact() ? text : "something that no Rueda asks for";
+    return reader.intact() ? text : "something that no working rank asks for";
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ Status reason_of(int rank, std::span<const std::byte> bytes) {
     const bool known =
         code > static_cast<std::int32_t>(ErrorCode::ok) && code <= static_cast<std::int32_t>(ErrorCode::internal);
     if (!known) {
-        return failure(ErrorCode::internal, "rank {} gave up with an error that no Rueda has, {}", rank, code);
+        return failure(ErrorCode::internal, "rank {} gave up with the unknown error {}", rank, code);
     }
     const auto text = bytes.subspan(1);
     const std::string words =
@@ -63,7 +63,7 @@ Result<Step> read_step(const std::vector<Bytes>& all, const SetIdentity& identit
         } else if (word == Word::finish) {
             ++finished;
         } else if (word != Word::step && word != Word::give_up) {
-            return failure(ErrorCode::internal, "setting up {}: rank {} said a word that no Rueda says",
+            return failure(ErrorCode::internal, "setting up {}: rank {} sent something that no working rank sends",
                            identity.describe(), rank);
         }
         step.bytes.emplace_back(rest.begin(), rest.end());

@@ -745,10 +745,11 @@ TEST_CASE("a claim that refers to a call that never was ends the job") {
     CHECK(one[0].status().code() == ErrorCode::internal);
 }
 
-TEST_CASE("an operation by rows needs the first dimension of every rank") {
+TEST_CASE("an operation of variable size needs the first dimension of every rank") {
     Leaders leaders({.hosts = 1, .ranks_per_host = 2});
     leaders[0].announce({by_name("g"), {{gather_of(1), {{0, 1}}}}, {}});
-    CHECK(leaders[0].status().message() == "an operation by rows was announced without the first dimension of rank 0");
+    CHECK(leaders[0].status().message() ==
+          "an operation of variable size was announced without the first dimension of rank 0");
 }
 
 }  // namespace

@@ -211,7 +211,7 @@ TEST_CASE("what another rank says about its process sets is checked", "[threads]
     const std::string begin = "init: the ranks give different process sets: rank 0: [0, 1]; rank 1: ";
     CHECK(agree_with({1}).status().message() == begin + "none; expected the same on all");
     CHECK(agree_with({1, 1, 4, 1, 5}).status().message() == begin + "[4], [5]; expected the same on all");
-    const std::string damaged = begin + "something that no Rueda asks for; expected the same on all";
+    const std::string damaged = begin + "something that no working rank asks for; expected the same on all";
     CHECK(agree_with({1, 2, 0, 1}, 1).status().message() == damaged);
     CHECK(agree_with({1, -1, 0, 1}).status().message() == damaged);
     CHECK(agree_with({1, 3, 0, 1}).status().message() == damaged);
