@@ -31,8 +31,8 @@ void add(std::vector<Extent>& extents, const rueda_tensor& tensor, std::size_t m
     }
 }
 
-/// Of the extents so far, which begin no later: those that reach furthest, of two members. What begins before the end
-/// of either overlaps it.
+/// Among the extents so far, which begin no later than this one: the two, of different members, that reach furthest. An
+/// extent that begins before the end of either of them overlaps it.
 class Furthest {
 public:
     [[nodiscard]] const Extent* overlapping(const Extent& extent) const {

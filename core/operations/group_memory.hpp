@@ -9,14 +9,14 @@
 
 namespace rueda::core {
 
-/// Two members of a group, from 0 on, one of which writes where the other one reads or writes.
+/// Two members of a group, counted from 0, of which one writes where the other reads or writes.
 struct MembersInConflict {
     std::size_t first = 0;
     std::size_t second = 0;
 };
 
-/// Members are executed in any order and in parts, so what one writes must be nobody else's; inputs may overlap. Of
-/// tensors that were checked; `out` may be null: Rueda makes them.
+/// Members are executed in any order and in parts. So memory that a member writes must not be used by another member;
+/// inputs may overlap. For tensors that were checked; `out` may be null, if Rueda allocates the outputs.
 [[nodiscard]] std::optional<MembersInConflict> find_members_in_conflict(const rueda_tensor* in, const rueda_tensor* out,
                                                                         std::size_t count);
 

@@ -19,7 +19,8 @@ void make_count(std::size_t count, std::int32_t process_set, Request& request) {
     request.metadata.operation = static_cast<std::uint8_t>(collectives::Operation::group);
     request.metadata.process_set = process_set;
     request.metadata.ndim = 1;
-    request.metadata.shape[0] = Metadata::kAnyExtent;  // so it may differ, and every rank hears everybody's
+    request.metadata.shape[0] =
+        Metadata::kAnyExtent;  // so it may differ between ranks, and every rank learns the numbers of all others
     request.first_dimension = static_cast<std::int64_t>(count);
 }
 

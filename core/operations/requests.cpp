@@ -25,7 +25,7 @@ using collectives::Operation;
 
 std::string shape_text(std::span<const std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-/// The elements of the whole tensor.
+/// The number of elements of the whole tensor.
 Status count_elements(const rueda_tensor& tensor, const char* which, std::uint64_t& count) {
     const std::span extents(tensor.shape, static_cast<std::size_t>(tensor.ndim));
     const std::optional<std::uint64_t> counted = detail::count_of_elements(extents);
@@ -44,8 +44,8 @@ Status count_elements(const rueda_tensor& tensor, const char* which, std::uint64
                          which, shape_text(extents));
 }
 
-/// The elements of one row of a tensor whose extents were counted. A tensor without rows may have rows of any shape,
-/// but the other ranks' rows are like these, and so have to be possible.
+/// The number of elements of one row of a tensor whose extents were checked. A tensor without rows may have rows of any
+/// shape. But the rows of other ranks are like these, so their shape must be possible.
 Status count_row(const rueda_tensor& tensor, std::uint64_t& count) {
     const std::span extents(tensor.shape, static_cast<std::size_t>(tensor.ndim));
     const std::optional<std::uint64_t> counted = detail::count_of_elements(extents.subspan(1));
@@ -112,7 +112,7 @@ void describe(Operation operation, const rueda_tensor& tensor, Metadata& metadat
     }
 }
 
-/// Whether the operation has it, the metadata shows.
+/// The metadata shows later whether the operation supports compression.
 Status take_compression(const rueda_options& options, Request& request) {
     if (options.compression < RUEDA_COMPRESSION_NONE || options.compression > RUEDA_COMPRESSION_BF16) {
         return failure(ErrorCode::invalid_argument, "the compression is {}; expected 0 to 2 (rueda_compression)",
@@ -123,7 +123,8 @@ Status take_compression(const rueda_options& options, Request& request) {
     return {};
 }
 
-/// When the metadata is made. What no rank can do is announced to be refused, and has nothing to move.
+/// Call it when the metadata is complete. A request that no rank can do is announced in order to be refused, and has
+/// nothing to move.
 bool note_refusal(Request& request) {
     if (is_possible(request.metadata)) [[likely]] {
         return false;
@@ -137,7 +138,8 @@ bool note_refusal(Request& request) {
 
 bool is_root(const Metadata& metadata, int rank) { return metadata.root_is_foreign == 0 && metadata.root == rank; }
 
-/// Input and output of the same dtype and shape: everything but what is special to the operation.
+/// For an operation whose input and output have the same dtype and shape: fills in everything except what is special to
+/// the operation.
 Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_tensor& out,
                        const rueda_options& options, bool reads_input, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
@@ -173,14 +175,15 @@ Status take_reduction(const rueda_options& options, Metadata& metadata) {
     return {};
 }
 
-/// `root`: a rank of the job; in the metadata it is one of the set, if it is in there.
+/// `root` is a rank of the job. In the metadata it is a position in the set, if it is a member.
 void take_root(int root, std::span<const int> ranks, Metadata& metadata) {
     const auto found = std::lower_bound(ranks.begin(), ranks.end(), root);
     metadata.root_is_foreign = found == ranks.end() || *found != root ? 1 : 0;
     metadata.root = metadata.root_is_foreign != 0 ? root : static_cast<std::int32_t>(found - ranks.begin());
 }
 
-/// The input of an operation that takes it apart, or puts it together, by rows. A request that is refused is whole.
+/// The input of an operation that divides or concatenates it along the first dimension. If the request is refused, it
+/// is complete.
 Status make_of_rows(Operation operation, const rueda_tensor& in, const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
     RUEDA_RETURN_IF_FAILED(take_compression(options, request));
@@ -199,7 +202,8 @@ Status make_of_rows(Operation operation, const rueda_tensor& in, const rueda_opt
     return {};
 }
 
-/// The output that a caller gives for a reducescatter: this rank's rows, beside the input or at their place in it.
+/// The output that a caller gives for a reducescatter: this rank's rows, in memory of their own or at their place in
+/// the input.
 Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int rank, int size, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
     if (in.dtype != out.dtype) {
@@ -233,8 +237,8 @@ Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int 
     return {};
 }
 
-/// The output that a caller gives for what comes from all ranks: whole rows like those of the input. How many they must
-/// be is known when all have announced theirs.
+/// The output that a caller gives for rows from all ranks: whole rows like those of the input. The number of rows is
+/// known when all ranks have announced theirs.
 Status take_output_of_all(const rueda_tensor& in, const rueda_tensor& out, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
     if (in.dtype != out.dtype) {
@@ -255,7 +259,7 @@ Status take_output_of_all(const rueda_tensor& in, const rueda_tensor& out, Reque
     return {};
 }
 
-/// Some rows of the input lie where rows of the output do.
+/// Whether some rows of the input lie where rows of the output do.
 bool input_overlaps_output(const Request& request) {
     const std::uint64_t input_bytes = static_cast<std::uint64_t>(request.first_dimension) * request.bytes();
     const std::uint64_t output_bytes = static_cast<std::uint64_t>(*request.output_rows) * request.bytes();
@@ -272,7 +276,7 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < splits.size(); ++i) {
         if (splits[i] < 0) {
-            // Their places are those of the ranks in the set, whose numbers in the job are others.
+            // The splits are in the order of the ranks in the set, whose numbers in the job differ.
             return failure(ErrorCode::invalid_argument, "splits[{}] is {}; a number of rows must not be negative", i,
                            splits[i]);
         }
@@ -284,12 +288,12 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
         return failure(ErrorCode::invalid_argument,
                        "the sum of the splits is {}; expected at most {}, the first dimension of the input", sum, rows);
     }
-    request.first_dimension = sum;  // as in Horovod: the rows behind them are for nobody
+    request.first_dimension = sum;  // as in Horovod: the rows behind them are not sent
     request.splits.assign(splits.begin(), splits.end());
     return {};
 }
 
-/// `splits` null: the same number of rows for every rank.
+/// `splits` null means equally many rows for every rank.
 Status take_splits_or_even(const std::int64_t* splits, std::size_t split_count, int size, Request& request) {
     const std::int64_t rows = request.first_dimension;
     if (splits != nullptr) {
@@ -331,7 +335,7 @@ bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_
                (tensor.ndim == 0 || tensor.shape != nullptr) &&
                std::equal(tensor.shape, tensor.shape + tensor.ndim, metadata.shape);
     };
-    // Bits, as make_allreduce() copies them: a NaN repeats itself.
+    // Compares bits, as make_allreduce() copies them. So a NaN repeats itself.
     const auto same_bits = [](double a, double b) {
         return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
     };
@@ -345,7 +349,7 @@ bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_
 Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, std::span<const int> ranks, int rank,
                       const rueda_options& options, Request& request) {
     take_root(root, ranks, request.metadata);
-    // The input counts on the root only, and may be missing elsewhere.
+    // Only the root's input is used; on other ranks it may be missing.
     const bool reads_input = is_root(request.metadata, rank) || in.data != nullptr;
     return make_same_shape(Operation::broadcast, in, out, options, reads_input, request);
 }
@@ -380,7 +384,7 @@ Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::siz
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
     const bool is_source = is_root(request.metadata, rank);
     const auto size = static_cast<int>(ranks.size());
-    // Of the others' inputs only the rows' dtype and shape count.
+    // Of the inputs of other ranks, only the dtype and the shape of a row are used.
     std::vector<std::int64_t> shape(in.shape, in.shape + in.ndim);
     rueda_tensor rows = in;
     if (!is_source && !shape.empty()) {
@@ -474,10 +478,11 @@ Status make_barrier(const rueda_options& options, Request& request) {
     return {};
 }
 
-/// No later version will have more options than that, in bytes.
+/// No later version will have options of more bytes than this.
 constexpr std::size_t kLargestOptions = 4096;
 
-/// What a caller has of its options; those that are newer than this library have to be 0, as they cannot be heeded.
+/// Reads the options that a caller has. Options that are newer than this library must be 0, because this library cannot
+/// follow them.
 template <class Options>
 Status take_options(const Options& given, Options& known, const char* type) {
     std::memcpy(&known, &given, std::min(given.struct_size, sizeof(known)));

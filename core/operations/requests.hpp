@@ -11,47 +11,49 @@
 #include "core/pending/tensor_table.hpp"
 #include "rueda/rueda.h"
 
-/// From what a caller passes to what is announced: everything that only this rank can find wrong is found here, before
-/// anything is started. What the ranks must agree on goes into Metadata, also where no rank can do it: such a request
-/// is_refused, and is announced so that all ranks hear why.
-/// Pure; pointers are compared and never followed.
+/// Converts what a caller passes to what is announced. Everything that this rank alone can find wrong is found here,
+/// before anything starts. What the ranks must agree on goes into Metadata, even if no rank can do it: such a request
+/// is_refused, and is announced so that all ranks get the error. Pure; pointers are compared and never dereferenced.
 namespace rueda::core {
 
-// Each fills `request`, which is fresh; by reference, because it is large and this is on the fast path.
+// Each function fills `request`, which is empty before. It is passed by reference, because it is large and this is on
+// the fast path.
 [[nodiscard]] Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options,
                                     Request& request);
-/// Whether make_allreduce() would make the same request of these arguments as `last`, which it (or another function
-/// here) made: then they need not be checked again.
+/// Whether make_allreduce() would make the same request from these arguments as `last`, which it or another function
+/// here has made. Then they need not be checked again.
 [[nodiscard]] bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
                                      const rueda_options& options);
-/// `root`: a rank of the job; `ranks`: those of the process set, ascending, of which `rank` is this rank's number.
+/// `root` is a rank of the job. `ranks` are those of the process set, ascending, and `rank` is this rank's position in
+/// it.
 [[nodiscard]] Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root,
                                     std::span<const int> ranks, int rank, const rueda_options& options,
                                     Request& request);
-/// `root` as of a broadcast. `out` is looked at on the root only, and must not be null there.
+/// `root` is as in a broadcast. `out` is used on the root only, and must not be null there.
 [[nodiscard]] Status make_reduce(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks,
                                  int rank, const rueda_options& options, Request& request);
-/// Likewise; `out` null: Rueda makes the output.
+/// The same; with `out` null, Rueda allocates the output.
 [[nodiscard]] Status make_gather(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks,
                                  int rank, const rueda_options& options, Request& request);
-/// `in` is read on the root only, and `splits` too; both as of an alltoall.
+/// `in` and `splits` are used on the root only; both are as in an alltoall.
 [[nodiscard]] Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                                   const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
                                   const rueda_options& options, Request& request);
-// `out` null: Rueda makes the output. Of an allgather and an alltoall, only the others' announcements show whether a
-// given one has the right number of rows.
+// With `out` null, Rueda allocates the output. For an allgather and an alltoall, only the announcements of the other
+// ranks show whether a given output has the right number of rows.
 [[nodiscard]] Status make_allgather(const rueda_tensor& in, const rueda_tensor* out, const rueda_options& options,
                                     Request& request);
 [[nodiscard]] Status make_reducescatter(const rueda_tensor& in, const rueda_tensor* out, int rank, int size,
                                         const rueda_options& options, Request& request);
-/// `splits` null: the same number of rows for every rank.
+/// `splits` null means equally many rows for every rank.
 [[nodiscard]] Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                                    const rueda_tensor* out, int size, const rueda_options& options, Request& request);
-/// Of an operation by rows whose output the caller gave, and whose rows may differ between ranks: does it fit what all
-/// ranks announced? `rows_before`: of an allgather, rows of the result before those of this rank.
+/// For an operation of variable size with an output of the caller: checks that the output fits what all ranks
+/// announced. For an allgather, `rows_before` is the number of rows in the result before this rank's.
 [[nodiscard]] Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows,
                                          std::int64_t rows_before);
-/// A send or a receive but for its process set, whose ranks those are. `does`: "input" or "output", for errors.
+/// Makes a send or a receive, except for its process set, whose ranks are given. `does` is "input" or "output", for
+/// errors.
 struct MessageShape {
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
@@ -61,15 +63,15 @@ struct MessageShape {
                                                  const rueda_options& options);
 [[nodiscard]] Status make_barrier(const rueda_options& options, Request& request);
 
-/// The error of one of the functions above, for the caller: with the tensor's name; empty for one that has none.
+/// Completes an error of one of the functions above with the tensor's name; `name` is empty for an unnamed tensor.
 [[nodiscard]] Status naming_tensor(std::string_view name, const Status& made);
 
-/// The options that hold: those given, the defaults for none, and for an older caller's shorter struct what it has,
-/// completed in `completed`. InvalidArgument for a size that no version had.
+/// The options that apply: the given ones, or the defaults if none are given. For an older caller's shorter struct,
+/// they are completed in `completed`. InvalidArgument for a size that no version had.
 [[nodiscard]] Status effective_options(const rueda_options* given, rueda_options& completed,
                                        const rueda_options*& effective);
 
-/// The same of what init is given.
+/// The same for the options of init.
 [[nodiscard]] Status effective_init_options(const rueda_init_options* given, rueda_init_options& effective);
 
 /// InvalidArgument for a name that is too long.

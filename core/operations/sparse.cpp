@@ -24,7 +24,7 @@ std::string text_of(std::span<const std::int64_t> shape) {
     return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
 }
 
-/// What a rank asked for: reduction, the two factors, shape.
+/// What a rank asked for: the reduction, the two factors, the shape.
 constexpr std::size_t kRowHead = 3;
 
 std::string text_of_row(std::span<const std::int64_t> row) {
@@ -51,7 +51,8 @@ std::int64_t widened(const std::byte* at) {
                                               : std::numeric_limits<std::int64_t>::max();
 }
 
-/// Element `i` of a tensor of integers; what has no place in 64 bits with a sign is as far outside as any.
+/// Element `i` of a tensor of integers. A value that does not fit into a signed 64-bit number is out of range in any
+/// case.
 std::int64_t integer_at(const rueda_tensor& tensor, std::size_t i) {
     const auto dtype = static_cast<DType>(tensor.dtype);
     const std::byte* const at = static_cast<const std::byte*>(tensor.data) + i * size_of(dtype);
@@ -84,7 +85,7 @@ Status check_options(const rueda_options& options) {
     return {};
 }
 
-/// Either is any pointer where it has no element.
+/// Without elements, either pointer may have any value.
 Status check_part(const rueda_tensor& tensor, const char* what) {
     if (tensor.ndim < 0 || tensor.ndim > RUEDA_MAX_DIMENSIONS || (tensor.ndim > 0 && tensor.shape == nullptr)) {
         return failure(ErrorCode::invalid_argument,
@@ -103,7 +104,7 @@ Status check_part(const rueda_tensor& tensor, const char* what) {
                          text_of(extents));
 }
 
-/// Places are numbered, so there may be as many as there are numbers.
+/// Positions are numbered, so there may be no more positions than numbers.
 constexpr auto kMostPlaces = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 Status check_whole(std::span<const std::int64_t> shape, std::size_t along) {
@@ -174,7 +175,7 @@ Result<std::unique_ptr<SparseAllreduce>> SparseAllreduce::make(const rueda_tenso
     return made;
 }
 
-/// Each place as one number, row-major along the first dimensions.
+/// Converts each position to one number, row-major along the first dimensions.
 Status SparseAllreduce::number_places(const rueda_tensor& indices) {
     const auto rows = static_cast<std::size_t>(indices.shape[0]);
     places_.reserve(rows);
@@ -196,7 +197,7 @@ Status SparseAllreduce::number_places(const rueda_tensor& indices) {
 }
 
 std::array<rueda_tensor, SparseAllreduce::kMembers> SparseAllreduce::members() const {
-    // Inputs, which the C interface has no const type for.
+    // These are inputs; the C interface has no const type for them.
     rueda_tensor values = values_;
     values.shape = values_shape_.data();
     return {{{const_cast<std::int64_t*>(places_.data()), &places_shape_, 1, RUEDA_INT64},
@@ -234,7 +235,7 @@ Result<const Completion::Output*> SparseAllreduce::result(Completion& gathered, 
     return &results_[index];
 }
 
-/// The same rows on all ranks, so the same failure.
+/// The rows are the same on all ranks, so the failure is too.
 Status SparseAllreduce::compare_rows(Completion& gathered) const {
     const Completion::Output& rows = gathered.output(2);
     const std::size_t length = row_.size();
@@ -261,7 +262,7 @@ Status SparseAllreduce::compare_rows(Completion& gathered) const {
     return failure(ErrorCode::mismatch, "sparse allreduce '{}': the ranks disagree: {}", group_, who);
 }
 
-/// What no rank can do: all have come by now, and all of them hear of it.
+/// What no rank can do. All ranks have announced by now, and all of them get the error.
 Status SparseAllreduce::check_possible() const {
     if (op_ != ReduceOp::sum && op_ != ReduceOp::average) {
         return failure(ErrorCode::invalid_argument,
@@ -281,10 +282,10 @@ Status SparseAllreduce::check_possible() const {
     return {};
 }
 
-/// What comes from other processes.
+/// Checks data from other processes.
 Status SparseAllreduce::check_gathered(const Completion::Output& places, const Completion::Output& values) const {
-    const auto most =
-        static_cast<std::int64_t>(*detail::count_of_elements(std::span(shape_).first(along_), kMostPlaces));  // checked
+    const auto most = static_cast<std::int64_t>(
+        *detail::count_of_elements(std::span(shape_).first(along_), kMostPlaces));  // was checked
     const auto all = numbers_of(places);
     const auto wrong = std::find_if(all.begin(), all.end(), [most](std::int64_t p) { return p < 0 || p >= most; });
     if (wrong != all.end() || values.shape.front() != places.shape.front()) {
@@ -301,7 +302,7 @@ Status SparseAllreduce::combine(Completion& gathered) {
     Completion::Output& values = gathered.output(1);
     RUEDA_RETURN_IF_FAILED(check_gathered(places, values));
     const auto all = numbers_of(places);
-    // By place, and those of one place by rank, as they have come.
+    // By position, and equal positions by rank, in the order in which they came.
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return all[a] < all[b]; });
@@ -315,7 +316,7 @@ Status SparseAllreduce::combine(Completion& gathered) {
 
     std::vector<std::int64_t> shape = values_shape_;
     shape.front() = static_cast<std::int64_t>(different.size());
-    // Of one place: as many as this process was given for each of its own.
+    // Values of one position: there are as many as this process was given for each of its own positions.
     const std::size_t elements = detail::count_of_elements(std::span(shape).subspan(1)).value_or(0);
     const std::size_t bytes = elements * size_of(values.dtype);
     Result<Completion::Output> sums = made_output(shape, values.dtype, different.size() * bytes);
@@ -340,7 +341,7 @@ Status SparseAllreduce::combine(Completion& gathered) {
     return {};
 }
 
-/// As the indices were given: of shape [n] or [n, k].
+/// The shape is that of the indices as they were given: [n] or [n, k].
 Status SparseAllreduce::write_places(std::span<const std::int64_t> places) {
     std::vector<std::int64_t> shape{static_cast<std::int64_t>(places.size())};
     if (indices_ndim_ == 2) {

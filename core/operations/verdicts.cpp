@@ -20,10 +20,11 @@ namespace {
 
 constexpr std::uint64_t kValueMask = (std::uint64_t{1} << Verdict::kValueBits) - 1;
 
-/// Of a float whose bits are `Word`: infinite or NaN where all bits of the exponent are set, NaN where others are, too.
+/// For a float with the bits `Word`: it is infinite or NaN if all bits of the exponent are set, and NaN if others are
+/// set too.
 template <class Word>
 std::optional<Verdict> find_in(const std::byte* memory, std::uint64_t count, Word exponent) {
-    constexpr std::uint64_t kBlock = 1024;  // looked at without a branch per element
+    constexpr std::uint64_t kBlock = 1024;  // checked without a branch per element
     constexpr auto kMagnitude = static_cast<Word>(~(Word{1} << (8 * sizeof(Word) - 1)));
     const auto magnitude = [&](std::uint64_t i) {
         Word word = 0;
@@ -45,13 +46,13 @@ std::optional<Verdict> find_in(const std::byte* memory, std::uint64_t count, Wor
     return std::nullopt;
 }
 
-/// "rank 2: NaN at element 17".
+/// For example "rank 2: NaN at element 17".
 std::string not_finite_text(const VerdictOfRank& found) {
     return fmt::format("rank {}: {} at element {}", found.rank,
                        found.verdict.kind == Verdict::Kind::infinite ? "infinity" : "NaN", found.verdict.value);
 }
 
-/// "ranks 0, 1: 00ff…; rank 2: 17ab…", those of the lowest rank first; "" if all are alike.
+/// For example "ranks 0, 1: 00ff…; rank 2: 17ab…", the lowest rank first; "" if all are equal.
 std::string differing_checksums(std::span<const VerdictOfRank> verdicts) {
     std::map<std::uint64_t, std::vector<std::int32_t>> ranks_of;
     for (const VerdictOfRank& one : verdicts) {
@@ -116,7 +117,7 @@ std::string name_of_check(std::string_view name) {
     const std::string whole = fmt::format("…{:016x}{}", XXH3_64bits(name.data(), name.size()), kSuffix);
     std::size_t length = RUEDA_MAX_NAME - whole.size();
     while (length > 0 && (static_cast<unsigned char>(name[length]) & 0xc0) == 0x80) {
-        --length;  // no part of a character
+        --length;  // not in the middle of a character
     }
     return fmt::format("{}{}", name.substr(0, length), whole);
 }

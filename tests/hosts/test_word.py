@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The launcher's word: what ruedarun knows of a rank's end reaches the others at once, on the same host and on others, while
+"""Notifications from the launcher: what ruedarun knows of a rank's end reaches the others at once, on the same host and on others, while
 they work and while they start. Takes RUEDARUN, besides what hosts_job.py takes."""
 
 import os

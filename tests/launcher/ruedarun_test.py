@@ -733,7 +733,7 @@ class BothWays:
             done.err.splitlines()[-1], r"ruedarun: the job failed because rank 1( on \S+)? \(pid \d+\) .* status 42$"
         )
 
-    # The launcher's word, as docs/design/failure.md has it.
+    # Notifications from the launcher, as docs/design/failure.md describes them.
     LINE = (
         "import socket, struct, sys, time\n"
         "fd, inode, own, ranks = map(int, os.environ['RUEDA_LAUNCHER_FD'].split(':'))\n"

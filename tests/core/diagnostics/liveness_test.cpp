@@ -211,7 +211,7 @@ TEST_CASE("a rank that cannot say when it started is not watched, with a note") 
     REQUIRE(liveness.watch().is_ok());
     REQUIRE(liveness.notes().size() == 1);
     CHECK(liveness.notes()[0] ==
-          job.name(2) + " is not watched, since there is no usable /proc: should it die, this rank waits for it");
+          job.name(2) + " is not watched, because there is no usable /proc: if it dies, this rank will wait for it");
     job.child(2).kill_and_reap();
     CHECK_FALSE(liveness.check());
 }
