@@ -36,7 +36,7 @@ using rueda::core::c_interface::start_and_wait;
 
 namespace {
 
-/// What a group reads and writes. If `out` is null, Rueda allocates the outputs.
+/// The tensors that a group reads and writes. If `out` is null, Rueda allocates the outputs.
 struct GroupTensors {
     const rueda_tensor* in;
     const rueda_tensor* out;

@@ -323,7 +323,7 @@ void Messenger::drop_readings_and_offers_of(std::int32_t set) {
     });
 }
 
-/// The reason alone, where there is no memory left for the name.
+/// The error with a description of the message; the reason alone, if there is no memory left for the description.
 Status Messenger::about(const MessageRequest& request, const Status& reason) noexcept {
     try {
         return {reason.code(), fmt::format("{}: {}", request.describe(), reason.message())};

@@ -84,8 +84,8 @@ public:
         return begin;
     }
 
-    /// The first position, from `from` on, that nobody has claimed, at most one ring behind `from`. `from` must not be
-    /// after the end.
+    /// The first position, from `from` on, that no member has claimed, at most one ring behind `from`. `from` must not
+    /// be after the end.
     [[nodiscard]] std::uint64_t end(std::uint64_t from) const {
         std::uint64_t position = from;
         while (round_of(memory_.entry(position).sequence.load(std::memory_order_relaxed)) > position &&

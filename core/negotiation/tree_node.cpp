@@ -625,7 +625,7 @@ std::optional<TreeMessage> TreeNode::message_up() {
     message.number = ++last_sent_up_;
     std::size_t room = most_bytes_ - empty_message_bytes();
     // The parts are added in this order, and each only after everything of the previous part. Thus an announcement
-    // never overtakes a release or the news that a host has joined, and a shutdown never overtakes earlier
+    // never overtakes a release or the notification that a host has joined, and a shutdown never overtakes earlier
     // announcements.
     const auto fits = [&room](std::size_t bytes) {
         const bool enough = bytes <= room;

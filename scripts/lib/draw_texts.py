@@ -99,7 +99,7 @@ def comment_lines_of_cpp(text: str) -> Iterator[CommentLine]:
         first = text.count("\n", 0, token.start()) + 1
         before = text[text.rfind("\n", 0, token.start()) + 1 : token.start()]
         for offset, line in enumerate(token.group().splitlines()):
-            words = re.sub(r"^\s*(///?<?|/\*+!?|\*(?!/))|\*/$", "", line).strip()
+            words = re.sub(r"^\s*(///?<?|/\*+[!<]?|\*(?!/))|\*/$", "", line).strip()
             yield CommentLine(first + offset, words, len(before), not before.strip() or offset > 0)
 
 
