@@ -15,17 +15,17 @@ namespace rueda::core {
 
 /// The tree of the job's hosts.
 [[nodiscard]] TreeShape tree_of(const collectives::LocalGroup& group);
-/// The hosts beside this one in it: the parent, where there is one, then the children.
+/// The neighbours of this host in the tree: the parent, if there is one, then the children.
 [[nodiscard]] std::vector<std::uint32_t> neighbours_of(const collectives::LocalGroup& group);
-/// The n-th rank of a host; none: it has fewer.
+/// The n-th rank of a host; empty if the host has fewer ranks.
 [[nodiscard]] std::optional<int> rank_of_host(const collectives::LocalGroup& group, std::uint32_t host, int number);
 
-/// Who speaks for a host that ends, where its leader may be what has ended: its second rank.
+/// The rank that speaks for a host when it ends: its second rank, because the leader may be the rank that has ended.
 [[nodiscard]] inline bool is_deputy(const collectives::LocalGroup& group) { return group.local_rank == 1; }
 
-/// Tells the leaders of the neighbouring hosts that the job has ended, and why. Waits for the words to leave, for a
-/// moment at most; they may still be read later, and stay in memory for good. Failures are ignored: there is nothing
-/// left to lose. The last thing that is asked of the transport.
+/// Tells the leaders of the neighbouring hosts that the job has ended, and why. Waits a moment at most for the
+/// notifications to be sent. They may still be read later, so their memory is never freed. Failures are ignored,
+/// because there is nothing left to lose. After this nothing is asked of the transport.
 void tell_neighbours(collectives::Transport& transport, const collectives::LocalGroup& group,
                      collectives::Transport::Channel channel, const Status& reason) noexcept;
 
