@@ -1,22 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# How tests are registered. Their labels are the tier (unit, threads, processes, mpi, hosts) and the folder of tests/ they
-# lie in: `ctest -L core` runs the tests of a room; the presets asan and tsan choose by these labels.
+# How tests are registered. Each test has these labels:
+#  - what it needs: unit, threads, processes, mpi, hosts, packaging;
+#  - where it lies under tests/: "core" and "core/negotiation", for example (`scripts/test --only core/negotiation`);
+#  - how long it takes: short (under 3 s), medium, long (over 20 s);
+#  - full, where only `scripts/test --full` runs it. `scripts/test` runs the others, and builds what these need.
 include_guard(GLOBAL)
 set(RUEDA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test counts as hanging")
 
-# rueda_test(name COMMAND program arguments… LABELS unit|threads|processes|mpi|hosts [TIMEOUT seconds])
+# All programs of the tests that `scripts/test` runs.
+add_custom_target(default_tests)
+
+# Adds the targets that the command names, as such or as $<TARGET_FILE:target>.
+function(rueda_default_test_needs)
+  foreach(word IN LISTS ARGN)
+    string(REGEX REPLACE ".*\\$<TARGET_FILE:([A-Za-z0-9_]+)>.*" "\\1" word "${word}")
+    if(TARGET "${word}")
+      get_target_property(imported "${word}" IMPORTED)
+      if(NOT imported)
+        add_dependencies(default_tests "${word}")
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
+# rueda_test(name COMMAND program arguments… LABELS unit|threads|processes|mpi|hosts [SECONDS seconds] [TIMEOUT seconds]
+#            [NEEDS targets…] [FULL|DEFAULT])
+# SECONDS: what the test takes on two free cores, if more than two. CTest starts the longest tests first.
+# NEEDS: targets that the command uses without naming them.
+# FULL: only `scripts/test --full` runs it. In a folder that sets RUEDA_TESTS_ARE_FULL so are all tests but those with DEFAULT.
 function(rueda_test name)
-  cmake_parse_arguments(TEST "" "TIMEOUT" "COMMAND;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "FULL;DEFAULT" "SECONDS;TIMEOUT" "COMMAND;LABELS;NEEDS" ${ARGN})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT ${RUEDA_TEST_TIMEOUT})
   endif()
+  if(NOT TEST_SECONDS)
+    set(TEST_SECONDS 1)
+  endif()
+  set(duration short)
+  if(TEST_SECONDS GREATER 20)
+    set(duration long)
+  elseif(TEST_SECONDS GREATER 2)
+    set(duration medium)
+  endif()
   file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}/tests" "${CMAKE_CURRENT_SOURCE_DIR}")
   string(REGEX MATCH "^[a-z_]+" room "${folder}")  # none for a test that lies elsewhere
-  set(labels ${room} ${TEST_LABELS})
+  set(labels ${room} ${TEST_LABELS} ${duration})
+  if(room)
+    list(APPEND labels ${folder})
+  endif()
+  if(TEST_FULL OR (RUEDA_TESTS_ARE_FULL AND NOT TEST_DEFAULT))
+    list(APPEND labels full)
+  else()
+    rueda_default_test_needs(${TEST_COMMAND} ${TEST_NEEDS})
+  endif()
   list(REMOVE_DUPLICATES labels)
   add_test(NAME ${name} COMMAND ${TEST_COMMAND})
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${TEST_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${TEST_TIMEOUT} COST ${TEST_SECONDS})
 endfunction()
 
 # What Open MPI's mpirun needs to run more ranks than cores, and as root in a container; other launchers need nothing.
@@ -46,8 +86,9 @@ function(rueda_mpi_environment result)
   set(${result} "${variables}" PARENT_SCOPE)
 endfunction()
 
-# rueda_mpi_test(name NP 1 2 4 COMMAND program arguments… [TIMEOUT seconds]): one test name.np<N> for each number of ranks,
-# started by the launcher of the MPI that the plugin was built with. Without the plugin, none.
+# rueda_mpi_test(name NP 1 2 4 COMMAND program arguments… [SECONDS seconds] [TIMEOUT seconds] [DEFAULT 2]): one test name.np<N>
+# for each number of ranks, started by the launcher of the MPI that the plugin was built with. Without the plugin, none. All but
+# those of DEFAULT are FULL.
 function(rueda_mpi_test name)
   if(NOT TARGET rueda_mpi OR NOT MPIEXEC_EXECUTABLE)
     return()
@@ -64,10 +105,7 @@ function(rueda_mpich_test name)
 endfunction()
 
 function(rueda_tests_under name plugin launcher)
-  cmake_parse_arguments(TEST "" "TIMEOUT" "NP;COMMAND" ${ARGN})
-  if(NOT TEST_TIMEOUT)
-    set(TEST_TIMEOUT ${RUEDA_TEST_TIMEOUT})
-  endif()
+  cmake_parse_arguments(TEST "" "SECONDS;TIMEOUT" "NP;COMMAND;DEFAULT" ${ARGN})
   # A launcher looks for the program by itself.
   list(POP_FRONT TEST_COMMAND program)
   if(TARGET ${program})
@@ -75,7 +113,12 @@ function(rueda_tests_under name plugin launcher)
   endif()
   rueda_mpi_environment(environment ${plugin})
   foreach(np IN LISTS TEST_NP)
-    rueda_test(${name}.np${np} COMMAND ${launcher} ${np} ${program} ${TEST_COMMAND} LABELS mpi TIMEOUT ${TEST_TIMEOUT})
+    set(full FULL)
+    if(np IN_LIST TEST_DEFAULT)
+      set(full "")
+    endif()
+    rueda_test(${name}.np${np} COMMAND ${launcher} ${np} ${program} ${TEST_COMMAND} LABELS mpi SECONDS ${TEST_SECONDS}
+               TIMEOUT ${TEST_TIMEOUT} NEEDS ${plugin} ${full})
     set_tests_properties(${name}.np${np} PROPERTIES PROCESSORS ${np} ENVIRONMENT "${environment}")
   endforeach()
 endfunction()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// This file is compiled once per SIMD target, like reduce_simd.cpp: foreach_target.h includes it again.
+// This file is compiled once per SIMD target, like reduce_floats.cpp: foreach_target.h includes it again.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/compression.cpp"

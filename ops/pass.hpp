@@ -18,11 +18,15 @@ struct Pass {
     bool streaming;
 };
 
-/// Handles what reduce_simd() does not: integers with an average, with scale factors or with a product.
+/// Integers with an average, with scale factors or with a product.
 void reduce_exact(const Reduction& reduction, const Pass& pass);
 
-/// Handles floating-point types with any operation and any factors, integers with sum, min or max and without factors,
-/// and bool.
-void reduce_simd(const Reduction& reduction, const Pass& pass);
+/// float32 and float64, and float16 and bfloat16, with any operation and any factors. Compiled apart, as each takes
+/// seconds for each SIMD target.
+void reduce_floats(const Reduction& reduction, const Pass& pass);
+void reduce_half_floats(const Reduction& reduction, const Pass& pass);
+
+/// Integers and bool with sum, minimum or maximum and without factors.
+void reduce_integers(const Reduction& reduction, const Pass& pass);
 
 }  // namespace rueda::ops

@@ -33,8 +33,12 @@ void reduce(const Reduction& reduction, std::span<const std::byte* const> source
                     destinations.size(), count,          store == Store::streaming};
     if (needs_exact_integers(reduction)) {
         reduce_exact(reduction, pass);
+    } else if (reduction.dtype == DType::float16 || reduction.dtype == DType::bfloat16) {
+        reduce_half_floats(reduction, pass);
+    } else if (reduction.dtype == DType::float32 || reduction.dtype == DType::float64) {
+        reduce_floats(reduction, pass);
     } else {
-        reduce_simd(reduction, pass);
+        reduce_integers(reduction, pass);
     }
 }
 

@@ -67,6 +67,28 @@ gcc_build_and_tests() {
     run_tests ci "g++: all tests" build/ci
 }
 
+# What a change needs: all tests but those with the label "full", and only the programs that they need.
+fast_build_and_tests() {
+    build_preset ci "g++" --target default_tests || return 0
+    run_tests ci "g++: tests" build/ci --label-exclude '^full$'
+}
+
+# Folders under tests/ that have tests, as --only takes them.
+test_folders() {
+    find tests -name CMakeLists.txt -mindepth 2 -printf '%P\n' | sed 's,/CMakeLists.txt$,,' | sort | tr '\n' ' '
+}
+
+# build_and_tests_of FOLDER…: all tests that lie in these folders under tests/, or below them.
+build_and_tests_of() {
+    local folder targets=() pattern=""
+    for folder; do
+        targets+=("tests/$folder/all")
+        pattern+="${pattern:+|}$folder(/.*)?"
+    done
+    build_preset ci "g++" --target "${targets[@]}" programs_of_tests || return 0
+    run_tests ci "g++: tests of $*" build/ci --label-regex "^($pattern)\$"
+}
+
 # Some kernels place programs where ThreadSanitizer cannot map its shadow; without randomisation it always can. A container
 # may forbid that, and mostly needs it not.
 no_randomisation() {

@@ -19,13 +19,19 @@ skip() { # title reason
 # count_failure NAME: what failed counts as one, unless its tests are counted one by one.
 count_failure() {
     local failed=0
-    read -r _ failed _ < <(python3 scripts/lib/count_tests.py "$kResults/$1"*.xml 2>/dev/null) || failed=0
+    read -r _ failed _ < <(python3 scripts/lib/test_results.py counts "$kResults/$1"*.xml 2>/dev/null) || failed=0
     ((failed > 0)) || failed_steps=$((failed_steps + 1))
 }
 
-# run_tests NAME TITLE BUILD-FOLDER [ctest arguments…]. A test folder without a test that fits is a failure. Two tests run beside
-# each other, on more cores as well: one that needs more than a core says so (PROCESSORS), and runs alone then, as it also must
-# where it looks for what others leave behind.
+# How many tests run beside each other: as many as there are cores, and at least two, since most of them wait more than they
+# compute. A test that needs more than one core says so (PROCESSORS), and so does one that has to be alone (RUN_SERIAL).
+test_jobs() {
+    local cores
+    cores=$(nproc)
+    echo $((cores > 2 ? cores : 2))
+}
+
+# run_tests NAME TITLE BUILD-FOLDER [ctest arguments…]. A test folder without a test that fits is a failure.
 ctest_under=
 run_tests() {
     local name=$1 title=$2 folder=$3
@@ -33,24 +39,19 @@ run_tests() {
     shift 3
     read -r -a under <<<"$ctest_under" || true
     rm -f "$kResults/$name.xml"
-    step "$name" "$title" "${under[@]}" ctest --test-dir "$folder" --parallel 2 --output-on-failure --no-tests=error \
+    step "$name" "$title" "${under[@]}" ctest --test-dir "$folder" --parallel "$(test_jobs)" --output-on-failure --no-tests=error \
         --timeout 300 --output-junit "$PWD/$kResults/$name.xml" "$@" || count_failure "$name"
 }
 
 # The last line, alone, and the status that belongs to it.
 finish() {
     [[ $dry_run == no ]] || exit "$kOk"
-    local passed=0 failed=0 skipped=0
+    local line
     local -a files=("$kResults"/*.xml)
-    if [[ -e ${files[0]} ]]; then
-        read -r passed failed skipped < <(python3 scripts/lib/count_tests.py "${files[@]}") ||
-            failed_steps=$((failed_steps + 1))
-    fi
-    failed=$((failed + failed_steps))
+    [[ -e ${files[0]} ]] || files=()
     print_step "all of it" "$SECONDS"
-    printf '%d passed, %d failed' "$passed" "$failed"
-    ((skipped == 0)) || printf ', %d skipped' "$skipped"
-    printf '\n'
+    line=$(python3 scripts/lib/test_results.py line "$failed_steps" "${files[@]}") || exit "$kFailed"
+    printf '%s\n' "$line"
     # A run without any test has shown nothing.
-    ((failed == 0 && passed > 0)) || exit "$kFailed"
+    [[ $line =~ ^[1-9][0-9]*\ passed,\ 0\ failed ]] || exit "$kFailed"
 }

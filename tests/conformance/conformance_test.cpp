@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include <catch2/catch.hpp>
+/// The conformance suite over core::Runtime, in one configuration of a job. CMakeLists.txt lists the configurations,
+/// each as a test of its own. The exit status is 0, or 1 with what failed on standard error, or 2 for wrong usage.
+///
+/// Usage: conformance_test threads|processes RANKS|LAYOUT [tiny] [verify=N] [in_a_set|groups_and_roots]
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <future>
 #include <numeric>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "tests/conformance/jobs.hpp"
 #include "tests/conformance/scenarios.hpp"
@@ -10,137 +22,98 @@
 namespace rueda::tests {
 namespace {
 
-RanksResult run_suite(int size, const base::Config& config, RanksAs as, const Layout& layout = {}) {
-    const std::vector<Scenario> scenarios = all_scenarios();
-    return run_clients(
-        size, config,
-        [&](RankContext& context, RuntimeClient& client) {
-            for (const Scenario& scenario : scenarios) {
-                context.phase(scenario.name);
-                run_scenarios(client, {&scenario, 1});
-            }
-            run_scenarios(client, join_scenarios());
-        },
-        // It takes seconds. But if other programs keep the cores busy, every hand-over between ranks waits for a time
-        // slice.
-        {.as = as, .deadline = std::chrono::seconds(280)}, layout);
+struct JobConfiguration {
+    RanksAs as = RanksAs::threads;
+    int ranks = 0;
+    Layout layout;  ///< "aab": two ranks on host a, one on host b; empty: one host
+    base::Config config = test_config();
+    bool in_a_set = false;
+    bool groups_and_roots = false;
+};
+
+/// Runs the scenarios in the world and in a set of all ranks but the last, at the same time, in two threads of each
+/// rank. The sets use operations with the same names, and neither set may wait for the other.
+void run_in_two_sets(RankContext& context, RuntimeClient& world) {
+    std::vector<int> ranks(static_cast<std::size_t>(world.size() - 1));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    auto set = world.add_set(ranks);
+    set.status().throw_if_failed();
+    context.phase("scenarios");
+    std::future<void> in_set = std::async(std::launch::async, [&set] {
+        if (set.value() != nullptr) {
+            run_scenarios(*set.value(), all_scenarios());
+        }
+    });
+    run_scenarios(world, all_scenarios());
+    in_set.get();
 }
 
-void check_suite(RanksAs as) {
-    const int size = GENERATE(range(1, 9));
-    // The usual settings and the tiny ones alternate with the number of ranks. Two and three ranks, the most common and
-    // the first odd number, get both.
-    const bool tiny = GENERATE(false, true);
-    if (size > 3 && tiny != (size % 2 == 0)) {
-        return;
+void run_groups_and_roots(RankContext& context, RuntimeClient& client) {
+    context.phase("groups");
+    run_scenarios(client, group_scenarios());
+    context.phase("roots");
+    run_scenarios(client, root_scenarios());
+}
+
+void run_all(RankContext& context, RuntimeClient& client) {
+    for (const Scenario& scenario : all_scenarios()) {
+        context.phase(scenario.name);
+        run_scenarios(client, {&scenario, 1});
     }
-    const RanksResult result = run_suite(size, tiny ? tiny_config() : test_config(), as);
-    INFO(size << " ranks, " << (tiny ? "tiny" : "usual") << " settings\n" << result.text());
-    CHECK(result.passed());
+    run_scenarios(client, join_scenarios());
 }
 
-/// Four ranks on two NUMA nodes. Averages of small whole numbers over four ranks are exact in every order and dtype.
-void check_suite_by_nodes(RanksAs as) {
-    base::Config config = tiny_config();
-    config.numa_first = true;
-    config.topology = "numa:2 l2:2 core:1 pu:1";
-    const RanksResult result = run_suite(4, config, as);
-    INFO(result.text());
-    CHECK(result.passed());
+RanksResult run_job(const JobConfiguration& job) {
+    const auto body = job.in_a_set ? run_in_two_sets : job.groups_and_roots ? run_groups_and_roots : run_all;
+    // It takes seconds. But if other programs keep the cores busy, every hand-over between ranks waits for a time
+    // slice.
+    return run_clients(job.ranks, job.config, body, {.as = job.as, .deadline = std::chrono::seconds(280)}, job.layout);
 }
 
-/// One rank per host, several, different numbers, and ranks assigned to hosts in turn; enough hosts for two levels of
-/// the tree.
-void check_suite_on_hosts() {
-    const auto [layout, tiny] = GENERATE(table<Layout, bool>(
-        {{"ab", false}, {"ab", true}, {"aabb", false}, {"abab", true}, {"abbccc", true}, {"abcdefghijk", false}}));
-    const RanksResult result =
-        run_suite(static_cast<int>(layout.size()), tiny ? tiny_config() : test_config(), RanksAs::threads, layout);
-    INFO(layout << ", " << (tiny ? "tiny" : "usual") << " settings\n" << result.text());
-    CHECK(result.passed());
-}
-
-/// Runs the suite in the world and in a set of all ranks but the last, at the same time, in two threads of each rank.
-/// The sets use operations with the same names, and neither set may wait for the other.
-RanksResult run_suite_in_two_sets(int size, const base::Config& config, RanksAs as, const Layout& layout = {}) {
-    return run_clients(
-        size, config,
-        [&](RankContext& context, RuntimeClient& world) {
-            std::vector<int> ranks(static_cast<std::size_t>(size - 1));
-            std::iota(ranks.begin(), ranks.end(), 0);
-            auto set = world.add_set(ranks);
-            set.status().throw_if_failed();
-            context.phase("scenarios");
-            std::future<void> in_set = std::async(std::launch::async, [&set] {
-                if (set.value() != nullptr) {
-                    run_scenarios(*set.value(), all_scenarios());
-                }
-            });
-            run_scenarios(world, all_scenarios());
-            in_set.get();
-        },
-        {.as = as, .deadline = std::chrono::seconds(280)}, layout);
-}
-
-void check_suite_in_two_sets(RanksAs as) {
-    const RanksResult result = run_suite_in_two_sets(3, test_config(), as);
-    INFO(result.text());
-    CHECK(result.passed());
-}
-
-TEST_CASE("conformance in a process set beside the world with ranks as threads", "[threads]") {
-    check_suite_in_two_sets(RanksAs::threads);
-}
-
-TEST_CASE("conformance in a process set beside the world with ranks as processes", "[processes]") {
-    check_suite_in_two_sets(RanksAs::processes);
-}
-
-TEST_CASE("conformance in a process set of several hosts beside the world", "[threads][hosts]") {
-    const RanksResult result = run_suite_in_two_sets(4, tiny_config(), RanksAs::threads, "aabb");
-    INFO(result.text());
-    CHECK(result.passed());
-}
-
-/// Layouts that are not run with the whole suite, because that would take too long.
-TEST_CASE("groups and roots on one host and several", "[threads][hosts][groups]") {
-    const Layout layout = GENERATE("a", "aa", "aaaa", "aaaaaaaaa", "ab", "aaab", "abcd");
-    const RanksResult result = run_clients(
-        static_cast<int>(layout.size()), tiny_config(),
-        [&](RankContext& context, RuntimeClient& client) {
-            context.phase("groups");
-            run_scenarios(client, group_scenarios());
-            context.phase("roots");
-            run_scenarios(client, root_scenarios());
-        },
-        {.as = RanksAs::threads, .deadline = std::chrono::seconds(100)}, layout);
-    INFO(layout << "\n" << result.text());
-    CHECK(result.passed());
-}
-
-/// Everything behaves as without checksums, although each allreduce and broadcast is followed by an operation of Rueda
-/// itself.
-TEST_CASE("conformance with checksums and call sites", "[threads][checks]") {
-    base::Config config = GENERATE(false, true) ? tiny_config() : test_config();
-    config.verify = GENERATE(1U, 3U);
-    config.call_sites = true;
-    const Layout layout = GENERATE("", "aab");
-    const RanksResult result = run_suite(3, config, RanksAs::threads, layout);
-    INFO(result.text());
-    CHECK(result.passed());
-}
-
-TEST_CASE("conformance on several hosts with ranks as threads", "[threads][hosts]") { check_suite_on_hosts(); }
-
-TEST_CASE("conformance with ranks as threads", "[threads]") { check_suite(RanksAs::threads); }
-
-TEST_CASE("conformance with ranks as processes", "[processes]") { check_suite(RanksAs::processes); }
-
-TEST_CASE("conformance by NUMA node with ranks as threads", "[threads]") { check_suite_by_nodes(RanksAs::threads); }
-
-TEST_CASE("conformance by NUMA node with ranks as processes", "[processes]") {
-    check_suite_by_nodes(RanksAs::processes);
+JobConfiguration parse(const std::vector<std::string_view>& words) {
+    if (words.size() < 2 || (words[0] != "threads" && words[0] != "processes") || words[1].empty()) {
+        throw std::invalid_argument(
+            "usage: conformance_test threads|processes RANKS|LAYOUT [tiny] [verify=N] "
+            "[in_a_set|groups_and_roots]");
+    }
+    JobConfiguration job;
+    job.as = words[0] == "threads" ? RanksAs::threads : RanksAs::processes;
+    if (words[1].front() >= 'a') {
+        job.layout = words[1];
+        job.ranks = static_cast<int>(words[1].size());
+    } else {
+        job.ranks = std::stoi(std::string(words[1]));
+    }
+    for (std::size_t i = 2; i < words.size(); ++i) {
+        if (words[i] == "tiny") {
+            job.config = tiny_config();
+        } else if (words[i].starts_with("verify=")) {
+            job.config.verify = static_cast<std::uint32_t>(std::stoul(std::string(words[i].substr(7))));
+            job.config.call_sites = true;
+        } else if (words[i] == "in_a_set") {
+            job.in_a_set = true;
+        } else if (words[i] == "groups_and_roots") {
+            job.groups_and_roots = true;
+        } else {
+            throw std::invalid_argument(fmt::format("'{}' is not an argument of conformance_test", words[i]));
+        }
+    }
+    return job;
 }
 
 }  // namespace
 }  // namespace rueda::tests
+
+int main(int argc, char** argv) {
+    try {
+        const rueda::tests::RanksResult result = rueda::tests::run_job(rueda::tests::parse({argv + 1, argv + argc}));
+        if (!result.passed()) {
+            std::fprintf(stderr, "%s\n", result.text().c_str());
+            return EXIT_FAILURE;
+        }
+        return EXIT_SUCCESS;
+    } catch (const std::invalid_argument& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 2;
+    }
+}

@@ -78,7 +78,8 @@ private:
     std::int32_t tag_;
     std::vector<Tensor> tensors_;
     Handle handle_;
-    Handle sent_;  ///< of a message; handle_ is that of its receive
+    Handle sent_;                ///< The send of a message; handle_ is that of its receive.
+    bool has_finished_ = false;  ///< The operation was a blocking call, and handle_ is empty.
 };
 
 }  // namespace rueda::tests

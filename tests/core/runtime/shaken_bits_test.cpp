@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint32_t kUndisturbed = 0;
 
-/// Of each place; more in the long rounds (scripts/long.d/shaken).
+/// Of each place; more in the long rounds (scripts/long.d/bits).
 std::uint32_t shakes() {
     const char* const given = std::getenv("RUEDA_TEST_SHAKES");
     return given != nullptr ? static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10)) : 2;

@@ -2,15 +2,15 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # The backend "rueda" of torch.distributed; included by CMakeLists.txt, which has rueda_torch_test().
 foreach(module IN ITEMS collectives messages orders training)
-  rueda_torch_test(distributed_${module} MODULES distributed_${module} NP 2 4)
+  rueda_torch_test(distributed_${module} MODULES distributed_${module} NP 2 4 SECONDS 8)
 endforeach()
-rueda_torch_test(distributed_start MODULES distributed_start distributed_faults TIMEOUT 480)
+rueda_torch_test(distributed_start MODULES distributed_start distributed_faults SECONDS 20 TIMEOUT 480)
 
 # Over MPI, also between hosts, which are names here; with the first PyTorch there is.
 list(GET rueda_pytorch_interpreters 0 entry)
 string(REGEX MATCH "^([^=]*)=(.*)$" _ "${entry}")
 rueda_test(python.torch.distributed_hosts COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/distributed_hosts.sh" ${CMAKE_MATCH_2}
-           LABELS mpi TIMEOUT 600)
+           LABELS mpi SECONDS 70 TIMEOUT 300)
 set_tests_properties(python.torch.distributed_hosts PROPERTIES PROCESSORS 4 SKIP_RETURN_CODE 77 ENVIRONMENT
                                                                "${environment}")
 

@@ -28,7 +28,7 @@ foreach(program IN LISTS programs)
   endif()
   foreach(launcher IN LISTS launchers)
     set(test snippet.frameworks.${name}.${launcher})
-    rueda_test(${test} COMMAND ${by_${launcher}} "${program}" LABELS processes examples TIMEOUT 240)
+    rueda_test(${test} COMMAND ${by_${launcher}} "${program}" LABELS processes examples SECONDS 6 TIMEOUT 240)
     set_tests_properties(
       ${test} PROPERTIES PROCESSORS 2 ENVIRONMENT
                          "PYTHONPATH=${PROJECT_BINARY_DIR}/python;OMP_NUM_THREADS=1;HF_HUB_OFFLINE=1;PYTHONDONTWRITEBYTECODE=1;${plugin}")

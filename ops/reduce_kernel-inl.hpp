@@ -1,52 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// This file is compiled once per SIMD target: foreach_target.h includes it again with other values of HWY_TARGET.
+// The kernels of reductions, for any element and operation. This file is included once per SIMD target, so its guard
+// toggles.
 //
 // A kernel walks through the range in blocks of four vectors. It accumulates a block over all sources in registers and
 // then stores it to all destinations, so each byte is read once and written once. The rest at the end is processed by
 // single vectors, then by vectors of 16 bytes, then by single lanes, never by a vector that reaches outside the range.
 // Every lane is computed by the same operations at every width, so the bits do not depend on where a block began.
+#if defined(RUEDA_OPS_REDUCE_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef RUEDA_OPS_REDUCE_KERNEL_INL
+#undef RUEDA_OPS_REDUCE_KERNEL_INL
+#else
+#define RUEDA_OPS_REDUCE_KERNEL_INL
+#endif
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "ops/reduce_simd.cpp"
-#include <hwy/foreach_target.h>  // must come before highway.h
-//
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
-#include "base/assert.hpp"
 #include "ops/elements-inl.hpp"
 #include "ops/operations-inl.hpp"
 #include "ops/pass.hpp"
+#include "ops/streaming-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace rueda::ops::HWY_NAMESPACE {
-
-/// Only whole vectors of at least 16 bytes can be streamed; Highway writes 16 bytes even for smaller ones.
-template <class D>
-constexpr bool can_stream(D /*d*/) {
-    return HWY_TARGET != HWY_SCALAR && hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) >= 16;
-}
-
-template <class D>
-HWY_INLINE bool is_aligned(D d, const std::byte* memory) {
-    return reinterpret_cast<std::uintptr_t>(memory) % (hn::Lanes(d) * sizeof(hn::TFromD<D>)) == 0;
-}
-
-template <class D>
-HWY_INLINE void stream_lanes(D d, hn::Vec<D> v, std::byte* memory) {
-    if constexpr (can_stream(D())) {
-        hn::Stream(v, d, reinterpret_cast<hn::TFromD<D>*>(memory));
-    } else {
-        store_lanes(d, v, memory);
-    }
-}
 
 /// kSources and kDestinations are the numbers of sources and destinations if these are fixed. They are 0 if the pass
 /// gives them at run time.
@@ -254,124 +236,7 @@ void run_float(const Reduction& reduction, const Pass& pass) {
     }
 }
 
-template <class T>
-void run_integer(ReduceOp op, const Pass& pass) {
-    switch (op) {
-        case ReduceOp::min:
-            return run_general<Plain<T>, Min, Scaling::none>(pass, 1.0, 1.0);
-        case ReduceOp::max:
-            return run_general<Plain<T>, Max, Scaling::none>(pass, 1.0, 1.0);
-        case ReduceOp::sum:
-            // Sums wrap, so signed and unsigned sums have the same bits.
-            return run_general<Plain<std::make_unsigned_t<T>>, Sum, Scaling::none>(pass, 1.0, 1.0);
-        case ReduceOp::average:
-        case ReduceOp::adasum:
-        case ReduceOp::product:
-            break;
-    }
-    constexpr bool kIsLeftToReduceExact = true;
-    RUEDA_ASSERT(!kIsLeftToReduceExact);
-}
-
-void run_boolean(ReduceOp op, const Pass& pass) {
-    if (op == ReduceOp::max) {
-        run_general<Boolean, Max, Scaling::none>(pass, 1.0, 1.0);
-    } else {
-        run_general<Boolean, Min, Scaling::none>(pass, 1.0, 1.0);  // min and product are the same for 0 and 1
-    }
-}
-
-void run_kernel(const Reduction& reduction, const Pass& pass) {
-    switch (reduction.dtype) {
-        case DType::uint8:
-            return run_integer<std::uint8_t>(reduction.op, pass);
-        case DType::int8:
-            return run_integer<std::int8_t>(reduction.op, pass);
-        case DType::int16:
-            return run_integer<std::int16_t>(reduction.op, pass);
-        case DType::uint16:
-            return run_integer<std::uint16_t>(reduction.op, pass);
-        case DType::int32:
-            return run_integer<std::int32_t>(reduction.op, pass);
-        case DType::uint32:
-            return run_integer<std::uint32_t>(reduction.op, pass);
-        case DType::int64:
-            return run_integer<std::int64_t>(reduction.op, pass);
-        case DType::uint64:
-            return run_integer<std::uint64_t>(reduction.op, pass);
-        case DType::boolean:
-            return run_boolean(reduction.op, pass);
-        case DType::float16:
-            return run_float<Float16>(reduction, pass);
-        case DType::bfloat16:
-            return run_float<BFloat16>(reduction, pass);
-        case DType::float32:
-            return run_float<Plain<float>>(reduction, pass);
-        case DType::float64:
-            return run_float<Plain<double>>(reduction, pass);
-    }
-    constexpr bool kIsKnownDType = false;
-    RUEDA_ASSERT(kIsKnownDType);
-}
-
-/// Writes whole cache lines past the caches, and the two ends with memcpy.
-void stream_bytes(std::byte* destination, const std::byte* source, std::size_t bytes) {
-    const hn::ScalableTag<std::uint8_t> d;
-    const std::size_t n = hn::Lanes(d);
-    const std::size_t past = reinterpret_cast<std::uintptr_t>(destination) % n;
-    std::size_t i = past == 0 ? 0 : std::min(n - past, bytes);
-    std::memcpy(destination, source, i);
-    for (; i + 4 * n <= bytes; i += 4 * n) {
-        const auto v0 = load_lanes(d, source + i);
-        const auto v1 = load_lanes(d, source + i + n);
-        const auto v2 = load_lanes(d, source + i + 2 * n);
-        const auto v3 = load_lanes(d, source + i + 3 * n);
-        stream_lanes(d, v0, destination + i);
-        stream_lanes(d, v1, destination + i + n);
-        stream_lanes(d, v2, destination + i + 2 * n);
-        stream_lanes(d, v3, destination + i + 3 * n);
-    }
-    std::memcpy(destination + i, source + i, bytes - i);
-    hwy::FlushStream();
-}
-
-const char* target_name() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace rueda::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace rueda::ops {
-namespace {
-
-HWY_EXPORT(run_kernel);
-HWY_EXPORT(stream_bytes);
-HWY_EXPORT(target_name);
-
-/// Streaming is faster from a few cache lines on. For fewer bytes the fence alone costs more than the copy.
-constexpr std::size_t kStreamFrom = 1024;
-
-}  // namespace
-
-void reduce_simd(const Reduction& reduction, const Pass& pass) {
-    HWY_DYNAMIC_DISPATCH(run_kernel)(reduction, pass);
-    if (pass.streaming) {
-        hwy::FlushStream();
-    }
-}
-
-void copy(std::byte* destination, const std::byte* source, std::size_t bytes, Store store) {
-    if (destination == source || bytes == 0) {
-        return;
-    }
-    if (store == Store::streaming && bytes >= kStreamFrom) {
-        HWY_DYNAMIC_DISPATCH(stream_bytes)(destination, source, bytes);
-    } else {
-        std::memcpy(destination, source, bytes);
-    }
-}
-
-const char* simd_target() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
-
-}  // namespace rueda::ops
-#endif  // HWY_ONCE
+#endif  // RUEDA_OPS_REDUCE_KERNEL_INL
