@@ -190,7 +190,7 @@ private:
     void look_at_shared_memory() {
         if (!facts_.can_share_memory) {
             fail("shared memory", "memfd_create is refused",
-                 "allow it in the container's seccomp profile; without it every rank counts as a host of its own");
+                 "allow it in the container's seccomp profile; without it rueda::init() fails on all ranks");
         } else if (facts_.shm_bytes < 64 * kMiB) {
             warn("shared memory",
                  facts_.shm_bytes == 0 ? "there is no /dev/shm"

@@ -46,7 +46,8 @@ class DType(enum.IntEnum):
 
 Average = ReduceOp.Average
 Sum = ReduceOp.Sum
-#: What differs between the ranks' tensors is added, what is the same is averaged; of floats only (docs/python.md).
+#: Adds the parts in which the ranks' tensors differ and averages the parts in which they agree; floats only
+#: (docs/operations.md).
 Adasum = ReduceOp.Adasum
 Min = ReduceOp.Min
 Max = ReduceOp.Max

@@ -57,6 +57,7 @@ class Tree(unittest.TestCase):
     def test_documents_show_the_programs_as_they_are(self):
         shown = 0
         documents = (
+            "operations.md",
             "cpp.md",
             "python.md",
             "compression.md",
