@@ -95,8 +95,8 @@ public:
     [[nodiscard]] virtual Result<MPI_Request> irecv(std::span<std::byte> room, int rank, int tag,
                                                     MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<MpiMessage> test_message(MPI_Request& request) = 0;
-    /// `tag` may be MPI_ANY_TAG.
-    [[nodiscard]] virtual Result<std::optional<MpiEnvelope>> probe(int tag, MPI_Comm communicator) = 0;
+    /// `rank` may be MPI_ANY_SOURCE, `tag` may be MPI_ANY_TAG.
+    [[nodiscard]] virtual Result<std::optional<MpiEnvelope>> probe(int rank, int tag, MPI_Comm communicator) = 0;
     /// Of a receive. The request has to be tested until it is complete nevertheless.
     [[nodiscard]] virtual Status cancel(MPI_Request& request) = 0;
 };

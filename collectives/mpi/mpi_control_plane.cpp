@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
@@ -14,13 +13,13 @@
 #include <numeric>
 #include <optional>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "collectives/mpi/init_watch.hpp"
-#include "collectives/mpi/mpi_meeting.hpp"
+#include "collectives/mpi/call_watch.hpp"
+#include "collectives/mpi/mpi_rendezvous.hpp"
 #include "collectives/mpi/mpi_transport.hpp"
+#include "collectives/mpi/polling_pause.hpp"
 #include "collectives/wire.hpp"
 
 namespace rueda::collectives {
@@ -120,7 +119,7 @@ public:
 
     Status open() {
         RUEDA_RETURN_IF_FAILED(find_launch_numbers());
-        auto communicator = meet();
+        auto communicator = create_communicator();
         RUEDA_RETURN_IF_FAILED(communicator.status());
         communicator_ = communicator.value();
         auto rank = mpi_->rank(communicator_);
@@ -232,49 +231,46 @@ private:
         return {};
     }
 
-    /// What makes a communicator cannot be left once it is called: all ranks meet before, in a way that can.
-    Result<MPI_Comm> meet() {
+    /// The calls that create a communicator cannot be interrupted. Therefore all members meet before, in a way that
+    /// can.
+    Result<MPI_Comm> create_communicator() {
         const Membership& asked = options_.membership;
         if (!asked.communicator.empty()) {
-            return meet_on_given();
+            auto given = read_communicator(asked.communicator);
+            RUEDA_RETURN_IF_FAILED(given.status());
+            return duplicate_of(given.value(), /*by_list=*/false);
         }
         if (asked.has_list) {
             auto members = check_members(asked.ranks, launch_rank_, launch_size_);
             RUEDA_RETURN_IF_FAILED(members.status());
             if (static_cast<int>(members.value().size()) < launch_size_) {
-                RUEDA_RETURN_IF_FAILED(meet_members(MPI_COMM_WORLD, members.value(), launch_size_, /*by_list=*/true));
-                return mpi_->communicator_of(members.value(), kMeetingTag);
+                RUEDA_RETURN_IF_FAILED(meet(MPI_COMM_WORLD, launch_rank_, members.value(), /*by_list=*/true));
+                const CallWatch watch(rules_of_creation(), "MPI_Comm_create_group", options_.operation_timeout);
+                return mpi_->communicator_of(members.value(), kRendezvousTag);
             }
         }
-        return meet_on(MPI_COMM_WORLD, /*by_list=*/true);
+        return duplicate_of(MPI_COMM_WORLD, /*by_list=*/true);
     }
 
-    Result<MPI_Comm> meet_on(MPI_Comm communicator, bool by_list) {
+    Result<MPI_Comm> duplicate_of(MPI_Comm communicator, bool by_list) {
+        auto rank = mpi_->rank(communicator);
         auto size = mpi_->size(communicator);
+        RUEDA_RETURN_IF_FAILED(rank.status());
         RUEDA_RETURN_IF_FAILED(size.status());
         std::vector<int> all(static_cast<std::size_t>(size.value()));
         std::iota(all.begin(), all.end(), 0);
-        RUEDA_RETURN_IF_FAILED(meet_members(communicator, std::move(all), size.value(), by_list));
+        RUEDA_RETURN_IF_FAILED(meet(communicator, rank.value(), std::move(all), by_list));
+        const CallWatch watch(rules_of_creation(), "MPI_Comm_dup", options_.operation_timeout);
         return mpi_->duplicate(communicator);
     }
 
-    Status meet_members(MPI_Comm communicator, std::vector<int> members, int size, bool by_list) {
-        auto own = mpi_->rank(communicator);
-        RUEDA_RETURN_IF_FAILED(own.status());
-        const MeetingPlan plan{std::move(members), size, by_list, options_.operation_timeout};
-        // Of the process, not of the plane: letters of an earlier start may still be on their way. Relaxed: a number
-        // that nobody else has.
-        static std::atomic<std::int32_t> attempts{0};
-        return collectives::meet_members(*mpi_, communicator, plan, own.value(),
-                                         attempts.fetch_add(1, std::memory_order_relaxed) + 1,
-                                         [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
+    Status meet(MPI_Comm communicator, int own_rank, std::vector<int> members, bool by_list) {
+        const RendezvousPlan plan{communicator, std::move(members), own_rank, by_list, options_.operation_timeout};
+        return meet_members(*mpi_, plan, [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
     }
 
-    Result<MPI_Comm> meet_on_given() {
-        auto communicator = read_communicator(options_.membership.communicator);
-        RUEDA_RETURN_IF_FAILED(communicator.status());
-        return meet_on(communicator.value(), /*by_list=*/false);
-    }
+    /// Without an interruption: a rank of the launch that ends need not be a member.
+    MpiCallRules rules_of_creation() const { return {{}, options_.init_rules.end_process, launch_rank_, launch_size_}; }
 
     Result<MPI_Comm> read_communicator(std::span<const std::byte> bytes) {
         MPI_Comm communicator = MPI_COMM_NULL;
@@ -484,14 +480,12 @@ private:
         return std::move(data);
     }
 
-    /// MPI has no event to sleep on. A rank that comes late is usually milliseconds late, so this soon goes to sleep
-    /// for longer and longer, up to 1 ms: spinning would take the core from whoever is awaited.
     Status wait(Result<MPI_Request> started) {
         if (!started.is_ok()) {
             return failure(started.status().code(), "{}: {}", operation_, started.status().message());
         }
-        std::chrono::microseconds pause(0);
-        for (int turn = 0;; ++turn) {
+        PollingPause pause;
+        for (;;) {
             auto complete = mpi_->test(started.value());
             if (!complete.is_ok()) {
                 return failure(complete.status().code(), "{}: {}", operation_, complete.status().message());
@@ -509,12 +503,7 @@ private:
                 return failure(ErrorCode::timeout, "{}: not all ranks came within {} s", operation_,
                                std::chrono::duration<double>(options_.operation_timeout).count());
             }
-            if (turn < 100) {
-                ::sched_yield();
-            } else {
-                pause = std::min(pause + std::chrono::microseconds(20), std::chrono::microseconds(1000));
-                std::this_thread::sleep_for(pause);
-            }
+            pause.wait();
         }
     }
 
@@ -552,7 +541,7 @@ Result<int> initialize(const std::shared_ptr<MpiApi>& mpi, const MpiControlPlane
         return mpi->query_thread();
     }
     auto level = [&] {
-        const InitWatch watch(options.init_rules, options.operation_timeout);
+        const CallWatch watch(options.init_rules, "MPI_Init", options.operation_timeout);
         return mpi->init_thread(MPI_THREAD_MULTIPLE);
     }();
     if (level.is_ok()) {

@@ -96,7 +96,7 @@ std::uint32_t MpiTransport::place_of(Ticket ticket) const {
 
 Result<std::optional<Transport::Arrival>> MpiTransport::probe() {
     RUEDA_RETURN_IF_FAILED(check_open("messages to", rank_ == 0 ? 1 : 0, 0));
-    const auto found = mpi_->probe(tag_of(Channel::messages), communicator_);
+    const auto found = mpi_->probe(MPI_ANY_SOURCE, tag_of(Channel::messages), communicator_);
     if (!found.is_ok()) {
         return sticky(failure(ErrorCode::aborted, "{}", found.status().message()));
     }
@@ -121,7 +121,8 @@ Status MpiTransport::check_envelope(const MpiEnvelope& envelope) {
 
 Status MpiTransport::progress() {
     RUEDA_RETURN_IF_FAILED(check_open("messages to", rank_ == 0 ? 1 : 0, 0));
-    return mpi_->probe(MPI_ANY_TAG, communicator_).status();  // whatever it finds: any call moves what MPI holds
+    return mpi_->probe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_)
+        .status();  // whatever it finds: any call moves what MPI holds
 }
 
 void MpiTransport::abandon() { fail(abandoned_); }
@@ -150,7 +151,7 @@ Result<bool> MpiTransport::has_ended(std::uint32_t expected) {
 
 /// A message that no receive is posted for: its contents are nobody's concern.
 Status MpiTransport::receive_stray() {
-    const auto stray = mpi_->probe(MPI_ANY_TAG, communicator_);
+    const auto stray = mpi_->probe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_);
     if (!stray.is_ok()) {
         return sticky(failure(ErrorCode::aborted, "{}", stray.status().message()));
     }

@@ -226,7 +226,7 @@ Status check_mpi_in_use(const LaunchFacts& facts) {
 
 Result<SelectedControlPlane> open_mpi(const base::Config& config, const LaunchFacts& facts,
                                       const Interruption& interruption, const Membership& membership,
-                                      const MpiInitRules& init_rules) {
+                                      const MpiCallRules& init_rules) {
     auto plugin = load_mpi_plugin(config.mpi_library, facts.abi);
     if (!plugin.is_ok()) {
         const std::string why = facts.launcher.empty() ? "" : fmt::format("started by {}, but ", facts.launcher);
@@ -303,7 +303,7 @@ std::string notice_of_single(const LaunchFacts& facts) {
 Result<SelectedControlPlane> select_control_plane(const base::Config& config,
                                                   const base::EnvironmentLookup& environment,
                                                   const Interruption& interruption, const Membership& membership,
-                                                  const MpiInitRules& init_rules) {
+                                                  const MpiCallRules& init_rules) {
     const LaunchFacts facts = read_launch_facts(environment);
     if (!membership.communicator.empty()) {
         RUEDA_RETURN_IF_FAILED(check_mpi_in_use(facts));

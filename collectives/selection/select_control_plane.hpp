@@ -51,6 +51,6 @@ struct SelectedControlPlane {
                                                                 const base::EnvironmentLookup& environment,
                                                                 const Interruption& interruption = {},
                                                                 const Membership& membership = {},
-                                                                const MpiInitRules& init_rules = {});
+                                                                const MpiCallRules& init_rules = {});
 
 }  // namespace rueda::collectives
