@@ -15,12 +15,11 @@
 
 namespace rueda::collectives {
 
-/// Grows with every change of anything that crosses between librueda and a plugin, ControlPlane included.
+/// Raised with every change of anything that crosses between librueda and a plugin, ControlPlane included.
 inline constexpr std::uint32_t kMpiPluginInterface = 8;
 inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
 
-/// MPIs whose libraries can stand for each other at run time: a plugin is built for one of these. MPICH's is also that
-/// of Intel MPI and MVAPICH.
+/// A plugin is built for one ABI, and works with all MPIs that have it. Intel MPI and MVAPICH have MPICH's.
 enum class MpiAbi : std::uint8_t { open_mpi, mpich };
 
 [[nodiscard]] constexpr const char* name_of(MpiAbi abi) {
@@ -79,11 +78,11 @@ struct MpiPlugin {
     std::uint32_t interface_version;
     const char* rueda_version;
     MpiAbi abi;
-    /// Initialises MPI in the calling thread if nobody has. Collective.
+    /// Initialises MPI in the calling thread unless it is initialised already. Collective.
     Result<OpenedMpi> (*open)(const MpiControlPlaneOptions& options);
 };
 
-/// The entry, extern "C": null where the plugin does not have this interface.
+/// The entry, extern "C". Returns null if the plugin does not have this interface.
 using MpiPluginEntry = const MpiPlugin* (*)(std::uint32_t interface_version);
 
 }  // namespace rueda::collectives
