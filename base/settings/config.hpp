@@ -37,7 +37,7 @@ struct Config {
     std::optional<std::int32_t> local_rank;
     std::optional<std::int32_t> local_size;
 
-    // Meeting.
+    // Rendezvous.
     std::string rendezvous;  ///< "@name" (abstract Unix socket), "/path", or empty
     ControlPlaneKind control_plane = ControlPlaneKind::automatic;
     std::string mpi_library;  ///< empty: librueda_mpi.so or librueda_mpich.so beside librueda.so

@@ -41,7 +41,7 @@ struct GroupText {
     const char* title;
 };
 constexpr std::array<GroupText, kSettingGroupCount> kGroups = {{{SettingGroup::identity, "Who a rank is"},
-                                                                {SettingGroup::meeting, "How ranks meet"},
+                                                                {SettingGroup::rendezvous, "How ranks meet"},
                                                                 {SettingGroup::speed, "Speed"},
                                                                 {SettingGroup::memory, "Memory"},
                                                                 {SettingGroup::failures, "Failures and stalls"},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What comes through sockets, in pieces of any length: frames of the rendezvous of ranks and of ruedarun's supervisors on
-// other hosts, and messages with open files, those of supervisors on this host among them. What is taken from a stream
-// is the same however it was cut; no descriptor is lost.
+// What comes through sockets, in pieces of any length: frames of the rendezvous of ranks and of ruedarun's supervisors
+// on other hosts, and messages with open files, those of supervisors on this host among them. What is taken from a
+// stream is the same however it was cut; no descriptor is lost.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
