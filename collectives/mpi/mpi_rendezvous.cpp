@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.hpp"
 #include "collectives/interruption.hpp"
 #include "collectives/membership.hpp"
 #include "collectives/mpi/polling_pause.hpp"
@@ -205,7 +206,7 @@ private:
             WireReader answer(*message.value());
             const auto attempt = answer.number<std::int32_t>();
             const auto hash = answer.number<std::uint64_t>();
-            other.list = answer.text(kMostListText);
+            other.list = base::printable(answer.text(kMostListText), kMostListText);
             if (!answer.complete()) {
                 return damaged(plan_, other.rank);
             }

@@ -243,6 +243,18 @@ TEST_CASE("damaged messages end the rendezvous", "[unit]") {
     }
 }
 
+TEST_CASE("the text of a list from another process is shown on one line", "[unit]") {
+    Launch launch;
+    WireWriter answer;
+    answer.number(std::int32_t{1});
+    answer.number(std::uint64_t{5});
+    answer.text("0,\n3");
+    launch.put(3, 0, std::move(answer).take());
+    launch.begin(0, {0, 3});
+    launch.run();
+    CHECK(launch.result(0).find("rank 0: 0, 3; rank 3: 0,?3;") != std::string::npos);
+}
+
 TEST_CASE("ranks that come and give up at any time go together or not at all", "[unit]") {
     int attempts = 0;
     for (unsigned seed = 0; seed < 300; ++seed) {
