@@ -282,7 +282,7 @@ TEST_CASE("ranks that come and give up at any time go together or not at all", "
         CHECK(gone.size() == 3);  // all ranks meet in the end
         attempts += launch.attempts();
     }
-    CHECK(attempts > 2000);  // most attempts were given up
+    CHECK(attempts > 1800);  // at least half of the attempts were given up: 900 succeed
 }
 
 /// Rank `own` of five, with an MPI that the program has initialised.
