@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/status.hpp"
 #include "collectives/operation.hpp"
 #include "ops/reduce.hpp"
 #include "rueda/types.hpp"
@@ -91,6 +92,18 @@ public:
     /// Starts `batch`, whose spans must stay valid until the task is done. A communicator runs one task at a time and
     /// owns it.
     [[nodiscard]] virtual Task& start(const Batch& batch) = 0;
+
+    /// Whether start_splits() runs before an alltoall or a scatter. Otherwise the splits travel with the announcements.
+    [[nodiscard]] virtual bool exchanges_splits() const = 0;
+    /// Tells every member how many rows it gets (`to`, by member) and learns how many rows each member has for this
+    /// rank
+    /// (`from`). The caller must check `from`, because the numbers come from other ranks. Both spans must stay valid
+    /// until the task is done. Called only if exchanges_splits() is true.
+    [[nodiscard]] virtual Task& start_splits(std::span<const std::int64_t> to, std::span<std::int64_t> from) = 0;
+    /// The reason why no task can go on any more.
+    [[nodiscard]] virtual const Status& failed() const = 0;
+    /// Called after an abort. The memory of unfinished messages is kept until the process ends.
+    virtual void abandon() = 0;
 };
 
 }  // namespace rueda::collectives

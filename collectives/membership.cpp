@@ -71,17 +71,17 @@ Status agree_on_members(ControlPlane& plane, std::span<const int> members) {
         if (r == 0) {
             first = list;
         } else if (list != first) {
-            return lists_differ(first.front(), first, list[r], list);
+            return lists_differ(first.front(), describe_ranks(first), list[r], describe_ranks(list));
         }
     }
     return {};
 }
 
-Status lists_differ(int rank, std::span<const int> list, int other, std::span<const int> others_list) {
+Status lists_differ(int rank, std::string_view list, int other, std::string_view others_list) {
     return failure(ErrorCode::mismatch,
                    "init: ranks that meet have given different lists: rank {}: {}; rank {}: {}; give the same one in "
                    "all of its members",
-                   rank, describe_ranks(list), other, describe_ranks(others_list));
+                   rank, list, other, others_list);
 }
 
 std::string describe_ranks(std::span<const int> ranks) {

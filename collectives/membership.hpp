@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.hpp"
@@ -32,8 +33,8 @@ struct Membership {
 /// Checks that all ranks that have found each other gave the same list as `members` here. Collective among them.
 [[nodiscard]] Status agree_on_members(ControlPlane& plane, std::span<const int> members);
 
-/// Returns the error Mismatch: two ranks of the launch gave different lists.
-[[nodiscard]] Status lists_differ(int rank, std::span<const int> list, int other, std::span<const int> others_list);
+/// Returns the error Mismatch: two ranks gave different lists, which describe_ranks() has put into words.
+[[nodiscard]] Status lists_differ(int rank, std::string_view list, int other, std::string_view others_list);
 
 /// For example "0, 2, 5"; long lists are cut.
 [[nodiscard]] std::string describe_ranks(std::span<const int> ranks);

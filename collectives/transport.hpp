@@ -15,75 +15,77 @@
 
 namespace rueda::collectives {
 
-/// Messages between two ranks of different hosts. Of one sender, receiver and channel they arrive in the order in which
-/// they were sent, and a message is received by the first receive that was started for it.
+/// Messages between two ranks of different hosts. Messages with the same sender, receiver and channel arrive in the
+/// order in which they were sent. A message is received by the first receive that was started for it.
 ///
-/// Nothing here blocks, and nothing wakes a sleeper: whoever waits asks again (docs/design/0002-several-hosts.md,
-/// "Polling"). A failure is `Aborted` and ends the job; after it, and after abandon(), nothing more is asked of MPI.
+/// No function blocks, and nothing wakes a sleeping thread: a thread that waits asks again
+/// (docs/design/0002-several-hosts.md, "Polling"). A failure is `Aborted` and ends the job. After a failure, and
+/// after abandon(), the transport calls MPI no more.
 ///
-/// Threads: one at a time, whoever holds the rank's progress lock.
+/// Threads: one at a time, the thread that holds the rank's progress lock.
 class Transport {
 public:
-    /// Messages of different channels do not meet.
+    /// A receive gets no message of another channel.
     enum class Channel : std::uint8_t {
         control,
         data,
         diagnostics,
         end_reason,
-        messages,  ///< of the job alone, set 0: between any two ranks; probe()
+        messages,  ///< only with set 0: messages between any two ranks of the job, for probe()
     };
-    /// Nor do messages of different process sets.
+    /// A receive gets no message of another process set either.
     struct Port {
-        Port(Channel of) : channel(of) {}  // NOLINT(google-explicit-constructor): of the world
+        Port(Channel of) : channel(of) {}  // NOLINT(google-explicit-constructor): for set 0
         Port(Channel of, std::uint32_t number) : channel(of), set(number) {}
-        // What a defaulted comparison compares with is no null pointer, but clang-tidy 14 takes it for one.
+        // clang-tidy 14 takes the 0 in a defaulted comparison for a null pointer.
         [[nodiscard]] auto operator<=>(const Port&) const = default;  // NOLINT(modernize-use-nullptr)
 
         Channel channel;
         std::uint32_t set = 0;
     };
-    /// Numbers of process sets are below this, so that every port has a tag of its own in every MPI.
+    /// Numbers of process sets are below this number, so that every port has its own tag in every MPI.
     static constexpr std::uint32_t kMostSets = 8000;
-    /// A send or a receive under way.
+    /// A send or a receive in progress.
     using Ticket = std::uint64_t;
     /// The most bytes of one message.
     static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
     virtual ~Transport() = default;
 
-    /// `bytes` stay as they are until test() says that they have left. `rank` is not the calling one.
+    /// The caller keeps `bytes` unchanged until test() says that they have left. `rank` is another rank.
     [[nodiscard]] virtual Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) = 0;
-    /// `room` is written until test() says that the message is there. A message longer than the room is a failure.
+    /// `room` may be written until test() says that the message is there. A message longer than the room is a failure.
     [[nodiscard]] virtual Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) = 0;
-    /// The bytes of the message once it has left or is there; the ticket is used up then. Empty: still under way.
+    /// Returns the length of the message once it has left or is there; then the ticket is used up. Returns nothing if
+    /// the message is still in progress.
     [[nodiscard]] virtual Result<std::optional<std::size_t>> test(Ticket ticket) = 0;
-    /// Takes a receive back, for the end of a process set: no later receive is started for its port. True: its room is
-    /// the caller's again. False: a message is being written into it, so the room must stay until the job ends. What is
-    /// sent to it later is nobody's. The ticket is used up.
+    /// Cancels a receive at the end of a process set, when no later receive is started for its port. Returns true if
+    /// the room is free again. Returns false if a message is being written into it: the room must stay until the job
+    /// ends. Later messages for this port are dropped. The ticket is used up.
     [[nodiscard]] virtual Result<bool> cancel(Ticket ticket) = 0;
-    /// A message on Channel::messages that no receive was started for.
+    /// A message on Channel::messages for which no receive was started.
     struct Arrival {
         int rank = 0;
         std::size_t bytes = 0;
     };
-    /// The first one that has come, of any rank: it is there until receive() is started for it, with room for just so
-    /// many bytes. Empty: none; always so of a process set's transport.
+    /// Returns the first such message from any rank, if there is one. The caller then starts receive() with room for as
+    /// many bytes. The transport of a process set never returns one.
     [[nodiscard]] virtual Result<std::optional<Arrival>> probe() { return std::optional<Arrival>(); }
-    /// A message that has left, for us, may still lie in MPI, which moves it only while it is called (a connection that
-    /// is being made, a full socket): to be called now and then by who has sent something and asks for nothing.
+    /// A message that has left may still wait inside MPI, for example for a connection or a full socket. MPI sends it
+    /// on only during calls. A rank that has sent something and tests nothing else calls this function now and then.
     [[nodiscard]] virtual Status progress() { return {}; }
-    /// After an abort: nothing is asked of MPI any more, and every later call fails. What is under way may be written
-    /// or read for as long as the process lives: its memory must stay.
+    /// Called after an abort. MPI is called no more, and every later call of this object fails. The memory of messages
+    /// in progress may be read or written until the process ends, so it must stay.
     virtual void abandon() = 0;
 };
 
-/// For memory of messages that may still be read or written: it lives as long as the process. Where there is no memory
-/// left to remember it, it is leaked. Threads: any.
+/// Keeps the memory of messages that may still be read or written until the process ends. If there is no memory left to
+/// remember it, it is leaked. Threads: any.
 void keep_for_good(std::shared_ptr<void> memory) noexcept;
 
 namespace detail {
 
-/// Is never destroyed: what it holds lives as long as the process.
+/// A value that is never destroyed.
 template <class T>
 union Unending {
     explicit Unending(T&& given) noexcept : value(std::move(given)) {}
@@ -96,7 +98,7 @@ union Unending {
 
 }  // namespace detail
 
-/// The same for a value that owns such memory, and whose move needs none.
+/// Does the same for a value that owns such memory. Moving the value must not allocate memory.
 template <class T>
 void keep_value_for_good(T value) noexcept {
     try {

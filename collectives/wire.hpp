@@ -82,4 +82,9 @@ private:
     bool damaged_ = false;
 };
 
+/// A failure as a message to another rank.
+[[nodiscard]] Bytes encode_failure(const Status& status);
+/// Parses bytes of another process. Damaged bytes become a failure, too.
+[[nodiscard]] Status parse_failure(std::span<const std::byte> bytes);
+
 }  // namespace rueda::collectives

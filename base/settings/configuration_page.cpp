@@ -47,7 +47,7 @@ struct GroupText {
     const char* title;
 };
 constexpr std::array<GroupText, kSettingGroupCount> kGroups = {{{SettingGroup::identity, "Identity of a rank"},
-                                                                {SettingGroup::meeting, "Rendezvous"},
+                                                                {SettingGroup::rendezvous, "Rendezvous"},
                                                                 {SettingGroup::speed, "Speed"},
                                                                 {SettingGroup::memory, "Memory"},
                                                                 {SettingGroup::failures, "Failures and stalls"},

@@ -60,26 +60,26 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"RUEDA_LOCAL_SIZE", "HOROVOD_LOCAL_SIZE", SettingGroup::identity, SettingScope::own,
      IdentitySetting{&Config::local_size, kSizeRange}, "The number of processes of the job on this host."},
 
-    {"RUEDA_RENDEZVOUS", "", SettingGroup::meeting, SettingScope::own,
+    {"RUEDA_RENDEZVOUS", "", SettingGroup::rendezvous, SettingScope::own,
      TextSetting{&Config::rendezvous, is_socket_name,
                  "'@name' (an abstract Unix socket) or '/path', of at most 107 bytes"},
      "Where the ranks of one host meet without MPI: `@name` for an abstract Unix socket, or the `/path` of one in the "
      "file system."},
-    {"RUEDA_CONTROL_PLANE", "", SettingGroup::meeting, SettingScope::own,
+    {"RUEDA_CONTROL_PLANE", "", SettingGroup::rendezvous, SettingScope::own,
      ChoiceSetting{kControlPlaneWords,
                    [](Config& config, std::size_t word) { config.control_plane = static_cast<ControlPlaneKind>(word); },
                    [](const Config& config) { return static_cast<std::size_t>(config.control_plane); }},
      "How ranks find each other: over MPI, over the socket that RUEDA_RENDEZVOUS names, or not at all (a job of one "
      "process). `auto` takes the first of these for which the process was started."},
-    {"RUEDA_MPI_PLUGIN", "", SettingGroup::meeting, SettingScope::own,
+    {"RUEDA_MPI_PLUGIN", "", SettingGroup::rendezvous, SettingScope::own,
      TextSetting{&Config::mpi_library, is_any_text, "the path of a shared library"},
      "The MPI plugin to load. If empty, Rueda loads the plugin beside `librueda.so` that fits the MPI of this "
      "process or of its launcher: `librueda_mpi.so` or `librueda_mpich.so`."},
-    {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", SettingGroup::meeting, SettingScope::own,
+    {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", SettingGroup::rendezvous, SettingScope::own,
      TextSetting{&Config::hostname, is_host_name, "a name of at most 253 printable characters without spaces"},
      "The name of this host that the other ranks get. Ranks with different names share no memory, so one machine can "
      "be treated as several hosts. If empty, it is the machine's own name."},
-    {"RUEDA_START_TIMEOUT", "HOROVOD_START_TIMEOUT", SettingGroup::meeting, SettingScope::own,
+    {"RUEDA_START_TIMEOUT", "HOROVOD_START_TIMEOUT", SettingGroup::rendezvous, SettingScope::own,
      SecondsSetting{&Config::start_timeout_seconds, {0.01, kDay}}, "How long init waits for the other ranks."},
 
     {"RUEDA_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", SettingGroup::speed, SettingScope::rank_zero,

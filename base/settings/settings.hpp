@@ -57,7 +57,7 @@ struct ChoiceSetting {
     std::size_t (*load)(const Config& config);
 };
 
-enum class SettingGroup : std::uint8_t { identity, meeting, speed, memory, failures, messages };
+enum class SettingGroup : std::uint8_t { identity, rendezvous, speed, memory, failures, messages };
 inline constexpr std::size_t kSettingGroupCount = 6;
 
 /// Which rank's value counts if ranks have different ones.

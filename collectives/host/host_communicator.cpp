@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/assert.hpp"
 #include "collectives/host/tasks/inline_segments.hpp"
 
 namespace rueda::collectives {
@@ -56,6 +57,11 @@ Task& HostCommunicator::start(const Batch& batch) {
         return scatter_;
     }
     exchange_.begin(batch);
+    return exchange_;
+}
+
+Task& HostCommunicator::start_splits(std::span<const std::int64_t> /*to*/, std::span<std::int64_t> /*from*/) {
+    RUEDA_ASSERT(exchanges_splits());
     return exchange_;
 }
 

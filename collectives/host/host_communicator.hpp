@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "collectives/communicator.hpp"
 #include "collectives/host/arena/arena.hpp"
@@ -25,6 +26,11 @@ public:
     explicit HostCommunicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes = {});
 
     [[nodiscard]] Task& start(const Batch& batch) override;
+    // Members of one host share their splits with the announcements, and no message between them can fail.
+    [[nodiscard]] bool exchanges_splits() const override { return false; }
+    [[nodiscard]] Task& start_splits(std::span<const std::int64_t> to, std::span<std::int64_t> from) override;
+    [[nodiscard]] const Status& failed() const override { return no_failure_; }
+    void abandon() override {}
 
 private:
     [[nodiscard]] Task& start_allreduce(const Batch& batch);
@@ -36,6 +42,7 @@ private:
     MixedAllreduceTask mixed_allreduce_;
     ExchangeTask exchange_;
     ScatterTask scatter_;
+    const Status no_failure_;
 };
 
 }  // namespace rueda::collectives

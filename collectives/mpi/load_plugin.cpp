@@ -26,8 +26,6 @@ std::string how_to_get_it(std::optional<MpiAbi> abi) {
     return fmt::format("build Rueda where {} with -DRUEDA_WITH_MPI=ON, or name the file by RUEDA_MPI_PLUGIN", mpi);
 }
 
-// What can be seen of MPI in this process.
-
 int note_mpi_library(dl_phdr_info* info, std::size_t /*size*/, void* found) {
     const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
     const std::string_view file = path.substr(path.rfind('/') + 1);
@@ -37,14 +35,15 @@ int note_mpi_library(dl_phdr_info* info, std::size_t /*size*/, void* found) {
     return 0;
 }
 
-/// Paths of libraries, as a program may have loaded one without making its names visible (Python modules do).
+/// The paths of the loaded MPI libraries. They are needed because a program can load a library without making its names
+/// visible, as Python modules do.
 std::vector<std::string> mpi_libraries() {
     std::vector<std::string> libraries;
     ::dl_iterate_phdr(note_mpi_library, &libraries);
     return libraries;
 }
 
-/// Asks whatever `library` has under this name, without knowing which MPI it is: int and int* are the same in all.
+/// Calls the library's MPI_Initialized without knowing which MPI it is. Its type is the same in all of them.
 LoadedMpi look_into(void* library) {
     using Initialized = int (*)(int*);
     const auto initialized = reinterpret_cast<Initialized>(::dlsym(library, "MPI_Initialized"));
@@ -53,18 +52,19 @@ LoadedMpi look_into(void* library) {
     }
     int flag = 0;
     const bool is_initialized = initialized(&flag) == 0 && flag != 0;
-    // What stands behind Open MPI's MPI_COMM_WORLD: every program that uses it needs that symbol.
+    // Open MPI's MPI_COMM_WORLD is the address of this symbol.
     const bool is_open_mpi = ::dlsym(library, "ompi_mpi_comm_world") != nullptr;
     return {is_initialized, is_open_mpi ? MpiAbi::open_mpi : MpiAbi::mpich};
 }
 
-/// The plugin may have been built with another MPI of the same ABI, under another name, than the one that is here: this
-/// one's symbols have to come first.
+/// The plugin may have been built with another MPI of the same ABI, whose library has another name than the loaded one.
+/// Then the symbols of the loaded MPI must be found first.
 void make_global(MpiAbi abi) {
     for (const std::string& path : mpi_libraries()) {
         void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
         if (library != nullptr && look_into(library).abi == abi) {
-            static_cast<void>(::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL));  // stays, as all MPI does
+            static_cast<void>(
+                ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL));  // stays loaded, as MPI must
         }
     }
 }
@@ -117,7 +117,7 @@ LoadedMpi find_loaded_mpi() {
         }
         if (void* const library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD); library != nullptr) {
             const LoadedMpi here = look_into(library);
-            ::dlclose(library);  // gives back what RTLD_NOLOAD has counted; the library stays
+            ::dlclose(library);  // undoes only the count of RTLD_NOLOAD; the library stays loaded
             found = here.is_initialized || !found.abi ? here : found;
         }
     }
@@ -166,7 +166,7 @@ Result<const MpiPlugin*> load_first_mpi_plugin(const std::vector<std::string>& c
         if (plugin.is_ok()) {
             failures.push_back(fmt::format("the MPI plugin '{}' is for {}, but the MPI of this job is {}", candidate,
                                            name_of(plugin.value()->abi), name_of(*abi)));
-            break;  // its MPI is in this process now, and would stand before the right one
+            break;  // its MPI is loaded now, and its symbols would be found first
         }
         failures.push_back(plugin.status().message());
     }

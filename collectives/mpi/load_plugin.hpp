@@ -10,27 +10,27 @@
 
 namespace rueda::collectives {
 
-/// An MPI that lies in this process, whoever has loaded it.
+/// An MPI library that is loaded in this process.
 struct LoadedMpi {
-    bool is_initialized = false;  ///< and perhaps finalised since
+    bool is_initialized = false;  ///< and perhaps finalised later
     std::optional<MpiAbi> abi;    ///< empty: there is none
 };
 [[nodiscard]] LoadedMpi find_loaded_mpi();
 
-/// Loads an MPI plugin once per process and keeps it for good: MPI libraries cannot be unloaded. Open MPI's own
-/// plugins look for its symbols in the global scope, so that is where plugin and MPI go. `file` is the setting
-/// RUEDA_MPI_PLUGIN; where it is empty, mpi_plugin_candidates() are tried. Threads: any.
+/// Loads an MPI plugin once per process and never unloads it, because MPI libraries cannot be unloaded. Plugin and MPI
+/// are loaded into the global scope, because Open MPI's own plugins look for its symbols there. `file` is the setting
+/// RUEDA_MPI_PLUGIN; if it is empty, mpi_plugin_candidates() are tried. Threads: any.
 [[nodiscard]] Result<const MpiPlugin*> load_mpi_plugin(const std::string& file, std::optional<MpiAbi> abi);
 
-/// The first of these files that is there, can be loaded and is for `abi`, where that is known. A node may have the
-/// plugins of two MPIs and only one of the MPIs: a plugin whose MPI is missing cannot be loaded, and the next is tried.
-/// Where none will do, the error says of each what is wrong.
+/// Loads the first of these files that exists, can be loaded and is for `abi`, if that is known. A node may have the
+/// plugins of two MPIs and only one of the MPIs. A plugin whose MPI is missing cannot be loaded, and the next is tried.
+/// If no file can be used, the error says for each file what is wrong.
 [[nodiscard]] Result<const MpiPlugin*> load_first_mpi_plugin(const std::vector<std::string>& candidates,
                                                              std::optional<MpiAbi> abi);
 
-/// Where a plugin may lie, in this order: beside the library (or program) that contains this code, and in the folder
-/// "rueda" there. librueda_mpi.so is for the MPI that was found when Rueda was built, librueda_mpich.so for MPICH where
-/// the first is Open MPI.
+/// The paths of plugins, in the order in which they are tried: beside the library (or program) that contains this code,
+/// and in the folder "rueda" there. librueda_mpi.so is for the MPI that was found when Rueda was built. If that is Open
+/// MPI, librueda_mpich.so is for MPICH.
 [[nodiscard]] std::vector<std::string> mpi_plugin_candidates(std::optional<MpiAbi> abi);
 
 }  // namespace rueda::collectives

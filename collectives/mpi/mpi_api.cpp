@@ -218,11 +218,11 @@ public:
         }
         return checked(message.truncated ? MPI_SUCCESS : code, "MPI_Test", message);
     }
-    Result<std::optional<MpiEnvelope>> probe(int tag, MPI_Comm communicator) override {
+    Result<std::optional<MpiEnvelope>> probe(int rank, int tag, MPI_Comm communicator) override {
         int flag = 0;
         int count = 0;
         MPI_Status status{};
-        RUEDA_RETURN_IF_FAILED(check(MPI_Iprobe(MPI_ANY_SOURCE, tag, communicator, &flag, &status), "MPI_Iprobe"));
+        RUEDA_RETURN_IF_FAILED(check(MPI_Iprobe(rank, tag, communicator, &flag, &status), "MPI_Iprobe"));
         if (flag == 0) {
             return std::optional<MpiEnvelope>();
         }

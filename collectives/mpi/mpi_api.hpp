@@ -22,23 +22,23 @@
 
 namespace rueda::collectives {
 
-/// What MPI says about a message.
+/// The state of a message.
 struct MpiMessage {
-    bool complete = false;   ///< it has left, is there, or was cancelled; the request is gone
-    bool truncated = false;  ///< it was longer than the room
-    bool cancelled = false;  ///< a receive that was taken back before a message came
-    std::size_t bytes = 0;   ///< of what was received; where truncated, of the message if MPI knows
+    bool complete = false;   ///< it was sent, was received, or was cancelled; the request is gone
+    bool truncated = false;  ///< it was longer than the memory for it
+    bool cancelled = false;  ///< a receive that was cancelled before a message came
+    std::size_t bytes = 0;   ///< received bytes; if truncated, the length of the message if MPI tells it
 };
 
-/// A message that has come and that no receive waits for.
+/// A message that has arrived and for which no receive is posted.
 struct MpiEnvelope {
     int rank = 0;
     int tag = 0;
     std::size_t bytes = 0;
 };
 
-/// The MPI calls that Rueda makes, one function each and nothing more, so that a test can stand in for MPI. Failures
-/// keep the name of the call and MPI's text. Threads: as the MPI thread level allows.
+/// The MPI calls that Rueda makes, one function each, so that a test can replace MPI. Failures keep the name of the
+/// call and MPI's text. Threads: as the MPI thread level allows.
 class MpiApi {
 public:
     virtual ~MpiApi() = default;
@@ -46,7 +46,7 @@ public:
     // May be called at any time.
     [[nodiscard]] virtual bool initialized() = 0;
     [[nodiscard]] virtual bool finalized() = 0;
-    /// All of MPI_Get_library_version.
+    /// The whole text of MPI_Get_library_version.
     [[nodiscard]] virtual std::string library_version() = 0;
 
     // The process.
@@ -55,22 +55,22 @@ public:
     [[nodiscard]] virtual Result<int> query_thread() = 0;
     [[nodiscard]] virtual Status finalize() = 0;
 
-    // Communicators and what hangs on them.
+    // Communicators and their attributes.
     /// A duplicate whose errors return.
     [[nodiscard]] virtual Result<MPI_Comm> duplicate(MPI_Comm communicator) = 0;
     /// A communicator of these ranks of MPI_COMM_WORLD, in their order, whose errors return. Collective among them.
     [[nodiscard]] virtual Result<MPI_Comm> communicator_of(std::span<const int> world_ranks, int tag) = 0;
-    /// Between two groups of processes: not one that a job can be made of.
+    /// Whether the communicator is between two groups of processes. A job cannot consist of these.
     [[nodiscard]] virtual Result<bool> is_intercommunicator(MPI_Comm communicator) = 0;
-    /// Whether both have the same processes in the same order. Asks nobody.
+    /// Whether both have the same processes in the same order. Waits for no other process.
     [[nodiscard]] virtual Result<bool> are_congruent(MPI_Comm a, MPI_Comm b) = 0;
-    /// By rank of the communicator: its rank in MPI_COMM_WORLD; −1: it is not in that. Asks nobody.
+    /// By rank of the communicator: its rank in MPI_COMM_WORLD; −1: it has none. Waits for no other process.
     [[nodiscard]] virtual Result<std::vector<int>> world_ranks(MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Status free_communicator(MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<int> rank(MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<int> size(MPI_Comm communicator) = 0;
-    /// `called` runs, once, at the beginning of MPI_Finalize or when the key is released. It must not throw, and it
-    /// stays in memory for good where MPI was never finalised. Returns the attribute's key.
+    /// `called` runs once, at the beginning of MPI_Finalize or when the key is released. It must not throw. If MPI is
+    /// never finalised, it stays in memory. Returns the attribute's key.
     [[nodiscard]] virtual Result<int> call_at_finalize(std::function<void()> called) = 0;
     [[nodiscard]] virtual Status release_finalize_key(int key) = 0;
 
@@ -83,10 +83,10 @@ public:
     [[nodiscard]] virtual Result<MPI_Request> ibroadcast(std::span<std::byte> bytes, int root,
                                                          MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<MPI_Request> ibarrier(MPI_Comm communicator) = 0;
-    /// `mine` becomes the sum of what all ranks have at `all`, an element for each rank, for this one.
+    /// `all` has one element for each rank. `mine` becomes the sum of this rank's elements over all ranks.
     [[nodiscard]] virtual Result<MPI_Request> isum_scatter(const std::uint32_t* all, std::uint32_t* mine,
                                                            MPI_Comm communicator) = 0;
-    /// True once the request is complete; it is gone then.
+    /// True once the request is complete. Then it must not be used any more.
     [[nodiscard]] virtual Result<bool> test(MPI_Request& request) = 0;
 
     // Messages, on bytes.
@@ -95,13 +95,13 @@ public:
     [[nodiscard]] virtual Result<MPI_Request> irecv(std::span<std::byte> room, int rank, int tag,
                                                     MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<MpiMessage> test_message(MPI_Request& request) = 0;
-    /// `tag` may be MPI_ANY_TAG.
-    [[nodiscard]] virtual Result<std::optional<MpiEnvelope>> probe(int tag, MPI_Comm communicator) = 0;
-    /// Of a receive. The request has to be tested until it is complete nevertheless.
+    /// `rank` may be MPI_ANY_SOURCE, `tag` may be MPI_ANY_TAG.
+    [[nodiscard]] virtual Result<std::optional<MpiEnvelope>> probe(int rank, int tag, MPI_Comm communicator) = 0;
+    /// Cancels a receive. The request must still be tested until it is complete.
     [[nodiscard]] virtual Status cancel(MPI_Request& request) = 0;
 };
 
-/// That of the headers this file was compiled with.
+/// The ABI of the MPI headers with which this file was compiled.
 [[nodiscard]] constexpr MpiAbi own_mpi_abi() {
 #if defined(OPEN_MPI)
     return MpiAbi::open_mpi;
@@ -112,7 +112,7 @@ public:
 #endif
 }
 
-/// The MPI this file was compiled against.
+/// The MPI with which mpi_api.cpp was compiled.
 [[nodiscard]] std::unique_ptr<MpiApi> real_mpi();
 
 }  // namespace rueda::collectives

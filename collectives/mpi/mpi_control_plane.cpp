@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
@@ -14,13 +13,13 @@
 #include <numeric>
 #include <optional>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "collectives/mpi/init_watch.hpp"
-#include "collectives/mpi/mpi_meeting.hpp"
+#include "collectives/mpi/call_watch.hpp"
+#include "collectives/mpi/mpi_rendezvous.hpp"
 #include "collectives/mpi/mpi_transport.hpp"
+#include "collectives/mpi/polling_pause.hpp"
 #include "collectives/wire.hpp"
 
 namespace rueda::collectives {
@@ -28,9 +27,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// MPI belongs to the process, and so does the knowledge of who initialised it.
+/// Whether Rueda initialised MPI. This is state of the process, because MPI belongs to the process.
 struct Ownership {
-    std::shared_ptr<MpiApi> mpi;  ///< set where Rueda initialised it
+    std::shared_ptr<MpiApi> mpi;  ///< null: the program initialised it
     pid_t process = 0;            ///< a forked child's exit must not finalise its parent's MPI
     bool finalize_at_exit = false;
 };
@@ -43,7 +42,7 @@ Ownership& ownership() {
 void finalize_at_exit() {
     const Ownership& owner = ownership();
     if (owner.finalize_at_exit && owner.process == ::getpid() && !owner.mpi->finalized()) {
-        static_cast<void>(owner.mpi->finalize().is_ok());  // nobody is left to hear of it
+        static_cast<void>(owner.mpi->finalize().is_ok());  // at exit there is nobody to tell
     }
 }
 
@@ -62,7 +61,7 @@ const char* thread_level_name(int level) {
     }
 }
 
-/// What is known of an MPI by the text that MPI_Get_library_version gives.
+/// Tells the ABI from the text that MPI_Get_library_version gives.
 std::optional<MpiAbi> abi_of(const std::string& version) {
     if (version.find("Open MPI") != std::string::npos) {
         return MpiAbi::open_mpi;
@@ -75,7 +74,7 @@ std::optional<MpiAbi> abi_of(const std::string& version) {
     return std::nullopt;
 }
 
-/// The plugin's handles are those of the MPI it was compiled against; in another one they mean nothing.
+/// The plugin uses the handles of the MPI that it was compiled against. They mean nothing to another MPI.
 Status check_abi(const std::string& version) {
     if (abi_of(version) != own_mpi_abi()) {
         return failure(
@@ -87,10 +86,10 @@ Status check_abi(const std::string& version) {
     return {};
 }
 
-/// After this time a rank that ends says that it waits for others to end, too.
+/// A rank that has waited this long in its shutdown says that it waits for other ranks.
 constexpr std::chrono::milliseconds kClosingWarning = std::chrono::seconds(10);
 
-/// For receives that are taken back, which needs no other rank.
+/// The time limit for cancelling receives, which needs no other rank.
 constexpr std::chrono::milliseconds kCancelling = std::chrono::seconds(10);
 
 /// Memory that MPI reads and writes until a request is complete.
@@ -101,13 +100,13 @@ struct Buffers {
     std::vector<int> offsets;
 };
 
-/// How many messages went to each rank, and how many are for this one.
+/// How many messages this rank sent to each rank, and how many the other ranks sent to this one.
 struct MessageCounts {
     std::vector<std::uint32_t> sent;
     std::uint32_t received;
 };
 
-/// Of operations that did not end well: kept for good.
+/// The buffers of failed operations. They are kept until the process ends, because MPI may still use them.
 std::vector<std::unique_ptr<Buffers>>& abandoned_buffers() {
     static auto* const buffers = new std::vector<std::unique_ptr<Buffers>>();
     return *buffers;
@@ -120,7 +119,7 @@ public:
 
     Status open() {
         RUEDA_RETURN_IF_FAILED(find_launch_numbers());
-        auto communicator = meet();
+        auto communicator = create_communicator();
         RUEDA_RETURN_IF_FAILED(communicator.status());
         communicator_ = communicator.value();
         auto rank = mpi_->rank(communicator_);
@@ -192,7 +191,7 @@ public:
         Ownership& owner = ownership();
         if (after_failure || !failed_.is_ok() || !transport_->failed().is_ok()) {
             transport_->abandon();
-            // Nobody finalises it any more: it may hang, or say things about a job that is over.
+            // MPI is not finalised after a failure: MPI_Finalize may hang, or print errors about a job that is over.
             owner = Ownership();
             return;
         }
@@ -207,7 +206,7 @@ public:
             owner = Ownership();
             return;
         }
-        // What fails here changes nothing any more: the job has had its results.
+        // A failure here is ignored, because the job has its results already.
         static_cast<void>(mpi_->release_finalize_key(key_).is_ok());
         static_cast<void>(mpi_->free_communicator(communicator_).is_ok());
         if (owner.mpi == nullptr) {
@@ -232,49 +231,46 @@ private:
         return {};
     }
 
-    /// What makes a communicator cannot be left once it is called: all ranks meet before, in a way that can.
-    Result<MPI_Comm> meet() {
+    /// The calls that create a communicator cannot be interrupted. Therefore the members first make sure that all of
+    /// them are there (mpi_rendezvous.hpp), in a way that can be interrupted.
+    Result<MPI_Comm> create_communicator() {
         const Membership& asked = options_.membership;
         if (!asked.communicator.empty()) {
-            return meet_on_given();
+            auto given = read_communicator(asked.communicator);
+            RUEDA_RETURN_IF_FAILED(given.status());
+            return duplicate_of(given.value(), /*by_list=*/false);
         }
         if (asked.has_list) {
             auto members = check_members(asked.ranks, launch_rank_, launch_size_);
             RUEDA_RETURN_IF_FAILED(members.status());
             if (static_cast<int>(members.value().size()) < launch_size_) {
-                RUEDA_RETURN_IF_FAILED(meet_members(MPI_COMM_WORLD, members.value(), launch_size_, /*by_list=*/true));
-                return mpi_->communicator_of(members.value(), kMeetingTag);
+                RUEDA_RETURN_IF_FAILED(meet(MPI_COMM_WORLD, launch_rank_, members.value(), /*by_list=*/true));
+                const CallWatch watch(rules_of_creation(), "MPI_Comm_create_group", options_.operation_timeout);
+                return mpi_->communicator_of(members.value(), kRendezvousTag);
             }
         }
-        return meet_on(MPI_COMM_WORLD, /*by_list=*/true);
+        return duplicate_of(MPI_COMM_WORLD, /*by_list=*/true);
     }
 
-    Result<MPI_Comm> meet_on(MPI_Comm communicator, bool by_list) {
+    Result<MPI_Comm> duplicate_of(MPI_Comm communicator, bool by_list) {
+        auto rank = mpi_->rank(communicator);
         auto size = mpi_->size(communicator);
+        RUEDA_RETURN_IF_FAILED(rank.status());
         RUEDA_RETURN_IF_FAILED(size.status());
         std::vector<int> all(static_cast<std::size_t>(size.value()));
         std::iota(all.begin(), all.end(), 0);
-        RUEDA_RETURN_IF_FAILED(meet_members(communicator, std::move(all), size.value(), by_list));
+        RUEDA_RETURN_IF_FAILED(meet(communicator, rank.value(), std::move(all), by_list));
+        const CallWatch watch(rules_of_creation(), "MPI_Comm_dup", options_.operation_timeout);
         return mpi_->duplicate(communicator);
     }
 
-    Status meet_members(MPI_Comm communicator, std::vector<int> members, int size, bool by_list) {
-        auto own = mpi_->rank(communicator);
-        RUEDA_RETURN_IF_FAILED(own.status());
-        const MeetingPlan plan{std::move(members), size, by_list, options_.operation_timeout};
-        // Of the process, not of the plane: letters of an earlier start may still be on their way. Relaxed: a number
-        // that nobody else has.
-        static std::atomic<std::int32_t> attempts{0};
-        return collectives::meet_members(*mpi_, communicator, plan, own.value(),
-                                         attempts.fetch_add(1, std::memory_order_relaxed) + 1,
-                                         [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
+    Status meet(MPI_Comm communicator, int own_rank, std::vector<int> members, bool by_list) {
+        const RendezvousPlan plan{communicator, std::move(members), own_rank, by_list, options_.operation_timeout};
+        return meet_members(*mpi_, plan, [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
     }
 
-    Result<MPI_Comm> meet_on_given() {
-        auto communicator = read_communicator(options_.membership.communicator);
-        RUEDA_RETURN_IF_FAILED(communicator.status());
-        return meet_on(communicator.value(), /*by_list=*/false);
-    }
+    /// There is no interruption, because a rank of the launch that ends need not be a member.
+    MpiCallRules rules_of_creation() const { return {{}, options_.init_rules.end_process, launch_rank_, launch_size_}; }
 
     Result<MPI_Comm> read_communicator(std::span<const std::byte> bytes) {
         MPI_Comm communicator = MPI_COMM_NULL;
@@ -299,7 +295,7 @@ private:
         return communicator;
     }
 
-    /// Every operation: not after a failure, not after MPI has ended, and nothing is thrown.
+    /// Runs the body of an operation, unless an earlier operation failed or MPI was finalised. Throws nothing.
     template <class T, class Body>
     Result<T> guarded(const char* operation, Body body) {
         if (life_->finalized.load()) {
@@ -326,20 +322,20 @@ private:
         failed_ = result.status();
         if (!failed_.is_ok()) {
             transport_->fail(failed_);
-            // A request may still be under way, and MPI writes into its memory whenever somebody calls MPI.
+            // A request may still be in progress, and any later call of MPI may write into its memory.
             abandoned_buffers().push_back(std::move(buffers));
         }
         return result;
     }
 
-    /// A message that comes after its receiver has freed the communicator would be taken for one of the next
-    /// communicator that MPI gives the same number. So all ranks tell each other how many there are, and wait for them.
+    /// If a message arrived after its receiver had freed the communicator, MPI could deliver it in a later communicator
+    /// that has the same number. Therefore the ranks tell each other how many messages they sent, and wait for all.
     Status end_messages() {
         operation_ = "shutdown";
         const Clock::time_point begin = Clock::now();
         deadline_ = begin + options_.operation_timeout;
         warn_at_ = begin + kClosingWarning;
-        // Not on the stack: a failure leaves them to MPI.
+        // On the heap, because MPI may still use them after a failure.
         auto counts = std::make_unique<MessageCounts>(MessageCounts{transport_->sent_to(), 0});
         Status status = wait(mpi_->isum_scatter(counts->sent.data(), &counts->received, communicator_));
         if (!status.is_ok()) {
@@ -366,7 +362,7 @@ private:
             options_.warn(text);
         }
     }
-    /// Once, as all ranks end.
+    /// Warns once if the shutdown takes long.
     void warn_if_late(Clock::time_point now) {
         if (now >= warn_at_) {
             warn_at_ = Clock::time_point::max();
@@ -412,7 +408,8 @@ private:
         return sizes;
     }
 
-    /// From other processes, and before anything is made as long. All ranks see the same numbers, so all refuse them.
+    /// Checks numbers from other processes before memory of that size is allocated. All ranks see the same numbers, so
+    /// all ranks refuse them together.
     Status check_sizes(std::span<const std::uint64_t> sizes, std::uint64_t own) const {
         std::uint64_t left = kMaxControlMessage;
         for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
@@ -433,7 +430,7 @@ private:
                                      rank_, own, told);
     }
 
-    /// Bytes [begin, begin + step) of every part that is as long.
+    /// Exchanges the bytes [begin, begin + step) of every part that is long enough.
     Status gather_chunk(std::span<const std::byte> mine, std::vector<Bytes>& parts, std::uint64_t begin,
                         std::uint64_t step) {
         const auto slice = [&](std::size_t bytes) {
@@ -468,7 +465,7 @@ private:
         RUEDA_RETURN_IF_FAILED(wait(mpi_->ibroadcast(buffers_->sent, root, communicator_)));
         std::uint64_t bytes = 0;
         std::copy(buffers_->sent.begin(), buffers_->sent.end(), std::as_writable_bytes(std::span(&bytes, 1)).begin());
-        if (bytes > kMaxControlMessage) {  // what the root says: seen by all ranks alike
+        if (bytes > kMaxControlMessage) {  // all ranks see the same number
             return failure(ErrorCode::invalid_argument, "broadcast: rank {} gave {} bytes, expected at most {}", root,
                            bytes, kMaxControlMessage);
         }
@@ -484,14 +481,12 @@ private:
         return std::move(data);
     }
 
-    /// MPI has no event to sleep on. A rank that comes late is usually milliseconds late, so this soon goes to sleep
-    /// for longer and longer, up to 1 ms: spinning would take the core from whoever is awaited.
     Status wait(Result<MPI_Request> started) {
         if (!started.is_ok()) {
             return failure(started.status().code(), "{}: {}", operation_, started.status().message());
         }
-        std::chrono::microseconds pause(0);
-        for (int turn = 0;; ++turn) {
+        PollingPause pause;
+        for (;;) {
             auto complete = mpi_->test(started.value());
             if (!complete.is_ok()) {
                 return failure(complete.status().code(), "{}: {}", operation_, complete.status().message());
@@ -509,12 +504,7 @@ private:
                 return failure(ErrorCode::timeout, "{}: not all ranks came within {} s", operation_,
                                std::chrono::duration<double>(options_.operation_timeout).count());
             }
-            if (turn < 100) {
-                ::sched_yield();
-            } else {
-                pause = std::min(pause + std::chrono::microseconds(20), std::chrono::microseconds(1000));
-                std::this_thread::sleep_for(pause);
-            }
+            pause.wait();
         }
     }
 
@@ -533,14 +523,14 @@ private:
     std::string description_;
     const char* operation_ = "";
     Clock::time_point deadline_;
-    Clock::time_point warn_at_ = Clock::time_point::max();  ///< as all ranks end: when to say that somebody is late
+    Clock::time_point warn_at_ = Clock::time_point::max();  ///< during the shutdown: when to warn
     Clock::time_point next_question_;
-    Buffers* buffers_ = nullptr;  ///< of the operation under way
+    Buffers* buffers_ = nullptr;  ///< of the operation in progress
     Status failed_;
     bool closed_ = false;
 };
 
-/// Leaves MPI initialised at a level that will do, or says why not. Returns the level.
+/// Initialises MPI unless it is initialised already. Returns its thread level.
 Result<int> initialize(const std::shared_ptr<MpiApi>& mpi, const MpiControlPlaneOptions& options) {
     if (mpi->finalized()) {
         return failure(
@@ -552,7 +542,7 @@ Result<int> initialize(const std::shared_ptr<MpiApi>& mpi, const MpiControlPlane
         return mpi->query_thread();
     }
     auto level = [&] {
-        const InitWatch watch(options.init_rules, options.operation_timeout);
+        const CallWatch watch(options.init_rules, "MPI_Init", options.operation_timeout);
         return mpi->init_thread(MPI_THREAD_MULTIPLE);
     }();
     if (level.is_ok()) {
@@ -618,14 +608,14 @@ Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiC
         return status;
     }
     if (owner.mpi != nullptr && options.finalize == MpiFinalize::at_exit) {
-        // After MPI's own initialisation, hence run before whatever that has registered.
+        // Registered after MPI_Init, and therefore run before the handlers that MPI_Init registered.
         static const int registered = std::atexit(finalize_at_exit);
         static_cast<void>(registered);
     }
     OpenedMpi opened;
     auto plane = std::make_unique<MpiControlPlane>(std::move(mpi), options, chunk_bytes);
     if (Status status = plane->open(); !status.is_ok()) {
-        // After what the caller asked for wrongly MPI is as it was; after any other failure nobody finalises it.
+        // After an invalid request MPI can be used again. After any other failure it is not even finalised.
         const bool is_as_before = status.code() == ErrorCode::invalid_argument || status.code() == ErrorCode::mismatch;
         owner.finalize_at_exit = is_as_before && options.finalize == MpiFinalize::at_exit;
         if (!is_as_before) {

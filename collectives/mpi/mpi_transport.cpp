@@ -13,7 +13,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// The communicator is Rueda's own, and its collectives have tags of their own: these are all there are.
+/// The communicator is Rueda's own, and MPI's collectives have tags of their own, so these are all tags that are used.
 /// MPI promises tags up to 32767.
 int tag_of(Transport::Port port) {
     constexpr std::uint32_t kChannels = 4;  // of each set
@@ -46,7 +46,7 @@ MpiTransport::MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const Mp
 MpiTransport::~MpiTransport() {
     const bool has_ended = std::all_of(places_.begin(), places_.end(), [](const UnderWay& one) { return one.is_free; });
     if (!has_ended) {
-        // After a failure MPI may still write what comes into the rooms of messages that nobody asked for: they stay.
+        // After a failure MPI may still write into the memory for messages without a receive, so that memory stays.
         for (std::unique_ptr<std::byte[]>& room : strays_) {
             static_cast<void>(room.release());
         }
@@ -81,7 +81,7 @@ Result<bool> MpiTransport::cancel(Ticket ticket) {
     if (Status status = mpi_->cancel(places_[place].request); !status.is_ok()) {
         return sticky(std::move(status));
     }
-    // An affair of this process alone: done at once, unless a message is coming already.
+    // Cancelling needs no other process. It is done at once, unless a message is already arriving.
     const auto received = ask(place);
     RUEDA_RETURN_IF_FAILED(received.status());
     return received.value().has_value();
@@ -96,7 +96,7 @@ std::uint32_t MpiTransport::place_of(Ticket ticket) const {
 
 Result<std::optional<Transport::Arrival>> MpiTransport::probe() {
     RUEDA_RETURN_IF_FAILED(check_open("messages to", rank_ == 0 ? 1 : 0, 0));
-    const auto found = mpi_->probe(tag_of(Channel::messages), communicator_);
+    const auto found = mpi_->probe(MPI_ANY_SOURCE, tag_of(Channel::messages), communicator_);
     if (!found.is_ok()) {
         return sticky(failure(ErrorCode::aborted, "{}", found.status().message()));
     }
@@ -107,7 +107,7 @@ Result<std::optional<Transport::Arrival>> MpiTransport::probe() {
     return std::optional(Arrival{found.value()->rank, found.value()->bytes});
 }
 
-/// Of a message that nobody has made room for yet.
+/// Checks a message for which there is no memory yet.
 Status MpiTransport::check_envelope(const MpiEnvelope& envelope) {
     const bool is_of_other = envelope.rank >= 0 && envelope.rank < size_ && envelope.rank != rank_;
     return is_of_other && envelope.bytes <= kMostBytes
@@ -121,7 +121,8 @@ Status MpiTransport::check_envelope(const MpiEnvelope& envelope) {
 
 Status MpiTransport::progress() {
     RUEDA_RETURN_IF_FAILED(check_open("messages to", rank_ == 0 ? 1 : 0, 0));
-    return mpi_->probe(MPI_ANY_TAG, communicator_).status();  // whatever it finds: any call moves what MPI holds
+    // The result does not matter: any call of MPI lets it go on with its messages.
+    return mpi_->probe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_).status();
 }
 
 void MpiTransport::abandon() { fail(abandoned_); }
@@ -148,9 +149,9 @@ Result<bool> MpiTransport::has_ended(std::uint32_t expected) {
     return all_left && received_ == expected;
 }
 
-/// A message that no receive is posted for: its contents are nobody's concern.
+/// Receives a message for which no receive is posted. Its contents are not used.
 Status MpiTransport::receive_stray() {
-    const auto stray = mpi_->probe(MPI_ANY_TAG, communicator_);
+    const auto stray = mpi_->probe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_);
     if (!stray.is_ok()) {
         return sticky(failure(ErrorCode::aborted, "{}", stray.status().message()));
     }
@@ -178,7 +179,7 @@ Status MpiTransport::cancel_receives(std::chrono::milliseconds limit) {
         if (Status status = mpi_->cancel(places_[place].request); !status.is_ok()) {
             return sticky(std::move(status));
         }
-        // Cancelling is an affair of this process alone: this ends at once, or there is something wrong with MPI.
+        // Cancelling needs no other process. It takes long only if something is wrong with MPI.
         while (!places_[place].is_free) {
             RUEDA_RETURN_IF_FAILED(ask(place).status());
             if (!places_[place].is_free && std::chrono::steady_clock::now() >= deadline) {
@@ -220,7 +221,7 @@ Result<Transport::Ticket> MpiTransport::keep(Result<MPI_Request> started, bool i
     return ticket_of(place, places_[place].generation);
 }
 
-/// Whether the message at `place` has left or is there.
+/// Returns the length of the message at `place` if it has left or was received, otherwise nothing.
 Result<std::optional<std::size_t>> MpiTransport::ask(std::uint32_t place) {
     UnderWay& message = places_[place];
     const auto answer = mpi_->test_message(message.request);
@@ -243,7 +244,7 @@ Result<std::optional<std::size_t>> MpiTransport::ask(std::uint32_t place) {
     return std::optional(answer.value().bytes);
 }
 
-/// Some MPIs tell the length of the message, others that of what they have cut off.
+/// Some MPIs tell the length of the message, others the length of the part that they wrote.
 Status MpiTransport::truncated(const UnderWay& receive, std::size_t bytes) const {
     return bytes > receive.bytes
                ? failure(ErrorCode::aborted, "rank {} sent {} bytes where rank {} has room for {}", receive.rank, bytes,

@@ -16,15 +16,15 @@
 
 namespace rueda::collectives {
 
-/// Whether somebody has finalised MPI under us. Shared with the callback that MPI keeps.
+/// Whether the program finalised MPI while Rueda was in use. Shared with the callback that MPI keeps.
 struct MpiLife {
-    /// Stored by the callback within MPI_Finalize, loaded before our calls. It guards no other memory.
+    /// Stored by the callback within MPI_Finalize, loaded before calls of MPI. It guards no other memory.
     std::atomic<bool> finalized{false};
 };
 
-/// Messages over the communicator of a control plane, which owns both.
+/// Messages over the communicator of a control plane. The plane owns the communicator and the transport.
 ///
-/// The memory of what is under way has to stay until cancel_receives() where MPI goes on, and for good after a failure.
+/// The memory of unfinished messages must stay until cancel_receives(), and after a failure until the process ends.
 /// Threads: one at a time.
 class MpiTransport final : public Transport {
 public:
@@ -43,24 +43,24 @@ public:
     void abandon() override;
 
     // For the control plane.
-    /// The first failure: of a message, or abandoned.
+    /// The first failure of a message, or that the transport was abandoned.
     [[nodiscard]] const Status& failed() const { return failed_; }
-    /// After a failure elsewhere: the text of every later call here.
+    /// Makes every later call fail with this failure, which happened elsewhere.
     void fail(const Status& status);
     /// How many messages went to each rank.
     [[nodiscard]] const std::vector<std::uint32_t>& sent_to() const { return sent_to_; }
-    /// Before the communicator goes, where the other ranks have sent `expected` messages to this one: true when all of
-    /// them have come, and all of this one's have left. It receives those that nobody has asked for.
+    /// Called before the communicator is freed. The other ranks have sent `expected` messages to this rank. True when
+    /// all of them have arrived and all messages of this rank have left. Messages without a receive are received here.
     [[nodiscard]] Result<bool> has_ended(std::uint32_t expected);
-    /// Nobody sends any more. Ends the receives that are still posted, within `limit`.
+    /// Called when no rank sends any more. Cancels the receives that are still posted, within `limit`.
     [[nodiscard]] Status cancel_receives(std::chrono::milliseconds limit);
 
 private:
     struct UnderWay {
         MPI_Request request;
-        std::size_t bytes;  ///< of the message sent, or of the room
+        std::size_t bytes;  ///< the length of the sent message, or of the memory for a received one
         int rank;
-        std::uint32_t generation;  ///< of the place, so that a ticket that is used up is noticed
+        std::uint32_t generation;  ///< counts the uses of the place, so that a used ticket is noticed
         bool is_send;
         bool is_free;
     };

@@ -15,12 +15,11 @@
 
 namespace rueda::collectives {
 
-/// Grows with every change of anything that crosses between librueda and a plugin, ControlPlane included.
-inline constexpr std::uint32_t kMpiPluginInterface = 7;
+/// Raised with every change of anything that crosses between librueda and a plugin, ControlPlane included.
+inline constexpr std::uint32_t kMpiPluginInterface = 8;
 inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
 
-/// MPIs whose libraries can stand for each other at run time: a plugin is built for one of these. MPICH's is also that
-/// of Intel MPI and MVAPICH.
+/// A plugin is built for one ABI, and works with all MPIs that have it. Intel MPI and MVAPICH have MPICH's.
 enum class MpiAbi : std::uint8_t { open_mpi, mpich };
 
 [[nodiscard]] constexpr const char* name_of(MpiAbi abi) {
@@ -33,41 +32,43 @@ enum class MpiAbi : std::uint8_t { open_mpi, mpich };
     return "an unknown MPI";
 }
 
-/// When MPI is finalised, where Rueda was who initialised it.
+/// When MPI is finalised, if Rueda initialised it.
 enum class MpiFinalize {
     at_close,  ///< by close(false); MPI cannot be initialised again in this process
     at_exit,   ///< when the process exits, so that Rueda can be initialised again after a shutdown
 };
 
-/// What happens while MPI_Init waits for other processes. MPI_Init is one call, and nothing can make it return: a start
-/// that cannot succeed any more ends with the process.
-struct MpiInitRules {
+/// What happens while a call of MPI waits for other processes. Nothing can make such a call return, so a start that
+/// cannot succeed any more ends with the process.
+struct MpiCallRules {
     /// Asked every kInterruptionInterval with `rank` and `size`, by a thread that exists for that. A failure means that
-    /// MPI_Init waits for a process that will not come. Empty: only the time is watched.
+    /// the call waits for a process that will not come. Empty: only the time is watched.
     Interruption interruption{};
-    /// Called by the same thread with `rank` and the reason. It has to end the process. Empty: MPI_Init is not watched.
-    std::function<void(int rank, const Status& reason)> end_process{};
+    /// Called by the same thread with the name of the call, `rank` and the reason. It has to end the process. Empty:
+    /// the call is not watched.
+    std::function<void(const char* call, int rank, const Status& reason)> end_process{};
     /// This process' number among those that were launched, as the launcher tells it. -1: it does not.
     int rank = -1;
     int size = 0;  ///< how many were launched; 0: the launcher does not tell
 };
 
 struct MpiControlPlaneOptions {
-    /// For all ranks to come to one operation. MPI_Init is one as well.
+    /// How long all ranks may take to come to one operation. MPI_Init counts as an operation, too.
     std::chrono::milliseconds operation_timeout = std::chrono::seconds(60);
     MpiFinalize finalize = MpiFinalize::at_close;
-    /// Not during MPI_Init, for which `init_rules` are. Asked with the numbers of the launch, MPI_COMM_WORLD's.
+    /// Asked with this rank's number in MPI_COMM_WORLD and the size of that. Not asked during MPI_Init, which has
+    /// `init_rules`.
     Interruption interruption{};
     Membership membership{};
-    MpiInitRules init_rules{};
-    /// A line for the user about something that goes on. Empty: nobody wants it.
+    /// For MPI_Init, and without the interruption for the call that creates the communicator.
+    MpiCallRules init_rules{};
+    /// Receives a line for the user about something that goes on. Empty: the line is dropped.
     std::function<void(const std::string& text)> warn{};
 };
 
-/// An open plane, and one line for the log where something should be known about it ("" if not).
 struct OpenedMpi {
     std::unique_ptr<ControlPlane> control_plane;
-    std::string notice;
+    std::string notice;               ///< a line for the log; "" if there is nothing to say
     std::vector<int> launch_ranks{};  ///< by rank: its rank in MPI_COMM_WORLD; −1: it is not in that
     int launch_size = 1;              ///< of MPI_COMM_WORLD
 };
@@ -77,11 +78,11 @@ struct MpiPlugin {
     std::uint32_t interface_version;
     const char* rueda_version;
     MpiAbi abi;
-    /// Initialises MPI in the calling thread if nobody has. Collective.
+    /// Initialises MPI in the calling thread unless it is initialised already. Collective.
     Result<OpenedMpi> (*open)(const MpiControlPlaneOptions& options);
 };
 
-/// The entry, extern "C": null where the plugin does not have this interface.
+/// The entry, extern "C". Returns null if the plugin does not have this interface.
 using MpiPluginEntry = const MpiPlugin* (*)(std::uint32_t interface_version);
 
 }  // namespace rueda::collectives

@@ -127,20 +127,21 @@ Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     return cause ? Status(ErrorCode::aborted, *cause) : Status();
 }
 
-/// Nothing can make MPI_Init return. So a start that cannot succeed ends the process. The handlers of exit() are left
-/// out, because they would call MPI while another thread of this process is in it.
-[[noreturn]] void end_in_mpi_init(LauncherLine& launcher, const base::Config& config, int rank, const Status& reason) {
+/// Ends the process, because a start that cannot succeed is in a call of MPI that cannot be interrupted. The handlers
+/// of exit() do not run: they would call MPI while another thread of this process is in it.
+[[noreturn]] void end_in_mpi_call(LauncherLine& launcher, const base::Config& config, const char* call, int rank,
+                                  const Status& reason) {
     constexpr int kExitStatus = 1;
     launcher.report_abort(reason.message());
     base::Logger(config, rank < 0 ? std::nullopt : std::optional(rank))
-        .error("{}; MPI_Init cannot be interrupted, so this process ends with exit status {}", reason.message(),
+        .error("{}; {} cannot be interrupted, so this process ends with exit status {}", reason.message(), call,
                kExitStatus);
     ::_exit(kExitStatus);
 }
 
-/// Ends the process while it is in MPI_Init. Both arguments outlive the call.
-collectives::MpiInitRules mpi_init_rules(LauncherLine& launcher, const base::Config& config) {
-    collectives::MpiInitRules rules;
+/// The rules by which a thread ends the process while it is in MPI_Init. Both arguments outlive the call.
+collectives::MpiCallRules mpi_init_rules(LauncherLine& launcher, const base::Config& config) {
+    collectives::MpiCallRules rules;
     if (launcher.is_open()) {
         rules.interruption = [&launcher](int rank, int size) -> Status {
             if (!launcher.is_about(rank, size)) {
@@ -150,8 +151,8 @@ collectives::MpiInitRules mpi_init_rules(LauncherLine& launcher, const base::Con
             return cause ? Status(ErrorCode::aborted, *cause) : Status();
         };
     }
-    rules.end_process = [&launcher, &config](int rank, const Status& reason) {
-        end_in_mpi_init(launcher, config, rank, reason);
+    rules.end_process = [&launcher, &config](const char* call, int rank, const Status& reason) {
+        end_in_mpi_call(launcher, config, call, rank, reason);
     };
     return rules;
 }

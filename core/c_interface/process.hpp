@@ -16,8 +16,10 @@
 #include "core/diagnostics/launcher_line.hpp"
 #include "core/runtime/runtime.hpp"
 
-/// The C interface over one Runtime per process. This is the only mutable state of the library that belongs to the
-/// process.
+/// The C interface over one Runtime per process. This struct holds all state of the process that the C interface has.
+/// Other rooms have state of the process only where the system or MPI has one of a thing per process: signal handlers
+/// and their notes (core/termination), mappings that the arenas of a process share (collectives/host/arena), whether
+/// Rueda initialised MPI (collectives/mpi), and memory that is kept because MPI or a signal handler may still use it.
 namespace rueda::core::c_interface {
 
 /// Runtimes are never destroyed: handles, slots and resident memory may outlive a shutdown.

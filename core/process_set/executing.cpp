@@ -132,14 +132,12 @@ Status ProcessSet::settle_numbers(TensorEntry& entry, EntryKind kind) {
 }
 
 void ProcessSet::start_task() {
-    if (hierarchical_communicator_ == nullptr) {
-        task_ = &host_communicator_->start(batch_.for_communicator());
-    } else if (collectives::has_splits(batch_.operation())) {
+    if (collectives::has_splits(batch_.operation()) && communicator_->exchanges_splits()) {
         const CalledBatch::Splits splits = batch_.begin_splits();
-        task_ = &hierarchical_communicator_->start_splits(splits.to, splits.from);
+        task_ = &communicator_->start_splits(splits.to, splits.from);
         task_is_splits_ = true;
     } else {
-        task_ = &hierarchical_communicator_->start(batch_.for_communicator());
+        task_ = &communicator_->start(batch_.for_communicator());
     }
     turn_task();
 }
@@ -153,7 +151,7 @@ void ProcessSet::take_splits() {
     }
     collectives::Batch batch = batch_.for_communicator();
     batch.operation = Operation::alltoall;
-    task_ = &hierarchical_communicator_->start(batch);
+    task_ = &communicator_->start(batch);
 }
 
 TensorEntry* ProcessSet::called_entry(const Log<Atomics>::Entry& called) {

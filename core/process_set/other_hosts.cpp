@@ -82,8 +82,8 @@ void ProcessSet::leave_other_hosts(const Status& reason) noexcept {
     } else if (group_ != nullptr && is_deputy(*group_)) {
         tell_neighbours(*transport_, *group_, collectives::Transport::Channel::end_reason, reason);
     }
-    if (hierarchical_communicator_ != nullptr) {
-        hierarchical_communicator_->abandon();
+    communicator_->abandon();
+    if (transport_ != nullptr) {
         transport_->abandon();
     }
 }

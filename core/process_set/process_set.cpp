@@ -45,6 +45,7 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
       announced_(view_),
       outputs_(identity_, set_rank_),
       waking_(view_),
+      communicator_(collectives::make_communicator(arena_, nodes, others)),
       fusion_threshold_bytes_(config.fusion_threshold_bytes),
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
       compression_rules_(base::CompressionRules::parse(config.compression).value_or(base::CompressionRules())),
@@ -62,13 +63,10 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
       pending_(pending),
       batch_(view_, announced_, outputs_) {
     if (!others) {
-        host_communicator_ = std::make_unique<collectives::HostCommunicator>(arena_, nodes);
         return;
     }
     transport_ = &others->transport;
     group_ = &others->group;
-    hierarchical_communicator_ = std::make_unique<collectives::HierarchicalCommunicator>(
-        arena_, nodes, others->group, others->transport, others->options);
     if (others->group.is_leader()) {
         leader_ = std::make_unique<Leader>(config, others->group, arena_, memory_, registrar_, enqueue_mutex_,
                                            others->transport);

@@ -18,11 +18,10 @@
 #include "base/settings/config.hpp"
 #include "base/system/clock.hpp"
 #include "collectives/communicator.hpp"
-#include "collectives/hierarchical/hierarchical_communicator.hpp"
 #include "collectives/host/arena/arena.hpp"
-#include "collectives/host/host_communicator.hpp"
 #include "collectives/host/tasks/numa_nodes.hpp"
 #include "collectives/local_group.hpp"
+#include "collectives/selection/make_communicator.hpp"
 #include "collectives/transport.hpp"
 #include "core/diagnostics/pending_end.hpp"
 #include "core/diagnostics/stall_report.hpp"
@@ -53,12 +52,7 @@ enum class Turn {
     holding,   ///< a batch is open and may still grow
 };
 
-/// For a set on several hosts: how it reaches the other hosts.
-struct OtherHosts {
-    const collectives::LocalGroup& group;
-    collectives::Transport& transport;
-    collectives::HierarchicalOptions options;
-};
+using collectives::OtherHosts;
 
 /// Returns nothing if all members of the group are on one host.
 [[nodiscard]] std::optional<OtherHosts> other_hosts(const base::Config& config, const collectives::LocalGroup& group,
@@ -399,11 +393,10 @@ private:
     Announced announced_;
     RowOutputs outputs_;
     Waking waking_;
-    std::unique_ptr<collectives::HostCommunicator> host_communicator_;
-    std::unique_ptr<collectives::HierarchicalCommunicator> hierarchical_communicator_;  // only one of the two is set
-    const collectives::LocalGroup* group_ = nullptr;                                    // only with several hosts
-    collectives::Transport* transport_ = nullptr;                                       // to other hosts
-    std::unique_ptr<Leader> leader_;  // only on the leaders of a set on several hosts
+    std::unique_ptr<collectives::Communicator> communicator_;
+    const collectives::LocalGroup* group_ = nullptr;  // only with several hosts
+    collectives::Transport* transport_ = nullptr;     // to other hosts
+    std::unique_ptr<Leader> leader_;                  // only on the leaders of a set on several hosts
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
     base::CompressionRules compression_rules_;

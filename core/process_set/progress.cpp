@@ -60,8 +60,8 @@ Turn ProcessSet::turn_task() {
         case StepResult::polling:
             break;
     }
-    if (hierarchical_communicator_ != nullptr && !hierarchical_communicator_->failed().is_ok()) {
-        raise_network_failure(hierarchical_communicator_->failed());
+    if (transport_ != nullptr && !communicator_->failed().is_ok()) {
+        raise_network_failure(communicator_->failed());
     }
     return result == StepResult::polling ? Turn::polling : Turn::waiting;
 }

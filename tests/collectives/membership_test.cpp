@@ -97,7 +97,7 @@ TEST_CASE("long lists are cut in messages", "[unit]") {
     ranks.pop_back();
     CHECK(describe_ranks(ranks).ends_with("0, 0"));
     CHECK(
-        outcome(lists_differ(0, std::vector<int>{0, 1}, 2, std::vector<int>{0, 2})) ==
+        outcome(lists_differ(0, "0, 1", 2, "0, 2")) ==
         "Mismatch: init: ranks that meet have given different lists: rank 0: 0, 1; rank 2: 0, 2; give the same one in "
         "all of its members");
 }

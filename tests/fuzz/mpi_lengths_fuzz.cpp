@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The MPI plugin under an MPI that brings what other ranks have sent, as long as they have made it: at the meeting, in
-// the exchanges of the control plane, and as messages that somebody or nobody waits for. This rank is 1 of 3.
+// The MPI plugin over an MPI that delivers any message from other ranks, of any length: in the rendezvous, in the
+// exchanges of the control plane, and as messages that a receive waits for or not. This rank is 1 of 3; in a rendezvous
+// it is also rank 0, the lowest member.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,10 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/mpi/meeting_letters.hpp"
 #include "collectives/mpi/mpi_api.hpp"
 #include "collectives/mpi/mpi_control_plane.hpp"
-#include "collectives/mpi/mpi_meeting.hpp"
+#include "collectives/mpi/mpi_rendezvous.hpp"
 #include "collectives/transport.hpp"
 #include "collectives/wire.hpp"
 #include "tests/collectives/mpi/numbered_request.hpp"
@@ -52,13 +52,13 @@ class SomebodysMpi final : public MpiApi {
 public:
     explicit SomebodysMpi(Input& input) : input_(input) {}
 
-    std::array<std::uint64_t, kSize> told{};       ///< in the last exchange of lengths
-    bool tells_length = false;                     ///< the next broadcast is of a length
-    std::optional<std::uint64_t> message;          ///< bytes of one that comes for whoever waits for it
-    std::optional<MpiEnvelope> waiting;            ///< a message that nobody waits for
-    bool has_strays = false;                       ///< the rest of the input are such messages
-    std::uint32_t expected = 0;                    ///< messages that the others say they have sent to this rank
-    std::deque<std::vector<std::byte>> letters{};  ///< of the meeting, before what lets it end well
+    std::array<std::uint64_t, kSize> told{};  ///< in the last exchange of lengths
+    bool tells_length = false;                ///< the next broadcast is of a length
+    std::optional<std::uint64_t> message;     ///< bytes of one that comes for whoever waits for it
+    std::optional<MpiEnvelope> waiting;       ///< a message that nobody waits for
+    bool has_strays = false;                  ///< the rest of the input are such messages
+    std::uint32_t expected = 0;               ///< messages that the others say they have sent to this rank
+    std::deque<Bytes> of_rendezvous{};        ///< messages of the rendezvous
 
     bool initialized() override { return true; }
     bool finalized() override { return false; }
@@ -119,7 +119,7 @@ public:
     Result<bool> test(MPI_Request& /*request*/) override { return true; }
 
     Result<MPI_Request> isend(std::span<const std::byte> bytes, int /*rank*/, int tag, MPI_Comm /*comm*/) override {
-        if (tag == kMeetingTag) {
+        if (tag == kRendezvousTag && bytes.size() > 2 * sizeof(std::int32_t)) {
             answer(bytes);
         }
         return keep({tag, {}, true});
@@ -135,11 +135,12 @@ public:
         if (one.is_send || one.is_cancelled) {
             result.complete = true;
             result.cancelled = one.is_cancelled;
-        } else if (one.tag == kMeetingTag && !letters.empty()) {
-            receive(result, one.room, letters.front().size());
-            std::copy_n(letters.front().begin(), std::min(letters.front().size(), one.room.size()), one.room.begin());
-            letters.pop_front();
-        } else if (one.tag != kMeetingTag && (message || has_strays)) {
+        } else if (one.tag == kRendezvousTag) {
+            expect(one.room.size() == of_rendezvous.front().size());
+            result.complete = true;
+            std::copy(of_rendezvous.front().begin(), of_rendezvous.front().end(), one.room.begin());
+            of_rendezvous.pop_front();
+        } else if (message || has_strays) {
             receive(result, one.room, message.value_or(one.room.size()));
             message.reset();
         }
@@ -148,7 +149,11 @@ public:
         }
         return result;
     }
-    Result<std::optional<MpiEnvelope>> probe(int /*tag*/, MPI_Comm /*comm*/) override {
+    Result<std::optional<MpiEnvelope>> probe(int rank, int tag, MPI_Comm /*comm*/) override {
+        if (tag == kRendezvousTag) {
+            return of_rendezvous.empty() ? std::optional<MpiEnvelope>()
+                                         : std::optional(MpiEnvelope{rank, tag, of_rendezvous.front().size()});
+        }
         if (has_strays && !input_.empty()) {
             const int from = input_.take<std::int8_t>();
             return std::optional(MpiEnvelope{from, 7, said_length(input_, Transport::kMostBytes, 1000)});
@@ -175,24 +180,12 @@ private:
         result.bytes = bytes;
         std::fill_n(room.begin(), std::min<std::uint64_t>(bytes, room.size()), kFill);
     }
-    /// The lowest rank hears a guest. A letter whose second number is 1 is one to this attempt.
-    void answer(std::span<const std::byte> letter) {
-        std::array<std::int32_t, 2> numbers{};
-        expect(letter.size() >= sizeof numbers);
-        std::memcpy(numbers.data(), letter.data(), sizeof numbers);
-        for (auto& prepared : letters) {
-            std::array<std::int32_t, 2> head{};
-            if (prepared.size() < sizeof head) {
-                continue;
-            }
-            std::memcpy(head.data(), prepared.data(), sizeof head);
-            if (head[1] == 1) {
-                std::memcpy(prepared.data() + sizeof head[0], &numbers[1], sizeof head[1]);
-            }
-        }
-        numbers[0] = static_cast<std::int32_t>(LowestSays::go);
-        const auto bytes = std::as_bytes(std::span(numbers));
-        letters.emplace_back(bytes.begin(), bytes.end());
+    /// The lowest member agrees with whatever this rank has answered.
+    void answer(std::span<const std::byte> bytes) {
+        WireWriter verdict;
+        verdict.append(bytes.first(sizeof(std::int32_t)));
+        verdict.number(std::int32_t{0});
+        of_rendezvous.push_back(std::move(verdict).take());
     }
 
     Result<MPI_Request> keep(const UnderWay& started) {
@@ -305,16 +298,47 @@ private:
     bool has_closed_ = false;
 };
 
+Bytes any_message(Input& input) {
+    Bytes message(input.take<std::uint8_t>() % 48);
+    std::generate(message.begin(), message.end(), [&] { return input.take<std::byte>(); });
+    return message;
+}
+
+/// The other two members send anything.
+void be_the_lowest_member(Input& input) {
+    SomebodysMpi mpi(input);
+    const RendezvousTime begin{};
+    const auto rendezvous =
+        begin_rendezvous(mpi, {MPI_COMM_WORLD, {0, 1, 2}, 0, true, std::chrono::seconds(1)}, 1, begin);
+    while (!input.empty()) {
+        mpi.of_rendezvous.push_back(any_message(input));
+        if (const auto early = rendezvous->step(begin)) {
+            check(*early);
+        }
+    }
+    const auto verdict = rendezvous->step(begin + std::chrono::seconds(1));
+    expect(verdict.has_value());
+    check(*verdict);
+    expect(rendezvous->have_messages_left());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     Input input({data, size});
-    const auto mpi = std::make_shared<SomebodysMpi>(input);
-    if (input.take<std::uint8_t>() % 2 == 1) {
-        std::vector<std::byte> letter(input.take<std::uint8_t>() % 48);
-        std::generate(letter.begin(), letter.end(), [&] { return input.take<std::byte>(); });
-        mpi->letters.push_back(std::move(letter));
+    const auto kind = input.take<std::uint8_t>() % 3;
+    if (kind == 2) {
+        be_the_lowest_member(input);
+        return 0;
     }
+    const auto mpi = std::make_shared<SomebodysMpi>(input);
+    if (kind == 1) {
+        mpi->of_rendezvous.push_back(any_message(input));
+    }
+    WireWriter question;
+    question.number(std::int32_t{1});
+    question.number(std::int32_t{1000});
+    mpi->of_rendezvous.push_back(std::move(question).take());
     const std::size_t chunk = input.take<std::uint8_t>() % 2 == 0 ? 16 : std::size_t{1} << 20;
     auto opened = open_mpi_control_plane(mpi, {.operation_timeout = std::chrono::milliseconds(1)}, chunk);
     check(opened.status());

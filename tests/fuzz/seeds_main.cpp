@@ -22,26 +22,26 @@
 #include <utility>
 #include <vector>
 
-#include "base/topology.hpp"
+#include "base/system/topology.hpp"
 #include "base/unique_fd.hpp"
-#include "collectives/host/descriptor_exchange.hpp"
-#include "collectives/host/message_ring.hpp"
-#include "collectives/host/socket_messages.hpp"
+#include "collectives/host/arena/message_ring.hpp"
+#include "collectives/host/sockets/descriptor_exchange.hpp"
+#include "collectives/host/sockets/socket_messages.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/membership.hpp"
-#include "collectives/mpi/meeting_letters.hpp"
 #include "collectives/thread_control_plane.hpp"
+#include "collectives/wire.hpp"
 #include "core/diagnostics/stall_inquiry.hpp"
 #include "core/messages/frame.hpp"
 #include "core/operations/sparse.hpp"
 #include "core/operations/verdicts.hpp"
-#include "core/runtime/agreement.hpp"
-#include "core/runtime/first_sets.hpp"
-#include "core/runtime/host_cores.hpp"
-#include "core/runtime/host_nodes.hpp"
-#include "core/runtime/shared_settings.hpp"
-#include "launcher/frame_link.hpp"
-#include "launcher/supervisor_protocol.hpp"
+#include "core/setup/agreement.hpp"
+#include "core/setup/first_sets.hpp"
+#include "core/setup/host_cores.hpp"
+#include "core/setup/host_nodes.hpp"
+#include "core/setup/shared_settings.hpp"
+#include "launcher/supervisor/frame_link.hpp"
+#include "launcher/supervisor/supervisor_protocol.hpp"
 #include "training/outcome.hpp"
 
 namespace {
@@ -230,12 +230,12 @@ void write_socket_frames(const Folder& folder) {
     const std::string body = "what a rank says";
     const Bytes header =
         collectives::encode_header({collectives::FrameKind::allgather, 0, 3, static_cast<std::uint64_t>(body.size())});
-    Seed meeting;
-    meeting.bytes(0, kCut);
+    Seed rendezvous;
+    rendezvous.bytes(0, kCut);
     for (int i = 0; i < 2; ++i) {
-        meeting.append(std::span(header)).append(std::as_bytes(std::span(body)));
+        rendezvous.append(std::span(header)).append(std::as_bytes(std::span(body)));
     }
-    folder.write("meeting", meeting);
+    folder.write("rendezvous", rendezvous);
     folder.write("supervisor", Seed().bytes(1, kCut).append(written_by_link([](launcher::FrameLink& link) {
         link.send(SupervisorWord::hello, 2, "secret");
         link.send(SupervisorWord::output, launcher::kStandardOutput, "a line\n");
@@ -247,36 +247,6 @@ void write_socket_frames(const Folder& folder) {
 }
 
 // ---- several hosts --------------------------------------------------------------------------------------------------
-
-Seed letter(int from, std::span<const std::int32_t> numbers) {
-    Seed seed;
-    seed.bytes(1, from, numbers.size()).append(std::as_bytes(numbers));
-    return seed;
-}
-
-void write_meeting_letters(const Folder& folder) {
-    collectives::MeetingPlan plan{{1, 2, 4}, 6, false, std::chrono::milliseconds(1500)};
-    const collectives::MeetingTime now{};
-    collectives::LowestOfMeeting lowest(plan, now);
-    Seed to_lowest;
-    Seed to_guest;
-    for (const int rank : {2, 4}) {
-        collectives::GuestOfMeeting guest(plan, 7, now);
-        for (const collectives::MeetingLetter& one : guest.take_letters()) {
-            to_lowest.append(letter(rank, one.numbers));
-            lowest.hear(rank, one.numbers, now);
-            lowest.look(now);
-        }
-    }
-    for (const collectives::MeetingLetter& one : lowest.take_letters()) {
-        to_guest.append(letter(plan.lowest(), one.numbers));
-    }
-    folder.write("to_lowest", to_lowest);
-    folder.write("to_guest", to_guest);
-    plan.members = {1, 2, 3};
-    collectives::GuestOfMeeting other(plan, 7, now);
-    folder.write("other_list", letter(2, other.take_letters().front().numbers));
-}
 
 void write_stall_messages(const Folder& folder) {
     const auto write = [&](const char* name, const core::StallMessage& message) {
@@ -438,7 +408,7 @@ void write_process_status(const Folder& folder) {
     folder.write("odd_command", Seed().append(std::as_bytes(std::span(odd))));
 }
 
-/// What the target's MPI says is what one says that brings what ranks have sent: lengths and letters of an exchange.
+/// What other ranks send through the MPI of the target: lengths in exchanges, and messages of the rendezvous.
 void write_mpi_lengths(const Folder& folder) {
     const auto gather = [](std::uint64_t a, std::uint64_t b) { return Seed().bytes(0, 3).add(a).bytes(1).add(b); };
     const Seed met = Seed().bytes(0, 0);
@@ -447,8 +417,14 @@ void write_mpi_lengths(const Folder& folder) {
     folder.write("messages",
                  Seed().append(met).bytes(3, 0, 1).add(std::uint64_t{12}).bytes(4, 8, 8, 0).bytes(4, 8, 9, 0));
     folder.write("strays", Seed().append(met).bytes(5, 2, 2).add(std::uint64_t{12}).bytes(0).add(std::uint64_t{3}));
-    const std::array<std::int32_t, 3> question{static_cast<std::int32_t>(collectives::LowestSays::still_there), 1, 1};
+    const std::array<std::int32_t, 2> question{7, 1000};
     folder.write("asked", Seed().bytes(1, sizeof question).append(std::as_bytes(std::span(question))).bytes(2));
+    collectives::WireWriter answer;
+    answer.number(std::int32_t{1});
+    answer.number(std::uint64_t{0});
+    answer.text("0, 1");
+    const Bytes bytes = std::move(answer).take();
+    folder.write("answers", Seed().bytes(2, bytes.size()).append(std::span(bytes)).bytes(4).add(std::int32_t{1}));
 }
 
 /// What the writer of a ring does, for its reader; and what its reader does, for the writer.
@@ -494,7 +470,6 @@ void write_splits(const Folder& folder) {
 int write_all(const std::filesystem::path& seeds) {
     write_start_messages({seeds, "start_messages_fuzz"});
     write_socket_frames({seeds, "socket_frames_fuzz"});
-    write_meeting_letters({seeds, "meeting_letters_fuzz"});
     write_stall_messages({seeds, "stall_messages_fuzz"});
     write_message_frames({seeds, "message_frames_fuzz"});
     write_network_frames({seeds, "network_frames_fuzz"});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What comes through sockets, in pieces of any length: frames of the meeting of ranks and of ruedarun's supervisors on
-// other hosts, and messages with open files, those of supervisors on this host among them. What is taken from a stream
-// is the same however it was cut; no descriptor is lost.
+// What comes through sockets, in pieces of any length: frames of the rendezvous of ranks and of ruedarun's supervisors
+// on other hosts, and messages with open files, those of supervisors on this host among them. What is taken from a
+// stream is the same however it was cut; no descriptor is lost.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -55,7 +55,7 @@ void in_pieces(const Sockets& sockets, std::span<const std::byte> bytes, std::si
 }
 
 /// All frames as one text, and how it ended.
-std::string frames_of_meeting(std::span<const std::byte> bytes, std::size_t cut) {
+std::string frames_of_rendezvous(std::span<const std::byte> bytes, std::size_t cut) {
     const Sockets sockets(SOCK_STREAM);
     collectives::FrameReceiver receiver;
     std::string all;
@@ -178,7 +178,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t cut = data[1] % 24 + 1U;
     switch (data[0] % 4) {
         case 0:
-            expect(frames_of_meeting(bytes, 0) == frames_of_meeting(bytes, cut));
+            expect(frames_of_rendezvous(bytes, 0) == frames_of_rendezvous(bytes, cut));
             break;
         case 1:
             expect(frames_of_supervisor(bytes, 0) == frames_of_supervisor(bytes, cut));

@@ -4,15 +4,12 @@
 
 #include <utility>
 
-#include "base/text.hpp"
-
 namespace rueda::collectives {
 namespace {
 
 constexpr std::uint64_t kHelloMagic = 0x316c746361647572;  // "rudactl1" in memory order
 constexpr std::uint32_t kFrameMagic = 0x6d726672;          // "rfrm"
 constexpr std::uint32_t kProtocolVersion = 1;
-constexpr std::size_t kMaxFailureText = 4096;
 
 }  // namespace
 
@@ -127,24 +124,6 @@ Result<std::vector<Bytes>> parse_parts(std::span<const std::byte> bytes, int exp
                        bytes.size(), expected_count);
     }
     return parts;
-}
-
-Bytes encode_failure(const Status& status) {
-    WireWriter writer;
-    writer.number(static_cast<std::int32_t>(status.code()));
-    writer.text(base::shortened(status.message(), kMaxFailureText));
-    return std::move(writer).take();
-}
-
-Status parse_failure(std::span<const std::byte> bytes) {
-    WireReader reader(bytes);
-    const auto code = reader.number<std::int32_t>();
-    const std::string text = reader.text(kMaxFailureText);
-    if (!reader.complete() || code <= static_cast<std::int32_t>(ErrorCode::ok) ||
-        code > static_cast<std::int32_t>(ErrorCode::internal)) {
-        return failure(ErrorCode::internal, "a failure of another rank arrived damaged ({} bytes)", bytes.size());
-    }
-    return {static_cast<ErrorCode>(code), base::printable(text, kMaxFailureText)};
 }
 
 }  // namespace rueda::collectives

@@ -43,8 +43,4 @@ inline constexpr std::size_t kFrameHeaderBytes = 28;
 [[nodiscard]] Bytes encode_parts(std::span<const Bytes> parts);
 [[nodiscard]] Result<std::vector<Bytes>> parse_parts(std::span<const std::byte> bytes, int expected_count);
 
-/// A failure as a message. Damaged bytes become a failure, too.
-[[nodiscard]] Bytes encode_failure(const Status& status);
-[[nodiscard]] Status parse_failure(std::span<const std::byte> bytes);
-
 }  // namespace rueda::collectives

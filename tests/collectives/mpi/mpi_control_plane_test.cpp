@@ -56,7 +56,7 @@ TEST_CASE("a start that somebody knows to be in vain ends at once, before the ca
     CHECK(opened.status().message() == "rank 2 is gone");
     CHECK(asked == std::vector<int>{1, 3, 1, 3, 1, 3});
     CHECK(std::chrono::steady_clock::now() - begin < 5s);
-    CHECK(mpi->diary == "init cancel ");  // the communicator is neither duplicated nor finalised
+    CHECK(mpi->diary == "init ");  // the communicator is neither duplicated nor finalised
 }
 
 /// A job of two whose MPI_Init returns when the process would have been ended.
@@ -64,13 +64,15 @@ struct InMpiInit {
     std::promise<Status> ended;
     std::future<Status> reason = ended.get_future();
     std::shared_ptr<StandIn> mpi = std::make_shared<StandIn>();
+    std::string ended_call;
     int ended_rank = -1;
     MpiControlPlaneOptions options;
 
     explicit InMpiInit(std::chrono::milliseconds timeout) : options(in_time(timeout)) {
         options.init_rules.rank = 1;
         options.init_rules.size = 2;
-        options.init_rules.end_process = [this](int rank, const Status& status) {
+        options.init_rules.end_process = [this](const char* call, int rank, const Status& status) {
+            ended_call = call;
             ended_rank = rank;
             ended.set_value(status);
         };
@@ -88,6 +90,7 @@ TEST_CASE("a process whose MPI_Init takes too long is ended", "[unit]") {
           "Timeout: init: MPI_Init did not return within 0.05 s (RUEDA_START_TIMEOUT): a rank of this launch has not "
           "called it, or the ranks cannot reach each other; look for a rank that has ended or is late, or raise "
           "RUEDA_START_TIMEOUT");
+    CHECK(job.ended_call == "MPI_Init");
     CHECK(job.ended_rank == 1);
     REQUIRE(opened.is_ok());  // this stand-in for the end of the process has returned
     opened.value().control_plane->close(false);
@@ -107,6 +110,22 @@ TEST_CASE("a process whose MPI_Init waits for a rank that has ended is ended", "
     CHECK(outcome(job.reason.get()) == "Aborted: rank 0 has ended");
     CHECK(asked == std::vector<int>{1, 2, 1, 2});
     REQUIRE(opened.is_ok());
+    opened.value().control_plane->close(false);
+}
+
+TEST_CASE("a process that waits too long in the call that creates the communicator is ended", "[unit]") {
+    InMpiInit job(50ms);
+    job.mpi->during_init = [] {};
+    job.mpi->during_creation = [&job] { static_cast<void>(job.reason.wait_for(10s)); };
+    job.options.init_rules.interruption = [](int, int) { return failure(ErrorCode::aborted, "not asked any more"); };
+    job.mpi->is_initialized = true;
+    auto opened = open_mpi_control_plane(job.mpi, job.options);
+    REQUIRE(job.reason.wait_for(0s) == std::future_status::ready);
+    CHECK(outcome(job.reason.get())
+              .starts_with("Timeout: init: MPI_Comm_dup did not return within 0.05 s (RUEDA_START_TIMEOUT)"));
+    CHECK(job.ended_call == "MPI_Comm_dup");
+    CHECK(job.ended_rank == 0);  // MPI is initialised, and knows the number
+    REQUIRE(opened.is_ok());     // this stand-in for the end of the process has returned
     opened.value().control_plane->close(false);
 }
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -12,7 +12,6 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -20,7 +19,7 @@
 #include <vector>
 
 #include "collectives/mpi/mpi_api.hpp"
-#include "collectives/mpi/mpi_meeting.hpp"
+#include "collectives/mpi/mpi_rendezvous.hpp"
 #include "tests/collectives/mpi/numbered_request.hpp"
 
 namespace rueda::tests {
@@ -58,9 +57,12 @@ public:
     bool hides_length = false;                 ///< hides the length of a message that was too long, as some MPIs do
     std::function<void()> at_finalize;
     std::vector<int> members;  ///< the ranks of MPI_COMM_SELF, which stands for a communicator of some ranks
-    /// at a rendezvous the other ranks at once send what lets it succeed, and the mail does not show it
+    /// at a rendezvous of all ranks, or of the ranks in `those_who_meet`, the other members are there; `mail` does not
+    /// show their messages
     bool others_meet = false;
-    bool is_between = false;  ///< communicators are intercommunicators
+    std::vector<int> those_who_meet;
+    std::function<void()> during_creation = [] {};  ///< called while a communicator is created
+    bool is_between = false;                        ///< communicators are intercommunicators
 
     bool initialized() override { return is_initialized; }
     bool finalized() override { return is_finalized; }
@@ -79,11 +81,13 @@ public:
     }
     Result<MPI_Comm> duplicate(MPI_Comm communicator) override {
         diary += "dup ";
+        during_creation();
         return communicator;
     }
     /// MPI_COMM_SELF stands for the communicator.
     Result<MPI_Comm> communicator_of(std::span<const int> world_ranks, int /*tag*/) override {
         diary += "create ";
+        during_creation();
         members.assign(world_ranks.begin(), world_ranks.end());
         return MPI_COMM_SELF;
     }
@@ -150,18 +154,11 @@ public:
 
     Result<MPI_Request> isend(std::span<const std::byte> bytes, int rank, int tag, MPI_Comm /*comm*/) override {
         RUEDA_RETURN_IF_FAILED(messages);
-        if (others_meet && tag == collectives::kMeetingTag) {
-            answer_letter(bytes, rank);
-            return keep({rank, tag, {}, true});
-        }
-        (*mail)[{own_rank, rank, tag}].emplace_back(bytes.begin(), bytes.end());
+        mail_of(tag)[{own_rank, rank, tag}].emplace_back(bytes.begin(), bytes.end());
         return keep({rank, tag, {}, true});
     }
     Result<MPI_Request> irecv(std::span<std::byte> room, int rank, int tag, MPI_Comm /*comm*/) override {
         RUEDA_RETURN_IF_FAILED(messages);
-        if (others_meet && tag == collectives::kMeetingTag && own_rank < rank && have_come_.insert(rank).second) {
-            put_letter(rank, {static_cast<std::int32_t>(collectives::GuestSays::come), -1});
-        }
         return keep({rank, tag, room, false});
     }
     Result<MpiMessage> test_message(MPI_Request& request) override {
@@ -170,7 +167,7 @@ public:
         REQUIRE(found != under_way_.end());
         const UnderWay& mine = found->second;
         MpiMessage result;
-        auto& queue = (*mail)[{mine.rank, own_rank, mine.tag}];
+        auto& queue = mail_of(mine.tag)[{mine.rank, own_rank, mine.tag}];
         if (mine.is_send || mine.is_cancelled) {
             result.complete = delivers || mine.is_cancelled;
             result.cancelled = mine.is_cancelled;
@@ -186,15 +183,21 @@ public:
         }
         return result;
     }
-    Result<std::optional<MpiEnvelope>> probe(int /*tag*/, MPI_Comm /*comm*/) override {
-        for (const auto& [address, queue] : *mail) {
-            const auto [from, to, tag] = address;
+    Result<std::optional<MpiEnvelope>> probe(int rank, int tag, MPI_Comm /*comm*/) override {
+        RUEDA_RETURN_IF_FAILED(messages);
+        if (others_meet && tag == collectives::kRendezvousTag) {
+            step_others();
+        }
+        for (const auto& [address, queue] : mail_of(tag)) {
+            const auto [from, to, its_tag] = address;
+            const bool is_asked_for =
+                (rank == MPI_ANY_SOURCE || rank == from) && (tag == MPI_ANY_TAG || tag == its_tag) && to == own_rank;
             const bool is_awaited =
-                std::any_of(under_way_.begin(), under_way_.end(), [&, from = from, tag = tag](const auto& other) {
+                std::any_of(under_way_.begin(), under_way_.end(), [&, from = from, tag = its_tag](const auto& other) {
                     return !other.second.is_send && other.second.rank == from && other.second.tag == tag;
                 });
-            if (to == own_rank && !queue.empty() && !is_awaited) {
-                return std::optional(MpiEnvelope{from, tag, probed_bytes.value_or(queue.front().size())});
+            if (is_asked_for && !queue.empty() && !is_awaited) {
+                return std::optional(MpiEnvelope{from, its_tag, probed_bytes.value_or(queue.front().size())});
             }
         }
         return std::optional<MpiEnvelope>();
@@ -227,17 +230,32 @@ private:
         bool is_cancelled = false;
     };
 
-    void put_letter(int from, const std::vector<std::int32_t>& numbers) {
-        const auto bytes = std::as_bytes(std::span(numbers));
-        (*mail)[{from, own_rank, collectives::kMeetingTag}].emplace_back(bytes.begin(), bytes.end());
-    }
-    void answer_letter(std::span<const std::byte> letter, int rank) {
-        std::array<std::int32_t, 3> numbers{};
-        std::memcpy(numbers.data(), letter.data(), std::min(letter.size(), sizeof(numbers)));
-        if (rank < own_rank && numbers[0] == static_cast<std::int32_t>(collectives::GuestSays::come)) {
-            put_letter(rank, {static_cast<std::int32_t>(collectives::LowestSays::go), numbers[1]});
-        } else if (rank > own_rank && numbers[0] == static_cast<std::int32_t>(collectives::LowestSays::still_there)) {
-            put_letter(rank, {static_cast<std::int32_t>(collectives::GuestSays::ready), numbers[1], numbers[2]});
+    /// Another member of a rendezvous.
+    struct Other {
+        std::unique_ptr<StandIn> mpi;
+        std::unique_ptr<collectives::Rendezvous> rendezvous;
+    };
+
+    Mail& mail_of(int tag) { return others_meet && tag == collectives::kRendezvousTag ? *rendezvous_mail_ : *mail; }
+    void step_others() {
+        const collectives::RendezvousTime now{};
+        std::erase_if(others_, [now](const Other& other) { return other.rendezvous->step(now).has_value(); });
+        if (!others_.empty()) {
+            return;
+        }
+        collectives::RendezvousPlan plan{MPI_COMM_WORLD, those_who_meet, 0, true, std::chrono::seconds(1)};
+        if (plan.members.empty()) {
+            plan.members = world_ranks(MPI_COMM_WORLD).value();
+        }
+        for (const int rank : plan.members) {
+            if (rank != own_rank) {
+                Other other{std::make_unique<StandIn>(), nullptr};
+                other.mpi->own_rank = plan.own_rank = rank;
+                other.mpi->mail = rendezvous_mail_;
+                other.rendezvous = collectives::begin_rendezvous(*other.mpi, plan, --others_attempt_, now);
+                static_cast<void>(other.rendezvous->step(now));
+                others_.push_back(std::move(other));
+            }
         }
     }
 
@@ -263,7 +281,9 @@ private:
         return started();
     }
 
-    std::set<int> have_come_;
+    std::shared_ptr<Mail> rendezvous_mail_ = std::make_shared<Mail>();
+    std::vector<Other> others_;
+    std::int32_t others_attempt_ = 0;  ///< negative numbers, which no attempt of this rank has
     std::map<int, UnderWay> under_way_;
     int last_ = 0;
 };

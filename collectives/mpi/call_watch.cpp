@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/mpi/init_watch.hpp"
+#include "collectives/mpi/call_watch.hpp"
 
 #include <pthread.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 namespace rueda::collectives {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Status init_took_too_long(std::chrono::milliseconds timeout) {
-    return failure(
-        ErrorCode::timeout,
-        "init: MPI_Init did not return within {} s (RUEDA_START_TIMEOUT): a rank of this launch has not called "
-        "it, or the ranks cannot reach each other; look for a rank that has ended or is late, or raise "
-        "RUEDA_START_TIMEOUT",
-        std::chrono::duration<double>(timeout).count());
+Status took_too_long(const char* call, std::chrono::milliseconds timeout) {
+    return failure(ErrorCode::timeout,
+                   "init: {} did not return within {} s (RUEDA_START_TIMEOUT): a rank of this launch has not called "
+                   "it, or the ranks cannot reach each other; look for a rank that has ended or is late, or raise "
+                   "RUEDA_START_TIMEOUT",
+                   call, std::chrono::duration<double>(timeout).count());
 }
 
 }  // namespace
 
-InitWatch::InitWatch(const MpiInitRules& rules, std::chrono::milliseconds timeout) : rules_(rules), timeout_(timeout) {
+CallWatch::CallWatch(MpiCallRules rules, const char* call, std::chrono::milliseconds timeout)
+    : rules_(std::move(rules)), call_(call), timeout_(timeout) {
     if (!rules_.end_process) {
         return;
     }
@@ -36,12 +37,12 @@ InitWatch::InitWatch(const MpiInitRules& rules, std::chrono::milliseconds timeou
     try {
         thread_ = std::thread([this] { watch(); });
     } catch (const std::system_error&) {
-        // There is no thread left. The start may still succeed, so it goes on as an unwatched one.
+        // The system has no thread left. The start may still succeed, so it goes on without a watch.
     }
     pthread_sigmask(SIG_SETMASK, &saved, nullptr);
 }
 
-InitWatch::~InitWatch() {
+CallWatch::~CallWatch() {
     {
         const std::lock_guard lock(mutex_);
         has_returned_ = true;
@@ -52,17 +53,17 @@ InitWatch::~InitWatch() {
     }
 }
 
-void InitWatch::watch() {
+void CallWatch::watch() {
     const Clock::time_point deadline = Clock::now() + timeout_;
-    // Held while the process is ended: a call that returns in that moment must not go on.
+    // The mutex is held while end_process runs: if the call returns at that moment, its caller must not go on.
     std::unique_lock lock(mutex_);
     while (!has_returned_) {
         Status reason = ask(rules_.interruption, rules_.rank, rules_.size);
         if (reason.is_ok() && Clock::now() >= deadline) {
-            reason = init_took_too_long(timeout_);
+            reason = took_too_long(call_, timeout_);
         }
         if (!reason.is_ok()) {
-            rules_.end_process(rules_.rank, reason);
+            rules_.end_process(call_, rules_.rank, reason);
             return;
         }
         const Clock::time_point next_look =

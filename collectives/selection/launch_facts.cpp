@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include "collectives/selection/launch_facts.hpp"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/numbers.hpp"
+#include "collectives/mpi/load_plugin.hpp"
+
+namespace rueda::collectives {
+namespace {
+
+std::optional<std::int32_t> number_of(const base::EnvironmentLookup& environment, const char* name) {
+    const auto text = environment.value(name);
+    return text ? base::parse_integer<std::int32_t>(*text) : std::nullopt;
+}
+
+bool is_folder(const std::string& path) {
+    struct stat facts {};
+    return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+/// A PMIx server has a folder, which exists as long as the server lives.
+bool is_pmix_alive(const base::EnvironmentLookup& environment) {
+    const auto folder = environment.value("PMIX_SERVER_TMPDIR");
+    return folder && is_folder(*folder);
+}
+
+bool is_connected_socket(int fd) {
+    sockaddr_storage peer{};
+    socklen_t length = sizeof(peer);
+    return ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0;
+}
+
+/// Reads what the environment says about the launcher.
+LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
+    LaunchFacts facts;
+    const bool has_pmix_folder = environment.value("PMIX_SERVER_TMPDIR").has_value();
+    if (const auto size = number_of(environment, "OMPI_COMM_WORLD_SIZE");
+        size && (!has_pmix_folder || is_pmix_alive(environment))) {
+        facts.launcher = "mpirun (OMPI_COMM_WORLD_SIZE)";
+        facts.job_rank = number_of(environment, "OMPI_COMM_WORLD_RANK");
+        facts.job_size = size;
+        facts.abi = MpiAbi::open_mpi;
+    } else if (const auto fd = number_of(environment, "PMI_FD"); fd && *fd >= 0 && is_connected_socket(*fd)) {
+        facts.launcher = "an MPI launcher (PMI_FD)";
+        facts.job_rank = number_of(environment, "PMI_RANK");
+        facts.job_size = number_of(environment, "PMI_SIZE");
+        // Hydra, the launcher of MPICH and Intel MPI, sets this variable too. Slurm does not, and starts Open MPI as
+        // well.
+        if (environment.value("MPI_LOCALNRANKS")) {
+            facts.abi = MpiAbi::mpich;
+        }
+    } else if (environment.value("PMIX_RANK") && is_pmix_alive(environment)) {
+        facts.launcher = "an MPI launcher (PMIX_RANK)";
+        facts.job_rank = number_of(environment, "PMIX_RANK");
+        facts.job_size = number_of(environment, "SLURM_STEP_NUM_TASKS");
+    }
+    return facts;
+}
+
+}  // namespace
+
+LaunchFacts read_launch_facts(const base::EnvironmentLookup& environment) {
+    LaunchFacts facts = launcher_of(environment);
+    const LoadedMpi loaded = find_loaded_mpi();
+    facts.mpi_initialized = loaded.is_initialized;
+    // An MPI that is in use decides. An MPI that a library has only loaded counts less than the launcher.
+    if (loaded.is_initialized || !facts.abi) {
+        facts.abi = loaded.abi;
+    }
+    return facts;
+}
+
+}  // namespace rueda::collectives

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/settings/config.hpp"
+#include "collectives/mpi/plugin_interface.hpp"
+
+namespace rueda::collectives {
+
+/// What this process can see of how it was started. Environment variables alone prove little, because batch scripts and
+/// child processes inherit them too.
+struct LaunchFacts {
+    bool mpi_initialized = false;  ///< an MPI library in this process has been initialised (and perhaps finalised)
+    std::string launcher;          ///< for example "mpirun (OMPI_COMM_WORLD_SIZE)"; empty: no MPI launcher
+    std::optional<std::int32_t> job_size;    ///< how many processes that launcher says it started
+    std::optional<MpiAbi> abi;               ///< the ABI of the MPI in this process or of that launcher, if it is known
+    std::optional<std::int32_t> job_rank{};  ///< this process' number among those that the launcher says it started
+};
+
+/// The facts about the calling process: its environment, its descriptors, its libraries.
+[[nodiscard]] LaunchFacts read_launch_facts(const base::EnvironmentLookup& environment);
+
+}  // namespace rueda::collectives

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "collectives/communicator.hpp"
+#include "collectives/hierarchical/hierarchical_options.hpp"
+#include "collectives/host/arena/arena.hpp"
+#include "collectives/host/tasks/numa_nodes.hpp"
+#include "collectives/local_group.hpp"
+#include "collectives/transport.hpp"
+
+namespace rueda::collectives {
+
+/// How a set on several hosts reaches the other hosts.
+struct OtherHosts {
+    const LocalGroup& group;
+    Transport& transport;
+    HierarchicalOptions options;
+};
+
+/// Makes the communicator of a process set. Without `others`, all members of the set are on one host.
+[[nodiscard]] std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes,
+                                                              const std::optional<OtherHosts>& others);
+
+}  // namespace rueda::collectives
