@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// rueda: looks at machines and jobs; ruedarun starts them.
+// rueda: looks at machines. ruedarun starts jobs.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -76,7 +76,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    // mpirun starts this same program on other hosts.
+    // mpirun starts this program on other hosts with this option.
     if (argc == 2 && std::string(argv[1]) == rueda::launcher::kDoctorEchoOption) {
         fmt::print("{}", rueda::launcher::doctor_echo());
         return 0;

@@ -11,7 +11,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Options of mpirun have small letters in their names (all of Open MPI's, MPICH's and Intel MPI's do).
+/// All options of Open MPI's, MPICH's and Intel MPI's mpirun have small letters in their names.
 bool is_variable_option(std::string_view word) {
     if (!word.starts_with("--")) {
         return false;

@@ -14,6 +14,7 @@
 #include "launcher/options/custom_mpi_options.hpp"
 #include "launcher/options/horovod_flags.hpp"
 #include "launcher/options/shell_words.hpp"
+#include "launcher/options/text_parts.hpp"
 #include "rueda/version.h"
 
 namespace rueda::launcher {
@@ -51,7 +52,7 @@ constexpr const char* kExamples =
     "Exit status: that of the first rank that failed, 128 + the signal's number for one that was killed; 0 where all\n"
     "ranks ended well; 2 where ruedarun was called wrongly.";
 
-/// The texts as CLI11 collects them; meaning and limits are checked afterwards, for messages in our own words.
+/// The texts as CLI11 collects them. ruedarun checks them afterwards, so that the messages are its own.
 struct RawOptions {
     std::string ranks;
     std::string per_host;
@@ -66,14 +67,14 @@ struct RawOptions {
     std::string max_restarts;
 };
 
-/// CLI11 wants long names with two hyphens; MPI users have always written -np.
+/// CLI11 needs two hyphens before long names, but users of MPI have always written -np.
 constexpr std::string_view kRanksName = "--np";
 constexpr std::string_view kRanksSpelling = "-np";
 
-/// The same for other long names that launchers take with one hyphen.
+/// Other long names that launchers accept with one hyphen.
 constexpr std::array<std::string_view, 5> kOneHyphen = {"-hostfile", "-machinefile", "-hosts", "-host", "-ppn"};
 
-/// CLI11 2.1 knows no App::usage(), and its own line would not show the program.
+/// CLI11 2.1 has no App::usage(), and the line that it writes itself would not show the program.
 class HelpFormatter final : public CLI::Formatter {
 public:
     HelpFormatter() { column_width(28); }
@@ -100,7 +101,7 @@ public:
         RUEDA_RETURN_IF_FAILED(find_program(arguments));
         RUEDA_RETURN_IF_FAILED(read_config());
         try {
-            std::reverse(own_.begin(), own_.end());  // CLI11 takes its arguments from the back
+            std::reverse(own_.begin(), own_.end());  // CLI11 reads its arguments from the back
             app_.parse(own_);
         } catch (const CLI::CallForHelp&) {
             return CommandLine{{}, app_.help()};
@@ -176,8 +177,8 @@ private:
         option->type_name(value_name)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
 
-    /// Divides the arguments into ruedarun's and the program's. CLI11 alone cannot: it would take an unknown option for
-    /// the program, and look for its own options behind it.
+    /// Divides the arguments into ruedarun's and the program's. CLI11 cannot do that alone: it would treat an unknown
+    /// option as the program, and look for its own options behind it.
     Status find_program(std::span<const std::string> arguments) {
         std::size_t at = 0;
         while (at < arguments.size()) {
@@ -197,7 +198,7 @@ private:
         return {};
     }
 
-    /// -np 2, -np=2 and -np2 as --np. CLI11 would read -np2 as -n with the value "p2".
+    /// Turns -np 2, -np=2 and -np2 into --np. CLI11 would read -np2 as -n with the value "p2".
     static std::string in_our_spelling(const std::string& word) {
         const std::string_view name = std::string_view(word).substr(0, word.find('='));
         if (std::find(kOneHyphen.begin(), kOneHyphen.end(), name) != kOneHyphen.end()) {
@@ -214,7 +215,7 @@ private:
         return is_number ? fmt::format("{}={}", kRanksName, value) : "-" + word;
     }
 
-    /// Checks one option of `arguments` and puts it into `taken` as CLI11 is to read it.
+    /// Checks one option of `arguments` and appends it to `taken` in the form that CLI11 reads.
     Status take_option(std::span<const std::string> arguments, std::size_t& used, std::vector<std::string>& taken) {
         bool is_horovod = false;
         RUEDA_RETURN_IF_FAILED(take_horovod_flag(arguments, used, taken, is_horovod));
@@ -238,7 +239,7 @@ private:
         const bool ends_in_equals = is_long && has_value && equals + 1 == word.size();
         taken.push_back(ends_in_equals ? name : word);
         if (ends_in_equals) {
-            taken.emplace_back();  // CLI11 would take the next word for the value
+            taken.emplace_back();  // else CLI11 would use the next argument as the value
         } else if (takes_value && !has_value) {
             if (arguments.size() < 2) {
                 return failure(ErrorCode::invalid_argument, "{} wants a value behind it; see ruedarun --help",
@@ -250,7 +251,7 @@ private:
         return {};
     }
 
-    /// A flag of horovodrun becomes an option of ours, a variable, or a line that says why it has no meaning.
+    /// Turns a flag of horovodrun into an option of ruedarun, a variable, or a line that says why it has no effect.
     Status take_horovod_flag(std::span<const std::string> arguments, std::size_t& used, std::vector<std::string>& taken,
                              bool& is_one) {
         const std::string& word = arguments.front();
@@ -296,7 +297,7 @@ private:
         return std::move(*text);
     }
 
-    /// The last one of the command line, as it stands in the words for CLI11.
+    /// The last value of the option on the command line.
     [[nodiscard]] std::optional<std::string> config_name() const {
         constexpr std::string_view kName = "--config";
         std::optional<std::string> found;
@@ -316,7 +317,7 @@ private:
         });
     }
 
-    /// Options of the file come before those of the command line, so that these win.
+    /// Puts the options of the file before those of the command line, so that the command line wins.
     Status read_config() {
         const std::optional<std::string> name = config_name();
         if (!name) {
@@ -328,7 +329,7 @@ private:
         RUEDA_RETURN_IF_FAILED(entries.status());
         std::vector<std::string> words;
         for (const ConfigEntry& entry : entries.value()) {
-            // -H on the command line replaces the file's host file, too.
+            // -H on the command line replaces the host file of the configuration file, too.
             const bool is_hosts = entry.name == "hosts" || entry.name == "host" || entry.name == "hostfile" ||
                                   entry.name == "machinefile";
             const Status taken = is_hosts && names_hosts() ? Status() : take_entry(entry, words);
@@ -441,7 +442,7 @@ private:
         all.insert(all.end(), more.begin(), more.end());
     }
 
-    /// Variables of horovodrun's flags and of files come first, so that -x wins.
+    /// Puts variables of horovodrun's flags and of files first, so that -x wins.
     Status read_env_files() {
         append(options_.exported, from_horovod_);
         for (const std::string& name : raw_.env_files) {
@@ -458,8 +459,7 @@ private:
         for (const std::string& text : raw_.interfaces) {
             std::string_view rest = text;
             do {
-                const std::string_view name = rest.substr(0, rest.find(','));
-                rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+                const std::string_view name = take_until(rest, ',');
                 const bool has_blank = name.find_first_of(" \t\n'\"") != std::string_view::npos;
                 if (name.empty() || name.front() == '-' || has_blank) {
                     return failure(ErrorCode::invalid_argument,
@@ -471,7 +471,7 @@ private:
         return {};
     }
 
-    /// A whole number of an option, or nothing where it was not given.
+    /// Reads the whole number of an option, if the option was given.
     Status read_number(const char* option, const char* shown, const std::string& text, int least, int most,
                        const char* what, std::optional<int>& number) const {
         if (app_.count(option) == 0) {
