@@ -22,11 +22,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/topology.hpp"
+#include "base/system/topology.hpp"
 #include "base/unique_fd.hpp"
-#include "collectives/host/descriptor_exchange.hpp"
-#include "collectives/host/message_ring.hpp"
-#include "collectives/host/socket_messages.hpp"
+#include "collectives/host/arena/message_ring.hpp"
+#include "collectives/host/sockets/descriptor_exchange.hpp"
+#include "collectives/host/sockets/socket_messages.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/membership.hpp"
 #include "collectives/mpi/meeting_letters.hpp"
@@ -35,13 +35,12 @@
 #include "core/messages/frame.hpp"
 #include "core/operations/sparse.hpp"
 #include "core/operations/verdicts.hpp"
-#include "core/runtime/agreement.hpp"
-#include "core/runtime/first_sets.hpp"
-#include "core/runtime/host_cores.hpp"
-#include "core/runtime/host_nodes.hpp"
-#include "core/runtime/shared_settings.hpp"
-#include "launcher/frame_link.hpp"
-#include "launcher/supervisor_protocol.hpp"
+#include "core/setup/agreement.hpp"
+#include "core/setup/first_sets.hpp"
+#include "core/setup/host_cores.hpp"
+#include "core/setup/host_nodes.hpp"
+#include "core/setup/shared_settings.hpp"
+#include "launcher/supervisor/frame_link.hpp"
 #include "training/outcome.hpp"
 
 namespace {
@@ -226,7 +225,7 @@ Seed written_by_link(Say&& say) {
 }
 
 void write_socket_frames(const Folder& folder) {
-    using launcher::SupervisorWord;
+    using launcher::FrameKind;
     const std::string body = "what a rank says";
     const Bytes header =
         collectives::encode_header({collectives::FrameKind::allgather, 0, 3, static_cast<std::uint64_t>(body.size())});
@@ -237,13 +236,11 @@ void write_socket_frames(const Folder& folder) {
     }
     folder.write("meeting", meeting);
     folder.write("supervisor", Seed().bytes(1, kCut).append(written_by_link([](launcher::FrameLink& link) {
-        link.send(SupervisorWord::hello, 2, "secret");
-        link.send(SupervisorWord::output, launcher::kStandardOutput, "a line\n");
-        link.send(SupervisorWord::ended, 256);
+        link.send(FrameKind::hello, 2, "secret");
+        link.send(FrameKind::output, launcher::kStandardOutput, "a line\n");
+        link.send(FrameKind::ended, 256);
     })));
-    const launcher::SupervisorMessage message{launcher::SupervisorMessage::kMagic, SupervisorWord::steps, 0};
-    folder.write("message", Seed().bytes(2, kCut).add(message).append(std::as_bytes(std::span("3 17", 4))));
-    folder.write("files", Seed().bytes(3, 1).append(std::as_bytes(std::span("d", 1))));
+    folder.write("files", Seed().bytes(2, 1).append(std::as_bytes(std::span("d", 1))));
 }
 
 // ---- several hosts --------------------------------------------------------------------------------------------------

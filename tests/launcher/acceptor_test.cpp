@@ -82,7 +82,7 @@ Seen accept_without_descriptors() {
     listeners.push_back(std::move(listening.socket));
     std::vector<base::UniqueFd> kept;
     Acceptor acceptor(
-        std::move(listeners), SOCK_CLOEXEC | SOCK_NONBLOCK,
+        std::move(listeners),
         [&](base::UniqueFd socket) {
             kept.push_back(std::move(socket));
             ++accepted;

@@ -101,31 +101,23 @@ TEST_CASE("a watch speaks of processes that were killed, and not by us", "[unit]
     CHECK(watch.look(0, false).processes == 0);
 }
 
-TEST_CASE("the line about a killed rank says what the kernel did, and the other ranks are told", "[unit]") {
+TEST_CASE("the line about a killed rank says what the kernel did, and the other ranks are notified of it", "[unit]") {
     RankEnd end;
     end.rank = 3;
     end.pid = 4711;
     end.wait_status = SIGKILL;
-    end.oom_kills = told_oom_kills(1, "/sys/fs/cgroup/memory.events");
+    end.oom_kills = {1, "/sys/fs/cgroup/memory.events"};
     const std::string line =
         "rank 3 (pid 4711) was killed by signal 9 (Killed): the kernel ended 1 process for want of memory meanwhile "
         "(oom_kill of /sys/fs/cgroup/memory.events); raise the memory limit of the container or job, or use fewer "
         "processes a host";
     CHECK(describe(end) == line);
-    RankNotifications news;
-    const std::vector<RankNotifications::Item> items = news.note({end});
+    const std::vector<RankNotifications::Item> items = RankNotifications().note({end});
     REQUIRE(items.size() == 1);
-    CHECK(items.front().word.find(line) != std::string::npos);
-    end.oom_kills = told_oom_kills(2, "/proc/vmstat");
+    CHECK(items.front().notification.find(line) != std::string::npos);
+    end.oom_kills = {2, "/proc/vmstat"};
     CHECK(describe(end).find("the kernel ended 2 processes of this machine for want of memory meanwhile (oom_kill of "
                              "/proc/vmstat); use fewer processes a host") != std::string::npos);
-}
-
-TEST_CASE("what a supervisor tells is checked", "[unit]") {
-    CHECK(told_oom_kills(0, "/proc/vmstat").processes == 0);
-    CHECK(told_oom_kills(-4, "/proc/vmstat").counted_in.empty());
-    CHECK(told_oom_kills(1, "/a\n\x1b[2J").counted_in == "/a??[2J");
-    CHECK(told_oom_kills(1, std::string(5000, 'a')).counted_in.size() == 256);
 }
 
 }  // namespace

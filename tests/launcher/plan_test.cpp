@@ -37,7 +37,6 @@ Surroundings machine_with_mpi() {
     around.own_path = "/usr/bin/ruedarun";
     around.rendezvous = "@rueda-00ff";
     around.master_port = 40123;
-    around.supervisor_socket = "@ruedarun-00ff";
     return around;
 }
 
@@ -82,7 +81,7 @@ TEST_CASE("mpirun is the way where there is one", "[unit]") {
     CHECK(has(plan.mpirun, {"--mca", "orte_enable_recovery", "1"}));
     CHECK(has(plan.mpirun, {"--mca", "mpi_yield_when_idle", "0"}));
     CHECK_FALSE(has(plan.mpirun, {"--allow-run-as-root"}));
-    const Words tail = {"/usr/bin/ruedarun", "--rank-supervisor", "@ruedarun-00ff", "--", "./train", "--lr", "0.1"};
+    const Words tail = {"/usr/bin/ruedarun", "--rank-supervisor", "--", "./train", "--lr", "0.1"};
     REQUIRE(plan.mpirun.size() > tail.size());
     CHECK(Words(plan.mpirun.end() - static_cast<std::ptrdiff_t>(tail.size()), plan.mpirun.end()) == tail);
     CHECK(variable(plan, machine_with_mpi(), "RUEDA_CONTROL_PLANE") == "mpi");
@@ -152,8 +151,8 @@ TEST_CASE("the variables of torchrun", "[unit]") {
             const auto& words = plan.mpirun_to_paste;
             const auto option = std::find(words.begin(), words.end(), "--rank-supervisor");
             const auto end = std::find(option, words.end(), "--");
-            REQUIRE(end - option >= 2);
-            return std::vector<std::string>(option + 2, end);
+            REQUIRE(end - option >= 1);
+            return std::vector<std::string>(option + 1, end);
         };
         CHECK(supervisor_words(options).empty());
         options.exported = {{"RANK", "5"}, {"OTHER", "x"}, {"MASTER_PORT", "4711"}};
@@ -432,7 +431,6 @@ TEST_CASE("hosts that are all this one are no several hosts", "[unit]") {
         const LaunchPlan plan = planned(on_hosts(hosts), cluster());
         CHECK(plan.ranks == 3);
         CHECK(plan.shares.empty());
-        CHECK(plan.supervisor_socket == "@ruedarun-00ff");
         CHECK_FALSE(has(plan.mpirun, {"--host"}));
     }
     Options options = on_hosts("localhost:2");
@@ -453,7 +451,7 @@ TEST_CASE("several hosts with Open MPI 4", "[unit]") {
     // Without ruedarun there is nothing that this variable could say.
     CHECK(describe_as_shell(plan).find("RUEDARUN_CONTROL") == std::string::npos);
     CHECK(has(plan.mpirun_to_paste, {"--host", "here:4,b:2"}));
-    CHECK(has(plan.mpirun, {"--rank-supervisor", "tcp", "--", "./train"}));
+    CHECK(has(plan.mpirun, {"--rank-supervisor", "--", "./train"}));
     CHECK(says(plan, "host b: 2 ranks"));
 }
 
@@ -590,7 +588,7 @@ TEST_CASE("several hosts with Hydra", "[unit]") {
     around.mpi->kind = MpiKind::intel_mpi;
     CHECK(has(planned(on_hosts("a:2,b:2"), around).mpirun, {"-hosts", "a,b", "-ppn", "2", "-n", "4"}));
     const LaunchPlan unequal = planned(on_hosts("a:2,b:1"), around);
-    const Words program = {"/usr/bin/ruedarun", "--rank-supervisor", "tcp", "--", "./train"};
+    const Words program = {"/usr/bin/ruedarun", "--rank-supervisor", "--", "./train"};
     Words sets = {"-host", "a", "-n", "2"};
     sets.insert(sets.end(), program.begin(), program.end());
     sets.insert(sets.end(), {":", "-host", "b", "-n", "1"});

@@ -1386,7 +1386,7 @@ class SeveralHosts(BothWays, LauncherTest):
         variables = pathlib.Path(f"/proc/{mpirun[0]}/environ").read_bytes().split(b"\0")
         secret, places = next(v for v in variables if v.startswith(b"RUEDARUN_CONTROL=")).split(b"=", 1)[1].split(b"@")
         self.assertNotIn(secret, pathlib.Path(f"/proc/{mpirun[0]}/cmdline").read_bytes())
-        hello = b"".join(number.to_bytes(4, "little") for number in (0x72756501, 1, 0))  # rank 0
+        hello = b"".join(number.to_bytes(4, "little") for number in (0x72756502, 1, 0))  # rank 0
         wrong_secret = hello + len(secret).to_bytes(4, "little") + b"x" * len(secret)
         known_rank = hello + len(secret).to_bytes(4, "little") + secret
         huge = hello + (0xFFFFFFFF).to_bytes(4, "little")
@@ -1637,7 +1637,7 @@ class Network(LauncherTest):
     def test_a_signal_ends_a_job_that_has_not_started(self):
         process = self.with_one_supervisor_of_two()
         self.assertTrue(
-            wait_until(lambda: any("--rank-supervisor tcp" in line for line in marked_processes().values()))
+            wait_until(lambda: any("--rank-supervisor -- touch" in line for line in marked_processes().values()))
         )
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=TIMEOUT)
@@ -1649,7 +1649,6 @@ class Network(LauncherTest):
             control = f"secret@127.0.0.1:{unused.getsockname()[1]}"
         done = self.run_it(
             "--rank-supervisor",
-            "tcp",
             "--",
             "true",
             env=environment(RUEDARUN_CONTROL=control, OMPI_COMM_WORLD_RANK="0"),
@@ -1663,7 +1662,7 @@ class Network(LauncherTest):
 
         def under_supervisor(neighbours, **more):
             there = environment(OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_LOCAL_SIZE=str(neighbours), **more)
-            done = self.run_it("--rank-supervisor", "@nobody-listens", "--", *python(code), env=there)
+            done = self.run_it("--rank-supervisor", "--", *python(code), env=there)
             self.assertEqual(done.status, 0, done.err)
             return done.out.split()
 
