@@ -52,7 +52,7 @@ Result<CustomMpiOptions> parse_custom_mpi_options(std::string_view text) {
         std::string assignment = is_export ? "" : word.substr(2);
         if (is_export || assignment.find('=') == std::string::npos) {
             if (++i == words.value().size()) {
-                return failure(ErrorCode::invalid_argument, "{} wants a value behind it", word);
+                return failure(ErrorCode::invalid_argument, "{} needs a value after it", word);
             }
             assignment += (is_export ? "" : "=") + words.value()[i];
         }

@@ -37,7 +37,7 @@ Result<std::string> read_value(std::string_view text) {
     }
     const std::string_view rest = trimmed(text.substr(end + 1));
     if (!rest.empty() && rest.front() != '#') {
-        return failure(ErrorCode::invalid_argument, "found more behind the quotes; expected the end of the line");
+        return failure(ErrorCode::invalid_argument, "found more text after the quotes; expected the end of the line");
     }
     Result<std::vector<std::string>> words = split_shell_words(text.substr(0, end + 1));
     RUEDA_RETURN_IF_FAILED(words.status());

@@ -23,18 +23,20 @@ namespace {
 
 constexpr const char* kDescription =
     "Starts N processes (ranks) of a program, on this host or on several, and ends them together.\n"
-    "Where mpirun is found the ranks are started by it, else, on this host, by ruedarun itself.";
+    "If there is an mpirun, it starts the ranks. If not, ruedarun itself starts them, on this host only.";
 
 constexpr const char* kExamples =
-    "What follows the program's name belongs to the program.\n"
+    "All arguments after the program's name belong to the program.\n"
     "\n"
-    "Hosts come from -H or --hostfile, else from a Slurm allocation, else from SageMaker's variables, else it is this\n"
-    "host. Without -np every slot of the hosts gets a process. Flags of horovodrun are understood, with a line that "
-    "says\n"
-    "what became of each. `rueda doctor` looks for what makes jobs slow or fail on this machine.\n"
+    "The hosts are those of -H or --hostfile. Without these options, they are those of a Slurm allocation, or of\n"
+    "SageMaker's variables, or else this host alone. Without -np, every slot of the hosts gets a process. ruedarun "
+    "also\n"
+    "understands the flags of horovodrun, and prints a line that says what it does with each. `rueda doctor` looks "
+    "for\n"
+    "things that make jobs slow or make them fail on this machine.\n"
     "\n"
     "Examples:\n"
-    "  ruedarun -np 2 ./trainer --epochs 5          two ranks, over mpirun where there is one\n"
+    "  ruedarun -np 2 ./trainer --epochs 5          two ranks, by mpirun if there is one\n"
     "  ruedarun --no-mpi -np 4 python3 train.py     four ranks without MPI\n"
     "  ruedarun -H a:4,b:4 ./trainer                eight ranks on two hosts\n"
     "  ruedarun --hostfile hosts.txt --processes-per-host 2 ./trainer\n"
@@ -45,12 +47,12 @@ constexpr const char* kExamples =
     "  ruedarun -np 2 --mpi-args \"--bind-to core --report-bindings\" ./trainer\n"
     "  ruedarun -np 2 --custom-mpi-options \"--NCCL_DEBUG=INFO -x MODE=fast\" ./trainer\n"
     "  ruedarun -np 2 --max-restarts 3 ./trainer --resume\n"
-    "  ruedarun -H a:4,b:4 --explain ./trainer      only says what would run, and why\n"
+    "  ruedarun -H a:4,b:4 --explain ./trainer      only print what would run, and why\n"
     "  ruedarun --config job.json ./trainer         job.json: {\"hosts\": \"a:4,b:4\", \"x\": {\"NCCL_DEBUG\": "
     "\"INFO\"}}\n"
     "\n"
-    "Exit status: that of the first rank that failed, 128 + the signal's number for one that was killed; 0 where all\n"
-    "ranks ended well; 2 where ruedarun was called wrongly.";
+    "Exit status: 0 if all ranks ended well. If a rank failed, it is the status of the first such rank, or 128 + the\n"
+    "signal's number if that rank was killed. 2 if ruedarun was called wrongly.";
 
 /// The texts as CLI11 collects them. ruedarun checks them afterwards, so that the messages are its own.
 struct RawOptions {
@@ -123,16 +125,16 @@ private:
                                   "File of hosts, in lines such as `a slots=2` or `a:2`"),
                   "FILE");
         take_last(app_.add_option("--processes-per-host,--ppn", raw_.per_host,
-                                  "This many processes on every host, whatever their slots"),
+                                  "Start K processes on every host, whatever their slots"),
                   "K");
         app_.add_flag("--no-mpi", options_.no_mpi,
-                      "Start the ranks of this host without mpirun; they meet through a socket");
+                      "Start the ranks without mpirun, on this host only; they connect through a socket");
     }
 
     void add_mpi() {
         take_all(app_.add_option("--mpi-args", raw_.mpi_args, "More arguments for mpirun, as one text"), "TEXT");
         take_all(app_.add_option("--custom-mpi-options", raw_.custom_mpi_options,
-                                 "The same in SageMaker's way: --NAME=value in capitals sets a variable"),
+                                 "The same in SageMaker's form: --NAME=value in capitals sets a variable"),
                  "TEXT");
         take_all(app_.add_option("--network-interfaces", raw_.interfaces, "Network interfaces to use"), "a,b");
         take_last(app_.add_option("--ssh-port", raw_.ssh_port, "Port of ssh on the other hosts"), "PORT");
@@ -140,7 +142,7 @@ private:
     }
 
     void add_environment() {
-        take_all(app_.add_option("-x", raw_.exported, "Set a variable for the ranks, or hand one on; may be repeated"),
+        take_all(app_.add_option("-x", raw_.exported, "Set a variable for the ranks, or pass one on; may be repeated"),
                  "VAR[=VALUE]");
         take_all(app_.add_option("--env-file", raw_.env_files,
                                  "File of lines NAME=VALUE to set for the ranks; may be repeated"),
@@ -148,7 +150,8 @@ private:
         app_.add_flag_callback(
             "--no-torch-variables", [this] { options_.torch_variables = false; },
             "Do not set torchrun's variables for the ranks (RANK, WORLD_SIZE, MASTER_ADDR, ...)");
-        take_last(app_.add_option("--config", raw_.config, "File of options, as JSON; the command line wins"), "FILE");
+        take_last(app_.add_option("--config", raw_.config, "File of options in JSON; the command line wins over it"),
+                  "FILE");
     }
 
     void add_running() {
@@ -157,16 +160,17 @@ private:
                   "FOLDER");
         take_last(
             app_.add_option("--grace", raw_.grace,
-                            "Seconds that the other ranks get to end after a rank has failed (default: 5, or 3 after "
-                            "an abort)"),
+                            "Seconds in which the other ranks have to end after a rank has failed (default: 5, or 3 "
+                            "after an abort)"),
             "SECONDS");
         take_last(app_.add_option("--max-restarts", raw_.max_restarts,
                                   "Start the job again up to N times after a rank has failed"),
                   "N");
         app_.add_flag("--dry-run", options_.dry_run, "Print what would run, and run nothing");
-        app_.add_flag("--explain", options_.explain, "The same, with the reasons");
-        app_.add_flag("--verbose", options_.verbose, "Say what was chosen and why, and run it");
-        app_.add_flag("--doctor", options_.doctor, "Look for what makes jobs slow or fail here; same as rueda doctor");
+        app_.add_flag("--explain", options_.explain, "Print what would run, with the reasons, and run nothing");
+        app_.add_flag("--verbose", options_.verbose, "Print what was chosen and why, and run it");
+        app_.add_flag("--doctor", options_.doctor,
+                      "Look for things that make jobs slow or make them fail here, like rueda doctor");
     }
 
     static void take_last(CLI::Option* option, const char* value_name) {
@@ -242,7 +246,7 @@ private:
             taken.emplace_back();  // else CLI11 would use the next argument as the value
         } else if (takes_value && !has_value) {
             if (arguments.size() < 2) {
-                return failure(ErrorCode::invalid_argument, "{} wants a value behind it; see ruedarun --help",
+                return failure(ErrorCode::invalid_argument, "{} needs a value after it; see ruedarun --help",
                                arguments.front());
             }
             taken.push_back(arguments[1]);
@@ -271,7 +275,7 @@ private:
             value = word.substr(equals + 1);
         } else if (flag->takes_value) {
             if (arguments.size() < 2) {
-                return failure(ErrorCode::invalid_argument, "{} wants a value behind it", name);
+                return failure(ErrorCode::invalid_argument, "{} needs a value after it", name);
             }
             value = arguments[1];
             used = 2;
@@ -403,12 +407,12 @@ private:
              {std::pair("--output-dir", &options_.output_dir), std::pair("--hosts", &options_.hosts),
               std::pair("--hostfile", &options_.hostfile)}) {
             if (app_.count(name) > 0 && value->empty()) {
-                return failure(ErrorCode::invalid_argument, "{} wants a name, found an empty one", name);
+                return failure(ErrorCode::invalid_argument, "{} needs a name, found an empty one", name);
             }
         }
         if (!options_.doctor && (options_.program.empty() || options_.program.front().empty())) {
             return failure(ErrorCode::invalid_argument,
-                           "there is no program to run; write it behind the options: ruedarun -np {} ./program",
+                           "there is no program to run; write it after the options: ruedarun -np {} ./program",
                            options_.ranks.value_or(2));
         }
         return {};

@@ -456,7 +456,7 @@ private:
             const bool stays = others && looks_like_a_secret(name) && !is_named_for_export(name);
             if (stays) {
                 plan_.notes.push_back(
-                    fmt::format("{0} looks like a secret and stays on this host; -x {0} hands it on", name));
+                    fmt::format("{0} looks like a secret and stays on this host; -x {0} passes it on", name));
             }
             return stays;
         });

@@ -225,7 +225,7 @@ Result<ControlAddress> parse_control_address(std::string_view text) {
         address.endpoints.emplace_back(endpoint);
     }
     if (address.secret.empty() || address.endpoints.empty()) {
-        return failure(ErrorCode::invalid_argument, "there is no address of ruedarun");
+        return failure(ErrorCode::invalid_argument, "RUEDARUN_CONTROL has no secret and address");
     }
     return address;
 }

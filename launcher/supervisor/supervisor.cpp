@@ -87,7 +87,7 @@ private:
     void connect() {
         const Result<ControlAddress> address = parse_control_address(text_of(environment_, kControlVariable));
         if (!rank_ || !address.is_ok()) {
-            run_alone(rank_ ? address.status().message() : "mpirun tells no rank");
+            run_alone(rank_ ? address.status().message() : "mpirun has not set the number of the rank");
             return;
         }
         Result<base::UniqueFd> socket = connect_to_ruedarun(address.value());
@@ -115,7 +115,7 @@ private:
     }
 
     void run_alone(const std::string& reason) {
-        complain(fmt::format("no ruedarun is there to watch this rank ({}); it runs on its own", reason));
+        complain(fmt::format("this rank has no ruedarun that watches it ({}); it runs alone", reason));
         variables_ = torch_variables_of_mpirun(environment_);
         std::erase_if(variables_, [this](const EnvironmentChange& change) {
             return std::find(left_variables_.begin(), left_variables_.end(), change.name) != left_variables_.end();

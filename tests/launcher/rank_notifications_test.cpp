@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Which ends of ranks the others are told of.
+// Decides which ends of ranks the others are notified of.
 #include "launcher/watch/rank_notifications.hpp"
 
 #include <catch2/catch.hpp>
