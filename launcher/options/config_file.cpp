@@ -20,7 +20,7 @@ std::ptrdiff_t line_at(std::string_view text, std::size_t position) {
 }
 
 /// The line of a name of the outermost object. The library does not tell it, so this function looks for the name in
-/// quotes. If a string before has the same text, the line is too early, which misleads nobody for long.
+/// quotes. The line is too early if a string before has the same text.
 std::ptrdiff_t line_of(std::string_view text, const std::string& name) {
     const std::size_t at = text.find('"' + name + '"');
     return at == std::string_view::npos ? 1 : line_at(text, at);

@@ -406,7 +406,7 @@ private:
         request.ssh_identity = options_.ssh_identity;
         request.travelling = plan_.travelling;
         request.user_args = options_.mpi_args;
-        request.program = {around_.own_path, "--rank-supervisor"};
+        request.program = {around_.own_path, kSupervisorOption};
         // If the command is pasted, the supervisors set the other variables of torchrun themselves.
         for (const std::string_view name : kTorchVariables) {
             if (!options_.torch_variables || exports(name)) {

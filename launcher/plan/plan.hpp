@@ -79,6 +79,9 @@ struct LaunchPlan {
     std::vector<std::string> reasons;             ///< for --verbose and --explain
 };
 
+/// The hidden option with which mpirun starts ruedarun as the supervisor of a rank (supervisor.hpp).
+inline constexpr const char* kSupervisorOption = "--rank-supervisor";
+
 /// The variable that tells supervisors where ruedarun listens, and the secret that it expects (control_address.hpp).
 inline constexpr const char* kControlVariable = "RUEDARUN_CONTROL";
 

@@ -18,15 +18,17 @@ namespace {
 constexpr std::chrono::seconds kHelloTime{10};
 /// From the end of the job to the end of the connections. Supervisors still send output in this time.
 constexpr std::chrono::seconds kLinkTime{8};
-/// Processes of other jobs or users that may be connected at the same time.
+/// Connections that may wait for their hello at the same time.
 constexpr std::size_t kMostNewcomers = 4096;
 constexpr std::size_t kLongestHello = 1024;
 
-/// There is a connection to every rank, so the usual soft limit of 1024 descriptors is too low for large jobs.
-void raise_descriptor_limit() {
+/// A rank needs a connection and two pipes, so the usual soft limit of 1024 descriptors is too low for large jobs. It
+/// is raised only as far as needed, because mpirun and the ranks inherit it.
+void raise_descriptor_limit(int ranks) {
+    const rlim_t needed = static_cast<rlim_t>(ranks) * 4 + kMostNewcomers;
     rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed) {
+        limit.rlim_cur = std::min(needed, limit.rlim_max);
         ::setrlimit(RLIMIT_NOFILE, &limit);
     }
 }
@@ -43,7 +45,7 @@ MpiRanks::MpiRanks(const LaunchPlan& plan, StartContext context)
 
 Status MpiRanks::start(JobOutput& output) {
     output_ = &output;
-    raise_descriptor_limit();
+    raise_descriptor_limit(plan_.ranks);
     Result<ControlListener> listener = is_on_this_host() ? listen_on_this_host() : listen_on_network(plan_.interfaces);
     RUEDA_RETURN_IF_FAILED(listener.status());
     const ControlAddress& address = listener.value().address;
@@ -234,16 +236,6 @@ void MpiRanks::lose(int rank) {
     end_rank(std::move(end));
 }
 
-/// If a link breaks while something is sent, reading from it does not report that.
-void MpiRanks::lose_broken_links() {
-    for (int rank = 0; rank < plan_.ranks; ++rank) {
-        const Rank& peer = rank_at(rank);
-        if (peer.has_reported && !peer.ended && !peer.link.is_open()) {
-            lose(rank);
-        }
-    }
-}
-
 RankEnd MpiRanks::end_of(int rank, int wait_status) const {
     RankEnd end;
     end.rank = rank;
@@ -361,7 +353,6 @@ void MpiRanks::stop_output_that_nobody_reads() {
 
 void MpiRanks::advance(TimePoint now) {
     mpirun_.advance(now);
-    lose_broken_links();
     ask_for_more_output();
     stop_output_that_nobody_reads();
     for (const auto& newcomer : newcomers_) {

@@ -64,7 +64,6 @@ private:
     void take_report(int rank, const Frame& frame);
     void take_output(int rank, const Frame& frame);
     void lose(int rank);
-    void lose_broken_links();
     void notify_rank(int rank, const RankNotifications::Item& item);
     void end_rank(RankEnd end);
     void ask_for_more_output();

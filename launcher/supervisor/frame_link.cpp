@@ -58,6 +58,9 @@ void FrameLink::expect_answers() const {
 }
 
 void FrameLink::send(FrameKind kind, std::int32_t value, std::string_view payload) {
+    if (!can_send_) {
+        return;
+    }
     do {
         const std::string_view part = payload.substr(0, kMostPayload);
         payload.remove_prefix(part.size());
@@ -87,14 +90,12 @@ void FrameLink::flush() {
             continue;
         }
         if (got < 0) {
-            if (errno != EAGAIN) {
-                close();
-            }
+            can_send_ = errno == EAGAIN;
             break;
         }
         sent += static_cast<std::size_t>(got);
     }
-    queue_.erase(0, sent);
+    queue_.erase(0, can_send_ ? sent : queue_.size());
 }
 
 bool FrameLink::take_frame(std::size_t most_payload, std::vector<Frame>& frames) {

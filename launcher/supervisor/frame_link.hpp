@@ -49,12 +49,14 @@ public:
     /// From now on the link is closed if the other host does not acknowledge what was sent within kAnswerTime. That
     /// counts for what was sent before as well. It changes nothing on a Unix socket.
     void expect_answers() const;
-    /// Sends as much of the queue as is possible without blocking. Closes the link if sending fails.
+    /// Sends as much of the queue as is possible without blocking. If that fails, this and all later frames are
+    /// dropped. The link stays open then, because frames that the other process sent before may still wait to be
+    /// received.
     void flush();
     [[nodiscard]] bool has_queue() const { return !queue_.empty(); }
     [[nodiscard]] bool is_congested() const { return queue_.size() > kLongQueue; }
-    /// Returns the frames that have arrived whole. Closes the link if the other process has closed it, or if the bytes
-    /// are not a frame with at most `most_payload` bytes.
+    /// Returns the frames that have arrived whole. Closes the link if the connection has ended, or if the bytes are not
+    /// a frame with at most `most_payload` bytes.
     [[nodiscard]] std::vector<Frame> receive(std::size_t most_payload = kMostPayload);
     /// The open files that arrived last.
     [[nodiscard]] std::vector<base::UniqueFd> take_descriptors() { return std::exchange(descriptors_, {}); }
@@ -66,6 +68,7 @@ private:
     std::string queue_;
     std::string received_;
     std::vector<base::UniqueFd> descriptors_;
+    bool can_send_ = true;
 };
 
 }  // namespace rueda::launcher

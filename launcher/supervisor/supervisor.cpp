@@ -140,10 +140,7 @@ private:
     void add_link_to(PollSet& set) {
         set.add(link_.fd(), POLLIN, [this] { take_frames(); });
         if (link_.has_queue()) {
-            set.add(link_.fd(), POLLOUT, [this] {
-                link_.flush();
-                notice_lost_link();
-            });
+            set.add(link_.fd(), POLLOUT, [this] { link_.flush(); });
         }
         pump_.add_to(set, link_);
     }
@@ -152,7 +149,9 @@ private:
         for (const Frame& frame : link_.receive()) {
             take_order(frame);
         }
-        notice_lost_link();
+        if (!link_.is_open() && !done_) {
+            lose_ruedarun();
+        }
     }
 
     void take_order(const Frame& frame) {
@@ -187,10 +186,7 @@ private:
     }
 
     /// Without ruedarun there is no job any more.
-    void notice_lost_link() {
-        if (link_.is_open() || done_) {
-            return;
-        }
+    void lose_ruedarun() {
         pump_.close();
         if (program_.pid() == 0) {
             done_ = true;
@@ -330,7 +326,6 @@ private:
     void send(FrameKind kind, std::int32_t value, const std::string& text = {}) {
         if (link_.is_open()) {
             link_.send(kind, value, text);
-            notice_lost_link();
         }
     }
 

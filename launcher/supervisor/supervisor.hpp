@@ -15,7 +15,4 @@ namespace rueda::launcher {
 /// of torchrun unset. Returns the exit status. Threads: one.
 [[nodiscard]] int run_rank_supervisor(std::span<const std::string> arguments);
 
-/// The name of the hidden option.
-inline constexpr const char* kSupervisorOption = "--rank-supervisor";
-
 }  // namespace rueda::launcher

@@ -25,7 +25,7 @@ enum class FrameKind : std::uint32_t {
                        ///< (base/launcher_notification.hpp)
     output = 9,        ///< supervisor: what the program wrote; the value is kStandardOutput or kStandardError
     more_output = 10,  ///< ruedarun: `value` more bytes of output may be sent
-    stop_output = 11,  ///< ruedarun: close the stream `value`, because nobody reads it any more
+    stop_output = 11,  ///< ruedarun: close the stream `value`, because it has no reader any more
     descriptors = 12,  ///< ruedarun on the same host, before `welcome`: the program's standard output and error; the
                        ///< supervisor then sends no `output`
 };

@@ -108,7 +108,7 @@ void JobOutcome::settle() {
     }
     cause_ = echo_;
     for (const RankEnd& end : ended_well_) {
-        // This rank has not called shutdown(): that function waits for all ranks, so nobody would miss the rank.
+        // shutdown() waits for all ranks. After it no rank would be missed, so this rank has not called it.
         if (echo_->abort_reason.find(fmt::format("{} (pid {})", name_of(end), end.pid)) != std::string::npos) {
             cause_ = end;
             cause_->left_early = true;

@@ -16,7 +16,7 @@
 namespace rueda::launcher {
 
 /// The program of a rank, as a child of this process: of ruedarun, or of a supervisor. Only the parent of a process
-/// learns how it ended, so this class collects everything that is to be reported about the end. Threads: one.
+/// learns how it ended, so this class collects everything that ruedarun needs to know about the end. Threads: one.
 class RankProcess {
 public:
     explicit RankProcess(base::FileReader read = base::read_small_file) : oom_watch_(std::move(read)) {}

@@ -76,6 +76,21 @@ TEST_CASE("frames that were sent before the connection ended arrive", "[unit]") 
     CHECK_FALSE(pair.link.is_open());
 }
 
+TEST_CASE("a send that fails does not hide frames that have arrived", "[unit]") {
+    Pair pair = connected();
+    write_bytes(pair.other, frame(5, 9, "by_launcher\n"));
+    pair.other.reset();
+    pair.link.send(FrameKind::deliver, 15);
+    pair.link.send(FrameKind::leave, 0);
+    CHECK_FALSE(pair.link.has_queue());
+    const std::vector<Frame> frames = pair.link.receive();
+    REQUIRE(frames.size() == 1);
+    CHECK(frames[0].payload == "by_launcher\n");
+    CHECK(pair.link.is_open());
+    CHECK(pair.link.receive().empty());
+    CHECK_FALSE(pair.link.is_open());
+}
+
 TEST_CASE("bytes that are not a frame, and frames that are too long, end the connection", "[unit]") {
     for (const std::string& bytes :
          {std::string("GET / HTTP/1.0\r\n\r\n"), frame(1, 0, "", 0x01657572), frame(1, 0, std::string(513, 'x'))}) {
