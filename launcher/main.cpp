@@ -36,7 +36,8 @@ int refuse(const Status& status) {
     return kWrongUse;
 }
 
-/// A descriptor opened later must not become 0, 1 or 2, which children get.
+/// Makes sure that 0, 1 and 2 are open. Else a descriptor that is opened later could get such a number, and children
+/// would use it as their standard output.
 void open_standard_descriptors() {
     int fd = 0;
     do {
@@ -53,19 +54,19 @@ void say_lines(const std::vector<std::string>& lines) {
     }
 }
 
-std::map<std::string, std::string> changed(const rueda::launcher::SrunTask& task) {
+rueda::launcher::Environment changed(const rueda::launcher::SrunTask& task) {
     return rueda::launcher::changed_environment(rueda::launcher::environment_of_this_process(), task.environment);
 }
 
-std::string path_of(const std::map<std::string, std::string>& environment) {
+std::string path_of(const rueda::launcher::Environment& environment) {
     const auto path = environment.find("PATH");
     return path == environment.end() ? "/usr/bin:/bin" : path->second;
 }
 
-/// Returns only where the program cannot be run, or is not to be.
+/// Returns only if the program cannot be run, or should not be.
 int become_program(const rueda::launcher::Options& options, const rueda::launcher::SrunTask& task) {
     using namespace rueda::launcher;
-    const std::map<std::string, std::string> environment = changed(task);
+    const Environment environment = changed(task);
     const Result<std::string> program = find_program(options.program.front(), path_of(environment));
     if (!program.is_ok()) {
         return refuse(program.status());
@@ -75,7 +76,7 @@ int become_program(const rueda::launcher::Options& options, const rueda::launche
         LaunchPlan plan;
         plan.reasons = task.reasons;
         plan.environment = task.environment;
-        plan.way = LaunchWay::mpirun;  // the line is the program itself
+        plan.way = LaunchWay::mpirun;  // the command line is the program itself
         plan.mpirun_to_paste = options.program;
         fmt::print("{}{}", options.explain ? describe_reasons(plan) : "", describe_as_shell(plan));
         return 0;
@@ -102,8 +103,7 @@ int launch(const rueda::launcher::Options& options) {
     if (!plan.is_ok()) {
         return refuse(plan.status());
     }
-    const std::map<std::string, std::string> environment =
-        changed_environment(around.value().environment, plan.value().environment);
+    const Environment environment = changed_environment(around.value().environment, plan.value().environment);
     const Result<std::string> program = find_program(options.program.front(), path_of(environment));
     if (!program.is_ok() && plan.value().runs_here) {
         return refuse(program.status());
@@ -153,8 +153,8 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
     open_standard_descriptors();
-    // A file of output that reaches the limit of its size (ulimit -f) is then an error of write(), like a full disk.
-    // The programs that ruedarun starts get the default back (child_process.cpp).
+    // If a file of output reaches the limit of its size (ulimit -f), write() then fails, as on a full disk. The
+    // programs that ruedarun starts get the default back (child_process.cpp).
     ::signal(SIGXFSZ, SIG_IGN);
     try {
         return run({argv + (argc > 0 ? 1 : 0), argv + argc});

@@ -10,15 +10,15 @@
 
 namespace rueda::launcher {
 
-/// How many training steps a job's attempts have begun again.
+/// Counts the training steps that a job's attempts began again.
 class RepeatedSteps {
 public:
-    /// Of each attempt in turn.
+    /// To be called for each attempt in turn.
     void add(const base::StepSpan& attempt) {
         if (!attempt.is_known()) {
             return;
         }
-        // A program may have written any numbers: the count ends with its type.
+        // A program may have written any numbers, so the count stops at the largest number of its type.
         const std::int64_t again = std::max<std::int64_t>(-1, std::min(attempt.last, reached_) - attempt.first);
         if (__builtin_add_overflow(repeated_, again, &repeated_) || __builtin_add_overflow(repeated_, 1, &repeated_)) {
             repeated_ = std::numeric_limits<std::int64_t>::max();
@@ -26,7 +26,7 @@ public:
         reached_ = std::max(reached_, attempt.last);
         known_ = true;
     }
-    /// Whether the program has told of its steps at all.
+    /// Whether the program has counted its steps at all.
     [[nodiscard]] bool are_known() const { return known_; }
     [[nodiscard]] std::int64_t count() const { return repeated_; }
     /// The furthest step that was begun.
@@ -38,7 +38,7 @@ private:
     bool known_ = false;
 };
 
-/// Both: from the earliest first to the furthest last. The ranks of a job do the same steps.
+/// The span from the earliest first step to the furthest last step. The ranks of a job do the same steps.
 [[nodiscard]] inline base::StepSpan joined(const base::StepSpan& a, const base::StepSpan& b) {
     if (!a.is_known() || !b.is_known()) {
         return a.is_known() ? a : b;

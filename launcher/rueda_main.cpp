@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// rueda: looks at machines and jobs; ruedarun starts them.
+// rueda: looks at machines. ruedarun starts jobs.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -20,20 +20,20 @@ constexpr int kCalledWrongly = 3;
 constexpr const char* kHelp =
     "Usage: rueda doctor [-np N] [-H a:2,b:2 | --hostfile FILE] [options of ruedarun]\n"
     "\n"
-    "Looks for what makes jobs slow or fail on this machine, and says what to do about each thing: the mpirun, cores "
-    "and\n"
-    "quotas against ranks, threads, memory and its limits, shared memory, what a container forbids, the network, "
-    "settings\n"
-    "in the environment. Hosts that are named, or that a Slurm allocation names, are asked by mpirun, as a job would "
-    "be\n"
-    "started there: whether they answer, whether they have the same Rueda, how far their clocks are off.\n"
+    "Looks for things that make jobs slow or make them fail on this machine, and says what to do about each. It "
+    "checks\n"
+    "the mpirun, cores and quotas, threads, memory and its limits, shared memory, restrictions of a container, the\n"
+    "network, and settings in the environment. It also asks other hosts that are named, or that a Slurm allocation\n"
+    "names. mpirun reaches them as it would for a job. Each is checked for an answer, the same version of Rueda, and "
+    "the\n"
+    "same time.\n"
     "\n"
     "Examples:\n"
     "  rueda doctor\n"
     "  rueda doctor -np 8\n"
     "  rueda doctor --hostfile hosts.txt\n"
     "\n"
-    "Exit status: 0 where all is fine, 1 where there are warnings, 2 where there are errors, 3 where rueda was called\n"
+    "Exit status: 0 if everything is fine, 1 if there are warnings, 2 if there are errors, 3 if rueda was called "
     "wrongly.\n";
 
 int refuse(const std::string& text) {
@@ -76,7 +76,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    // mpirun starts this same program on other hosts.
+    // mpirun starts this program on other hosts with this option.
     if (argc == 2 && std::string(argv[1]) == rueda::launcher::kDoctorEchoOption) {
         fmt::print("{}", rueda::launcher::doctor_echo());
         return 0;

@@ -6,8 +6,9 @@
 
 namespace rueda::launcher {
 
-/// Carries the plan out, and again after a rank has failed, as often as `options` allow it. What the failed attempts
-/// cost is said at the end. Returns the exit status of the last one. Threads: one, and the process must have no other.
+/// Carries out the plan, and does so again after a rank has failed, as often as `options` allow. Prints at the end what
+/// the failed attempts cost. Returns the exit status of the last attempt. Threads: one, and the process must have no
+/// other.
 [[nodiscard]] int run_attempts(const Options& options, Surroundings surroundings, LaunchPlan plan,
                                const std::string& program_file);
 

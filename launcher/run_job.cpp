@@ -19,7 +19,6 @@
 #include "launcher/repeated_steps.hpp"
 #include "launcher/start/direct_ranks.hpp"
 #include "launcher/start/mpi_ranks.hpp"
-#include "launcher/start/network_ranks.hpp"
 #include "launcher/watch/job_ending.hpp"
 
 namespace rueda::launcher {
@@ -28,20 +27,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// For text that descendants of ended ranks still write.
+/// The time for text that descendants of ended ranks still write.
 constexpr std::chrono::milliseconds kDrainTime{500};
 
-/// Between mpirun ending its ranks and its own end, or the report of the rank that made it do so; and between the end
-/// of a rank whose job was aborted and the report of the rank that is to blame.
+/// After the first end that is only a consequence, the time for a report of its cause: if mpirun has ended a rank, its
+/// own end or the rank that made it do so; if a rank ended because of an abort, the rank that is to blame.
 constexpr std::chrono::seconds kSettleTime{1};
 
 constexpr int kWrongUse = 2;
 constexpr int kInternalFailure = 1;
 
 std::unique_ptr<RankGroup> make_group(const LaunchPlan& plan, StartContext context) {
-    if (plan.way == LaunchWay::mpirun && !plan.shares.empty()) {
-        return std::make_unique<NetworkRanks>(plan, std::move(context));
-    }
     if (plan.way == LaunchWay::mpirun) {
         return std::make_unique<MpiRanks>(plan, std::move(context));
     }
@@ -145,13 +141,13 @@ private:
         }
     }
 
-    /// The terminal sends its signals to the whole foreground group, a rank in it included.
+    /// The terminal sends its signals to the whole foreground group, which may include a rank.
     [[nodiscard]] bool came_from_keyboard(const signalfd_siginfo& info) const {
         return !plan_.own_groups && info.ssi_code == SI_KERNEL;
     }
 
     void end_on(int number, bool ranks_have_it) {
-        if (released_) {  // no rank is left that it could end: it is for us, who may still wait for a reader
+        if (released_) {  // no rank is left; the signal ends ruedarun, which may still wait for a reader
             leaving_ = true;
             return;
         }
@@ -167,7 +163,7 @@ private:
         impatient_ = true;
     }
 
-    /// A stopped rank gets no other signal, so every ending signal wakes it too.
+    /// A stopped rank does not receive other signals, so it is continued after every signal that should end it.
     void send(int signal_number) {
         group_->signal_ranks(signal_number);
         if (signal_number != SIGKILL) {
@@ -175,7 +171,7 @@ private:
         }
     }
 
-    /// Ctrl-Z holds the ranks, and `fg` lets them go on.
+    /// Ctrl-Z stops the ranks, and `fg` continues them.
     void suspend() {
         group_->signal_ranks(SIGSTOP);
         ::raise(SIGSTOP);
@@ -188,7 +184,7 @@ private:
             steps_ = joined(steps_, end.steps);
         }
         for (const RankNotifications::Item& item : notifications_.note(ends)) {
-            group_->tell_ranks(item);
+            group_->notify_ranks(item);
         }
         outcome_.add(ends);
         if (outcome_.is_unsettled() && !settle_at_) {
@@ -218,7 +214,7 @@ private:
         if (!outcome_.cause() || std::exchange(cause_told_, true)) {
             return;
         }
-        if (!impatient_) {  // else the line about the user's signal has been said
+        if (!impatient_) {  // else the line about the user's signal was already printed
             output_.say(describe(*outcome_.cause()) + (group_->running().empty() ? "" : "; ending the job"));
             errors_before_cause_ = output_.foreign_errors();
         }
@@ -229,8 +225,8 @@ private:
         }
     }
 
-    /// The last line is the cause, not the last of its echoes: what the other ranks, mpirun, and ruedarun itself said
-    /// since.
+    /// Repeats the cause if other ranks, mpirun or ruedarun itself have printed more since, so that the last line is
+    /// the cause and not one of its consequences.
     void repeat_cause() {
         if (errors_before_cause_ && (output_.foreign_errors() > *errors_before_cause_ || said_more_since_cause_)) {
             output_.say("the job failed because " + describe(*outcome_.cause()));
@@ -249,27 +245,21 @@ private:
         }
     }
 
-    /// What the ranks had written stays readable after their end, for as long as the reader of our own streams takes
-    /// it.
+    /// Prints what the ranks wrote before their end, as long as the reader of ruedarun's output accepts it.
     void drain() {
-        const Clock::time_point deadline = Clock::now() + kDrainTime;
-        while (!output_.all_closed() && (Clock::now() < deadline || may_wait_for_reader()) && !asked_to_leave()) {
-            PollSet set;
-            set.add(signals_.fd(), POLLIN, [] {});
-            output_.add_to(set);
-            set.wake_at(may_wait_for_reader() ? std::nullopt : std::optional(deadline));
-            set.wait_and_dispatch();
-        }
+        write_while([this] { return !output_.all_closed(); });
         output_.close_all();
         output_.finish();
     }
 
-    /// A pager may be read for hours; but after a second signal nobody is.
-    [[nodiscard]] bool may_wait_for_reader() const { return !output_.all_written() && !in_a_hurry_; }
-
     void write_rest() {
+        write_while([this] { return !output_.all_written(); });
+    }
+
+    template <class Condition>
+    void write_while(Condition&& is_needed) {
         const Clock::time_point deadline = Clock::now() + kDrainTime;
-        while (!output_.all_written() && (Clock::now() < deadline || may_wait_for_reader()) && !asked_to_leave()) {
+        while (is_needed() && (Clock::now() < deadline || may_wait_for_reader()) && !asked_to_leave()) {
             PollSet set;
             set.add(signals_.fd(), POLLIN, [] {});
             output_.add_to(set);
@@ -277,6 +267,9 @@ private:
             set.wait_and_dispatch();
         }
     }
+
+    /// Somebody may read a pager for hours. After a second signal nobody does.
+    [[nodiscard]] bool may_wait_for_reader() const { return !output_.all_written() && !in_a_hurry_; }
 
     [[nodiscard]] bool asked_to_leave() {
         while (const std::optional<signalfd_siginfo> info = signals_.take()) {
@@ -296,13 +289,13 @@ private:
     std::unique_ptr<RankGroup> group_;
     bool released_ = false;
     bool impatient_ = false;   ///< the user has sent a signal
-    bool in_a_hurry_ = false;  ///< and another one
+    bool in_a_hurry_ = false;  ///< the user has sent a second signal
     bool start_failed_ = false;
     bool leaving_ = false;
     bool cause_told_ = false;
     bool said_more_since_cause_ = false;  ///< about ranks that still run
     std::optional<Clock::time_point> settle_at_;
-    std::optional<std::size_t> errors_before_cause_;  ///< foreign_errors() when the cause was told
+    std::optional<std::size_t> errors_before_cause_;  ///< foreign_errors() when the cause was printed
 };
 
 }  // namespace

@@ -12,13 +12,13 @@ namespace rueda::launcher {
 /// How a job ended.
 struct JobReport {
     int exit_status = 0;
-    /// A rank that had run failed, of itself: the same job, started again, may fare better.
+    /// A rank that had started failed by itself, so another attempt may succeed.
     bool may_start_again = false;
     std::chrono::milliseconds duration{0};
-    base::StepSpan steps{};  ///< of training, as the ranks have told
+    base::StepSpan steps{};  ///< the training steps that the ranks counted
 };
 
-/// Carries the plan out. Afterwards no process of it is left. Threads: one, and the process must have no other.
+/// Carries out the plan. Afterwards no process of the job is left. Threads: one, and the process must have no other.
 [[nodiscard]] JobReport run_job(const LaunchPlan& plan, const Surroundings& surroundings,
                                 const std::string& program_file);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What rueda doctor makes of the facts. Nothing here looks at the machine.
+// The conclusions of rueda doctor. Nothing in this file looks at the machine.
 #include "launcher/doctor/doctor.hpp"
 
 #include <fmt/format.h>
@@ -13,6 +13,7 @@
 #include "base/settings/config.hpp"
 #include "base/settings/environment.hpp"
 #include "base/text.hpp"
+#include "launcher/options/text_parts.hpp"
 #include "rueda/version.h"
 
 namespace rueda::launcher {
@@ -21,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-/// The first word of the line by which a host answers.
+/// The first word of the line with which a host answers.
 constexpr std::string_view kEchoMark = "rueda-doctor";
 
 class Examination {
@@ -61,10 +62,7 @@ private:
         findings_.push_back({Severity::error, std::move(subject), std::move(found), std::move(advice)});
     }
 
-    [[nodiscard]] std::string variable(const std::string& name) const {
-        const auto found = facts_.environment.find(name);
-        return found == facts_.environment.end() ? "" : found->second;
-    }
+    [[nodiscard]] std::string variable(const std::string& name) const { return text_of(facts_.environment, name); }
 
     void look_at_mpi() {
         if (facts_.mpi) {
@@ -108,7 +106,7 @@ private:
             const std::string problem = !plugin.problem.empty()  ? plugin.problem
                                         : plugin.is_for_open_mpi ? "it is for Open MPI"
                                                                  : "it is for MPICH";
-            const bool says_its_name = problem.starts_with(plugin.file);  // as the system's loader does
+            const bool says_its_name = problem.starts_with(plugin.file);  // the system's loader writes such texts
             text += fmt::format("{}{}{}", text.empty() ? "" : "; ", says_its_name ? "" : plugin.file + ": ", problem);
         }
         return text;
@@ -127,7 +125,7 @@ private:
         } else {
             fine("cores", cores);
         }
-        // The load counts what has run lately, this program's own start included.
+        // The load is an average of the last minute, and this program's own start is part of it.
         if (facts_.load > 0.5 * facts_.cores_in_mask) {
             warn("load", fmt::format("{:.1f} on {:.3g} cores", facts_.load, facts_.cores_in_mask),
                  "other programs use the cores; a rank that they hold up holds up all ranks");
@@ -239,7 +237,8 @@ private:
 
     void look_at_files() {
         constexpr std::uint64_t kFew = 1024;
-        constexpr std::size_t kLongFolder = 60;  // Open MPI adds about 40 characters; a socket's name has at most 107
+        constexpr std::size_t kLongFolder =
+            60;  // Open MPI adds about 40 characters, and the name of a socket has at most 107
         if (facts_.descriptors < kFew) {
             warn("open files", fmt::format("at most {}", facts_.descriptors), "ulimit -n 65536");
         } else {
@@ -349,8 +348,7 @@ HostProbe read_doctor_echo(const std::string& name, const std::string& text, dou
     probe.name = name;
     std::string_view rest = text;
     while (!rest.empty()) {
-        const std::string_view line = rest.substr(0, rest.find('\n'));
-        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+        const std::string_view line = take_until(rest, '\n');
         const bool is_blank = line.find_first_not_of(" \t\r-") == std::string_view::npos;
         if (probe.problem.empty() && !is_blank) {
             probe.problem = base::quote(line, 160);

@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLoadTime{10};
 constexpr std::size_t kLongestAnswer = 4096;
 
-/// First letters of a child's answer: the plugin is for Open MPI, for MPICH, or cannot be loaded.
+/// The first letter of a child's answer: the plugin is for Open MPI, is for MPICH, or cannot be loaded.
 constexpr char kOpenMpi = 'o';
 constexpr char kMpich = 'm';
 constexpr char kFailed = 'f';
@@ -43,18 +43,18 @@ std::string answer_of_loading(const std::string& file) {
     if (::dlsym(library, "rueda_mpi_plugin_open") == nullptr) {
         return fmt::format("{}it is no MPI plugin of Rueda", kFailed);
     }
-    // What stands behind Open MPI's MPI_COMM_WORLD; found in the MPI that the plugin has brought along.
+    // Open MPI's MPI_COMM_WORLD is the address of this symbol, so the MPI library that the plugin needs has it.
     return std::string(1, ::dlsym(library, "ompi_mpi_comm_world") == nullptr ? kMpich : kOpenMpi);
 }
 
 [[noreturn]] void load_in_child(const std::string& file, int write_end) {
     const std::string answer = answer_of_loading(file).substr(0, kLongestAnswer);
-    // A pipe takes this much at once. Where nobody reads, nobody waits for it.
+    // A pipe takes this much at once, so this does not block even if the parent does not read.
     const ssize_t written = ::write(write_end, answer.data(), answer.size());
     ::_exit(written == static_cast<ssize_t>(answer.size()) ? 0 : 1);
 }
 
-/// All that the child writes until it ends or the time is over.
+/// Everything that the child writes until it ends or the time is over.
 std::string read_until(int fd, Clock::time_point deadline) {
     std::string text;
     while (true) {
@@ -94,7 +94,7 @@ bool has_library(const fs::path& folder) {
     return false;
 }
 
-/// lib, lib64, and lib/<architecture> as Debian has it.
+/// lib, lib64, and Debian's lib/<architecture>.
 std::vector<fs::path> folders_beside(const fs::path& program) {
     const fs::path own = program.parent_path();
     const fs::path prefix = own.parent_path();
@@ -148,7 +148,7 @@ PluginProbe probe_plugin(const std::string& file, std::chrono::milliseconds time
     return probe;
 }
 
-std::string folder_of_library(const std::string& own_path, const std::map<std::string, std::string>& environment) {
+std::string folder_of_library(const std::string& own_path, const Environment& environment) {
     std::istringstream path(text_of(environment, "LD_LIBRARY_PATH"));
     for (std::string folder; std::getline(path, folder, ':');) {
         if (!folder.empty() && has_library(folder)) {
@@ -163,7 +163,7 @@ std::string folder_of_library(const std::string& own_path, const std::map<std::s
     return "";
 }
 
-PluginFacts look_for_plugins(const std::string& own_path, const std::map<std::string, std::string>& environment) {
+PluginFacts look_for_plugins(const std::string& own_path, const Environment& environment) {
     PluginFacts facts;
     facts.named_by_user = !text_of(environment, "RUEDA_MPI_PLUGIN").empty();
     if (facts.named_by_user) {

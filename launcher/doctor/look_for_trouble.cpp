@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What rueda doctor looks at, and whom it asks. What it means is in doctor.cpp.
+// Collects the facts for rueda doctor. doctor.cpp draws the conclusions.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -23,7 +23,7 @@
 #include "launcher/hosts/network.hpp"
 #include "launcher/plan/surroundings.hpp"
 #include "launcher/processes/captured_run.hpp"
-#include "launcher/supervisor/supervisor_protocol.hpp"
+#include "launcher/supervisor/control_address.hpp"
 #include "rueda/version.h"
 
 namespace rueda::launcher {
@@ -32,13 +32,13 @@ namespace {
 
 constexpr int kCalledWrongly = 3;
 
-/// mpirun gives up an ssh that gets no answer after about 20 s by itself.
+/// mpirun itself gives up an ssh without an answer after about 20 s.
 constexpr std::chrono::seconds kProbeTime{25};
 
-/// However many hosts are dead: who asks for a diagnosis waits a minute for it, not an hour.
+/// Limits the wait for a diagnosis to a minute, however many hosts do not answer.
 constexpr std::chrono::seconds kTimeOfAllProbes{50};
 
-/// Each is an mpirun of its own.
+/// Each question is an mpirun of its own.
 constexpr std::size_t kProbesAtOnce = 64;
 
 double unix_seconds(std::chrono::system_clock::time_point time) {
@@ -104,9 +104,9 @@ void look_at_system(DoctorFacts& facts) {
 }
 
 void look_at_places(DoctorFacts& facts, const Surroundings& around) {
-    facts.can_use_sockets = listen_for_supervisors(around.supervisor_socket).is_ok();
-    const auto folder = around.environment.find("TMPDIR");
-    facts.temporary_folder = folder == around.environment.end() || folder->second.empty() ? "/tmp" : folder->second;
+    facts.can_use_sockets = listen_on_this_host().is_ok();
+    const std::string folder = text_of(around.environment, "TMPDIR");
+    facts.temporary_folder = folder.empty() ? "/tmp" : folder;
     facts.temporary_folder_is_writable = ::access(facts.temporary_folder.c_str(), W_OK | X_OK) == 0;
     const std::vector<NetworkAddress> addresses = network_addresses();
     facts.has_loopback = std::any_of(addresses.begin(), addresses.end(),
@@ -116,7 +116,7 @@ void look_at_places(DoctorFacts& facts, const Surroundings& around) {
     });
 }
 
-/// What asks ruedarun on another host, the way a job would be started there.
+/// The command that asks a ruedarun on another host, in the way in which a job would be started there.
 Result<std::vector<std::string>> question(const std::string& host, const Options& options, const Surroundings& around) {
     MpiRequest request;
     request.shares = {{host, 1}};
@@ -202,7 +202,7 @@ int run_doctor(const Options& options) {
         return refuse(around.status());
     }
     DoctorFacts facts;
-    // An mpirun that ruedarun does not know is a finding here, no reason to stop.
+    // An mpirun that ruedarun does not know is a finding of the doctor, not a reason to stop.
     const Result<Surroundings> with_mpi = look_around(true);
     if (with_mpi.is_ok()) {
         around.value().mpi = with_mpi.value().mpi;

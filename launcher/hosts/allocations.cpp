@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Hosts that the surroundings of ruedarun describe: Slurm's and SageMaker's variables.
+// The hosts that Slurm and SageMaker describe in the environment.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,15 +17,14 @@ namespace {
 
 std::string value_of(const Environment& environment, std::initializer_list<const char*> names) {
     for (const char* name : names) {
-        const auto found = environment.find(name);
-        if (found != environment.end() && !found->second.empty()) {
-            return found->second;
+        if (std::string text = text_of(environment, name); !text.empty()) {
+            return text;
         }
     }
     return "";
 }
 
-/// A whole number from `least` on, or nothing where the variable is not set.
+/// A whole number of at least `least`; nothing if the variable is not set.
 Result<std::optional<int>> number_of(const Environment& environment, const char* name, int least) {
     const std::string text = value_of(environment, {name});
     if (text.empty()) {
@@ -39,7 +38,7 @@ Result<std::optional<int>> number_of(const Environment& environment, const char*
     return number;
 }
 
-/// The cores of each host, divided by those that a task is to have; nothing where Slurm does not say them.
+/// The cores of each host divided by the cores of a task; empty if Slurm does not tell the cores.
 Result<std::vector<int>> slurm_places(const Environment& environment, std::size_t hosts) {
     const std::string cores = value_of(environment, {"SLURM_JOB_CPUS_PER_NODE"});
     if (cores.empty()) {
@@ -60,8 +59,8 @@ Result<std::vector<int>> slurm_places(const Environment& environment, std::size_
     return counts;
 }
 
-/// How many ranks each host of the allocation is to get. Inside a step SLURM_TASKS_PER_NODE is the step's, which may
-/// have fewer hosts; then the cores of the hosts say it.
+/// The number of ranks for each host of the allocation. Inside a step, SLURM_TASKS_PER_NODE describes the step, which
+/// may have fewer hosts; then the cores of the hosts determine the number.
 Result<std::vector<int>> slurm_slots(const Environment& environment, std::size_t hosts,
                                      const std::vector<int>& places) {
     const std::string tasks = value_of(environment, {"SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"});
@@ -86,7 +85,7 @@ Result<std::vector<int>> slurm_slots(const Environment& environment, std::size_t
     return places.empty() ? std::vector<int>(hosts, 1) : places;
 }
 
-/// The cores of each host, where all have as many.
+/// The cores that every host has at least.
 std::optional<int> slurm_cores(const Environment& environment) {
     const Result<std::vector<int>> counts = expand_slurm_counts(value_of(environment, {"SLURM_JOB_CPUS_PER_NODE"}));
     if (!counts.is_ok() || counts.value().empty()) {
@@ -110,13 +109,13 @@ Result<std::optional<HostList>> hosts_of_slurm(const Environment& environment) {
     RUEDA_RETURN_IF_FAILED(places.status());
     const Result<std::vector<int>> slots = slurm_slots(environment, expanded.value().size(), places.value());
     RUEDA_RETURN_IF_FAILED(slots.status());
-    // Inside a step SLURM_NTASKS is the step's: `srun -n 1 ruedarun` says nothing about the job that ruedarun starts.
+    // Inside a step, SLURM_NTASKS describes the step, and says nothing about the job that ruedarun starts there.
     const bool in_step = !value_of(environment, {"SLURM_STEP_ID"}).empty();
     Result<std::optional<int>> ranks = number_of(environment, "SLURM_NTASKS", 1);
     RUEDA_RETURN_IF_FAILED(ranks.status());
     HostList list;
     for (std::size_t i = 0; i < expanded.value().size(); ++i) {
-        // `salloc -N 2 --exclusive` gives one task a host, and all its cores: -np may ask for more.
+        // `salloc -N 2 --exclusive` gives one task to each host, but all its cores. So -np may ask for more ranks.
         const int most = places.value().empty() ? 0 : std::max(slots.value()[i], places.value()[i]);
         list.hosts.push_back({expanded.value()[i], slots.value()[i], most});
     }

@@ -30,8 +30,7 @@ Result<std::optional<HostList>> hosts_of_file(const std::string& name, const bas
 
 }  // namespace
 
-Result<std::optional<HostList>> choose_hosts(const Options& options,
-                                             const std::map<std::string, std::string>& environment,
+Result<std::optional<HostList>> choose_hosts(const Options& options, const Environment& environment,
                                              const base::FileReader& read) {
     if (!options.hosts.empty()) {
         Result<std::vector<Host>> hosts = parse_host_option(options.hosts);

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 
@@ -10,12 +9,13 @@
 #include "base/status.hpp"
 #include "launcher/hosts/hosts.hpp"
 #include "launcher/options/options.hpp"
+#include "launcher/options/variables.hpp"
 
 namespace rueda::launcher {
 
-/// The hosts that the user named, else those of a Slurm allocation, else SageMaker's; none: the job is this host's.
-[[nodiscard]] Result<std::optional<HostList>> choose_hosts(const Options& options,
-                                                           const std::map<std::string, std::string>& environment,
+/// The hosts that the user named, else those of a Slurm allocation, else SageMaker's. Returns nothing if the job is to
+/// run on this host alone.
+[[nodiscard]] Result<std::optional<HostList>> choose_hosts(const Options& options, const Environment& environment,
                                                            const base::FileReader& read);
 
 }  // namespace rueda::launcher

@@ -10,7 +10,7 @@
 
 #include "base/numbers.hpp"
 #include "base/text.hpp"
-#include "launcher/options/trimmed.hpp"
+#include "launcher/options/text_parts.hpp"
 
 namespace rueda::launcher {
 
@@ -18,12 +18,12 @@ namespace {
 
 constexpr int kMostSlots = 65536;
 
-/// Of a host's name in the domain name system.
+/// The longest name in the domain name system.
 constexpr std::size_t kLongestName = 255;
 
 bool is_alphanumeric(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/// A name that mpirun and ssh take for a host: what begins with '-' they would take for an option.
+/// Whether mpirun and ssh take the name for a host. They would take a name that begins with '-' for an option.
 bool is_host_name(std::string_view name) {
     return !name.empty() && name.size() <= kLongestName && (is_alphanumeric(name.front()) || name.front() == '_') &&
            std::all_of(name.begin(), name.end(),
@@ -41,7 +41,7 @@ std::optional<int> parse_slots(std::string_view text) {
     return slots && *slots >= 1 && *slots <= kMostSlots ? slots : std::nullopt;
 }
 
-/// "name", "name:2", "[fe80::1]", "[fe80::1]:2"; nothing where it is none of these.
+/// Reads "name", "name:2", "[fe80::1]" or "[fe80::1]:2". Returns nothing for anything else.
 std::optional<Host> parse_host(std::string_view text) {
     Host host;
     std::string_view rest;
@@ -67,7 +67,7 @@ std::optional<Host> parse_host(std::string_view text) {
     return slots ? std::optional(host) : std::nullopt;
 }
 
-/// Adds a host, or slots to one that was there before.
+/// Adds a host. If the list has it already, the host gets more slots.
 Status add_host(std::vector<Host>& hosts, const Host& host) {
     const auto known =
         std::find_if(hosts.begin(), hosts.end(), [&](const Host& other) { return other.name == host.name; });
@@ -78,13 +78,13 @@ Status add_host(std::vector<Host>& hosts, const Host& host) {
         hosts.push_back(host);
         return {};
     }
-    // Without a number each line is one place, as for the launchers that know only lists of names.
+    // Without a number, each line is one slot, as in launchers that know only lists of names.
     known->slots = std::min(kMostSlots, std::max(1, known->slots) + std::max(1, host.slots));
     known->max_slots = std::max(known->max_slots, host.max_slots);
     return {};
 }
 
-/// The words of one line of a host file, without its comment; "slots = 2" is one word.
+/// The words of one line of a host file, without its comment. "slots = 2" is one word.
 std::vector<std::string> words_of_line(std::string_view line) {
     std::vector<std::string> words;
     line = line.substr(0, line.find('#'));
@@ -102,12 +102,12 @@ std::vector<std::string> words_of_line(std::string_view line) {
     return words;
 }
 
-/// A word behind a host's name, and what becomes of it here.
+/// A word behind a host's name, and what ruedarun does with it.
 struct HostKey {
     enum class Kind { slots, most, user, ignored };
     std::string_view name;
     Kind kind = Kind::ignored;
-    std::string_view reason{};  ///< of what is ignored
+    std::string_view reason{};  ///< why the word is ignored
 };
 
 /// "cpu" and "count" are Open MPI's older names for slots.
@@ -180,7 +180,7 @@ Result<Host> read_host_line(const std::vector<std::string>& words, std::vector<H
     return host;
 }
 
-/// Cuts at commas that stand in no bracket.
+/// Splits the text at the commas outside of brackets.
 std::vector<std::string_view> split_list(std::string_view text) {
     std::vector<std::string_view> items;
     std::size_t begin = 0;
@@ -201,7 +201,7 @@ Status wrong_names(std::string_view text) {
                    base::quote(text));
 }
 
-/// "01-03" after each of the beginnings: the numbers keep the width of the first one.
+/// Appends the numbers of a range such as "01-03" to each of the beginnings. They keep the width of the first number.
 bool append_range(std::string_view range, const std::vector<std::string>& beginnings, std::vector<std::string>& names) {
     const std::size_t dash = range.find('-');
     const std::string_view low_text = range.substr(0, dash);
@@ -218,8 +218,8 @@ bool append_range(std::string_view range, const std::vector<std::string>& beginn
     return names.size() <= kMostHosts;
 }
 
-/// One item of Slurm's list, whose brackets multiply: "r[1-2]n[1-2]" is four names. Slurm lists the names of a range in
-/// its order, the first bracket turning slowest.
+/// Expands one item of Slurm's list. Several brackets multiply: "r[1-2]n[1-2]" is four names. As in Slurm's own order,
+/// the last bracket changes fastest.
 bool expand_item(std::string_view item, std::vector<std::string>& names) {
     std::vector<std::string> heads = {""};
     while (!item.empty()) {
@@ -280,8 +280,7 @@ Result<std::vector<Host>> parse_host_file(std::string_view text, const std::stri
     std::set<std::string_view> noted;
     int number = 0;
     while (!text.empty()) {
-        const std::string_view line = text.substr(0, text.find('\n'));
-        text.remove_prefix(std::min(text.size(), line.size() + 1));
+        const std::string_view line = take_until(text, '\n');
         ++number;
         const std::vector<std::string> words = words_of_line(line);
         if (words.empty()) {

@@ -2,23 +2,23 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.hpp"
+#include "launcher/options/variables.hpp"
 
 namespace rueda::launcher {
 
-/// More hosts than any job has, and few enough that a bracket range with a slip of the finger does not fill the memory.
+/// More hosts than any job has, and few enough that a range with a typing error does not fill the memory.
 inline constexpr std::size_t kMostHosts = 65536;
 
 struct Host {
     std::string name;   ///< a name or an address; an IPv6 address without brackets
-    int slots = 0;      ///< how many ranks it is to get; 0: not said
-    int max_slots = 0;  ///< how many it may get at most; 0: not said
+    int slots = 0;      ///< how many ranks it gets; 0: unknown
+    int max_slots = 0;  ///< how many ranks it may get at most; 0: unknown
 
     friend bool operator==(const Host&, const Host&) = default;
 };
@@ -27,34 +27,35 @@ struct Host {
 struct HostList {
     std::vector<Host> hosts;
     std::string origin;              ///< "-H", "hosts.txt", "the Slurm allocation 17"
-    std::optional<int> ranks;        ///< where the origin says how many there are to be
-    std::optional<int> cores;        ///< of each host, where the origin says so
-    std::optional<std::string> own;  ///< which of the hosts this one is, where the origin says so
-    std::vector<std::string> notes;  ///< what the user is to be told of it
+    std::optional<int> ranks;        ///< the number of ranks, if the origin tells it
+    std::optional<int> cores;        ///< the cores of each host, if the origin tells them
+    std::optional<std::string> own;  ///< the name of this host in the list, if the origin tells it
+    std::vector<std::string> notes;  ///< lines for the user about the list
 };
 
-/// -H a:2,b:2 — names, or addresses, those of IPv6 in brackets where a number follows.
+/// Reads the value of -H, "a:2,b:2". Addresses are allowed; an IPv6 address needs brackets if a number follows.
 [[nodiscard]] Result<std::vector<Host>> parse_host_option(std::string_view text);
 
-/// The host files of Open MPI and Horovod ("host slots=2 max_slots=4") and of MPICH and Intel MPI ("host:2"), with
-/// comments behind '#'. A host that comes again gets more slots. `file` is for errors: "hosts.txt:3: …". What has no
-/// meaning here (MPICH's binding= and ifname=) is ignored, with a line in `notes` for the first of its kind.
+/// Reads the host files of Open MPI and Horovod ("host slots=2 max_slots=4") and of MPICH and Intel MPI ("host:2"),
+/// with comments behind '#'. A host that comes again gets more slots. Errors name `file`: "hosts.txt:3: …". Words
+/// without an effect here (MPICH's binding= and ifname=) are ignored, and `notes` gets a line for the first of each
+/// kind.
 [[nodiscard]] Result<std::vector<Host>> parse_host_file(std::string_view text, const std::string& file,
                                                         std::vector<std::string>* notes = nullptr);
 
-/// Slurm's short form of many names: "n[01-03,7],m2" is n01 n02 n03 n7 m2.
+/// Expands Slurm's short form of many names: "n[01-03,7],m2" is n01 n02 n03 n7 m2.
 [[nodiscard]] Result<std::vector<std::string>> expand_slurm_names(std::string_view text);
 
-/// Slurm's short form of many numbers: "2(x3),1" is 2 2 2 1.
+/// Expands Slurm's short form of many numbers: "2(x3),1" is 2 2 2 1.
 [[nodiscard]] Result<std::vector<int>> expand_slurm_counts(std::string_view text);
 
-/// The allocation that SLURM_* variables describe; none where there is no such variable.
-[[nodiscard]] Result<std::optional<HostList>> hosts_of_slurm(const std::map<std::string, std::string>& environment);
+/// The allocation that the SLURM_* variables describe; nothing if there are no such variables.
+[[nodiscard]] Result<std::optional<HostList>> hosts_of_slurm(const Environment& environment);
 
-/// The hosts that SageMaker's SM_* variables describe; none where there is no such variable.
-[[nodiscard]] Result<std::optional<HostList>> hosts_of_sagemaker(const std::map<std::string, std::string>& environment);
+/// The hosts that SageMaker's SM_* variables describe; nothing if there are no such variables.
+[[nodiscard]] Result<std::optional<HostList>> hosts_of_sagemaker(const Environment& environment);
 
-/// "a:4, b:2", for messages; long lists are cut.
+/// "a:4, b:2", for messages. Long lists are cut.
 [[nodiscard]] std::string format_hosts(const std::vector<Host>& hosts);
 
 }  // namespace rueda::launcher

@@ -24,7 +24,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// What RUEDA_HOSTNAME may have.
+/// The limit of RUEDA_HOSTNAME.
 constexpr std::size_t kLongestHostName = 253;
 
 std::optional<NetworkAddress> address_of(const ifaddrs& entry) {

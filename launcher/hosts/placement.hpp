@@ -11,7 +11,7 @@
 
 namespace rueda::launcher {
 
-/// Consecutive ranks on one host: the first share has ranks 0 … ranks−1, the next one those after it.
+/// Consecutive ranks on one host. The first share begins with rank 0, each other share after the one before.
 struct HostShare {
     std::string host;
     int ranks = 0;
@@ -26,13 +26,13 @@ struct Placement {
 };
 
 [[nodiscard]] int ranks_of(const Placement& placement);
-/// Of the host that has most.
+/// The number of ranks on the host that has most.
 [[nodiscard]] int most_ranks_on_a_host(const Placement& placement);
 [[nodiscard]] bool all_are_equal(const std::vector<HostShare>& shares);
 
-/// Hosts are filled in their order, so that neighbours in rank are neighbours on a host. `ranks` and `per_host` are
-/// what the user said; without either, every slot gets a rank. Where no host says how many slots it has, the ranks are
-/// spread evenly. InvalidArgument says what does not fit.
+/// Fills the hosts in their order, so that ranks with neighbouring numbers are on one host. `ranks` and `per_host` are
+/// the user's options; without them every slot gets a rank. If no host tells its slots, the ranks are spread evenly. An
+/// InvalidArgument says what does not fit.
 [[nodiscard]] Result<Placement> place_ranks(const HostList& list, std::optional<int> ranks,
                                             std::optional<int> per_host);
 

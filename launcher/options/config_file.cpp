@@ -19,8 +19,8 @@ std::ptrdiff_t line_at(std::string_view text, std::size_t position) {
     return std::count(before.begin(), before.end(), '\n') + 1;
 }
 
-/// Where a name of the outermost object stands. The library does not say it; a name that a string repeats before would
-/// give a line too early, which misleads nobody for long.
+/// The line of a name of the outermost object. The library does not tell it, so this function looks for the name in
+/// quotes. The line is too early if a string before has the same text.
 std::ptrdiff_t line_of(std::string_view text, const std::string& name) {
     const std::size_t at = text.find('"' + name + '"');
     return at == std::string_view::npos ? 1 : line_at(text, at);
@@ -45,7 +45,7 @@ bool read_values(const Json& value, std::vector<std::string>& values) {
     return true;
 }
 
-/// False where the value is of a kind that no option has.
+/// Returns false if the value is of a kind that no option takes.
 bool read_entry(const Json& value, ConfigEntry& entry) {
     if (value.is_boolean()) {
         entry.is_switch = true;
@@ -60,7 +60,7 @@ bool read_entry(const Json& value, ConfigEntry& entry) {
     return text.has_value();
 }
 
-/// The library's words without its name and number: "syntax error while parsing …".
+/// The library's message without its name and number: "syntax error while parsing …".
 std::string reason_of(const Json::parse_error& error) {
     const std::string text = error.what();
     const std::size_t at = text.find("syntax error");
@@ -77,7 +77,7 @@ Result<std::vector<ConfigEntry>> parse_config_file(std::string_view text, const 
         const std::size_t position = error.byte == 0 ? 0 : error.byte - 1;
         return failure(ErrorCode::invalid_argument, "{}:{}: this is no JSON: {}", base::printable(file),
                        line_at(text, std::min(position, text.size())), reason_of(error));
-    } catch (const Json::exception& error) {  // a number that no number type holds
+    } catch (const Json::exception& error) {  // a number that is too large for every type
         return failure(ErrorCode::invalid_argument, "{}: this is no JSON: {}", base::printable(file),
                        base::quote(error.what(), 160));
     }

@@ -11,7 +11,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Options of mpirun have small letters in their names (all of Open MPI's, MPICH's and Intel MPI's do).
+/// All options of Open MPI's, MPICH's and Intel MPI's mpirun have small letters in their names.
 bool is_variable_option(std::string_view word) {
     if (!word.starts_with("--")) {
         return false;
@@ -52,7 +52,7 @@ Result<CustomMpiOptions> parse_custom_mpi_options(std::string_view text) {
         std::string assignment = is_export ? "" : word.substr(2);
         if (is_export || assignment.find('=') == std::string::npos) {
             if (++i == words.value().size()) {
-                return failure(ErrorCode::invalid_argument, "{} wants a value behind it", word);
+                return failure(ErrorCode::invalid_argument, "{} needs a value after it", word);
             }
             assignment += (is_export ? "" : "=") + words.value()[i];
         }

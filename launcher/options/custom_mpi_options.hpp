@@ -16,10 +16,8 @@ struct CustomMpiOptions {
     std::vector<std::string> mpi_args;
 };
 
-/// What SageMaker calls custom_mpi_options: "-verbose --NCCL_DEBUG=INFO -x
-/// OMPI_MCA_btl_vader_single_copy_mechanism=none".
-/// `--NAME=value` with NAME in capitals is no option of any mpirun: it sets a variable, as `-x` does; the rest is for
-/// mpirun.
+/// Reads what SageMaker calls custom_mpi_options, for example "-verbose --NCCL_DEBUG=INFO -x MODE=fast". No mpirun has
+/// an option in capitals, so `--NAME=value` sets a variable, like `-x`. The rest is for mpirun.
 [[nodiscard]] Result<CustomMpiOptions> parse_custom_mpi_options(std::string_view text);
 
 }  // namespace rueda::launcher

@@ -7,13 +7,13 @@
 
 #include "base/text.hpp"
 #include "launcher/options/shell_words.hpp"
-#include "launcher/options/trimmed.hpp"
+#include "launcher/options/text_parts.hpp"
 
 namespace rueda::launcher {
 
 namespace {
 
-/// Where the quotes that begin the text are closed; npos where they are not.
+/// The position of the quote that closes the one at the beginning of the text; npos if there is none.
 std::size_t end_of_quotes(std::string_view text) {
     for (std::size_t i = 1; i < text.size(); ++i) {
         if (text[i] == text.front()) {
@@ -26,7 +26,7 @@ std::size_t end_of_quotes(std::string_view text) {
     return std::string_view::npos;
 }
 
-/// What stands behind the '='. Errors do not show it: it may be a password.
+/// Reads the text behind the '='. Errors do not show this text, because it may be a password.
 Result<std::string> read_value(std::string_view text) {
     if (text.empty() || (text.front() != '"' && text.front() != '\'')) {
         return std::string(trimmed(text.substr(0, text.find(" #"))));
@@ -37,7 +37,7 @@ Result<std::string> read_value(std::string_view text) {
     }
     const std::string_view rest = trimmed(text.substr(end + 1));
     if (!rest.empty() && rest.front() != '#') {
-        return failure(ErrorCode::invalid_argument, "found more behind the quotes; expected the end of the line");
+        return failure(ErrorCode::invalid_argument, "found more text after the quotes; expected the end of the line");
     }
     Result<std::vector<std::string>> words = split_shell_words(text.substr(0, end + 1));
     RUEDA_RETURN_IF_FAILED(words.status());
@@ -51,7 +51,7 @@ Result<ExportedVariable> read_line(std::string_view line) {
     const std::size_t equals = line.find('=');
     const std::string_view name = trimmed(line.substr(0, equals));
     if (equals == std::string_view::npos || !is_variable_name(name)) {
-        // Only what stands before the '=' is shown: the rest may be a password.
+        // The message shows only the text before the '=', because the rest may be a password.
         return failure(ErrorCode::invalid_argument,
                        "found {}; expected NAME=value, the name of letters, digits and '_'",
                        base::quote(line.substr(0, equals)));
@@ -76,8 +76,7 @@ bool looks_like_a_secret(std::string_view name) {
         "PASSPHRASE", "CREDENTIAL", "CREDENTIALS", "KEY",     "KEYS",     "APIKEY",    "PWD"};
     std::string_view rest = name;
     while (!rest.empty()) {
-        const std::string_view word = rest.substr(0, rest.find('_'));
-        rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+        const std::string_view word = take_until(rest, '_');
         // PWD alone is the shell's working directory; DB_PWD is a password.
         const bool is_folder = word == name && base::equal_ignoring_case(word, "PWD");
         if (!is_folder && std::any_of(kWords.begin(), kWords.end(), [word](std::string_view secret) {
@@ -93,8 +92,7 @@ Result<std::vector<ExportedVariable>> parse_env_file(std::string_view text, cons
     std::vector<ExportedVariable> variables;
     int number = 0;
     while (!text.empty()) {
-        const std::string_view line = text.substr(0, text.find('\n'));
-        text.remove_prefix(std::min(text.size(), line.size() + 1));
+        const std::string_view line = take_until(text, '\n');
         ++number;
         const std::string_view content = trimmed(line);
         if (content.empty() || content.front() == '#') {

@@ -11,22 +11,22 @@
 
 namespace rueda::launcher {
 
-/// One `-x NAME=value`; without a value the variable is handed on as it is.
+/// One `-x NAME=value`. Without a value, the ranks get the variable as ruedarun has it.
 struct ExportedVariable {
     std::string name;
     std::optional<std::string> value;
-    /// Named by the user for this very purpose (-x). A variable that looks like a secret leaves this host only then.
+    /// The user named the variable with -x. Only then may a variable that looks like a secret leave this host.
     bool named_for_export = true;
 };
 
-/// Letters, digits and '_', not beginning with a digit.
+/// True for letters, digits and '_' that do not begin with a digit.
 [[nodiscard]] bool is_variable_name(std::string_view name);
 
-/// A word of the name is TOKEN, SECRET, PASSWORD, KEY or the like: "WANDB_API_KEY", "DB_PASSWORD".
+/// True if a part of the name is TOKEN, SECRET, PASSWORD, KEY or similar: "WANDB_API_KEY", "DB_PASSWORD".
 [[nodiscard]] bool looks_like_a_secret(std::string_view name);
 
-/// Lines NAME=value; empty lines and those that begin with '#' count for nothing, `export ` before a name neither. A
-/// value may be quoted as in a shell; unquoted, it ends before " #". Nothing is expanded. `file` is for errors.
+/// Reads lines NAME=value. Empty lines, lines that begin with '#', and `export ` before a name are ignored. A value may
+/// be quoted as in a shell; without quotes it ends before " #". Nothing is expanded. Errors name `file`.
 [[nodiscard]] Result<std::vector<ExportedVariable>> parse_env_file(std::string_view text, const std::string& file);
 
 }  // namespace rueda::launcher

@@ -51,17 +51,17 @@ constexpr HorovodFlag refused(std::string_view reason) {
 }
 
 constexpr std::string_view kHosts = "Rueda looks at the hosts itself";
-constexpr std::string_view kNoTuner = "this version has no autotuner, and no cycle that would need one";
+constexpr std::string_view kNoTuner = "this version has no autotuner, and no cycle that needs one";
 constexpr std::string_view kElastic =
     "a job of Rueda keeps its number of processes; write checkpoints and use --max-restarts N";
 constexpr std::string_view kNoCycle = "Rueda has no cycle: a tensor is called when it is ready";
 
-// In the order of horovodrun --help. Flags that ruedarun has under the same name are not here.
+// In the order of horovodrun --help. Flags that ruedarun has under the same name are not in this table.
 constexpr std::array kRows = {
     Row{"-v", option("--version", false)},
     Row{"--num-proc", option("--np")},
-    Row{"-cb", refused("rueda doctor says what works on this machine")},
-    Row{"--check-build", refused("rueda doctor says what works on this machine")},
+    Row{"-cb", refused("rueda doctor checks what works on this machine")},
+    Row{"--check-build", refused("rueda doctor checks what works on this machine")},
     Row{"--disable-cache", ignored("ruedarun keeps no results of checks")},
     Row{"--start-timeout", variable("RUEDA_START_TIMEOUT")},
     Row{"--network-interface", option("--network-interfaces")},
@@ -116,7 +116,7 @@ constexpr std::array kRows = {
     Row{"-prefix-timestamp", ignored("lines carry their rank; Rueda's own lines carry the time")},
     Row{"--prefix-output-with-timestamp", ignored("lines carry their rank; Rueda's own lines carry the time")},
     Row{"--gloo", option("--no-mpi", false)},
-    Row{"--mpi", ignored("mpirun is used wherever there is one")},
+    Row{"--mpi", ignored("ruedarun uses mpirun if there is one")},
     Row{"--jsrun", refused("start the program with jsrun itself, without ruedarun")},
 };
 

@@ -12,27 +12,27 @@
 
 namespace rueda::launcher {
 
-/// What a flag of horovodrun stands for here.
+/// What ruedarun does with a flag of horovodrun.
 struct HorovodFlag {
     bool takes_value = false;
-    /// The option of ruedarun's own that does it: "--output-dir". Its value is the flag's.
+    /// The option of ruedarun that does the same, for example "--output-dir". It gets the flag's value.
     std::string_view option;
-    /// The RUEDA_* variable that does it, where there is no such option.
+    /// The variable that does the same, if there is no such option.
     std::string_view variable;
-    /// What the variable is set to; empty: the flag's value.
+    /// The value of the variable; empty: the flag's value.
     std::string_view fixed_value;
-    /// Behind the flag's value: "M" for a number of mebibytes.
+    /// Appended to the flag's value, for example "M" for mebibytes.
     std::string_view unit;
-    /// Why it has no meaning, or what to use instead.
+    /// Why the flag has no effect, or what to use instead.
     std::string_view reason;
-    /// The job would not be what was asked for without it: no translation, but an error with `reason`.
+    /// Without this flag the job would differ from what the user asked for, so ruedarun ends with `reason` as an error.
     bool is_refused = false;
 };
 
-/// `name` with its hyphens, as horovodrun 0.28 knows it: "--fusion-threshold-mb".
+/// `name` has its hyphens, as in horovodrun 0.28: "--fusion-threshold-mb".
 [[nodiscard]] std::optional<HorovodFlag> find_horovod_flag(std::string_view name);
 
-/// The line that tells the user what became of the flag: translated, or ignored, and why.
+/// The line that tells the user that the flag was translated, or that it was ignored and why.
 [[nodiscard]] std::string describe_horovod_flag(std::string_view name, const HorovodFlag& flag,
                                                 const std::string& value);
 

@@ -14,6 +14,7 @@
 #include "launcher/options/custom_mpi_options.hpp"
 #include "launcher/options/horovod_flags.hpp"
 #include "launcher/options/shell_words.hpp"
+#include "launcher/options/text_parts.hpp"
 #include "rueda/version.h"
 
 namespace rueda::launcher {
@@ -22,18 +23,20 @@ namespace {
 
 constexpr const char* kDescription =
     "Starts N processes (ranks) of a program, on this host or on several, and ends them together.\n"
-    "Where mpirun is found the ranks are started by it, else, on this host, by ruedarun itself.";
+    "If there is an mpirun, it starts the ranks. If not, ruedarun itself starts them, on this host only.";
 
 constexpr const char* kExamples =
-    "What follows the program's name belongs to the program.\n"
+    "All arguments after the program's name belong to the program.\n"
     "\n"
-    "Hosts come from -H or --hostfile, else from a Slurm allocation, else from SageMaker's variables, else it is this\n"
-    "host. Without -np every slot of the hosts gets a process. Flags of horovodrun are understood, with a line that "
-    "says\n"
-    "what became of each. `rueda doctor` looks for what makes jobs slow or fail on this machine.\n"
+    "The hosts are those of -H or --hostfile. Without these options, they are those of a Slurm allocation, or of\n"
+    "SageMaker's variables, or else this host alone. Without -np, every slot of the hosts gets a process. ruedarun "
+    "also\n"
+    "understands the flags of horovodrun, and prints a line that says what it does with each. `rueda doctor` looks "
+    "for\n"
+    "things that make jobs slow or make them fail on this machine.\n"
     "\n"
     "Examples:\n"
-    "  ruedarun -np 2 ./trainer --epochs 5          two ranks, over mpirun where there is one\n"
+    "  ruedarun -np 2 ./trainer --epochs 5          two ranks, by mpirun if there is one\n"
     "  ruedarun --no-mpi -np 4 python3 train.py     four ranks without MPI\n"
     "  ruedarun -H a:4,b:4 ./trainer                eight ranks on two hosts\n"
     "  ruedarun --hostfile hosts.txt --processes-per-host 2 ./trainer\n"
@@ -44,14 +47,14 @@ constexpr const char* kExamples =
     "  ruedarun -np 2 --mpi-args \"--bind-to core --report-bindings\" ./trainer\n"
     "  ruedarun -np 2 --custom-mpi-options \"--NCCL_DEBUG=INFO -x MODE=fast\" ./trainer\n"
     "  ruedarun -np 2 --max-restarts 3 ./trainer --resume\n"
-    "  ruedarun -H a:4,b:4 --explain ./trainer      only says what would run, and why\n"
+    "  ruedarun -H a:4,b:4 --explain ./trainer      only print what would run, and why\n"
     "  ruedarun --config job.json ./trainer         job.json: {\"hosts\": \"a:4,b:4\", \"x\": {\"NCCL_DEBUG\": "
     "\"INFO\"}}\n"
     "\n"
-    "Exit status: that of the first rank that failed, 128 + the signal's number for one that was killed; 0 where all\n"
-    "ranks ended well; 2 where ruedarun was called wrongly.";
+    "Exit status: 0 if all ranks ended well. If a rank failed, it is the status of the first such rank, or 128 + the\n"
+    "signal's number if that rank was killed. 2 if ruedarun was called wrongly.";
 
-/// The texts as CLI11 collects them; meaning and limits are checked afterwards, for messages in our own words.
+/// The texts as CLI11 collects them. ruedarun checks them afterwards, so that the messages are its own.
 struct RawOptions {
     std::string ranks;
     std::string per_host;
@@ -66,14 +69,14 @@ struct RawOptions {
     std::string max_restarts;
 };
 
-/// CLI11 wants long names with two hyphens; MPI users have always written -np.
+/// CLI11 needs two hyphens before long names, but users of MPI have always written -np.
 constexpr std::string_view kRanksName = "--np";
 constexpr std::string_view kRanksSpelling = "-np";
 
-/// The same for other long names that launchers take with one hyphen.
+/// Other long names that launchers accept with one hyphen.
 constexpr std::array<std::string_view, 5> kOneHyphen = {"-hostfile", "-machinefile", "-hosts", "-host", "-ppn"};
 
-/// CLI11 2.1 knows no App::usage(), and its own line would not show the program.
+/// CLI11 2.1 has no App::usage(), and the line that it writes itself would not show the program.
 class HelpFormatter final : public CLI::Formatter {
 public:
     HelpFormatter() { column_width(28); }
@@ -100,7 +103,7 @@ public:
         RUEDA_RETURN_IF_FAILED(find_program(arguments));
         RUEDA_RETURN_IF_FAILED(read_config());
         try {
-            std::reverse(own_.begin(), own_.end());  // CLI11 takes its arguments from the back
+            std::reverse(own_.begin(), own_.end());  // CLI11 reads its arguments from the back
             app_.parse(own_);
         } catch (const CLI::CallForHelp&) {
             return CommandLine{{}, app_.help()};
@@ -122,16 +125,16 @@ private:
                                   "File of hosts, in lines such as `a slots=2` or `a:2`"),
                   "FILE");
         take_last(app_.add_option("--processes-per-host,--ppn", raw_.per_host,
-                                  "This many processes on every host, whatever their slots"),
+                                  "Start K processes on every host, whatever their slots"),
                   "K");
         app_.add_flag("--no-mpi", options_.no_mpi,
-                      "Start the ranks of this host without mpirun; they meet through a socket");
+                      "Start the ranks without mpirun, on this host only; they connect through a socket");
     }
 
     void add_mpi() {
         take_all(app_.add_option("--mpi-args", raw_.mpi_args, "More arguments for mpirun, as one text"), "TEXT");
         take_all(app_.add_option("--custom-mpi-options", raw_.custom_mpi_options,
-                                 "The same in SageMaker's way: --NAME=value in capitals sets a variable"),
+                                 "The same in SageMaker's form: --NAME=value in capitals sets a variable"),
                  "TEXT");
         take_all(app_.add_option("--network-interfaces", raw_.interfaces, "Network interfaces to use"), "a,b");
         take_last(app_.add_option("--ssh-port", raw_.ssh_port, "Port of ssh on the other hosts"), "PORT");
@@ -139,7 +142,7 @@ private:
     }
 
     void add_environment() {
-        take_all(app_.add_option("-x", raw_.exported, "Set a variable for the ranks, or hand one on; may be repeated"),
+        take_all(app_.add_option("-x", raw_.exported, "Set a variable for the ranks, or pass one on; may be repeated"),
                  "VAR[=VALUE]");
         take_all(app_.add_option("--env-file", raw_.env_files,
                                  "File of lines NAME=VALUE to set for the ranks; may be repeated"),
@@ -147,7 +150,8 @@ private:
         app_.add_flag_callback(
             "--no-torch-variables", [this] { options_.torch_variables = false; },
             "Do not set torchrun's variables for the ranks (RANK, WORLD_SIZE, MASTER_ADDR, ...)");
-        take_last(app_.add_option("--config", raw_.config, "File of options, as JSON; the command line wins"), "FILE");
+        take_last(app_.add_option("--config", raw_.config, "File of options in JSON; the command line wins over it"),
+                  "FILE");
     }
 
     void add_running() {
@@ -156,16 +160,17 @@ private:
                   "FOLDER");
         take_last(
             app_.add_option("--grace", raw_.grace,
-                            "Seconds that the other ranks get to end after a rank has failed (default: 5, or 3 after "
-                            "an abort)"),
+                            "Seconds in which the other ranks have to end after a rank has failed (default: 5, or 3 "
+                            "after an abort)"),
             "SECONDS");
         take_last(app_.add_option("--max-restarts", raw_.max_restarts,
                                   "Start the job again up to N times after a rank has failed"),
                   "N");
         app_.add_flag("--dry-run", options_.dry_run, "Print what would run, and run nothing");
-        app_.add_flag("--explain", options_.explain, "The same, with the reasons");
-        app_.add_flag("--verbose", options_.verbose, "Say what was chosen and why, and run it");
-        app_.add_flag("--doctor", options_.doctor, "Look for what makes jobs slow or fail here; same as rueda doctor");
+        app_.add_flag("--explain", options_.explain, "Print what would run, with the reasons, and run nothing");
+        app_.add_flag("--verbose", options_.verbose, "Print what was chosen and why, and run it");
+        app_.add_flag("--doctor", options_.doctor,
+                      "Look for things that make jobs slow or make them fail here, like rueda doctor");
     }
 
     static void take_last(CLI::Option* option, const char* value_name) {
@@ -176,8 +181,8 @@ private:
         option->type_name(value_name)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
 
-    /// Divides the arguments into ruedarun's and the program's. CLI11 alone cannot: it would take an unknown option for
-    /// the program, and look for its own options behind it.
+    /// Divides the arguments into ruedarun's and the program's. CLI11 cannot do that alone: it would treat an unknown
+    /// option as the program, and look for its own options behind it.
     Status find_program(std::span<const std::string> arguments) {
         std::size_t at = 0;
         while (at < arguments.size()) {
@@ -197,7 +202,7 @@ private:
         return {};
     }
 
-    /// -np 2, -np=2 and -np2 as --np. CLI11 would read -np2 as -n with the value "p2".
+    /// Turns -np 2, -np=2 and -np2 into --np. CLI11 would read -np2 as -n with the value "p2".
     static std::string in_our_spelling(const std::string& word) {
         const std::string_view name = std::string_view(word).substr(0, word.find('='));
         if (std::find(kOneHyphen.begin(), kOneHyphen.end(), name) != kOneHyphen.end()) {
@@ -214,7 +219,7 @@ private:
         return is_number ? fmt::format("{}={}", kRanksName, value) : "-" + word;
     }
 
-    /// Checks one option of `arguments` and puts it into `taken` as CLI11 is to read it.
+    /// Checks one option of `arguments` and appends it to `taken` in the form that CLI11 reads.
     Status take_option(std::span<const std::string> arguments, std::size_t& used, std::vector<std::string>& taken) {
         bool is_horovod = false;
         RUEDA_RETURN_IF_FAILED(take_horovod_flag(arguments, used, taken, is_horovod));
@@ -238,10 +243,10 @@ private:
         const bool ends_in_equals = is_long && has_value && equals + 1 == word.size();
         taken.push_back(ends_in_equals ? name : word);
         if (ends_in_equals) {
-            taken.emplace_back();  // CLI11 would take the next word for the value
+            taken.emplace_back();  // else CLI11 would use the next argument as the value
         } else if (takes_value && !has_value) {
             if (arguments.size() < 2) {
-                return failure(ErrorCode::invalid_argument, "{} wants a value behind it; see ruedarun --help",
+                return failure(ErrorCode::invalid_argument, "{} needs a value after it; see ruedarun --help",
                                arguments.front());
             }
             taken.push_back(arguments[1]);
@@ -250,7 +255,7 @@ private:
         return {};
     }
 
-    /// A flag of horovodrun becomes an option of ours, a variable, or a line that says why it has no meaning.
+    /// Turns a flag of horovodrun into an option of ruedarun, a variable, or a line that says why it has no effect.
     Status take_horovod_flag(std::span<const std::string> arguments, std::size_t& used, std::vector<std::string>& taken,
                              bool& is_one) {
         const std::string& word = arguments.front();
@@ -270,7 +275,7 @@ private:
             value = word.substr(equals + 1);
         } else if (flag->takes_value) {
             if (arguments.size() < 2) {
-                return failure(ErrorCode::invalid_argument, "{} wants a value behind it", name);
+                return failure(ErrorCode::invalid_argument, "{} needs a value after it", name);
             }
             value = arguments[1];
             used = 2;
@@ -296,7 +301,7 @@ private:
         return std::move(*text);
     }
 
-    /// The last one of the command line, as it stands in the words for CLI11.
+    /// The last value of the option on the command line.
     [[nodiscard]] std::optional<std::string> config_name() const {
         constexpr std::string_view kName = "--config";
         std::optional<std::string> found;
@@ -316,7 +321,7 @@ private:
         });
     }
 
-    /// Options of the file come before those of the command line, so that these win.
+    /// Puts the options of the file before those of the command line, so that the command line wins.
     Status read_config() {
         const std::optional<std::string> name = config_name();
         if (!name) {
@@ -328,7 +333,7 @@ private:
         RUEDA_RETURN_IF_FAILED(entries.status());
         std::vector<std::string> words;
         for (const ConfigEntry& entry : entries.value()) {
-            // -H on the command line replaces the file's host file, too.
+            // -H on the command line replaces the host file of the configuration file, too.
             const bool is_hosts = entry.name == "hosts" || entry.name == "host" || entry.name == "hostfile" ||
                                   entry.name == "machinefile";
             const Status taken = is_hosts && names_hosts() ? Status() : take_entry(entry, words);
@@ -402,12 +407,12 @@ private:
              {std::pair("--output-dir", &options_.output_dir), std::pair("--hosts", &options_.hosts),
               std::pair("--hostfile", &options_.hostfile)}) {
             if (app_.count(name) > 0 && value->empty()) {
-                return failure(ErrorCode::invalid_argument, "{} wants a name, found an empty one", name);
+                return failure(ErrorCode::invalid_argument, "{} needs a name, found an empty one", name);
             }
         }
         if (!options_.doctor && (options_.program.empty() || options_.program.front().empty())) {
             return failure(ErrorCode::invalid_argument,
-                           "there is no program to run; write it behind the options: ruedarun -np {} ./program",
+                           "there is no program to run; write it after the options: ruedarun -np {} ./program",
                            options_.ranks.value_or(2));
         }
         return {};
@@ -441,7 +446,7 @@ private:
         all.insert(all.end(), more.begin(), more.end());
     }
 
-    /// Variables of horovodrun's flags and of files come first, so that -x wins.
+    /// Puts variables of horovodrun's flags and of files first, so that -x wins.
     Status read_env_files() {
         append(options_.exported, from_horovod_);
         for (const std::string& name : raw_.env_files) {
@@ -458,8 +463,7 @@ private:
         for (const std::string& text : raw_.interfaces) {
             std::string_view rest = text;
             do {
-                const std::string_view name = rest.substr(0, rest.find(','));
-                rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+                const std::string_view name = take_until(rest, ',');
                 const bool has_blank = name.find_first_of(" \t\n'\"") != std::string_view::npos;
                 if (name.empty() || name.front() == '-' || has_blank) {
                     return failure(ErrorCode::invalid_argument,
@@ -471,7 +475,7 @@ private:
         return {};
     }
 
-    /// A whole number of an option, or nothing where it was not given.
+    /// Reads the whole number of an option, if the option was given.
     Status read_number(const char* option, const char* shown, const std::string& text, int least, int most,
                        const char* what, std::optional<int>& number) const {
         if (app_.count(option) == 0) {

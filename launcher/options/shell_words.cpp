@@ -16,8 +16,7 @@ bool needs_no_quotes(char c) {
     return is_letter || is_digit || std::string_view("@%+=:,./-_").find(c) != std::string_view::npos;
 }
 
-/// Reads one text from left to right; a word exists as soon as one of its characters or quotes was seen, so that ''
-/// is a word.
+/// Reads one text from left to right. A word begins with its first character or quote, so that '' is a word.
 class WordReader {
 public:
     explicit WordReader(std::string_view text) : text_(text) {}
@@ -71,7 +70,7 @@ private:
             if (c == '"') {
                 return {};
             }
-            // Inside double quotes a backslash is special only before these (POSIX shell, section 2.2.3).
+            // Inside double quotes, a backslash is special only before these characters (POSIX shell, section 2.2.3).
             const bool escapes = c == '\\' && at_ < text_.size() &&
                                  std::string_view("$`\"\\").find(text_[at_]) != std::string_view::npos;
             word_ += escapes ? text_[at_++] : c;

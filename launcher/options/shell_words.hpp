@@ -11,14 +11,15 @@
 
 namespace rueda::launcher {
 
-/// The word as a POSIX shell reads it back: unchanged where nothing in it is special, else in single quotes.
+/// Writes the word so that a POSIX shell reads it back: unchanged if nothing in it is special, else in single quotes.
 [[nodiscard]] std::string shell_quote(std::string_view word);
 
-/// Quoted words with one space between them.
+/// Quotes the words and puts one space between them.
 [[nodiscard]] std::string shell_join(std::span<const std::string> words);
 
-/// Splits as a POSIX shell splits words: blanks, single and double quotes, backslashes. Expands nothing: '$', '*' and
-/// '~' are plain characters. InvalidArgument where a quote is not closed or the text ends in a backslash.
+/// Splits the text at blanks, and understands single quotes, double quotes and backslashes as a POSIX shell does.
+/// Expands nothing: '$', '*' and '~' are plain characters. Returns InvalidArgument if a quote is not closed or the text
+/// ends in a backslash.
 [[nodiscard]] Result<std::vector<std::string>> split_shell_words(std::string_view text);
 
 }  // namespace rueda::launcher

@@ -13,10 +13,10 @@ using Environment = std::map<std::string, std::string>;
 
 struct EnvironmentChange {
     std::string name;
-    std::optional<std::string> value;  ///< nothing: the variable is removed
+    std::optional<std::string> value;  ///< nothing: remove the variable
 };
 
-/// Empty where the variable is not set.
+/// The value of the variable; empty if it is not set.
 [[nodiscard]] inline std::string text_of(const Environment& environment, std::string_view name) {
     const auto found = environment.find(std::string(name));
     return found == environment.end() ? "" : found->second;

@@ -19,7 +19,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Enough to keep a terminal busy; beyond it the ranks have to wait.
+/// Enough to keep a terminal busy. If the queue is longer, the ranks have to wait.
 constexpr std::size_t kLongestQueue = std::size_t{256} << 10;
 
 /// poll() promises that a write of this size to a pipe does not block (PIPE_BUF).
@@ -27,7 +27,7 @@ constexpr std::size_t kSafeWrite = 4096;
 
 constexpr std::size_t kReadSize = std::size_t{64} << 10;
 
-/// Files of a job are for their owner to share, as umask says.
+/// The umask of the user decides who may read the files.
 constexpr mode_t kFileMode = 0666;
 
 bool same_terminal(int left, int right) {
@@ -37,7 +37,7 @@ bool same_terminal(int left, int right) {
            a.st_rdev == b.st_rdev;
 }
 
-/// With what there is to do about it.
+/// Names the error and says what to do about it.
 std::string describe_error(int number) {
     const char* const hint = number == EFBIG    ? "; raise the limit of the size of a file (ulimit -f)"
                              : number == ENOSPC ? "; make room on the disk"
@@ -78,7 +78,7 @@ void OutputSink::put_line(std::string_view prefix, std::string_view text) {
 }
 
 void OutputSink::put_progress(std::string_view prefix, std::string_view text) {
-    if (broken_ || !is_terminal_) {  // a file keeps only what the bar was in the end
+    if (broken_ || !is_terminal_) {  // a file gets only the last state of the bar
         return;
     }
     wipe_progress();
@@ -183,7 +183,7 @@ JobOutput::JobOutput(const LaunchPlan& plan)
              [this](int error_number) { tell_failure(STDERR_FILENO, "standard error", error_number); }),
       streams_(static_cast<std::size_t>(plan.ranks)) {}
 
-/// If standard error is the stream that failed, nobody can read this line.
+/// If standard error itself failed, nobody can read this line.
 void JobOutput::tell_failure(int fd, const char* stream, int error_number) {
     std::error_code error;
     const std::string file = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", fd), error).string();
@@ -273,7 +273,7 @@ void JobOutput::feed(int rank, bool is_error, std::string_view bytes) {
         if (written < 0 && errno == EINTR) {
             continue;
         }
-        if (written < 0) {  // the job goes on without its log, as it does for ranks of this host
+        if (written < 0) {  // the job goes on without this file, as for ranks of this host
             const int error_number = errno;
             const std::string name = output_file(plan_.output_dir, rank, is_error ? "err" : "out");
             if (failed_files_.insert(name).second) {

@@ -12,7 +12,7 @@ namespace rueda::launcher {
 /// A piece of a rank's output that can be shown.
 struct OutputPiece {
     enum class Kind {
-        line,      ///< complete; comes without its newline
+        line,      ///< a complete line, without its newline
         progress,  ///< the present state of a line that the program keeps rewriting by '\r'
     };
     Kind kind;
@@ -21,15 +21,15 @@ struct OutputPiece {
     friend bool operator==(const OutputPiece&, const OutputPiece&) = default;
 };
 
-/// Cuts a stream of bytes into lines. A '\r' lets the next characters replace the line, as on a terminal: of a progress
-/// bar only the newest state remains. "\r\n" is a newline.
+/// Cuts a stream of bytes into lines. After a '\r' the next characters replace the line, as on a terminal, so only the
+/// newest state of a progress bar remains. "\r\n" is a newline.
 class LineSplitter {
 public:
-    /// A line without an end is given out in pieces of this size, so that no program can fill ruedarun's memory.
+    /// A longer line is split into pieces of this size, so that no program can fill ruedarun's memory.
     static constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
     [[nodiscard]] std::vector<OutputPiece> feed(std::string_view bytes);
-    /// What is left when the stream has ended.
+    /// The rest, when the stream has ended.
     [[nodiscard]] std::vector<OutputPiece> finish();
 
 private:

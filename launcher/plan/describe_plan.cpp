@@ -11,13 +11,13 @@ namespace rueda::launcher {
 
 namespace {
 
-/// `env` wants what is to be removed before what is to be set.
+/// The command `env` needs the variables to remove before those to set.
 std::string env_prefix(const std::vector<EnvironmentChange>& changes) {
     std::string removed;
     std::string set;
     for (const EnvironmentChange& change : changes) {
         if (change.value && looks_like_a_secret(change.name)) {
-            set += fmt::format(" {0}=\"${0}\"", change.name);  // these lines go into logs
+            set += fmt::format(" {0}=\"${0}\"", change.name);  // people copy these lines into logs
         } else if (change.value) {
             set += fmt::format(" {}", shell_quote(change.name + "=" + *change.value));
         } else {

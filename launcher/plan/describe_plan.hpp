@@ -8,10 +8,10 @@
 
 namespace rueda::launcher {
 
-/// What `--dry-run` prints: the plan as shell commands that can be pasted.
+/// The plan as shell commands that can be pasted, for `--dry-run`.
 [[nodiscard]] std::string describe_as_shell(const LaunchPlan& plan);
 
-/// What `--explain` prints before that: the reasons, as comments of the shell.
+/// The reasons as shell comments, which `--explain` prints before the commands.
 [[nodiscard]] std::string describe_reasons(const LaunchPlan& plan);
 
 }  // namespace rueda::launcher

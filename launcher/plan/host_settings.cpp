@@ -11,7 +11,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// How mpirun hands mpi_yield_when_idle to its ranks.
+/// The variable by which mpirun passes mpi_yield_when_idle to its ranks.
 constexpr const char* kYieldVariable = "OMPI_MCA_mpi_yield_when_idle";
 
 void add_threads(std::vector<EnvironmentChange>& changes, const Environment& environment, int threads) {
@@ -46,7 +46,7 @@ std::vector<EnvironmentChange> host_settings(const Environment& environment, dou
     add_threads(changes, environment, threads_of_a_rank(cores, ranks_of_the_host));
     const bool is_open_mpi = environment.contains("OMPI_COMM_WORLD_RANK");
     if (is_open_mpi && !environment.contains(kYieldVariable)) {
-        // Said in both cases: with --oversubscribe, Open MPI would else yield always.
+        // Set in both cases, because with --oversubscribe Open MPI's default is to yield always.
         changes.push_back({kYieldVariable, ranks_of_the_host > cores ? "1" : "0"});
     }
     return changes;

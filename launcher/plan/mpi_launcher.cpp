@@ -9,7 +9,7 @@
 
 #include "base/numbers.hpp"
 #include "base/text.hpp"
-#include "launcher/options/trimmed.hpp"
+#include "launcher/options/text_parts.hpp"
 
 namespace rueda::launcher {
 
@@ -36,7 +36,7 @@ public:
         command_.words = {launcher.path};
     }
 
-    /// Adds the words unless the user's own arguments contain one that begins like `subject`.
+    /// Adds the words, unless one of the user's own arguments begins with `subject`.
     void add(std::string_view subject, std::initializer_list<std::string> words, const std::string& reason) {
         if (user_speaks_of(subject)) {
             command_.reasons.push_back(fmt::format("{}: left to --mpi-args", subject));
@@ -68,7 +68,7 @@ private:
     MpiCommand command_;
 };
 
-/// a:4,b:2 — an IPv6 address in brackets.
+/// "a:4,b:2"; an IPv6 address is put in brackets.
 std::string host_words(const std::vector<HostShare>& shares, bool with_numbers) {
     std::string text;
     for (const HostShare& share : shares) {
@@ -80,7 +80,7 @@ std::string host_words(const std::vector<HostShare>& shares, bool with_numbers) 
     return text;
 }
 
-/// What ssh is to be told, as one text for the parameter of Open MPI that takes its arguments.
+/// The arguments for ssh, as one text for the parameter of Open MPI.
 std::string ssh_arguments(const MpiRequest& request) {
     std::string text = request.ssh_port ? fmt::format("-p {}", *request.ssh_port) : "";
     if (!request.ssh_identity.empty()) {
@@ -120,8 +120,8 @@ void add_yielding(CommandBuilder& builder, std::optional<bool> more_ranks_than_c
                                        : "every rank has a core of its own");
 }
 
-/// Open MPI cuts what it hands to ssh at every blank, and knows no quotes there (orte/mca/plm/rsh of 4.1 and PRRTE's
-/// plm/ssh split plm_rsh_args and plm_ssh_args by opal_argv_split).
+/// Open MPI cuts the arguments for ssh at every blank and does not understand quotes there (orte/mca/plm/rsh of 4.1 and
+/// PRRTE's plm/ssh split plm_rsh_args and plm_ssh_args by opal_argv_split).
 Status check_ssh_identity(const MpiLauncher& launcher, const std::string& file) {
     if (file.find_first_of(" \t\n") == std::string::npos) {
         return {};
@@ -133,7 +133,7 @@ Status check_ssh_identity(const MpiLauncher& launcher, const std::string& file) 
         base::quote(file, 200), launcher.version);
 }
 
-/// Open MPI 4 starts ranks by ORTE, Open MPI 5 by PRRTE, which has other words for some of it.
+/// Open MPI 4 starts ranks by ORTE, and Open MPI 5 by PRRTE, which has other names for some options.
 Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiRequest& request) {
     RUEDA_RETURN_IF_FAILED(check_ssh_identity(launcher, request.ssh_identity));
     const bool is_prrte = launcher.major >= 5;
@@ -145,9 +145,9 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
     if (request.as_root) {
         builder.add("allow-run-as-root", {"--allow-run-as-root"}, "this is root, as in many containers");
     }
-    // mpirun counts whole cores, without hardware threads and without asking whether a container may use them all, and
-    // refuses more ranks than that. Whether there are too many is ruedarun's own count, and said by the yielding below.
-    // By slot: the ranks of a host follow each other.
+    // mpirun refuses more ranks than whole cores. It does not count hardware threads, and does not look at the quota of
+    // a container. ruedarun counts the cores itself and sets mpi_yield_when_idle below if there are too many ranks.
+    // "slot" means that the ranks of a host have consecutive numbers.
     if (is_prrte) {
         builder.add("map-by", {"--map-by", "slot:OVERSUBSCRIBE"}, "how many ranks fit is ruedarun's decision");
     } else {
@@ -157,21 +157,20 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
         }
     }
     add_yielding(builder, request.more_ranks_than_cores);
-    // Open MPI binds two ranks to one core each, and the trainer and Rueda's background thread then share it: what
-    // should run beside the computation runs instead of it. Unbound, the kernel moves the threads to cores that are
-    // free.
+    // Open MPI would bind each of two ranks to one core, which the trainer and Rueda's background thread would share.
+    // Communication would then interrupt the computation. Without binding, the kernel moves threads to free cores.
     builder.add("bind-to", {"--bind-to", "none"}, kRoomForThreads);
     if (is_prrte) {
         builder.add("runtime-options", {"--runtime-options", "recoverable"}, kSurvivorsReport);
     } else {
-        // Without these Open MPI 4 kills the surviving ranks a second after one died, before they have reported why
-        // (seen with 4.1.4). Other versions ignore parameters they do not know.
+        // Without these, Open MPI 4 kills the surviving ranks a second after one died, before they have reported why
+        // (seen with 4.1.4). Other versions ignore parameters that they do not know.
         builder.add("orte_abort_on_non_zero_status", {"--mca", "orte_abort_on_non_zero_status", "0"}, kSurvivorsReport);
         builder.add("orte_enable_recovery", {"--mca", "orte_enable_recovery", "1"},
                     "the same for a rank that was killed");
     }
     add_open_mpi_network(builder, request, is_prrte);
-    // Names only: mpirun takes the values from its own environment, and would cut written ones at a ';'.
+    // Only names: mpirun takes the values from its own environment. It would cut a value on the command line at a ';'.
     for (const std::string& name : request.travelling) {
         builder.add_plain({"-x", name});
     }
@@ -180,7 +179,7 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
     return std::move(builder).finish();
 }
 
-/// One set of arguments for each host: -host a -n 4 PROGRAM : -host b -n 2 PROGRAM.
+/// Writes one set of arguments for each host: -host a -n 4 PROGRAM : -host b -n 2 PROGRAM.
 void add_argument_sets(CommandBuilder& builder, const MpiRequest& request) {
     builder.explain("one set of arguments for each host: their numbers of ranks differ");
     bool first = true;
@@ -193,8 +192,8 @@ void add_argument_sets(CommandBuilder& builder, const MpiRequest& request) {
     }
 }
 
-/// MPICH takes numbers with its hosts, and no -host in argument sets (seen with 5.0.2); Intel MPI takes one number for
-/// all hosts, or argument sets (seen with 2021.18).
+/// MPICH accepts a number with each host, but no -host in argument sets (seen with 5.0.2). Intel MPI accepts one number
+/// for all hosts, or argument sets (seen with 2021.18).
 void add_hydra_hosts(CommandBuilder& builder, MpiKind kind, const MpiRequest& request) {
     if (kind == MpiKind::intel_mpi && !all_are_equal(request.shares)) {
         add_argument_sets(builder, request);
@@ -210,8 +209,8 @@ void add_hydra_hosts(CommandBuilder& builder, MpiKind kind, const MpiRequest& re
     builder.add_plain(request.program);
 }
 
-/// MPICH and Intel MPI both start ranks by Hydra, which never refuses a number of ranks. It hands on its whole
-/// environment, to other hosts as well, unless it is told which variables to take.
+/// MPICH and Intel MPI both start ranks by Hydra, which accepts any number of ranks. Hydra passes its whole environment
+/// to the ranks, on other hosts as well, unless it gets a list of variables.
 Result<MpiCommand> hydra_command(const MpiLauncher& launcher, const MpiRequest& request) {
     if (request.ssh_port || !request.ssh_identity.empty()) {
         return failure(ErrorCode::invalid_argument,

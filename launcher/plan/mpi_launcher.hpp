@@ -14,18 +14,18 @@ namespace rueda::launcher {
 
 enum class MpiKind { open_mpi, mpich, intel_mpi };
 
-/// An mpirun that was found, and which one it is.
+/// The mpirun that was found.
 struct MpiLauncher {
     std::string path;
     MpiKind kind = MpiKind::open_mpi;
-    std::string version;  ///< for people, "Open MPI 4.1.4"
+    std::string version;  ///< for messages: "Open MPI 4.1.4"
     int major = 4;        ///< the first number of the version
 };
 
-/// From what `mpirun --version` prints. Nothing, where it is none of those that ruedarun can speak to.
+/// Recognises an mpirun by what `mpirun --version` prints. Returns nothing if ruedarun does not know this mpirun.
 [[nodiscard]] std::optional<MpiLauncher> recognise_mpi_launcher(std::string path, std::string_view version_text);
 
-/// What the flags depend on.
+/// Everything that the arguments of mpirun depend on.
 struct MpiRequest {
     int ranks = 1;
     std::vector<HostShare> shares;                      ///< empty: all on this host
@@ -35,8 +35,8 @@ struct MpiRequest {
     std::optional<int> ssh_port;
     std::string ssh_identity;             ///< a file; empty: ssh's own choice
     std::vector<std::string> travelling;  ///< names of environment variables
-    std::vector<std::string> user_args;   ///< --mpi-args; where they speak of the same thing, they win
-    std::vector<std::string> program;     ///< what each rank runs, with its arguments
+    std::vector<std::string> user_args;   ///< --mpi-args; they win over ruedarun's own choices
+    std::vector<std::string> program;     ///< the program of each rank, with its arguments
 };
 
 struct MpiCommand {
@@ -44,8 +44,8 @@ struct MpiCommand {
     std::vector<std::string> reasons;  ///< for --explain
 };
 
-/// docs/design/launcher.md has the command lines side by side. InvalidArgument where this mpirun has no way to do what
-/// is asked.
+/// Builds the command line. docs/design/launcher.md compares those of all launchers. Returns InvalidArgument if this
+/// mpirun cannot do what was asked.
 [[nodiscard]] Result<MpiCommand> mpi_command(const MpiLauncher& launcher, const MpiRequest& request);
 
 }  // namespace rueda::launcher

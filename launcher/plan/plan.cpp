@@ -26,25 +26,26 @@ namespace {
 
 constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
-/// Left from another job in the caller's shell, these would make every rank believe to be the same one.
+/// If these were left in the environment by another job, every rank would believe that it is the same rank.
 constexpr std::array<std::string_view, 10> kIdentityVariables = {
     "RUEDA_RANK",   "RUEDA_SIZE",   "RUEDA_LOCAL_RANK",   "RUEDA_LOCAL_SIZE",   "RUEDA_RENDEZVOUS",
     "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", base::kLauncherVariable,
 };
 
-/// What other hosts get of the environment, besides what ruedarun sets and -x names: nothing that nobody asked for.
+/// Other hosts get the variables with these prefixes and names, those that ruedarun sets, and those that -x names. They
+/// get no others.
 constexpr std::array<std::string_view, 15> kTravellingPrefixes = {
     "RUEDA_", "HOROVOD_", "NCCL_",  "OMP_",      "MKL_",       "OPENBLAS_", "KMP_",     "FI_",
     "UCX_",   "I_MPI_",   "MPICH_", "OMPI_MCA_", "MPIR_CVAR_", "PMIX_MCA_", "PRTE_MCA_"};
 constexpr std::array<std::string_view, 3> kTravellingNames = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"};
 
-/// What this host is called: all others would be called the same.
+/// The name of this host. It would be wrong on the other hosts.
 constexpr std::array<std::string_view, 4> kNamesOfThisHost = {
     "RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"};
 
-/// Within the prefixes above, what launchers set for one rank, or for themselves: in a job that is started from a rank
-/// of another one it would speak of that job. Settings of the launcher are read by the mpirun here, which hands them to
-/// its daemons.
+/// Exceptions from the prefixes above. Launchers set these for one rank or for themselves. If ruedarun runs inside a
+/// rank of another job, they describe that job. The mpirun on this host reads the launcher's settings and passes them
+/// to its daemons.
 constexpr std::array<std::string_view, 14> kLaunchersOwnPrefixes = {"I_MPI_HYDRA_",
                                                                     "I_MPI_INFO_",
                                                                     "I_MPI_MPIRUN",
@@ -126,8 +127,7 @@ private:
     }
 
     [[nodiscard]] bool user_set(std::string_view name) const {
-        const auto found = around_.environment.find(std::string(name));
-        return (found != around_.environment.end() && !found->second.empty()) || exports(name);
+        return !text_of(around_.environment, name).empty() || exports(name);
     }
 
     [[nodiscard]] bool exports(std::string_view name) const {
@@ -137,18 +137,19 @@ private:
 
     [[nodiscard]] bool more_ranks_than_cores() const { return local_ranks_ > *cores_; }
 
-    /// Its variables look like those of one rank of several, and who typed `srun -n 4 --pty bash` may expect that.
+    /// In this shell, the variables look like those of one rank of several. After `srun -n 4 --pty bash` a user may
+    /// expect that ruedarun treats them so.
     void note_shell_of_srun() {
-        const auto tasks = around_.environment.find("SLURM_STEP_NUM_TASKS");
-        if (is_in_shell_of_srun(around_.environment) && tasks != around_.environment.end() && tasks->second != "1") {
+        const std::string tasks = text_of(around_.environment, "SLURM_STEP_NUM_TASKS");
+        if (is_in_shell_of_srun(around_.environment) && !tasks.empty() && tasks != "1") {
             plan_.notes.push_back(fmt::format(
                 "this is the shell of srun --pty (SLURM_PTY_PORT is set), not one of {} ranks: ruedarun starts "
                 "the ranks itself, as anywhere in an allocation",
-                base::quote(tasks->second)));
+                base::quote(tasks)));
         }
     }
 
-    /// Which ranks run where.
+    /// Decides which ranks run on which hosts.
     Status place() {
         const Result<std::optional<HostList>> list = choose_hosts(options_, around_.environment, around_.read);
         RUEDA_RETURN_IF_FAILED(list.status());
@@ -201,7 +202,8 @@ private:
         return check_number();
     }
 
-    /// Open MPI gives the first ranks to the host that mpirun runs on, whatever the order (seen with 4.1.4).
+    /// Open MPI gives the first ranks to the host on which mpirun runs, whatever the order of the list (seen
+    /// with 4.1.4).
     void put_own_host_first(const HostList& list) {
         const auto own = std::find_if(plan_.shares.begin(), plan_.shares.end(),
                                       [&](const HostShare& share) { return is_this_host(share.host, list); });
@@ -228,7 +230,7 @@ private:
         return name == list.own || around_.host_names.contains(name);
     }
 
-    /// SageMaker starts the same command on every host; one of them is to start the job.
+    /// SageMaker starts the same command on every host, but only one of them may start the job.
     static Status check_that_we_launch(const HostList& list) {
         const bool is_sagemaker = list.origin == "SageMaker";
         if (is_sagemaker && list.own && *list.own != list.hosts.front().name) {
@@ -279,7 +281,8 @@ private:
         }
     }
 
-    /// A program that reads the terminal must be in its foreground group. Several ranks cannot share a keyboard.
+    /// A program that reads the terminal must be in the terminal's foreground group. Several ranks cannot share a
+    /// keyboard.
     void choose_groups() {
         plan_.own_groups = !(plan_.ranks == 1 && around_.stdin_is_terminal);
         plan_.first_rank_reads_stdin = !(plan_.ranks > 1 && around_.stdin_is_terminal);
@@ -296,7 +299,7 @@ private:
         }
     }
 
-    /// A value that the user gives by -x replaces the one in the environment.
+    /// Removes a variable, unless the user gives it a value with -x.
     void forget(std::string_view name) {
         if (around_.environment.contains(std::string(name)) && !exports(name)) {
             set(name, std::nullopt);
@@ -313,7 +316,7 @@ private:
         std::copy_if(kTorchVariables.begin(), kTorchVariables.end(), std::back_inserter(set_here),
                      [this](std::string_view name) { return !exports(name); });
         say("{}: set for each rank, for libraries that expect torchrun", fmt::join(set_here, ", "));
-        if (plan_.shares.empty() && plan_.master_port == 0) {
+        if (plan_.way == LaunchWay::direct && plan_.master_port == 0) {
             say("MASTER_ADDR and MASTER_PORT are not set: this host has no free port");
         }
         if (plan_.way == LaunchWay::mpirun) {
@@ -351,8 +354,8 @@ private:
         }
     }
 
-    /// Python keeps what it prints into a pipe or file until 8 KiB have come together; a dead rank's last words would
-    /// be lost.
+    /// Python buffers up to 8 KiB of what it prints into a pipe or file. If a rank is killed, its last lines would be
+    /// lost.
     void unbuffer_python() {
         constexpr std::string_view kUnbuffered = "PYTHONUNBUFFERED";
         if (plan_.output != OutputMode::plain && !user_set(kUnbuffered)) {
@@ -361,7 +364,7 @@ private:
         }
     }
 
-    /// A program may want to know that it is to go on from its checkpoint.
+    /// A program may want to know that it should continue from its checkpoint.
     void tell_attempt() {
         if (options_.max_restarts > 0) {
             set(kRestartVariable, std::to_string(plan_.attempt));
@@ -379,7 +382,7 @@ private:
         return {};
     }
 
-    /// A wrong setting is said once, here, instead of by every rank.
+    /// Reports a wrong setting once, instead of once in every rank.
     Status check_settings() {
         const Result<base::Config> config =
             base::read_config(base::environment_of(changed_environment(around_.environment, plan_.environment)));
@@ -390,7 +393,6 @@ private:
     }
 
     Status build_mpirun() {
-        plan_.supervisor_socket = plan_.shares.empty() ? around_.supervisor_socket : kSupervisorsByNetwork;
         plan_.travelling = travelling_variables();
         plan_.interfaces = options_.interfaces;
         plan_.mpirun_program = around_.own_path;
@@ -404,7 +406,7 @@ private:
         request.ssh_identity = options_.ssh_identity;
         request.travelling = plan_.travelling;
         request.user_args = options_.mpi_args;
-        request.program = {around_.own_path, "--rank-supervisor", plan_.supervisor_socket};
+        request.program = {around_.own_path, kSupervisorOption};
         // If the command is pasted, the supervisors set the other variables of torchrun themselves.
         for (const std::string_view name : kTorchVariables) {
             if (!options_.torch_variables || exports(name)) {
@@ -416,9 +418,7 @@ private:
         Result<MpiCommand> to_paste = mpi_command(*around_.mpi, request);
         RUEDA_RETURN_IF_FAILED(to_paste.status());
         plan_.mpirun_to_paste = std::move(to_paste.value().words);
-        if (!plan_.shares.empty()) {
-            request.travelling.emplace_back(kControlVariable);
-        }
+        request.travelling.emplace_back(kControlVariable);
         Result<MpiCommand> command = mpi_command(*around_.mpi, request);
         RUEDA_RETURN_IF_FAILED(command.status());
         for (const std::string& reason : command.value().reasons) {
@@ -431,8 +431,9 @@ private:
         return {};
     }
 
-    /// Our settings, what a program needs to be found, what was set above, and what the user named. What looks like a
-    /// secret leaves this host only where the user named it for that.
+    /// The names of the variables for other hosts: settings of Rueda and of MPI, variables by which programs are found,
+    /// variables that this plan sets, and those that the user named. A variable that looks like a secret is one of them
+    /// only if the user named it with -x.
     [[nodiscard]] std::vector<std::string> travelling_variables() {
         std::set<std::string> names;
         for (const auto& [name, value] : changed_environment(around_.environment, plan_.environment)) {
@@ -455,7 +456,7 @@ private:
             const bool stays = others && looks_like_a_secret(name) && !is_named_for_export(name);
             if (stays) {
                 plan_.notes.push_back(
-                    fmt::format("{0} looks like a secret and stays on this host; -x {0} hands it on", name));
+                    fmt::format("{0} looks like a secret and stays on this host; -x {0} passes it on", name));
             }
             return stays;
         });
@@ -470,8 +471,8 @@ private:
 
     const Options& options_;
     const Surroundings& around_;
-    std::optional<double> cores_;  ///< of each host; empty: only the hosts themselves know
-    int local_ranks_ = 1;          ///< of the host that has most
+    std::optional<double> cores_;  ///< the cores of each host; empty: only the hosts know
+    int local_ranks_ = 1;          ///< the ranks of the host that has most
     LaunchPlan plan_;
 };
 
@@ -518,7 +519,7 @@ std::vector<EnvironmentChange> torch_environment(const LaunchPlan& plan, int ran
     TorchPlace place;
     place.rank = place.local_rank = rank;
     place.ranks = place.local_ranks = plan.ranks;
-    return torch_environment(plan, place, {"127.0.0.1", plan.master_port});
+    return torch_environment(plan, place, {kMasterOfOneHost, plan.master_port});
 }
 
 Environment changed_environment(Environment environment, const std::vector<EnvironmentChange>& changes) {

@@ -19,7 +19,7 @@ std::optional<int> number_of(const Environment& environment, const std::string& 
     return base::parse_integer<int>(text_of(environment, name));
 }
 
-/// What srun --mpi=… has set up for MPI in this task; empty: nothing.
+/// The interface that srun --mpi=… has set up for MPI in this task; empty: none.
 std::string pmi_of(const Environment& environment) {
     for (const auto& [variable, name] :
          {std::pair("PMIX_RANK", "PMIx"), std::pair("PMI_RANK", "PMI"), std::pair("PMI_FD", "PMI")}) {
@@ -30,7 +30,7 @@ std::string pmi_of(const Environment& environment) {
     return "";
 }
 
-/// The tasks of this host, from "2(x3),1" and the number of the host among those of the step.
+/// The number of tasks on this host, from a text such as "2(x3),1" and the number of the host in the step.
 std::optional<int> local_tasks(const Environment& environment, int tasks) {
     std::string text = text_of(environment, "SLURM_STEP_TASKS_PER_NODE");
     text = text.empty() ? text_of(environment, "SLURM_TASKS_PER_NODE") : text;
@@ -42,11 +42,11 @@ std::optional<int> local_tasks(const Environment& environment, int tasks) {
     return number_of(environment, "SLURM_STEP_NUM_NODES") == 1 ? std::optional(tasks) : std::nullopt;
 }
 
-/// Ranks of one host can meet without MPI.
+/// Ranks of one host can find each other without MPI.
 void meet_without_mpi(SrunTask& task, const Environment& environment, int rank, int tasks) {
     const std::string local = std::to_string(number_of(environment, "SLURM_LOCALID").value_or(rank));
-    // Another user can guess the name, and take it. The ranks then refuse to speak to that process and
-    // say so, and the job ends with an error.
+    // Another user can guess the name and listen there first. The ranks then refuse to talk to that process, and the
+    // job ends with an error.
     const std::string place = fmt::format("@rueda-slurm-{}-{}.{}", ::geteuid(), text_of(environment, "SLURM_JOB_ID"),
                                           text_of(environment, "SLURM_STEP_ID"));
     task.environment.insert(task.environment.end(), {{"RUEDA_CONTROL_PLANE", "socket"},
@@ -58,7 +58,7 @@ void meet_without_mpi(SrunTask& task, const Environment& environment, int rank, 
     task.reasons.push_back(fmt::format("on one host the ranks meet at {}", place));
 }
 
-/// The name of the host of task 0. Tasks are given to the hosts of the step in their order, so it is the first one.
+/// The name of the host of task 0. The hosts of a step get tasks in their order, so it is the first host.
 std::string first_host_of_step(const Environment& environment) {
     std::string text = text_of(environment, "SLURM_STEP_NODELIST");
     text = text.empty() ? text_of(environment, "SLURM_JOB_NODELIST") : text;
@@ -66,10 +66,10 @@ std::string first_host_of_step(const Environment& environment) {
     return names.is_ok() && !names.value().empty() ? names.value().front() : "";
 }
 
-/// A port that all tasks of the step know without having spoken to each other. Where Slurm has reserved ports for the
-/// step (MpiParams=ports=), it is the first of these. Else it follows from the numbers of the job and of the step, so
-/// that the steps of one job, and jobs with near numbers, have different ones. The range lies below the ports that
-/// Linux gives to programs that ask for any (32768 and higher). 61 is coprime to the size of the range.
+/// A port that all tasks of the step can compute without communication. If Slurm has reserved ports for the step
+/// (MpiParams=ports=), it is the first of these. Else it follows from the numbers of the job and the step, so that the
+/// steps of one job, and jobs with near numbers, have different ports. The range lies below the ports that Linux gives
+/// to programs that ask for any port (32768 and higher). 61 is coprime to the size of the range.
 std::uint16_t master_port_of_step(const Environment& environment) {
     constexpr std::uint64_t kFirst = 12000;
     constexpr std::uint64_t kCount = 20000;
@@ -82,7 +82,7 @@ std::uint16_t master_port_of_step(const Environment& environment) {
     return static_cast<std::uint16_t>(kFirst + (job % kCount * 61 + step % kCount) % kCount);
 }
 
-/// The variables of torchrun. Nothing holds the port: each task becomes its program, and none stays behind.
+/// Sets the variables of torchrun. No process holds the port, because each task becomes its program.
 void set_torch_variables(SrunTask& task, const Options& options, const Environment& environment, int rank, int tasks) {
     if (!options.torch_variables) {
         task.reasons.emplace_back("the variables of torchrun are not set: --no-torch-variables");
@@ -95,7 +95,7 @@ void set_torch_variables(SrunTask& task, const Options& options, const Environme
     place.local_ranks = local_tasks(environment, tasks).value_or(tasks);
     place.host = number_of(environment, "SLURM_NODEID").value_or(0);
     place.hosts = number_of(environment, "SLURM_STEP_NUM_NODES").value_or(1);
-    const std::string host = place.hosts == 1 ? "127.0.0.1" : first_host_of_step(environment);
+    const std::string host = place.hosts == 1 ? kMasterOfOneHost : first_host_of_step(environment);
     const MasterAddress master{host, host.empty() ? std::uint16_t{0} : master_port_of_step(environment)};
     for (const std::string& name : names_of_outer_torchrun(environment)) {
         task.environment.push_back({name, std::nullopt});
@@ -107,7 +107,7 @@ void set_torch_variables(SrunTask& task, const Options& options, const Environme
     task.reasons.emplace_back("RANK, WORLD_SIZE and the other variables of torchrun: from Slurm's");
 }
 
-/// How the ranks find each other.
+/// Decides how the ranks find each other.
 Status choose_meeting(SrunTask& task, const Options& options, const Environment& environment, int rank, int tasks) {
     const std::string pmi = pmi_of(environment);
     if (!options.no_mpi && !pmi.empty()) {
@@ -131,7 +131,7 @@ Status choose_meeting(SrunTask& task, const Options& options, const Environment&
                    tasks);
 }
 
-/// The options ask for another job than the one that srun has started.
+/// Fails if the options ask for another job than the one that srun has started.
 Status check_that_job_is_meant(const Options& options, const Environment& environment, int rank, int tasks) {
     if ((options.ranks && *options.ranks != tasks) || !options.hosts.empty() || !options.hostfile.empty()) {
         return failure(ErrorCode::invalid_argument,
@@ -149,7 +149,7 @@ Status check_that_job_is_meant(const Options& options, const Environment& enviro
     return {};
 }
 
-/// Given options that only a ruedarun that starts ranks itself can carry out, each with what does it under srun.
+/// The given options that have no effect when srun starts the ranks, each with the way to do the same under srun.
 std::vector<std::string> options_without_effect(const Options& options) {
     std::vector<std::string> found;
     const auto add = [&found](bool is_given, const char* text) {
@@ -202,7 +202,7 @@ Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Env
         return std::optional<SrunTask>();
     }
     if (is_in_shell_of_srun(environment)) {
-        // Only the first task has the terminal: the shells of the others have read its end and are gone.
+        // Only the first task has the terminal. The shells of the other tasks have ended.
         if (*rank != 0) {
             return failure(ErrorCode::invalid_argument,
                            "this is task {} of {} of srun --pty, which gives a terminal to task 0 alone; start the "

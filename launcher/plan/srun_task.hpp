@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,23 +10,22 @@
 
 namespace rueda::launcher {
 
-/// `srun -n 4 ruedarun ./program`: srun has started the ranks already, and ruedarun is in each of them. It starts no
-/// job, but becomes the program, with what the program needs.
+/// With `srun -n 4 ruedarun ./program`, srun starts ruedarun once in each rank. Such a ruedarun starts no job: it sets
+/// the variables that the program needs, and becomes the program.
 struct SrunTask {
     std::vector<EnvironmentChange> environment;
     std::vector<std::string> reasons;
-    std::vector<std::string> notes;  ///< what the user is told in any case; of the first rank only
+    std::vector<std::string> notes;  ///< lines that the user gets in any case; only the first rank has any
 };
 
-/// This is the shell that `srun --pty` has opened, or a process of it. It has the variables of a task, but is none: the
-/// step's other tasks do not run what is typed into it.
-[[nodiscard]] bool is_in_shell_of_srun(const std::map<std::string, std::string>& environment);
+/// Whether this process is the shell that `srun --pty` opened, or runs in it. The shell has the variables of a task,
+/// but the other tasks of the step do not run the commands that are typed into it.
+[[nodiscard]] bool is_in_shell_of_srun(const Environment& environment);
 
-/// None where this process is no task of a step with several, or is in the shell that `srun --pty` has opened. `cores`
-/// are those that it may use. InvalidArgument where the ranks could not meet, or where the options ask for another job
-/// than srun has started.
-[[nodiscard]] Result<std::optional<SrunTask>> find_srun_task(const Options& options,
-                                                             const std::map<std::string, std::string>& environment,
+/// Returns nothing if this process is not one of several tasks of a step, or is in the shell of `srun --pty`. `cores`
+/// is the number of usable cores. Returns InvalidArgument if the ranks could not find each other, or if the options ask
+/// for another job than srun has started.
+[[nodiscard]] Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Environment& environment,
                                                              double cores);
 
 }  // namespace rueda::launcher

@@ -23,7 +23,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// What `mpirun --version` prints. An mpirun that does not answer in time is as good as none.
+/// The output of `mpirun --version`. It is empty if mpirun does not answer in time.
 Result<std::string> version_text_of(const std::string& mpirun, const Surroundings& around) {
     constexpr std::chrono::seconds kLongestWait{20};
     Result<CapturedRun> run = run_captured({mpirun, "--version"}, around.environment, kLongestWait);
@@ -59,8 +59,8 @@ Result<std::string> random_token() {
     return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-std::map<std::string, std::string> environment_of_this_process() {
-    std::map<std::string, std::string> variables;
+Environment environment_of_this_process() {
+    Environment variables;
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
         const std::size_t equals = text.find('=');
@@ -75,8 +75,7 @@ Status rename_sockets(Surroundings& around) {
     const Result<std::string> token = random_token();
     RUEDA_RETURN_IF_FAILED(token.status());
     around.rendezvous = "@rueda-" + token.value();
-    around.supervisor_socket = "@ruedarun-" + token.value();
-    // Without a port (no network at all) a job of this host still runs: only what needs MASTER_PORT does not.
+    // Without any network there is no port. A job of this host runs then, too, unless it needs MASTER_PORT.
     Result<HeldPort> port = hold_port();
     around.master_port = port.is_ok() ? port.value().port : std::uint16_t{0};
     around.held_port = port.is_ok() ? std::make_shared<const HeldPort>(std::move(port).value()) : nullptr;
@@ -97,8 +96,7 @@ Result<Surroundings> look_around(bool mpi_is_wanted) {
     }
     RUEDA_RETURN_IF_FAILED(rename_sockets(around));
     if (mpi_is_wanted) {
-        const auto path = around.environment.find("PATH");
-        RUEDA_RETURN_IF_FAILED(find_mpi(around, path == around.environment.end() ? "" : path->second));
+        RUEDA_RETURN_IF_FAILED(find_mpi(around, text_of(around.environment, "PATH")));
     }
     return around;
 }

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "base/status.hpp"
@@ -10,15 +9,15 @@
 
 namespace rueda::launcher {
 
-[[nodiscard]] std::map<std::string, std::string> environment_of_this_process();
+[[nodiscard]] Environment environment_of_this_process();
 
-/// 128 random bits as text: nobody else meets at this name by chance or guesses it.
+/// 128 random bits as text. No other job has them by chance, and no other user can guess them.
 [[nodiscard]] Result<std::string> random_token();
 
-/// Gives the sockets of a job new names, for another attempt.
+/// Gives another attempt a new rendezvous and a new port.
 [[nodiscard]] Status rename_sockets(Surroundings& around);
 
-/// Looks at the machine. Asks mpirun who it is only where it is wanted.
+/// Looks at the machine. Looks for an mpirun, and asks for its version, only if `mpi_is_wanted`.
 [[nodiscard]] Result<Surroundings> look_around(bool mpi_is_wanted);
 
 }  // namespace rueda::launcher

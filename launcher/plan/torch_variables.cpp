@@ -8,13 +8,14 @@
 #include <optional>
 
 #include "base/numbers.hpp"
+#include "launcher/options/text_parts.hpp"
 
 namespace rueda::launcher {
 
 namespace {
 
 bool is_torchruns_own(std::string_view name) {
-    // Other names that begin with ROLE_ may be the user's.
+    // Other names that begin with ROLE_ may belong to the user.
     constexpr std::array<std::string_view, 3> kRoleNames = {"ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME"};
     return name.starts_with("TORCHELASTIC_") ||
            std::find(kRoleNames.begin(), kRoleNames.end(), name) != kRoleNames.end();
@@ -93,8 +94,7 @@ std::string encode_variables(const std::vector<EnvironmentChange>& changes) {
 std::vector<EnvironmentChange> decode_variables(std::string_view text) {
     std::vector<EnvironmentChange> changes;
     while (!text.empty()) {
-        const std::string_view line = text.substr(0, text.find('\n'));
-        text.remove_prefix(std::min(text.size(), line.size() + 1));
+        const std::string_view line = take_until(text, '\n');
         if (const std::size_t equals = line.find('='); equals != std::string_view::npos && equals != 0) {
             changes.push_back({std::string(line.substr(0, equals)), std::string(line.substr(equals + 1))});
         }

@@ -14,17 +14,17 @@
 
 #include "base/text.hpp"
 #include "launcher/hosts/network.hpp"
-#include "launcher/options/trimmed.hpp"
+#include "launcher/options/text_parts.hpp"
 #include "launcher/processes/captured_run.hpp"
 
 namespace rueda::launcher {
 
 namespace {
 
-/// ssh only reads its files for this, but these may run programs of the user's (Match exec).
+/// ssh only reads its files, but these may run programs of the user (Match exec).
 constexpr std::chrono::seconds kLongestQuestion{5};
 
-/// By these mpirun is told to reach hosts in another way than by plain ssh.
+/// These variables tell mpirun to reach hosts in another way than by plain ssh.
 constexpr std::array<const char*, 9> kAgentVariables = {"OMPI_MCA_plm_rsh_agent",
                                                         "OMPI_MCA_orte_rsh_agent",
                                                         "OMPI_MCA_plm",
@@ -34,7 +34,7 @@ constexpr std::array<const char*, 9> kAgentVariables = {"OMPI_MCA_plm_rsh_agent"
                                                         "HYDRA_LAUNCHER_EXEC",
                                                         "I_MPI_HYDRA_BOOTSTRAP",
                                                         "I_MPI_HYDRA_BOOTSTRAP_EXEC"};
-/// --mpi-args that name an agent, or another file of parameters, which may name one.
+/// Parts of --mpi-args that name an agent, or a file of parameters that may name one.
 constexpr std::array<std::string_view, 6> kAgentOptions = {"agent",     "plm",        "launcher",
                                                            "bootstrap", "param_file", "--tune"};
 
@@ -43,8 +43,7 @@ bool is_plain_ssh(std::string_view agent) { return agent.empty() || agent == "ss
 
 void add_path_list(std::vector<std::string>& files, std::string_view list) {
     while (!list.empty()) {
-        const std::string_view file = list.substr(0, list.find(':'));
-        list.remove_prefix(std::min(list.size(), file.size() + 1));
+        const std::string_view file = take_until(list, ':');
         if (!file.empty()) {
             files.emplace_back(file);
         }
@@ -99,7 +98,7 @@ bool has_other_agent(const LaunchPlan& plan, const Options& options, const Envir
 
 struct UnknownHost {
     std::string name;
-    std::string reason;  ///< the resolver's
+    std::string reason;  ///< from the resolver
 };
 
 std::string left_to_mpirun(const UnknownHost& host) {
@@ -108,7 +107,7 @@ std::string left_to_mpirun(const UnknownHost& host) {
         base::quote(host.name), host.reason);
 }
 
-/// A line for the user where ssh did not answer, nothing where ssh knows the host.
+/// Returns a line for the user if ssh did not answer, and an empty text if ssh knows the host.
 Result<std::string> ask_ssh(const UnknownHost& host, const CapturedRun& answer) {
     const bool answered = answer.in_time && WIFEXITED(answer.wait_status) && WEXITSTATUS(answer.wait_status) == 0;
     const SshHost found = read_ssh_configuration(answered ? answer.text : "");
@@ -137,8 +136,7 @@ bool parameters_name_agent(std::string_view text) {
                                                         "plm_ssh_agent", "plm"};
     bool found = false;
     while (!text.empty()) {
-        std::string_view line = text.substr(0, text.find('\n'));
-        text.remove_prefix(std::min(text.size(), line.size() + 1));
+        std::string_view line = take_until(text, '\n');
         line = line.substr(0, line.find('#'));
         const std::size_t equals = line.find('=');
         if (equals == std::string_view::npos) {
@@ -154,8 +152,7 @@ bool parameters_name_agent(std::string_view text) {
 SshHost read_ssh_configuration(std::string_view text) {
     SshHost host;
     while (!text.empty()) {
-        const std::string_view line = text.substr(0, text.find('\n'));
-        text.remove_prefix(std::min(text.size(), line.size() + 1));
+        const std::string_view line = take_until(text, '\n');
         const std::string_view name = line.substr(0, line.find(' '));
         const std::string_view value = trimmed(line.substr(name.size()));
         if (name == "hostname") {

@@ -12,21 +12,21 @@
 
 namespace rueda::launcher {
 
-/// Looks for the hosts of the plan that the user has named and nobody knows: this host has no address for the name, and
-/// ssh's configuration (`ssh -G`) has neither a HostName that has one nor a proxy that would look for it.
-/// InvalidArgument names the first of these. What cannot be decided here is left to mpirun, with a line for the user in
-/// the result: names that come from a scheduler, and jobs whose hosts mpirun does not reach by plain ssh.
+/// Looks for hosts that the user named but that do not exist: this host has no address for the name, and ssh's
+/// configuration (`ssh -G`) has neither a HostName with an address nor a proxy. An InvalidArgument names the first such
+/// host. Names from a scheduler, and jobs whose mpirun does not use plain ssh, are left to mpirun; the result then has
+/// a line for the user.
 [[nodiscard]] Result<std::vector<std::string>> look_for_unknown_hosts(const LaunchPlan& plan, const Options& options,
                                                                       const Environment& environment);
 
-/// A file of MPI parameters (lines NAME = VALUE, comments after #) tells Open MPI to reach hosts in another way than by
-/// plain ssh.
+/// Whether a file of MPI parameters (lines NAME = VALUE, comments after #) tells Open MPI to reach hosts in another way
+/// than by plain ssh.
 [[nodiscard]] bool parameters_name_agent(std::string_view text);
 
-/// What `ssh -G` says of a host.
+/// What `ssh -G` prints about a host.
 struct SshHost {
-    std::string address;     ///< HostName; empty: the text says none
-    bool has_proxy = false;  ///< ProxyJump or ProxyCommand: the name is looked for elsewhere
+    std::string address;     ///< the HostName; empty: there is none
+    bool has_proxy = false;  ///< it has a ProxyJump or ProxyCommand, which looks up the name
 };
 [[nodiscard]] SshHost read_ssh_configuration(std::string_view text);
 

@@ -16,10 +16,11 @@ namespace rueda::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{10};
-/// A rank that waits for this long is not late: supervisors wait for their welcome much longer.
+/// A pause of this length does no harm, because supervisors wait much longer for their welcome.
 constexpr std::chrono::milliseconds kLongestPause{1000};
 
-/// What the system lacks, in accept4: waiting for somebody else to give it back is all that helps.
+/// The errors of accept4() that say that the system is short of something. Only waiting helps, until another process
+/// gives it back.
 bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 std::string what_is_short(int error) {
@@ -33,8 +34,8 @@ std::string what_is_short(int error) {
 
 }  // namespace
 
-Acceptor::Acceptor(std::vector<base::UniqueFd> listeners, int flags, OnAccepted on_accepted, Say say)
-    : listeners_(std::move(listeners)), flags_(flags), on_accepted_(std::move(on_accepted)), say_(std::move(say)) {}
+Acceptor::Acceptor(std::vector<base::UniqueFd> listeners, OnAccepted on_accepted, Say say)
+    : listeners_(std::move(listeners)), on_accepted_(std::move(on_accepted)), say_(std::move(say)) {}
 
 void Acceptor::add_to(PollSet& set) {
     if (std::chrono::steady_clock::now() < paused_until_) {
@@ -47,7 +48,7 @@ void Acceptor::add_to(PollSet& set) {
 }
 
 void Acceptor::accept_one(int listener) {
-    base::UniqueFd socket(::accept4(listener, nullptr, nullptr, flags_));
+    base::UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.is_open()) {
         pause_ = std::chrono::milliseconds(0);
         on_accepted_(std::move(socket));

@@ -14,9 +14,9 @@ namespace rueda::launcher {
 
 /// Accepts connections on listening sockets, in an event loop.
 ///
-/// A connection that cannot be accepted because descriptors or memory are used up stays in the kernel's queue, and
-/// poll() would report it again at once. The acceptor then does not look at its listeners for a while: 10 ms first, and
-/// twice as long after each further failure, up to a second. It says so in one line per shortage.
+/// If descriptors or memory are used up, a connection cannot be accepted and stays in the kernel's queue. poll() would
+/// report it again at once. So the acceptor ignores its listeners for a while: 10 ms first, and twice as long after
+/// each further failure, up to a second. It prints one line per shortage.
 ///
 /// Threads: one.
 class Acceptor {
@@ -24,9 +24,9 @@ public:
     using OnAccepted = std::function<void(base::UniqueFd socket)>;
     using Say = std::function<void(std::string_view line)>;
 
-    /// `flags`: those of accept4. `say` prints a line for the user.
-    Acceptor(std::vector<base::UniqueFd> listeners, int flags, OnAccepted on_accepted, Say say);
-    /// Accepts nothing.
+    /// `on_accepted` gets sockets that do not block and are closed on exec. `say` prints a line for the user.
+    Acceptor(std::vector<base::UniqueFd> listeners, OnAccepted on_accepted, Say say);
+    /// Has no listeners.
     Acceptor() = default;
 
     void add_to(PollSet& set);
@@ -36,10 +36,9 @@ private:
     void pause(int error);
 
     std::vector<base::UniqueFd> listeners_;
-    int flags_ = 0;
     OnAccepted on_accepted_;
     Say say_;
-    std::chrono::milliseconds pause_{0};  ///< the last one; 0: nothing has failed since the last connection
+    std::chrono::milliseconds pause_{0};  ///< the latest pause; 0: the latest attempt succeeded
     PollSet::TimePoint paused_until_ = {};
 };
 

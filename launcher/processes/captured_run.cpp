@@ -23,11 +23,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kLongestText = 65536;
 
-/// One program on its way. Threads: one.
+/// One program that runs now. Threads: one.
 class Running {
 public:
-    Status start(const std::vector<std::string>& words, const std::map<std::string, std::string>& environment,
-                 Clock::time_point deadline) {
+    Status start(const std::vector<std::string>& words, const Environment& environment, Clock::time_point deadline) {
         std::array<int, 2> ends{};
         if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
             return system_failure(ErrorCode::resource_exhausted, "pipe2");
@@ -57,7 +56,7 @@ public:
         set.wake_at(deadline_);
     }
 
-    /// Its output has ended, or its time is over, or it writes too much.
+    /// True if its output has ended, its time is over, or it has written too much.
     [[nodiscard]] bool is_over() const {
         return run_.in_time || Clock::now() >= deadline_ || run_.text.size() >= kLongestText;
     }
@@ -65,7 +64,7 @@ public:
     CapturedRun finish() && {
         run_.end = std::chrono::system_clock::now();
         if (!run_.in_time) {
-            ::kill(-pid_, SIGKILL);  // its whole group: an mpirun has children
+            ::kill(-pid_, SIGKILL);  // to its whole group, because an mpirun has children
         }
         ::waitpid(pid_, &run_.wait_status, 0);
         return std::move(run_);
@@ -88,8 +87,8 @@ private:
 }  // namespace
 
 Result<std::vector<CapturedRun>> run_all_captured(const std::vector<std::vector<std::string>>& commands,
-                                                  const std::map<std::string, std::string>& environment,
-                                                  CaptureTimes times, std::size_t at_once) {
+                                                  const Environment& environment, CaptureTimes times,
+                                                  std::size_t at_once) {
     const Clock::time_point end_of_all = Clock::now() + times.all;
     std::vector<CapturedRun> results(commands.size());
     std::map<std::size_t, std::unique_ptr<Running>> running;  // by the number of the command
@@ -123,8 +122,7 @@ Result<std::vector<CapturedRun>> run_all_captured(const std::vector<std::vector<
     return results;
 }
 
-Result<CapturedRun> run_captured(const std::vector<std::string>& words,
-                                 const std::map<std::string, std::string>& environment,
+Result<CapturedRun> run_captured(const std::vector<std::string>& words, const Environment& environment,
                                  std::chrono::milliseconds time) {
     Result<std::vector<CapturedRun>> runs = run_all_captured({words}, environment, {time, time}, 1);
     RUEDA_RETURN_IF_FAILED(runs.status());

@@ -3,37 +3,36 @@
 #pragma once
 
 #include <chrono>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "base/status.hpp"
+#include "launcher/options/variables.hpp"
 
 namespace rueda::launcher {
 
 struct CapturedRun {
-    std::string text;  ///< standard output and error together, as they came
+    std::string text;  ///< standard output and error together, in the order of arrival
     int wait_status = 0;
-    bool was_started = false;  ///< false: the time of all was over before its turn
-    bool in_time = false;      ///< false: it was killed, and `text` is what it had written until then
+    bool was_started = false;  ///< false: the overall deadline passed before its turn
+    bool in_time = false;      ///< false: it was killed; `text` has what it wrote before
     std::chrono::system_clock::time_point begin;
     std::chrono::system_clock::time_point end;
 };
 
 struct CaptureTimes {
     std::chrono::milliseconds each;
-    std::chrono::milliseconds all;  ///< what has not ended by then is ended, what has not begun does not begin
+    std::chrono::milliseconds all;  ///< after this time running programs are ended, and no other starts
 };
 
-/// Runs programs that ask nobody and do not write much, up to `at_once` at the same time, and ends each when its time
-/// is over. The results are in the order of the commands. Threads: the calling process must have only one.
+/// Runs programs that read no input and do not write much, up to `at_once` at the same time. Ends each when its time is
+/// over. The results are in the order of the commands. Threads: the calling process must have only one.
 [[nodiscard]] Result<std::vector<CapturedRun>> run_all_captured(const std::vector<std::vector<std::string>>& commands,
-                                                                const std::map<std::string, std::string>& environment,
-                                                                CaptureTimes times, std::size_t at_once);
+                                                                const Environment& environment, CaptureTimes times,
+                                                                std::size_t at_once);
 
-/// The same for one.
-[[nodiscard]] Result<CapturedRun> run_captured(const std::vector<std::string>& words,
-                                               const std::map<std::string, std::string>& environment,
+/// The same for one program.
+[[nodiscard]] Result<CapturedRun> run_captured(const std::vector<std::string>& words, const Environment& environment,
                                                std::chrono::milliseconds time);
 
 }  // namespace rueda::launcher

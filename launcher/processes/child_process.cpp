@@ -38,7 +38,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
     return pointers;
 }
 
-/// Everything the child needs, prepared before the fork: behind it only async-signal-safe calls are allowed.
+/// Everything that the child needs, prepared before the fork. After the fork only async-signal-safe calls are allowed.
 struct PreparedChild {
     const ChildSpec& spec;
     std::vector<std::string> words;
@@ -70,7 +70,7 @@ void place_descriptor(const PreparedChild& child, int from, int to) {
     }
 }
 
-/// Those that ruedarun ignores, which a program would inherit.
+/// ruedarun ignores these signals, and a program would inherit that.
 void restore_signals() {
     ::signal(SIGPIPE, SIG_DFL);
     ::signal(SIGXFSZ, SIG_DFL);
@@ -81,7 +81,7 @@ void restore_signals() {
         ::setpgid(0, 0);
     }
     ::prctl(PR_SET_PDEATHSIG, child.spec.death_signal);
-    if (::getppid() != child.parent) {  // it died before the line above
+    if (::getppid() != child.parent) {  // the parent died before the line above
         ::_exit(127);
     }
     place_descriptor(child, child.spec.stdin_fd, STDIN_FILENO);
@@ -96,7 +96,7 @@ void restore_signals() {
     report_and_exit(child);
 }
 
-/// The fourth field of /proc/<pid>/stat. The second, the name, is in parentheses and may itself contain some.
+/// The fourth field of /proc/<pid>/stat. The second field, the name, is in parentheses and may itself contain some.
 std::optional<pid_t> parent_of(pid_t pid) {
     const std::optional<std::string> text = base::read_small_file("/proc/" + std::to_string(pid) + "/stat");
     const std::size_t name_end = text ? text->rfind(") ") : std::string::npos;
@@ -107,7 +107,7 @@ std::optional<pid_t> parent_of(pid_t pid) {
     return base::parse_integer<pid_t>(text->substr(begin, text->find(' ', begin) - begin));
 }
 
-/// Reaps what has ended; false where no child is left.
+/// Reaps the children that have ended. Returns false if no child is left.
 bool reap_all() {
     pid_t pid = 0;
     do {
@@ -149,8 +149,7 @@ Result<pid_t> start_child(const ChildSpec& spec, int* error_number) {
     return pid;
 }
 
-int exec_program(const std::string& file, const std::vector<std::string>& words,
-                 const std::map<std::string, std::string>& environment) {
+int exec_program(const std::string& file, const std::vector<std::string>& words, const Environment& environment) {
     ChildSpec spec;
     spec.words = words;
     spec.environment = environment;
@@ -186,7 +185,7 @@ void end_leftover_children() {
     constexpr std::chrono::milliseconds kPause{5};
     const Clock::time_point begin = Clock::now();
     std::set<pid_t> asked;
-    // Only own children are signalled: their numbers cannot be given to others before we reap them.
+    // The numbers of own children cannot be given to other processes before these children are reaped.
     while (reap_all() && Clock::now() < begin + kLongest) {
         const bool polite = Clock::now() < begin + kPolite;
         for (const pid_t pid : children_of_this_process()) {

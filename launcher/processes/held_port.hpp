@@ -12,15 +12,15 @@ namespace rueda::launcher {
 /// A TCP port of this host that is kept for the program of rank 0, which listens there later (MASTER_PORT).
 ///
 /// The port is held by a socket that is bound to it, does not listen, and allows reuse of its address. As long as this
-/// socket is open, the kernel gives the port to nobody who asks for any free port, another ruedarun included. A program
-/// that names the port and sets SO_REUSEADDR, as PyTorch's store does, can bind and listen there meanwhile (seen with
-/// Linux 6.18, for IPv4 and IPv6). Nothing keeps another program from naming the same port.
+/// socket is open, the kernel does not give the port to a process that asks for any free port, for example another
+/// ruedarun. A program that names the port and sets SO_REUSEADDR, as PyTorch's store does, can bind and listen there
+/// meanwhile (seen with Linux 6.18, for IPv4 and IPv6). Nothing keeps another program from naming the same port.
 struct HeldPort {
     base::UniqueFd socket;
     std::uint16_t port = 0;  ///< 0 means that no port could be bound
 };
 
-/// ResourceExhausted where the system has no port or no network.
+/// Returns ResourceExhausted if the system has no free port or no network.
 [[nodiscard]] Result<HeldPort> hold_port();
 
 }  // namespace rueda::launcher

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kWholeMachine = "/proc/vmstat";
 
-/// The first folder is the process's own group. Those around it would count strangers.
+/// Reads the first folder, which is the process's own group. The groups around it would also count other processes.
 std::optional<OomKills> count_of_group(const base::FileReader& read, const std::vector<std::string>& folders,
                                        const char* file) {
     if (folders.empty()) {

@@ -12,39 +12,40 @@
 
 namespace rueda::launcher {
 
-/// How many processes the kernel has ended for want of memory, and which file says so. To a process that is ended so,
-/// and to its parent, it is SIGKILL like any other: only the difference of two counts tells.
+/// How many processes the kernel has killed for want of memory, and which file says so. The parent of such a process
+/// sees an ordinary SIGKILL, so only the difference between two counts tells the reason.
 struct OomKills {
     std::uint64_t processes = 0;
-    std::string counted_in;  ///< the file; empty: no file tells
+    std::string counted_in;  ///< the file; empty: there is none
 };
 
-/// The number of memory.events (control groups version 2), memory.oom_control (version 1) or /proc/vmstat: the value of
-/// the line "oom_kill N". Nothing where there is no such line, or no number in it.
+/// Reads the line "oom_kill N" of memory.events (control groups version 2), memory.oom_control (version 1) or
+/// /proc/vmstat. Returns nothing if there is no such line, or no number in it.
 [[nodiscard]] std::optional<std::uint64_t> parse_oom_kills(std::string_view text);
 
-/// The count of this process's own control group, which its children share: what the kernel ends in other groups is
-/// none of ours. Where the group has none (the root of version 2, kernels before 4.13), that of the whole machine.
+/// The count of this process's own control group, which its children share. If the group has none (the root of version
+/// 2, kernels before 4.13), the count of the whole machine.
 [[nodiscard]] OomKills count_oom_kills(const base::FileReader& read = base::read_small_file);
 
-/// What came between two counts. None where they are of different files: the process was moved to another group.
+/// The difference between two counts. None if they are from different files, because then the process was moved to
+/// another group.
 [[nodiscard]] OomKills grown(const OomKills& before, const OomKills& after);
 
 /// "the kernel ended 2 processes for want of memory meanwhile (oom_kill of /sys/fs/cgroup/memory.events); …what to do"
 [[nodiscard]] std::string describe(const OomKills& kills);
 
-/// The process ended by SIGKILL, or is a shell that says so of its last command (exit status 137).
+/// True if the process was killed by SIGKILL, or is a shell whose last command was (exit status 137).
 [[nodiscard]] bool is_kill(int wait_status);
 
-/// Looks at the count before a process starts and after its end. Threads: one.
+/// Compares the count before a process starts with the count after its end. Threads: one.
 class OomWatch {
 public:
     explicit OomWatch(base::FileReader read = base::read_small_file) : read_(std::move(read)) {}
 
-    /// Before the start.
+    /// To be called before the start.
     void begin() { before_ = count_oom_kills(read_); }
-    /// After the end, once for each process. The kernel counts before it kills. `sent_by_us`: this process, or who
-    /// gives it its orders, has sent SIGKILL.
+    /// To be called after the end, once for each process. The kernel counts before it kills. `sent_by_us` says that
+    /// ruedarun or its supervisor has sent SIGKILL; then the kernel's count says nothing about this process.
     [[nodiscard]] OomKills look(int wait_status, bool sent_by_us) const {
         return is_kill(wait_status) && !sent_by_us ? grown(before_, count_oom_kills(read_)) : OomKills();
     }

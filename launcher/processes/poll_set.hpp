@@ -12,12 +12,12 @@
 
 namespace rueda::launcher {
 
-/// What to wait for in one turn of an event loop. Filled anew for every turn. Threads: one.
+/// The descriptors and times that one turn of an event loop waits for. It is filled anew for every turn. Threads: one.
 class PollSet {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// `on_ready` is also called when the other end has gone.
+    /// `on_ready` is also called when the other end has been closed.
     void add(int fd, short events, std::function<void()> on_ready) {
         descriptors_.push_back({fd, events, 0});
         callbacks_.push_back(std::move(on_ready));
@@ -46,7 +46,7 @@ private:
         if (!wake_) {
             return -1;
         }
-        // Rounded up: waking before the time would be a turn for nothing.
+        // Rounded up, because a turn before the time would do nothing.
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake_ - std::chrono::steady_clock::now());
         return left.count() < 0 ? 0 : static_cast<int>(left.count());
     }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
+#include "launcher/options/text_parts.hpp"
 
 namespace rueda::launcher {
 
@@ -48,8 +49,7 @@ Result<std::string> find_program(const std::string& name, const std::string& pat
     }
     std::string_view rest = path;
     while (!rest.empty()) {
-        const std::string_view folder = rest.substr(0, rest.find(':'));
-        rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
+        const std::string_view folder = take_until(rest, ':');
         const std::string file = std::string(folder.empty() ? "." : folder) + "/" + name;
         if (is_executable(file)) {
             return file;

@@ -8,8 +8,8 @@
 
 namespace rueda::launcher {
 
-/// The file that a shell would run for `name`: itself where it contains a '/', else the first of that name in the
-/// folders of `path` that may be executed. InvalidArgument says what is wrong with it.
+/// The file that a shell would run for `name`. That is `name` itself if it contains a '/', else the first executable
+/// file of that name in the folders of `path`. An InvalidArgument says what is wrong.
 [[nodiscard]] Result<std::string> find_program(const std::string& name, const std::string& path);
 
 }  // namespace rueda::launcher

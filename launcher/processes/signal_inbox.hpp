@@ -24,9 +24,9 @@ public:
 
     [[nodiscard]] Status open(std::initializer_list<int> signals);
     [[nodiscard]] int fd() const { return fd_.value(); }
-    /// The next one, or nothing where there is none now.
+    /// The next signal, or nothing if none has arrived.
     [[nodiscard]] std::optional<signalfd_siginfo> take();
-    /// The mask that was valid before: children start with it.
+    /// The signal mask before open(). Children start with it.
     [[nodiscard]] const sigset_t& original_mask() const { return original_mask_; }
 
 private:

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "base/launcher_notification.hpp"
 #include "launcher/processes/child_process.hpp"
 
 namespace rueda::launcher {
@@ -35,54 +34,44 @@ Status DirectRanks::start_rank(int rank, int null_fd, JobOutput& output) {
     spec.stderr_fd = descriptors.value().standard_error.value();
     spec.own_group = plan_.own_groups;
     spec.signal_mask = context_.signal_mask;
-    RankLine line;
-    RUEDA_RETURN_IF_FAILED(line.open());
-    spec.environment[base::kLauncherVariable] = line.address(rank, plan_.ranks);
-    spec.kept_fd = line.child_fd();
-    OomWatch& oom_watch = oom_watches_.try_emplace(rank, context_.read).first->second;
-    oom_watch.begin();
+    RankProcess process(context_.read);
+    RUEDA_RETURN_IF_FAILED(process.open_line(rank, plan_.ranks));
     int error_number = 0;
-    const Result<pid_t> child = start_child(spec, &error_number);
-    line.close_child_end();
+    const Status started = process.start(std::move(spec), error_number);
     if (error_number != 0) {
         ends_.push_back(not_started(rank, plan_.program.front(), error_number));
         return {};
     }
-    RUEDA_RETURN_IF_FAILED(child.status());
-    pids_.emplace(child.value(), rank);
-    lines_.emplace(rank, std::move(line));
+    RUEDA_RETURN_IF_FAILED(started);
+    running_.emplace(rank, std::move(process));
     has_started_ = true;
     return {};
 }
 
 void DirectRanks::child_ended(pid_t pid, int wait_status) {
-    if (const auto found = pids_.find(pid); found != pids_.end()) {
-        RankEnd end{found->second, pid, wait_status, "", false};
-        end.abort_reason = lines_[found->second].take_abort_reason();
-        end.steps = lines_[found->second].steps();
-        end.oom_kills = oom_watches_.at(found->second).look(wait_status, kill_sent_);
-        lines_.erase(found->second);
-        ends_.push_back(std::move(end));
-        pids_.erase(found);
+    const auto found =
+        std::find_if(running_.begin(), running_.end(), [pid](const auto& entry) { return entry.second.pid() == pid; });
+    if (found != running_.end()) {
+        ends_.push_back(found->second.end(found->first, wait_status));
+        running_.erase(found);
     }
 }
 
-void DirectRanks::tell_ranks(const RankNotifications::Item& item) {
-    for (const auto& [rank, line] : lines_) {
-        line.tell(item.word);
+void DirectRanks::notify_ranks(const RankNotifications::Item& item) {
+    for (const auto& [rank, process] : running_) {
+        process.notify(item.notification);
     }
 }
 
 void DirectRanks::signal_ranks(int signal_number) {
-    kill_sent_ = kill_sent_ || signal_number == SIGKILL;
-    for (const auto& [pid, rank] : pids_) {
-        ::kill(plan_.own_groups ? -pid : pid, signal_number);
+    for (auto& [rank, process] : running_) {
+        process.signal(signal_number);
     }
 }
 
 std::vector<std::int32_t> DirectRanks::running() const {
     std::vector<std::int32_t> ranks;
-    for (const auto& [pid, rank] : pids_) {
+    for (const auto& [rank, process] : running_) {
         ranks.push_back(rank);
     }
     return ranks;

@@ -2,10 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <map>
+#include <utility>
+
 #include "launcher/plan/plan.hpp"
-#include "launcher/processes/oom_kills.hpp"
 #include "launcher/watch/rank_group.hpp"
-#include "launcher/watch/rank_line.hpp"
+#include "launcher/watch/rank_process.hpp"
 
 namespace rueda::launcher {
 
@@ -18,26 +20,23 @@ public:
     void add_to(PollSet& /*set*/) override {}
     void child_ended(pid_t pid, int wait_status) override;
     void signal_ranks(int signal_number) override;
-    void tell_ranks(const RankNotifications::Item& item) override;
-    void watch_closely() override {}  // they are on this host: the kernel reports every end at once
+    void notify_ranks(const RankNotifications::Item& item) override;
+    void watch_closely() override {}  // the ranks are on this host, whose kernel reports every end at once
     [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
     [[nodiscard]] std::vector<std::int32_t> running() const override;
     [[nodiscard]] bool has_started() const override { return has_started_; }
-    void release(TimePoint /*now*/) override { pids_.clear(); }
+    void release(TimePoint /*now*/) override { running_.clear(); }
     void advance(TimePoint /*now*/) override {}
-    [[nodiscard]] bool is_gone() const override { return pids_.empty(); }
+    [[nodiscard]] bool is_gone() const override { return running_.empty(); }
 
 private:
     [[nodiscard]] Status start_rank(int rank, int null_fd, JobOutput& output);
 
     const LaunchPlan& plan_;
     StartContext context_;
-    std::map<pid_t, int> pids_;            ///< of the ranks that run
-    std::map<int, RankLine> lines_;        ///< by rank; none where there is one rank only
-    std::map<int, OomWatch> oom_watches_;  ///< by rank
+    std::map<int, RankProcess> running_;  ///< by rank
     std::vector<RankEnd> ends_;
     bool has_started_ = false;
-    bool kill_sent_ = false;  ///< SIGKILL, to all that ran
 };
 
 }  // namespace rueda::launcher

@@ -2,146 +2,254 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/start/mpi_ranks.hpp"
 
-#include <sys/socket.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 
-#include "base/launcher_notification.hpp"
-#include "base/text.hpp"
+#include "launcher/supervisor/control_address.hpp"
 
 namespace rueda::launcher {
+
+namespace {
+
+/// A process that connects must say hello within this time.
+constexpr std::chrono::seconds kHelloTime{10};
+/// From the end of the job to the end of the connections. Supervisors still send output in this time.
+constexpr std::chrono::seconds kLinkTime{8};
+/// Connections that may wait for their hello at the same time.
+constexpr std::size_t kMostNewcomers = 4096;
+constexpr std::size_t kLongestHello = 1024;
+
+/// A rank needs a connection and two pipes, so the usual soft limit of 1024 descriptors is too low for large jobs. It
+/// is raised only as far as needed, because mpirun and the ranks inherit it.
+void raise_descriptor_limit(int ranks) {
+    const rlim_t needed = static_cast<rlim_t>(ranks) * 4 + kMostNewcomers;
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed) {
+        limit.rlim_cur = std::min(needed, limit.rlim_max);
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+bool ends_ranks(int signal_number) {
+    return signal_number == SIGTERM || signal_number == SIGINT || signal_number == SIGHUP || signal_number == SIGQUIT ||
+           signal_number == SIGKILL;
+}
+
+}  // namespace
 
 MpiRanks::MpiRanks(const LaunchPlan& plan, StartContext context)
     : plan_(plan), context_(std::move(context)), ranks_(static_cast<std::size_t>(plan.ranks)) {}
 
 Status MpiRanks::start(JobOutput& output) {
     output_ = &output;
-    Result<base::UniqueFd> listener = listen_for_supervisors(plan_.supervisor_socket);
+    raise_descriptor_limit(plan_.ranks);
+    Result<ControlListener> listener = is_on_this_host() ? listen_on_this_host() : listen_on_network(plan_.interfaces);
     RUEDA_RETURN_IF_FAILED(listener.status());
-    std::vector<base::UniqueFd> listeners;
-    listeners.push_back(std::move(listener).value());
+    const ControlAddress& address = listener.value().address;
+    secret_ = address.secret;
     acceptor_ = Acceptor(
-        std::move(listeners), SOCK_CLOEXEC, [this](base::UniqueFd socket) { meet_newcomer(std::move(socket)); },
+        std::move(listener.value().sockets), [this](base::UniqueFd socket) { accept_newcomer(std::move(socket)); },
         [this](std::string_view line) { output_->say(line); });
     mpirun_.on_error_text = [this](std::string_view text) {
-        // Once all ranks have ended, ruedarun has said how; mpirun's pages about the same would only bury it.
+        // When all ranks have ended, ruedarun has said how. mpirun's pages about the same would only hide that line.
         if (!running().empty()) {
             output_->pass_on_error(text);
         }
     };
-    return mpirun_.start(plan_, context_);
+    start_deadline_ = std::chrono::steady_clock::now() + plan_.start_time;
+    return mpirun_.start(plan_, context_, {{kControlVariable, format_control_address(address)}});
 }
 
 void MpiRanks::add_to(PollSet& set) {
-    std::erase_if(newcomers_, [](const base::UniqueFd& socket) { return !socket.is_open(); });
+    std::erase_if(newcomers_, [](const auto& newcomer) { return !newcomer->link.is_open(); });
     acceptor_.add_to(set);
-    for (std::size_t i = 0; i < newcomers_.size(); ++i) {
-        set.add(newcomers_[i].value(), POLLIN, [this, i] { take_hello(i); });
+    for (const auto& newcomer : newcomers_) {
+        set.add(newcomer->link.fd(), POLLIN, [this, one = newcomer.get()] { take_hello(*one); });
+        set.wake_at(newcomer->deadline);
     }
     for (int rank = 0; rank < plan_.ranks; ++rank) {
-        if (const Rank& peer = ranks_[static_cast<std::size_t>(rank)]; peer.socket.is_open()) {
-            set.add(peer.socket.value(), POLLIN, [this, rank] { take_report(rank); });
+        FrameLink& link = rank_at(rank).link;
+        if (link.is_open()) {
+            set.add(link.fd(), POLLIN, [this, rank] { take_reports(rank); });
+        }
+        if (link.is_open() && link.has_queue()) {
+            set.add(link.fd(), POLLOUT, [&link] { link.flush(); });
         }
     }
     mpirun_.add_to(set);
-}
-
-void MpiRanks::meet_newcomer(base::UniqueFd socket) {
-    if (peer_is_same_user(socket.value())) {
-        newcomers_.push_back(std::move(socket));
+    if (mpirun_.is_released()) {
+        set.wake_at(link_deadline_);
+    } else if (std::any_of(ranks_.begin(), ranks_.end(),
+                           [](const Rank& rank) { return !rank.has_reported && !rank.ended; })) {
+        set.wake_at(start_deadline_);
     }
 }
 
-void MpiRanks::take_hello(std::size_t newcomer) {
-    ReceivedMessage received;
-    const Reception reception = receive_message(newcomers_[newcomer].value(), received);
-    if (reception == Reception::nothing_yet) {
+void MpiRanks::accept_newcomer(base::UniqueFd socket) {
+    if (newcomers_.size() < kMostNewcomers && may_be_of_this_job(socket.value())) {
+        newcomers_.push_back(std::make_unique<Newcomer>(
+            Newcomer{FrameLink(std::move(socket)), std::chrono::steady_clock::now() + kHelloTime}));
+    }
+}
+
+void MpiRanks::take_hello(Newcomer& newcomer) {
+    const std::vector<Frame> frames = newcomer.link.receive(kLongestHello);
+    if (frames.empty()) {
         return;
     }
-    base::UniqueFd socket = std::move(newcomers_[newcomer]);
-    const int rank = received.message.value;
-    const bool is_hello = reception == Reception::message && received.message.word == SupervisorWord::hello;
-    if (!is_hello || rank < 0 || rank >= plan_.ranks) {
-        return;  // closes it
+    const Frame& hello = frames.front();
+    const Greeting greeting = parse_greeting(hello.payload);
+    const bool is_ours = frames.size() == 1 && hello.kind == FrameKind::hello && hello.value >= 0 &&
+                         hello.value < plan_.ranks && is_same_secret(greeting.secret, secret_);
+    Rank* const rank = is_ours ? &rank_at(hello.value) : nullptr;
+    if (rank == nullptr || rank->has_reported || rank->ended) {
+        newcomer.link.close();
+        return;
     }
-    const Rank& known = ranks_[static_cast<std::size_t>(rank)];
-    if (!known.socket.is_open() && !known.ended) {
-        welcome(rank, std::move(socket));
+    rank->has_reported = true;
+    rank->host = is_on_this_host() ? "" : greeting.host;
+    rank->host_key = greeting.host_key;
+    rank->link = std::exchange(newcomer.link, FrameLink());
+    if (hello.value == 0) {
+        master_port_ = greeting.master_port;
     }
+    if (const Status opened = open_output(hello.value); !opened.is_ok()) {
+        end_rank(not_started(hello.value, opened.message()));
+    }
+    welcome_when_all_have_reported();
 }
 
-void MpiRanks::welcome(int rank, base::UniqueFd socket) {
+Status MpiRanks::open_output(int rank) {
+    if (!is_on_this_host()) {
+        output_->open_remote_rank(rank);
+        return {};
+    }
     const Result<RankDescriptors> descriptors = output_->open_rank(rank);
-    if (!descriptors.is_ok()) {
-        end_rank(not_started(rank, descriptors.status().message()));
+    RUEDA_RETURN_IF_FAILED(descriptors.status());
+    return rank_at(rank).link.send_descriptors(
+        std::array<int, 2>{descriptors.value().standard_output.value(), descriptors.value().standard_error.value()});
+}
+
+/// The programs start together. Each is told the address of rank 0 and the hosts of the others, and ruedarun knows
+/// these for certain only when all supervisors have reported.
+void MpiRanks::welcome_when_all_have_reported() {
+    const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.has_reported; });
+    if (welcomed_ || start_failed_ || !all) {
         return;
     }
-    const std::array<int, 2> fds = {descriptors.value().standard_output.value(),
-                                    descriptors.value().standard_error.value()};
-    const Status sent = send_message(socket.value(), SupervisorWord::welcome, plan_.ranks, fds,
-                                     encode_variables(torch_environment(plan_, rank)));
-    if (!sent.is_ok()) {
-        end_rank(not_started(rank, sent.message()));
-        return;
+    welcomed_ = true;
+    std::vector<std::string> hosts;
+    for (const Rank& rank : ranks_) {
+        hosts.push_back(rank.host_key);
     }
-    ranks_[static_cast<std::size_t>(rank)].socket = std::move(socket);
-    for (const RankNotifications::Item& item : context_.notifications->told()) {
-        tell_rank(rank, item);
+    const MasterAddress master{master_address(), master_port_};
+    for (const TorchPlace& place : torch_places(hosts)) {
+        rank_at(place.rank)
+            .link.send(FrameKind::welcome, plan_.ranks, encode_variables(torch_environment(plan_, place, master)));
+        for (const RankNotifications::Item& item : context_.notifications->so_far()) {
+            notify_rank(place.rank, item);
+        }
     }
 }
 
-void MpiRanks::tell_ranks(const RankNotifications::Item& item) {
+/// An address of rank 0's host that the other hosts reach. It is the one from which the supervisor of rank 0 has
+/// connected. If rank 0 runs on ruedarun's own host, it is the one to which a supervisor of another host has connected.
+std::string MpiRanks::master_address() const {
+    if (is_on_this_host()) {
+        return kMasterOfOneHost;
+    }
+    const ConnectionEnds first = ends_of_connection(ranks_.front().link.fd());
+    if (first.own != first.peer) {
+        return first.peer;
+    }
+    for (const Rank& rank : ranks_) {
+        if (const ConnectionEnds ends = ends_of_connection(rank.link.fd()); ends.own != ends.peer) {
+            return ends.own;
+        }
+    }
+    return first.own;
+}
+
+void MpiRanks::notify_ranks(const RankNotifications::Item& item) {
     for (int rank = 0; rank < plan_.ranks; ++rank) {
-        tell_rank(rank, item);
+        notify_rank(rank, item);
     }
 }
 
-void MpiRanks::tell_rank(int rank, const RankNotifications::Item& item) {
-    const Rank& peer = ranks_[static_cast<std::size_t>(rank)];
-    if (peer.socket.is_open() && !peer.ended) {
-        // A supervisor that takes no more is stuck or gone; the connection tells that.
-        static_cast<void>(
-            send_message(peer.socket.value(), SupervisorWord::rank_ended, item.rank, {}, item.word).is_ok());
-    }
-}
-
-void MpiRanks::take_report(int rank) {
-    Rank& peer = ranks_[static_cast<std::size_t>(rank)];
-    ReceivedMessage received;
-    const Reception reception = receive_message(peer.socket.value(), received);
-    if (reception == Reception::nothing_yet) {
+/// All supervisors have just been sent the notification about the failed rank. A host that is cut off does not
+/// acknowledge it.
+void MpiRanks::watch_closely() {
+    if (std::exchange(is_watched_closely_, true)) {
         return;
     }
-    const std::int32_t value = received.message.value;
-    if (reception == Reception::closed) {
-        peer.socket.reset();
-        end_rank({rank, peer.pid, SIGKILL,
-                  ""});  // the wait status of a killed process: so its supervisor was, and with it the program
-    } else if (received.message.word == SupervisorWord::aborted) {
-        peer.abort_reason = base::printable(received.text, base::kMostLauncherText);
-    } else if (received.message.word == SupervisorWord::steps) {
-        peer.steps = told_steps(received.text);
-    } else if (received.message.word == SupervisorWord::oom_kills) {
-        peer.oom_kills = told_oom_kills(value, received.text);
-    } else if (received.message.word == SupervisorWord::started) {
-        peer.pid = value;
-    } else if (received.message.word == SupervisorWord::start_failed) {
-        end_rank(not_started(rank, plan_.program.front(), value));
-    } else if (received.message.word == SupervisorWord::ended ||
-               received.message.word == SupervisorWord::ended_by_launcher) {
-        RankEnd end{rank, peer.pid, value, "", received.message.word == SupervisorWord::ended_by_launcher};
-        end.abort_reason = peer.abort_reason;
-        end.oom_kills = peer.oom_kills;
-        end.steps = peer.steps;
+    for (const Rank& rank : ranks_) {
+        rank.link.expect_answers();
+    }
+}
+
+void MpiRanks::notify_rank(int rank, const RankNotifications::Item& item) {
+    Rank& peer = rank_at(rank);
+    if (peer.link.is_open() && !peer.ended) {
+        peer.link.send(FrameKind::rank_ended, item.rank, item.notification);
+    }
+}
+
+void MpiRanks::take_reports(int rank) {
+    for (const Frame& frame : rank_at(rank).link.receive()) {
+        take_report(rank, frame);
+    }
+    if (!rank_at(rank).link.is_open()) {
+        lose(rank);
+    }
+}
+
+void MpiRanks::take_report(int rank, const Frame& frame) {
+    if (frame.kind == FrameKind::output) {
+        take_output(rank, frame);
+    } else if (frame.kind == FrameKind::started) {
+        rank_at(rank).pid = frame.value;
+    } else if (frame.kind == FrameKind::start_failed) {
+        end_rank(not_started(rank, plan_.program.front(), frame.value));
+    } else if (frame.kind == FrameKind::ended) {
+        RankEnd end = end_of(rank, frame.value);
+        read_report(frame.payload, end);
         end_rank(std::move(end));
     }
 }
 
+void MpiRanks::take_output(int rank, const Frame& frame) {
+    if (!is_on_this_host()) {  // else the rank has descriptors of its own, and no stream waits for frames
+        output_->feed(rank, frame.value == kStandardError, frame.payload);
+        rank_at(rank).unacknowledged += frame.payload.size();
+    }
+}
+
+void MpiRanks::lose(int rank) {
+    if (!is_on_this_host()) {
+        output_->close_remote_rank(rank);
+    }
+    RankEnd end = end_of(rank, SIGKILL);  // the best guess at its wait status
+    end.lost = true;
+    end_rank(std::move(end));
+}
+
+RankEnd MpiRanks::end_of(int rank, int wait_status) const {
+    RankEnd end;
+    end.rank = rank;
+    end.pid = rank_at(rank).pid;
+    end.wait_status = wait_status;
+    return end;
+}
+
 void MpiRanks::end_rank(RankEnd end) {
-    if (!std::exchange(ranks_[static_cast<std::size_t>(end.rank)].ended, true)) {
+    Rank& rank = rank_at(end.rank);
+    if (!std::exchange(rank.ended, true)) {
+        end.host = rank.host.empty() ? host_of(plan_, end.rank) : rank.host;
         ends_.push_back(std::move(end));
+        start_failed_ = start_failed_ || !welcomed_;
     }
 }
 
@@ -149,29 +257,29 @@ void MpiRanks::child_ended(pid_t pid, int wait_status) {
     if (!mpirun_.ended(pid)) {
         return;
     }
-    if (!mpirun_.is_released()) {  // the supervisors wait for us, so mpirun had no reason to go
+    if (!mpirun_.is_released()) {  // the supervisors stay until release(), so mpirun had no reason to exit
         ends_.push_back({kLauncherRank, pid, wait_status, "", false});
+        start_failed_ = start_failed_ || !welcomed_;
     }
     for (Rank& rank : ranks_) {
-        rank.ended = rank.ended || !rank.socket.is_open();  // nobody will start them now
+        rank.ended = rank.ended || !rank.link.is_open();  // no process is left that would start these ranks
     }
-}
-
-bool MpiRanks::all_connected() const {
-    return std::all_of(ranks_.begin(), ranks_.end(),
-                       [](const Rank& rank) { return rank.ended || rank.socket.is_open(); });
 }
 
 void MpiRanks::signal_ranks(int signal_number) {
-    for (Rank& rank : ranks_) {
-        if (rank.socket.is_open() && !rank.ended &&
-            !send_message(rank.socket.value(), SupervisorWord::deliver, signal_number).is_ok() && rank.pid != 0) {
-            ::kill(-rank.pid, signal_number);  // the supervisor is stuck, and with it the pid cannot have been reaped
+    bool all_have_reported = true;
+    for (int number = 0; number < plan_.ranks; ++number) {
+        Rank& rank = rank_at(number);
+        all_have_reported = all_have_reported && (rank.has_reported || rank.ended);
+        if (rank.link.is_open() && !rank.ended && welcomed_) {
+            rank.link.send(FrameKind::deliver, signal_number);
+        } else if (!welcomed_ && rank.has_reported && ends_ranks(signal_number)) {  // there is no program to signal
+            RankEnd end = end_of(number, signal_number);
+            end.by_launcher = true;
+            end_rank(std::move(end));
         }
     }
-    const bool ends_ranks = signal_number == SIGTERM || signal_number == SIGINT || signal_number == SIGHUP ||
-                            signal_number == SIGQUIT || signal_number == SIGKILL;
-    if (ends_ranks && !all_connected()) {
+    if (ends_ranks(signal_number) && !all_have_reported) {
         mpirun_.signal(signal_number == SIGKILL ? SIGKILL : SIGTERM);
     }
 }
@@ -179,7 +287,7 @@ void MpiRanks::signal_ranks(int signal_number) {
 std::vector<std::int32_t> MpiRanks::running() const {
     std::vector<std::int32_t> running;
     for (int rank = 0; rank < plan_.ranks; ++rank) {
-        if (!ranks_[static_cast<std::size_t>(rank)].ended) {
+        if (!start_failed_ && !rank_at(rank).ended) {
             running.push_back(rank);
         }
     }
@@ -191,16 +299,77 @@ bool MpiRanks::has_started() const {
 }
 
 void MpiRanks::release(TimePoint now) {
-    mpirun_.release(now);
+    mpirun_.release(now, is_watched_closely_ ? Mpirun::kLeavesAfterFailure : Mpirun::kLeaves);
+    link_deadline_ = now + kLinkTime;
     for (Rank& rank : ranks_) {
         rank.ended = true;
-        if (rank.socket.is_open()) {
-            // A supervisor that cannot be told sees the connection close when ruedarun ends.
-            [[maybe_unused]] const Status told = send_message(rank.socket.value(), SupervisorWord::leave, 0);
+        if (rank.link.is_open()) {
+            rank.link.send(FrameKind::leave, 0);
         }
     }
 }
 
-void MpiRanks::advance(TimePoint now) { mpirun_.advance(now); }
+void MpiRanks::give_up_on_absent_ranks() {
+    const std::string advice =
+        is_on_this_host()
+            ? "check that mpirun works here (mpirun -np 1 true), or raise RUEDA_START_TIMEOUT"
+            : fmt::format(
+                  "check that {} is there on that host, and that the host can connect to this one (a firewall? "
+                  "--network-interfaces)",
+                  plan_.mpirun_program);
+    for (int rank = 0; rank < plan_.ranks; ++rank) {
+        if (!rank_at(rank).has_reported) {
+            end_rank(not_started(rank, fmt::format("its supervisor has not reported within {} s; {}",
+                                                   plan_.start_time.count() / 1000, advice)));
+        }
+    }
+}
+
+/// Answers received output in few messages, and not while ruedarun's own reader pauses.
+void MpiRanks::ask_for_more_output() {
+    constexpr std::size_t kWorthAMessage = kOutputCredit / 4;
+    if (output_->is_full()) {
+        return;
+    }
+    for (Rank& rank : ranks_) {
+        if (rank.link.is_open() && rank.unacknowledged >= kWorthAMessage) {
+            rank.link.send(FrameKind::more_output, static_cast<std::int32_t>(std::exchange(rank.unacknowledged, 0)));
+        }
+    }
+}
+
+void MpiRanks::stop_output_that_nobody_reads() {
+    for (const std::int32_t stream : {kStandardOutput, kStandardError}) {
+        if (!output_->has_lost_reader(stream == kStandardError)) {
+            continue;
+        }
+        for (Rank& rank : ranks_) {
+            if (rank.link.is_open() && !std::exchange(rank.output_stopped[stream == kStandardError ? 1 : 0], true)) {
+                rank.link.send(FrameKind::stop_output, stream);
+            }
+        }
+    }
+}
+
+void MpiRanks::advance(TimePoint now) {
+    mpirun_.advance(now);
+    ask_for_more_output();
+    stop_output_that_nobody_reads();
+    for (const auto& newcomer : newcomers_) {
+        if (now >= newcomer->deadline) {
+            newcomer->link.close();
+        }
+    }
+    if (!mpirun_.is_released() && now >= start_deadline_) {
+        give_up_on_absent_ranks();
+    }
+    links_expired_ = links_expired_ || (mpirun_.is_released() && now >= link_deadline_);
+}
+
+bool MpiRanks::is_gone() const {
+    const bool links_open =
+        std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.link.is_open(); });
+    return mpirun_.is_released() && mpirun_.is_gone() && (!links_open || links_expired_);
+}
 
 }  // namespace rueda::launcher

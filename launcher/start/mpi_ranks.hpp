@@ -2,18 +2,22 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "base/unique_fd.hpp"
 #include "launcher/plan/plan.hpp"
 #include "launcher/processes/acceptor.hpp"
 #include "launcher/start/mpirun.hpp"
-#include "launcher/supervisor/supervisor_protocol.hpp"
+#include "launcher/supervisor/frame_link.hpp"
 #include "launcher/watch/rank_group.hpp"
 
 namespace rueda::launcher {
 
-/// Ranks of this host under mpirun, each behind a supervisor that reports to ruedarun (supervisor.hpp).
+/// Ranks under mpirun, on this host or on several. Each rank has a supervisor (supervisor.hpp), which reports to
+/// ruedarun over a FrameLink. The number of hosts makes two differences. If all ranks are on this host, the link is a
+/// Unix socket, and a rank writes to descriptors that it gets from ruedarun over this socket, for example to the
+/// terminal itself. If not, the link is a TCP connection, and the supervisor sends what the rank writes in frames.
 class MpiRanks final : public RankGroup {
 public:
     MpiRanks(const LaunchPlan& plan, StartContext context);
@@ -22,41 +26,67 @@ public:
     void add_to(PollSet& set) override;
     void child_ended(pid_t pid, int wait_status) override;
     void signal_ranks(int signal_number) override;
-    void tell_ranks(const RankNotifications::Item& item) override;
-    void watch_closely() override {}  // they are on this host: the kernel reports every end at once
+    void notify_ranks(const RankNotifications::Item& item) override;
+    void watch_closely() override;
     [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
     [[nodiscard]] std::vector<std::int32_t> running() const override;
     [[nodiscard]] bool has_started() const override;
     void release(TimePoint now) override;
     void advance(TimePoint now) override;
-    [[nodiscard]] bool is_gone() const override { return mpirun_.is_released() && mpirun_.is_gone(); }
+    [[nodiscard]] bool is_gone() const override;
 
 private:
     struct Rank {
-        base::UniqueFd socket;  ///< open from hello until the supervisor has gone
-        pid_t pid = 0;          ///< 0: not yet started
+        FrameLink link;        ///< open from the hello until the supervisor has exited
+        std::string host;      ///< the name that the supervisor told, for messages
+        std::string host_key;  ///< equal for ranks of one host
+        pid_t pid = 0;         ///< on its own host; 0: the program has not started
+        bool has_reported = false;
         bool ended = false;
-        std::string abort_reason;  ///< as the rank has said
-        base::StepSpan steps;      ///< likewise
-        OomKills oom_kills;        ///< as its supervisor has said
+        std::array<bool, 2> output_stopped{};
+        std::size_t unacknowledged = 0;  ///< bytes of output that were not yet answered with `more_output`
+    };
+    /// A connection that has not yet shown that it knows the secret.
+    struct Newcomer {
+        FrameLink link;
+        TimePoint deadline;
     };
 
-    void meet_newcomer(base::UniqueFd socket);
-    void take_hello(std::size_t newcomer);
-    void welcome(int rank, base::UniqueFd socket);
-    void take_report(int rank);
-    void tell_rank(int rank, const RankNotifications::Item& item);
+    [[nodiscard]] bool is_on_this_host() const { return plan_.shares.empty(); }
+    [[nodiscard]] Rank& rank_at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+    [[nodiscard]] const Rank& rank_at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+    void accept_newcomer(base::UniqueFd socket);
+    void take_hello(Newcomer& newcomer);
+    [[nodiscard]] Status open_output(int rank);
+    void welcome_when_all_have_reported();
+    [[nodiscard]] std::string master_address() const;
+    void take_reports(int rank);
+    void take_report(int rank, const Frame& frame);
+    void take_output(int rank, const Frame& frame);
+    void lose(int rank);
+    void notify_rank(int rank, const RankNotifications::Item& item);
     void end_rank(RankEnd end);
-    [[nodiscard]] bool all_connected() const;
+    void ask_for_more_output();
+    void stop_output_that_nobody_reads();
+    void give_up_on_absent_ranks();
+    [[nodiscard]] RankEnd end_of(int rank, int wait_status) const;
 
     const LaunchPlan& plan_;
     StartContext context_;
     JobOutput* output_ = nullptr;
+    std::string secret_;
     Acceptor acceptor_;
     Mpirun mpirun_;
-    std::vector<base::UniqueFd> newcomers_;  ///< connected, but have not said hello
+    std::vector<std::unique_ptr<Newcomer>> newcomers_;
     std::vector<Rank> ranks_;
     std::vector<RankEnd> ends_;
+    TimePoint start_deadline_;  ///< all supervisors have to report until then
+    TimePoint link_deadline_;   ///< after release(): the links have to end until then
+    bool links_expired_ = false;
+    bool is_watched_closely_ = false;
+    bool welcomed_ = false;          ///< the supervisors were told to start their programs
+    bool start_failed_ = false;      ///< a failure came before that, so no program runs and none will
+    std::uint16_t master_port_ = 0;  ///< as the supervisor of rank 0 told; 0: there is none
 };
 
 }  // namespace rueda::launcher

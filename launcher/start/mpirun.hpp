@@ -13,27 +13,27 @@
 
 namespace rueda::launcher {
 
-/// The mpirun of a job, as a child of ruedarun: started, listened to, and ended. Threads: one.
+/// Starts the mpirun of a job, passes on its error output, and ends it. Threads: one.
 class Mpirun {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// From release() to SIGTERM. Open MPI 4 leaves within 0.1 s, or about 1 s after it had to clean up.
+    /// From release() to SIGTERM. Open MPI 4 exits within 0.1 s, or within about 1 s if it has to clean up.
     static constexpr std::chrono::milliseconds kLeaves{2000};
-    /// The same on several hosts after a rank has failed: told to let survivors live, Open MPI 4 often does not leave
-    /// at all then, and ends by SIGKILL only.
+    /// The same after a rank has failed. On several hosts Open MPI 4 often does not exit at all then, because it was
+    /// told to let survivors live, and ends only by SIGKILL.
     static constexpr std::chrono::milliseconds kLeavesAfterFailure{500};
 
-    /// What it writes to its standard error; its standard output is ruedarun's.
+    /// Gets what mpirun writes to its standard error. Its standard output is ruedarun's.
     std::function<void(std::string_view)> on_error_text;
 
     [[nodiscard]] Status start(const LaunchPlan& plan, const StartContext& context,
                                const std::vector<EnvironmentChange>& more = {});
     void add_to(PollSet& set);
-    /// True where it was this child; its last words have been passed on then.
+    /// Returns true if `pid` is mpirun. Its last error output has been passed on then.
     [[nodiscard]] bool ended(pid_t pid);
     void signal(int signal_number) const;
-    /// All ranks have ended: it is to leave by itself, and soon.
+    /// All ranks have ended. If mpirun has not exited after `patience`, it gets SIGTERM, and later SIGKILL.
     void release(TimePoint now, std::chrono::milliseconds patience = kLeaves);
     [[nodiscard]] bool is_released() const { return released_; }
     void advance(TimePoint now);
@@ -45,7 +45,7 @@ private:
     base::UniqueFd errors_;
     pid_t pid_ = 0;  ///< 0: not started, or reaped
     bool released_ = false;
-    int next_signal_ = SIGTERM;  ///< what an mpirun that does not leave gets next
+    int next_signal_ = SIGTERM;  ///< the next signal, if mpirun does not exit
     TimePoint deadline_;
 };
 

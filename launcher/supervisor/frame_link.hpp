@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,22 +16,23 @@
 
 namespace rueda::launcher {
 
-/// One message between ruedarun and a supervisor on another host.
+/// One message between ruedarun and a supervisor.
 struct Frame {
-    SupervisorWord word = SupervisorWord::hello;
+    FrameKind kind = FrameKind::hello;
     std::int32_t value = 0;
     std::string payload;
 };
 
-/// A TCP connection that carries frames. Nothing blocks: what cannot be sent now is queued. Threads: one.
+/// A connection that carries frames: a Unix socket to a process of this host, or a TCP connection. No function blocks;
+/// what cannot be sent now is queued. Threads: one.
 class FrameLink {
 public:
-    /// Of one frame. Longer texts go in several.
+    /// The largest payload of one frame. A longer text is sent in several frames.
     static constexpr std::size_t kMostPayload = std::size_t{64} << 10;
-    /// A sender that can wait (output of a program) is to do so beyond this.
+    /// If the queue is longer than this, a sender that can wait (the output of a program) must wait.
     static constexpr std::size_t kLongQueue = std::size_t{256} << 10;
 
-    /// For expect_answers(): an acknowledgement is the kernel's answer, and does not wait for a busy process. A network
+    /// For expect_answers(). The kernel of the other host acknowledges, so a busy process does not delay it. A network
     /// that is merely congested gets time for three retransmissions.
     static constexpr std::chrono::milliseconds kAnswerTime{2000};
 
@@ -40,17 +42,24 @@ public:
     [[nodiscard]] int fd() const { return socket_.value(); }
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
     void close() { socket_.reset(); }
-    void send(SupervisorWord word, std::int32_t value, std::string_view payload = {});
-    /// From now on the link is closed where the other end's host does not acknowledge something within kAnswerTime.
-    /// That counts for what was sent before as well.
+    void send(FrameKind kind, std::int32_t value, std::string_view payload = {});
+    /// Sends a frame `descriptors` that takes these open files along. Only over a Unix socket, and only before the
+    /// first send().
+    [[nodiscard]] Status send_descriptors(std::span<const int> fds);
+    /// From now on the link is closed if the other host does not acknowledge what was sent within kAnswerTime. That
+    /// counts for what was sent before as well. It changes nothing on a Unix socket.
     void expect_answers() const;
-    /// Sends what does not block; the link is closed where that fails.
+    /// Sends as much of the queue as is possible without blocking. If that fails, this and all later frames are
+    /// dropped. The link stays open then, because frames that the other process sent before may still wait to be
+    /// received.
     void flush();
     [[nodiscard]] bool has_queue() const { return !queue_.empty(); }
     [[nodiscard]] bool is_congested() const { return queue_.size() > kLongQueue; }
-    /// What has come, whole frames only. The link is closed where the other end has gone, or what it says is no frame
-    /// of at most `most_payload` bytes.
+    /// Returns the frames that have arrived whole. Closes the link if the connection has ended, or if the bytes are not
+    /// a frame with at most `most_payload` bytes.
     [[nodiscard]] std::vector<Frame> receive(std::size_t most_payload = kMostPayload);
+    /// The open files that arrived last.
+    [[nodiscard]] std::vector<base::UniqueFd> take_descriptors() { return std::exchange(descriptors_, {}); }
 
 private:
     [[nodiscard]] bool take_frame(std::size_t most_payload, std::vector<Frame>& frames);
@@ -58,34 +67,8 @@ private:
     base::UniqueFd socket_;
     std::string queue_;
     std::string received_;
+    std::vector<base::UniqueFd> descriptors_;
+    bool can_send_ = true;
 };
-
-/// Where ruedarun listens for supervisors of other hosts, and the secret that they have to know.
-struct ControlAddress {
-    std::string secret;
-    std::vector<std::string> endpoints;  ///< "10.0.0.1:4711", "[fd00::1]:4711"
-};
-
-/// As the variable RUEDARUN_CONTROL has it: "secret@endpoint,endpoint".
-[[nodiscard]] std::string format_control_address(const ControlAddress& address);
-[[nodiscard]] Result<ControlAddress> parse_control_address(std::string_view text);
-
-/// Listens at every address of the named interfaces, or of all that lead out of this host; where there are none, at the
-/// loopback. `endpoints` gets where.
-[[nodiscard]] Result<std::vector<base::UniqueFd>> listen_on_network(const std::vector<std::string>& interfaces,
-                                                                    std::vector<std::string>& endpoints);
-
-/// Tries all endpoints at the same time and takes the first that answers.
-[[nodiscard]] Result<base::UniqueFd> connect_over_network(const std::vector<std::string>& endpoints);
-
-/// The numeric addresses of both ends of a TCP connection; empty where it has ended.
-struct ConnectionEnds {
-    std::string own;
-    std::string peer;
-};
-[[nodiscard]] ConnectionEnds ends_of_connection(int socket);
-
-/// In a time that does not depend on where the texts differ.
-[[nodiscard]] bool is_same_secret(std::string_view left, std::string_view right);
 
 }  // namespace rueda::launcher

@@ -60,7 +60,7 @@ bool OutputPump::read_once(std::size_t stream, FrameLink& link) {
     const ssize_t got = ::read(read_end.value(), buffer.data(), buffer.size());
     if (got > 0) {
         credit_ -= got;
-        link.send(SupervisorWord::output, stream == 0 ? kStandardOutput : kStandardError,
+        link.send(FrameKind::output, stream == 0 ? kStandardOutput : kStandardError,
                   {buffer.data(), static_cast<std::size_t>(got)});
         return true;
     }

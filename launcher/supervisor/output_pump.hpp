@@ -11,23 +11,23 @@
 
 namespace rueda::launcher {
 
-/// A program's standard output and error, on their way to ruedarun on another host. Threads: one.
+/// Sends what a program writes to its standard output and error to a ruedarun on another host. Threads: one.
 class OutputPump {
 public:
-    /// The ends that the program writes to are kept until close_write_ends().
+    /// Opens the pipes. The ends that the program writes to stay open here until close_write_ends().
     [[nodiscard]] Status open();
     [[nodiscard]] std::array<int, 2> write_ends() const {
         return {streams_[0].write_end.value(), streams_[1].write_end.value()};
     }
     void close_write_ends();
     void add_to(PollSet& set, FrameLink& link);
-    /// ruedarun takes more.
+    /// ruedarun can take more.
     void add_credit(std::int32_t bytes) { credit_ += bytes; }
-    /// Sends what has been written until now, even where ruedarun has not asked for more: the pipes hold little.
+    /// Sends what has been written until now, even if ruedarun has not asked for more. The pipes hold little.
     void drain(FrameLink& link);
-    /// What the program writes from now on finds nobody.
+    /// If the program writes after this, it gets SIGPIPE.
     void close();
-    /// The same for one of the streams.
+    /// Does the same for one of the streams.
     void close_stream(bool is_error) { streams_[is_error ? 1 : 0].read_end.reset(); }
 
 private:
@@ -36,7 +36,7 @@ private:
         base::UniqueFd write_end;
     };
 
-    /// False where nothing is there now, or never more.
+    /// Returns false if there is nothing to read now, or the stream has ended.
     bool read_once(std::size_t stream, FrameLink& link);
 
     std::array<Stream, 2> streams_;  ///< standard output, standard error

@@ -13,13 +13,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <limits>
-#include <map>
 #include <optional>
 #include <vector>
 
-#include "base/launcher_notification.hpp"
 #include "base/numbers.hpp"
 #include "base/system/cores.hpp"
 #include "launcher/hosts/network.hpp"
@@ -29,14 +25,14 @@
 #include "launcher/plan/torch_variables.hpp"
 #include "launcher/processes/child_process.hpp"
 #include "launcher/processes/held_port.hpp"
-#include "launcher/processes/oom_kills.hpp"
 #include "launcher/processes/poll_set.hpp"
 #include "launcher/processes/signal_inbox.hpp"
+#include "launcher/supervisor/control_address.hpp"
 #include "launcher/supervisor/frame_link.hpp"
 #include "launcher/supervisor/output_pump.hpp"
 #include "launcher/supervisor/supervisor_protocol.hpp"
 #include "launcher/watch/rank_end.hpp"
-#include "launcher/watch/rank_line.hpp"
+#include "launcher/watch/rank_process.hpp"
 
 namespace rueda::launcher {
 
@@ -44,17 +40,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Between SIGTERM and SIGKILL, where ruedarun has gone and cannot decide.
+/// From SIGTERM to SIGKILL, if ruedarun is gone and cannot decide.
 constexpr std::chrono::seconds kOrphanTime{2};
 
-/// For the last words of a rank on their way to ruedarun.
+/// The time in which the rest of a rank's output has to reach ruedarun.
 constexpr std::chrono::seconds kFlushTime{5};
 
-/// Open MPI, any PMIx launcher, Hydra.
-std::optional<int> rank_from_launcher() {
+constexpr std::uint16_t kNoPort = 0;
+
+/// The variables of Open MPI, of any PMIx launcher, and of Hydra.
+std::optional<int> rank_from_launcher(const Environment& environment) {
     for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
-        // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
-        if (const char* text = std::getenv(name); text != nullptr) {
+        if (const std::string text = text_of(environment, name); !text.empty()) {
             return base::parse_integer<int>(text);
         }
     }
@@ -66,9 +63,9 @@ void complain(const std::string& text) { fmt::print(stderr, "ruedarun: {}\n", te
 class Supervisor {
 public:
     Supervisor(std::vector<std::string> program, std::vector<std::string> left_variables)
-        : program_(std::move(program)), left_variables_(std::move(left_variables)) {}
+        : words_(std::move(program)), left_variables_(std::move(left_variables)) {}
 
-    int run(const std::string& socket_name) {
+    int run() {
         if (const Status status = signals_.open({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2});
             !status.is_ok()) {
             complain(status.message());
@@ -77,83 +74,58 @@ public:
         adopt_orphans();
         // An mpirun that is killed leaves its children behind.
         ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-        meet(socket_name);
+        connect();
         while (!done_) {
             turn();
         }
         end_leftover_children();
-        send_end_reason();
+        send_rest();
         return exit_status_;
     }
 
 private:
-    void meet(const std::string& socket_name) {
-        const std::optional<int> rank = rank_from_launcher();
-        if (socket_name == kSupervisorsByNetwork) {
-            meet_over_network(rank);
+    void connect() {
+        const Result<ControlAddress> address = parse_control_address(text_of(environment_, kControlVariable));
+        if (!rank_ || !address.is_ok()) {
+            run_alone(rank_ ? address.status().message() : "mpirun has not set the number of the rank");
             return;
         }
-        Result<base::UniqueFd> socket = connect_to_ruedarun(socket_name);
-        if (!rank || !socket.is_ok()) {
-            run_alone(rank ? socket.status().message() : "mpirun tells no rank");
-            return;
-        }
-        socket_ = std::move(socket).value();
-        tell(SupervisorWord::hello, *rank);
-    }
-
-    void meet_over_network(std::optional<int> rank) {
-        // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
-        const char* const text = std::getenv(kControlVariable);
-        const Result<ControlAddress> address = parse_control_address(text == nullptr ? "" : text);
-        if (!rank || !address.is_ok()) {
-            run_alone(rank ? address.status().message() : "mpirun tells no rank");
-            return;
-        }
-        Result<base::UniqueFd> socket = connect_over_network(address.value().endpoints);
-        if (!socket.is_ok()) {  // ruedarun waits for us in vain and says so; this line has the reason
-            complain(
-                fmt::format("rank {} cannot report to ruedarun: {}; check the network between the hosts, or name "
-                            "the right one with --network-interfaces",
-                            *rank, socket.status().message()));
+        Result<base::UniqueFd> socket = connect_to_ruedarun(address.value());
+        if (!socket.is_ok()) {  // ruedarun will say that this supervisor is missing; this line has the reason
+            complain(fmt::format("rank {} cannot report to ruedarun: {}", *rank_, socket.status().message()));
             done_ = true;
             exit_status_ = 1;
             return;
         }
         link_ = FrameLink(std::move(socket).value());
-        link_.send(SupervisorWord::hello, *rank,
-                   fmt::format("{}\n{}\n{}\n{}", address.value().secret, host_name(),
-                               *rank == 0 ? hold_master_port() : 0, host_key(environment_of_this_process())));
+        link_.send(FrameKind::hello, *rank_,
+                   encode_greeting({address.value().secret, host_name(), *rank_ == 0 ? hold_master_port() : kNoPort,
+                                    host_key(environment_)}));
     }
 
-    /// The other ranks are told it before they start. 0 where this host has none.
+    /// A port for the program of rank 0, which the other ranks are told before they start.
     [[nodiscard]] std::uint16_t hold_master_port() {
         Result<HeldPort> held = hold_port();
         if (!held.is_ok()) {
             complain(fmt::format("the ranks get no MASTER_PORT: {}", held.status().message()));
-            return 0;
+            return kNoPort;
         }
         master_port_ = std::move(held).value();
         return master_port_->port;
     }
 
     void run_alone(const std::string& reason) {
-        complain(fmt::format("no ruedarun is there to watch this rank ({}); it runs on its own", reason));
-        variables_ = torch_variables_of_mpirun(environment_of_this_process());
+        complain(fmt::format("this rank has no ruedarun that watches it ({}); it runs alone", reason));
+        variables_ = torch_variables_of_mpirun(environment_);
         std::erase_if(variables_, [this](const EnvironmentChange& change) {
             return std::find(left_variables_.begin(), left_variables_.end(), change.name) != left_variables_.end();
         });
         start({kInherit, kInherit});
     }
 
-    [[nodiscard]] bool is_connected() const { return socket_.is_open() || link_.is_open(); }
-
     void turn() {
         PollSet set;
         set.add(signals_.fd(), POLLIN, [this] { take_signals(); });
-        if (socket_.is_open()) {
-            set.add(socket_.value(), POLLIN, [this] { take_message(); });
-        }
         if (link_.is_open()) {
             add_link_to(set);
         }
@@ -161,56 +133,94 @@ private:
         set.wait_and_dispatch();
         if (kill_at_ && Clock::now() >= *kill_at_) {
             kill_at_.reset();
-            deliver(SIGKILL);
+            program_.signal(SIGKILL);
         }
     }
 
     void add_link_to(PollSet& set) {
         set.add(link_.fd(), POLLIN, [this] { take_frames(); });
         if (link_.has_queue()) {
-            set.add(link_.fd(), POLLOUT, [this] {
-                link_.flush();
-                notice_lost_link();
-            });
+            set.add(link_.fd(), POLLOUT, [this] { link_.flush(); });
         }
         pump_.add_to(set, link_);
     }
 
     void take_frames() {
         for (const Frame& frame : link_.receive()) {
-            if (frame.word == SupervisorWord::welcome) {
-                ranks_ = frame.value;
-                variables_ = decode_variables(frame.payload);
-                start_with_pump();
-            } else {
-                take_order(frame.word, frame.value, frame.payload);
-            }
+            take_order(frame);
         }
-        notice_lost_link();
-    }
-
-    void notice_lost_link() {
         if (!link_.is_open() && !done_) {
-            pump_.close();
             lose_ruedarun();
         }
     }
 
-    void start_with_pump() {
-        if (program_pid_ != 0 || ended_) {
+    void take_order(const Frame& frame) {
+        switch (frame.kind) {
+            case FrameKind::descriptors:
+                outputs_ = link_.take_descriptors();
+                break;
+            case FrameKind::welcome:
+                ranks_ = frame.value;
+                variables_ = decode_variables(frame.payload);
+                start_with_outputs();
+                break;
+            case FrameKind::deliver:
+                program_.signal(frame.value);
+                break;
+            case FrameKind::rank_ended:
+                program_.notify(frame.payload);  // the program checks what it reads
+                break;
+            case FrameKind::stop_output:
+                pump_.close_stream(frame.value == kStandardError);
+                break;
+            case FrameKind::more_output:
+                pump_.add_credit(frame.value);
+                break;
+            case FrameKind::leave:
+                exit_status_ = 0;  // ruedarun knows the real status and prints it; mpirun must not complain about it
+                done_ = true;
+                break;
+            default:
+                break;
+        }
+    }
+
+    /// Without ruedarun there is no job any more.
+    void lose_ruedarun() {
+        pump_.close();
+        if (program_.pid() == 0) {
+            done_ = true;
+            exit_status_ = ended_ ? exit_status_ : 1;
             return;
         }
-        if (const Status status = pump_.open(); !status.is_ok()) {
-            complain(status.message());
-            finish_program(exit_status_of(not_started(0, "")), SupervisorWord::start_failed, EMFILE);
+        program_.signal(SIGTERM);
+        kill_at_ = Clock::now() + kOrphanTime;
+    }
+
+    /// The program writes to the descriptors that ruedarun sent, or else to pipes whose content goes to ruedarun.
+    void start_with_outputs() {
+        if (program_.pid() != 0 || ended_) {
+            return;
+        }
+        if (outputs_ && outputs_->size() == 2) {
+            start({outputs_->front().value(), outputs_->back().value()});
+            outputs_->clear();
+            return;
+        }
+        const Status ready = outputs_ ? failure(ErrorCode::resource_exhausted,
+                                                "the descriptors that ruedarun sent did not arrive; raise ulimit -n")
+                                      : pump_.open();
+        if (!ready.is_ok()) {
+            complain(ready.message());
+            report_failed_start(EMFILE);
             return;
         }
         start(pump_.write_ends());
         pump_.close_write_ends();
     }
 
-    /// What descendants of the program have written until they were ended, and what is still queued.
-    void send_end_reason() {
+    /// Sends what descendants of the program wrote until they were ended, and what is still queued.
+    void send_rest() {
         const Clock::time_point deadline = Clock::now() + kFlushTime;
         if (link_.is_open()) {
             pump_.drain(link_);
@@ -225,109 +235,59 @@ private:
 
     void start(std::array<int, 2> outputs) {
         ChildSpec spec;
-        spec.file = program_.front();
-        spec.words = program_;
+        spec.file = words_.front();
+        spec.words = words_;
         spec.environment = changed_environment(environment_for_this_host(), variables_);
-        spec.environment.erase(kControlVariable);  // the program has no business with ruedarun
-        spec.kept_fd = open_line(spec.environment);
+        spec.environment.erase(kControlVariable);  // only the supervisor speaks to ruedarun
         spec.stdout_fd = outputs[0];
         spec.stderr_fd = outputs[1];
         spec.signal_mask = signals_.original_mask();
-        oom_watch_.begin();
+        open_line();
         int error_number = 0;
-        const Result<pid_t> child = start_child(spec, &error_number);
-        line_.close_child_end();
-        if (child.is_ok()) {
-            program_pid_ = child.value();
-            tell(SupervisorWord::started, program_pid_);
-            return;
+        if (const Status started = program_.start(std::move(spec), error_number); started.is_ok()) {
+            send(FrameKind::started, program_.pid());
+        } else {
+            if (!link_.is_open()) {
+                complain(started.message());
+            }
+            report_failed_start(error_number);
         }
-        if (!is_connected()) {
-            complain(child.status().message());
-        }
-        finish_program(exit_status_of(not_started(0, "")), SupervisorWord::start_failed, error_number);
     }
 
-    /// A launcher that does not tell the ranks of this host may have put all of the job here.
-    [[nodiscard]] std::map<std::string, std::string> environment_for_this_host() const {
-        std::map<std::string, std::string> found = environment_of_this_process();
-        const std::optional<int> neighbours = ranks_of_this_host(found);
+    void report_failed_start(int error_number) {
+        finish(kNotStartedStatus);
+        send(FrameKind::start_failed, error_number);
+    }
+
+    /// If the launcher does not tell how many ranks this host has, all ranks of the job may be here.
+    [[nodiscard]] Environment environment_for_this_host() const {
+        const std::optional<int> neighbours = ranks_of_this_host(environment_);
         if (!neighbours && ranks_ < 1) {
-            return found;
+            return environment_;
         }
-        return changed_environment(found, host_settings(found, base::usable_cores(), neighbours.value_or(ranks_)));
+        return changed_environment(environment_,
+                                   host_settings(environment_, base::usable_cores(), neighbours.value_or(ranks_)));
     }
 
-    /// Over which the program hears of other ranks' ends; −1 where it will not.
-    [[nodiscard]] int open_line(std::map<std::string, std::string>& environment) {
-        const std::optional<int> rank = rank_from_launcher();
-        environment.erase(base::kLauncherVariable);  // of a job around this one
-        if (!is_connected() || !rank || ranks_ < 1) {
-            return -1;
-        }
-        if (const Status status = line_.open(); !status.is_ok()) {
-            complain(fmt::format("rank {} will not hear how other ranks end: {}", *rank, status.message()));
-            return -1;
-        }
-        environment[base::kLauncherVariable] = line_.address(*rank, ranks_);
-        return line_.child_fd();
-    }
-
-    void take_message() {
-        ReceivedMessage received;
-        const Reception reception = receive_message(socket_.value(), received);
-        if (reception == Reception::nothing_yet) {
+    void open_line() {
+        if (!link_.is_open() || ranks_ < 1) {
             return;
         }
-        if (reception == Reception::closed) {
-            lose_ruedarun();
-            return;
+        if (const Status status = program_.open_line(*rank_, ranks_); !status.is_ok()) {
+            complain(fmt::format("rank {} will not be notified when other ranks end: {}", *rank_, status.message()));
         }
-        if (received.message.word != SupervisorWord::welcome) {
-            take_order(received.message.word, received.message.value, received.text);
-        } else if (program_pid_ == 0 && !ended_ && received.fds.size() == 2) {
-            ranks_ = received.message.value;
-            variables_ = decode_variables(received.text);
-            start({received.fds[0].value(), received.fds[1].value()});
-        }
-    }
-
-    void take_order(SupervisorWord word, std::int32_t value, const std::string& text) {
-        if (word == SupervisorWord::deliver) {
-            deliver(value);
-        } else if (word == SupervisorWord::rank_ended) {
-            line_.tell(text);  // the program checks what it reads
-        } else if (word == SupervisorWord::stop_output) {
-            pump_.close_stream(value == kStandardError);
-        } else if (word == SupervisorWord::more_output) {
-            pump_.add_credit(value);
-        } else if (word == SupervisorWord::leave) {
-            exit_status_ = 0;  // ruedarun knows the real one and tells it; mpirun has nothing to complain about
-            done_ = true;
-        }
-    }
-
-    /// Without ruedarun there is no job any more.
-    void lose_ruedarun() {
-        socket_.reset();
-        if (program_pid_ == 0) {
-            done_ = true;
-            exit_status_ = ended_ ? exit_status_ : 1;
-            return;
-        }
-        deliver(SIGTERM);
-        kill_at_ = Clock::now() + kOrphanTime;
     }
 
     void take_signals() {
         while (const std::optional<signalfd_siginfo> info = signals_.take()) {
             const int number = static_cast<int>(info->ssi_signo);
+            const bool ends_program = number != SIGUSR1 && number != SIGUSR2;
             if (number == SIGCHLD) {
                 reap();
-            } else if (program_pid_ != 0) {
-                launcher_ends_it_ = launcher_ends_it_ || (number != SIGUSR1 && number != SIGUSR2);
-                deliver(number);
-            } else if (number != SIGUSR1 && number != SIGUSR2) {
+            } else if (program_.pid() != 0) {
+                launcher_ends_it_ = launcher_ends_it_ || ends_program;
+                program_.signal(number);
+            } else if (ends_program) {
                 done_ = true;  // mpirun ends the job while there is no program to end
                 exit_status_ = ended_ ? exit_status_ : 128 + number;
             }
@@ -338,82 +298,52 @@ private:
         int status = 0;
         pid_t pid = 0;
         while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
-            if (pid == program_pid_) {
-                program_pid_ = 0;
-                RankEnd end;
-                end.wait_status = status;
-                tell_oom_kills(status);
-                finish_program(exit_status_of(end),
-                               launcher_ends_it_ ? SupervisorWord::ended_by_launcher : SupervisorWord::ended, status);
+            if (pid == program_.pid()) {
+                report_end(status);
             }
         }
     }
 
-    /// Before the report of the end, which it belongs to.
-    void tell_oom_kills(int wait_status) {
-        const OomKills kills = oom_watch_.look(wait_status, kill_sent_);
-        if (kills.processes != 0) {
-            constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
-            tell(SupervisorWord::oom_kills, static_cast<std::int32_t>(std::min(kills.processes, kMost)),
-                 kills.counted_in);
+    void report_end(int wait_status) {
+        RankEnd end = program_.end(rank_.value_or(0), wait_status);
+        end.by_launcher = launcher_ends_it_;
+        if (link_.is_open()) {
+            pump_.drain(link_);  // what the program wrote last comes before the line about its end
+        }
+        finish(exit_status_of(end));
+        send(FrameKind::ended, wait_status, encode_report(end));
+        if (!end.abort_reason.empty()) {
+            link_.expect_answers();  // the job is over: if ruedarun is cut off, this host must be free again soon
         }
     }
 
-    void finish_program(int exit_status, SupervisorWord word, std::int32_t value) {
+    void finish(int exit_status) {
         ended_ = true;
         exit_status_ = exit_status;
+        done_ = done_ || !link_.is_open();
+    }
+
+    void send(FrameKind kind, std::int32_t value, const std::string& text = {}) {
         if (link_.is_open()) {
-            pump_.drain(link_);  // its last words, before the line about its end
-        }
-        if (const std::string reason = line_.take_abort_reason(); !reason.empty()) {
-            tell(SupervisorWord::aborted, 0, reason);
-            link_.expect_answers();  // the job is over: where ruedarun was cut off, this host is to be free soon
-        }
-        if (const base::StepSpan steps = line_.steps(); steps.is_known()) {
-            tell(SupervisorWord::steps, 0, fmt::format("{} {}", steps.first, steps.last));
-        }
-        tell(word, value);
-        if (!is_connected()) {
-            done_ = true;
+            link_.send(kind, value, text);
         }
     }
 
-    /// To its whole group: the program may be a script that runs the trainer.
-    void deliver(int signal_number) {
-        kill_sent_ = kill_sent_ || signal_number == SIGKILL;
-        if (program_pid_ != 0) {
-            ::kill(-program_pid_, signal_number);
-        }
-    }
-
-    void tell(SupervisorWord word, std::int32_t value, const std::string& text = {}) {
-        if (link_.is_open()) {
-            link_.send(word, value, text);
-            notice_lost_link();
-            return;
-        }
-        // A connection that takes no message is closed; the next turn reads that.
-        if (socket_.is_open() && !send_message(socket_.value(), word, value, {}, text).is_ok()) {
-            lose_ruedarun();
-        }
-    }
-
-    std::vector<std::string> program_;
-    std::vector<std::string> left_variables_;  ///< of torchrun: a rank without ruedarun sets the others itself
+    const std::vector<std::string> words_;           ///< the program and its arguments
+    const std::vector<std::string> left_variables_;  ///< variables of torchrun that run_alone() does not set
+    const Environment environment_ = environment_of_this_process();
+    const std::optional<int> rank_ = rank_from_launcher(environment_);
     SignalInbox signals_;
-    base::UniqueFd socket_;  ///< to ruedarun on this host
-    FrameLink link_;         ///< to ruedarun on another host
+    FrameLink link_;                                      ///< to ruedarun; closed if there is none
+    std::optional<std::vector<base::UniqueFd>> outputs_;  ///< from ruedarun on the same host
     OutputPump pump_;
-    RankLine line_;                             ///< to the program
-    int ranks_ = 0;                             ///< of the job, as ruedarun has told
-    std::vector<EnvironmentChange> variables_;  ///< for the program, likewise
+    RankProcess program_;
+    int ranks_ = 0;                             ///< of the job, as ruedarun told; 0: it has told nothing
+    std::vector<EnvironmentChange> variables_;  ///< for the program
     std::optional<HeldPort> master_port_;       ///< of rank 0, for its program to listen at
-    pid_t program_pid_ = 0;                     ///< 0: not yet started, or reaped
     bool ended_ = false;
     bool done_ = false;
     bool launcher_ends_it_ = false;
-    bool kill_sent_ = false;  ///< SIGKILL, by us
-    OomWatch oom_watch_;
     int exit_status_ = 0;
     std::optional<Clock::time_point> kill_at_;
 };
@@ -422,12 +352,11 @@ private:
 
 int run_rank_supervisor(std::span<const std::string> arguments) {
     const auto end_of_options = std::find(arguments.begin(), arguments.end(), "--");
-    const auto options = end_of_options - arguments.begin();
-    if (arguments.end() - end_of_options < 2 || options < 1) {
-        complain(fmt::format("{} is for ruedarun's own use", kSupervisorOption));
+    if (arguments.end() - end_of_options < 2) {
+        complain(fmt::format("{} is an option that only ruedarun itself uses", kSupervisorOption));
         return 2;
     }
-    return Supervisor({end_of_options + 1, arguments.end()}, {arguments.begin() + 1, end_of_options}).run(arguments[0]);
+    return Supervisor({end_of_options + 1, arguments.end()}, {arguments.begin(), end_of_options}).run();
 }
 
 }  // namespace rueda::launcher

@@ -2,118 +2,81 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/supervisor/supervisor_protocol.hpp"
 
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstddef>
-#include <cstring>
 
-#include "base/system/descriptor_message.hpp"
+#include "base/launcher_notification.hpp"
+#include "base/numbers.hpp"
 #include "base/text.hpp"
+#include "launcher/options/text_parts.hpp"
 
 namespace rueda::launcher {
 
 namespace {
 
-struct AbstractAddress {
-    sockaddr_un address{};
-    socklen_t size = 0;
-};
+/// A report is lines of a name and a value. The reason of an abort comes last and is the rest of the text.
+constexpr std::string_view kByLauncher = "by_launcher";
+constexpr std::string_view kSteps = "steps ";
+constexpr std::string_view kOomKills = "oom_kills ";
+constexpr std::string_view kAborted = "aborted ";
 
-Result<AbstractAddress> abstract_address(const std::string& name) {
-    AbstractAddress result;
-    if (name.size() < 2 || name.front() != '@' || name.size() > sizeof result.address.sun_path) {
-        return failure(ErrorCode::invalid_argument, "the socket name is {}; expected '@name' of at most {} bytes",
-                       base::quote(name), sizeof result.address.sun_path);
-    }
-    result.address.sun_family = AF_UNIX;
-    std::memcpy(result.address.sun_path + 1, name.data() + 1, name.size() - 1);  // the first byte stays zero: abstract
-    result.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-    return result;
+/// "3 17"; unknown if the text is anything else.
+base::StepSpan parse_steps(std::string_view text) {
+    const auto first = base::parse_integer<std::int64_t>(take_until(text, ' '));
+    const auto last = base::parse_integer<std::int64_t>(text);
+    const base::StepSpan steps{first.value_or(-1), last.value_or(-1)};
+    return steps.is_known() ? steps : base::StepSpan();
 }
 
-Result<base::UniqueFd> open_socket() {
-    base::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    if (!fd.is_open()) {
-        return system_failure(ErrorCode::resource_exhausted, "socket(AF_UNIX)");
-    }
-    return fd;
+/// "2 /sys/fs/cgroup/memory.events"
+OomKills parse_kills(std::string_view text) {
+    constexpr std::size_t kLongestPath = 256;  // the advice behind the path must not be cut from the line
+    const auto processes = base::parse_integer<std::uint64_t>(take_until(text, ' '));
+    return processes.value_or(0) == 0 ? OomKills() : OomKills{*processes, base::printable(text, kLongestPath)};
 }
 
 }  // namespace
 
-Result<base::UniqueFd> listen_for_supervisors(const std::string& name) {
-    const Result<AbstractAddress> address = abstract_address(name);
-    RUEDA_RETURN_IF_FAILED(address.status());
-    Result<base::UniqueFd> socket = open_socket();
-    RUEDA_RETURN_IF_FAILED(socket.status());
-    const int fd = socket.value().value();
-    if (::bind(fd, reinterpret_cast<const sockaddr*>(&address.value().address), address.value().size) != 0) {
-        return system_failure(ErrorCode::resource_exhausted, "bind(" + name + ")");
-    }
-    if (::listen(fd, SOMAXCONN) != 0) {
-        return system_failure(ErrorCode::resource_exhausted, "listen");
-    }
-    return socket;
+std::string encode_greeting(const Greeting& greeting) {
+    return fmt::format("{}\n{}\n{}\n{}", greeting.secret, greeting.host, greeting.master_port, greeting.host_key);
 }
 
-Result<base::UniqueFd> connect_to_ruedarun(const std::string& name) {
-    const Result<AbstractAddress> address = abstract_address(name);
-    RUEDA_RETURN_IF_FAILED(address.status());
-    Result<base::UniqueFd> socket = open_socket();
-    RUEDA_RETURN_IF_FAILED(socket.status());
-    const int fd = socket.value().value();
-    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address.value().address), address.value().size) != 0) {
-        return system_failure(ErrorCode::unsupported, "connect(" + name + ")");
-    }
-    if (!peer_is_same_user(fd)) {
-        return failure(ErrorCode::unsupported, "another user listens at {}", name);
-    }
-    return socket;
+Greeting parse_greeting(std::string_view text) {
+    Greeting greeting;
+    greeting.secret = take_until(text, '\n');
+    greeting.host = take_until(text, '\n');
+    std::erase_if(greeting.host, [](char c) { return c <= ' ' || c > '~'; });
+    greeting.master_port = base::parse_integer<std::uint16_t>(take_until(text, '\n')).value_or(0);
+    greeting.host_key = take_until(text, '\n');
+    return greeting;
 }
 
-bool peer_is_same_user(int socket) {
-    ucred peer{};
-    socklen_t size = sizeof peer;
-    return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+std::string encode_report(const RankEnd& end) {
+    std::string text = end.by_launcher ? fmt::format("{}\n", kByLauncher) : "";
+    if (end.steps.is_known()) {
+        text += fmt::format("{}{} {}\n", kSteps, end.steps.first, end.steps.last);
+    }
+    if (end.oom_kills.processes != 0) {
+        text += fmt::format("{}{} {}\n", kOomKills, end.oom_kills.processes, end.oom_kills.counted_in);
+    }
+    return end.abort_reason.empty() ? text : text + std::string(kAborted) + end.abort_reason;
 }
 
-Status send_message(int socket, SupervisorWord word, std::int32_t value, std::span<const int> fds,
-                    std::string_view text) {
-    SupervisorMessage message;
-    message.word = word;
-    message.value = value;
-    std::string copy = base::shortened(text, kMostMessageText);
-    std::array<iovec, 2> body = {{{&message, sizeof message}, {copy.data(), copy.size()}}};
-    const std::span<iovec> parts(body.data(), copy.empty() ? 1 : 2);
-    if (base::send_with_descriptors(socket, parts, fds) != static_cast<ssize_t>(sizeof message + copy.size())) {
-        return system_failure(ErrorCode::internal, "sendmsg");
+void read_report(std::string_view text, RankEnd& end) {
+    while (!text.empty()) {
+        if (text.starts_with(kAborted)) {
+            end.abort_reason = base::printable(text.substr(kAborted.size()), base::kMostLauncherText);
+            return;
+        }
+        const std::string_view line = take_until(text, '\n');
+        end.by_launcher = end.by_launcher || line == kByLauncher;
+        if (line.starts_with(kSteps)) {
+            end.steps = parse_steps(line.substr(kSteps.size()));
+        } else if (line.starts_with(kOomKills)) {
+            end.oom_kills = parse_kills(line.substr(kOomKills.size()));
+        }
     }
-    return {};
-}
-
-Reception receive_message(int socket, ReceivedMessage& received) {
-    received = ReceivedMessage();
-    received.text.resize(kMostMessageText);
-    std::array<iovec, 2> body = {
-        {{&received.message, sizeof received.message}, {received.text.data(), received.text.size()}}};
-    base::Attachments attached;
-    const ssize_t got = base::receive_with_descriptors(socket, body, attached);
-    if (got < 0) {
-        // The other end has closed with something of ours unread: said once, before what it had sent.
-        const bool more_may_come = errno == EAGAIN || errno == EINTR || errno == ECONNRESET;
-        return more_may_come ? Reception::nothing_yet : Reception::closed;
-    }
-    received.fds = std::move(attached.fds);
-    const auto bytes = static_cast<std::size_t>(got);
-    received.text.resize(bytes - std::min(bytes, sizeof received.message));
-    const bool is_ours = bytes >= sizeof received.message && (attached.flags & MSG_TRUNC) == 0 &&
-                         received.message.magic == SupervisorMessage::kMagic;
-    return is_ours ? Reception::message : Reception::closed;
 }
 
 }  // namespace rueda::launcher

@@ -3,79 +3,55 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <vector>
 
-#include "base/status.hpp"
-#include "base/unique_fd.hpp"
+#include "launcher/watch/rank_end.hpp"
 
 namespace rueda::launcher {
 
-/// What ruedarun and its supervisors under mpirun say to each other: on one host over a Unix socket that keeps messages
-/// whole, between hosts over TCP (frame_link.hpp).
-enum class SupervisorWord : std::uint32_t {
-    hello = 1,              ///< supervisor: value is my rank
-    welcome = 2,            ///< ruedarun: start the program, one of `value` ranks; the text has variables for it
-                            ///< (torch_variables.hpp); on one host comes with its standard output and error
-    started = 3,            ///< supervisor: value is the program's pid
-    start_failed = 4,       ///< supervisor: value is the errno; nothing more will come
-    ended = 5,              ///< supervisor: value is the program's wait status
-    ended_by_launcher = 8,  ///< the same, after mpirun had sent a signal to end it
-    deliver = 6,            ///< ruedarun: value is a signal for the program
-    leave = 7,              ///< ruedarun: all ranks have ended, go
-    output = 9,             ///< supervisor on another host: what its rank wrote; value is kStandardOutput or …Error
-    stop_output = 10,       ///< ruedarun: nobody reads that any more; value as above
-    more_output = 11,       ///< ruedarun: so many more bytes of output may be sent
-    rank_ended = 12,  ///< ruedarun: rank `value` has ended; the text is a word for the program (launcher_word.hpp)
-    oom_kills = 14,   ///< supervisor, before `ended`: the kernel ended `value` processes for want of memory while the
-                      ///< program ran; the text is the file that counts them
-    steps = 15,       ///< supervisor, before `ended`: the text has the first and the last training step of the program
-    aborted = 13,     ///< supervisor, before `ended`: the text is why, as the program has said, the job was aborted
+/// What ruedarun and a supervisor under mpirun send to each other, in frames (frame_link.hpp). Each line below names
+/// the sender and says what the frame's value and payload mean.
+enum class FrameKind : std::uint32_t {
+    hello = 1,         ///< supervisor: the value is its rank, the payload a Greeting
+    welcome = 2,       ///< ruedarun: start the program as one of `value` ranks, with the variables of the payload
+                       ///< (torch_variables.hpp)
+    started = 3,       ///< supervisor: the value is the program's pid
+    start_failed = 4,  ///< supervisor: the value is the errno; this supervisor reports nothing more
+    ended = 5,         ///< supervisor: the value is the program's wait status, the payload the rest of its RankEnd
+    deliver = 6,       ///< ruedarun: send the signal `value` to the program
+    leave = 7,         ///< ruedarun: all ranks have ended; exit
+    rank_ended = 8,    ///< ruedarun: another rank has ended; the payload is a notification for the program
+                       ///< (base/launcher_notification.hpp)
+    output = 9,        ///< supervisor: what the program wrote; the value is kStandardOutput or kStandardError
+    more_output = 10,  ///< ruedarun: `value` more bytes of output may be sent
+    stop_output = 11,  ///< ruedarun: close the stream `value`, because it has no reader any more
+    descriptors = 12,  ///< ruedarun on the same host, before `welcome`: the program's standard output and error; the
+                       ///< supervisor then sends no `output`
 };
 
-/// How much output a supervisor may send before it hears `more_output`. ruedarun reads whatever comes, so that no
-/// report stands behind output that its own reader does not take.
+/// How much output a supervisor may send before it receives `more_output`. ruedarun reads everything that arrives, so
+/// this limit keeps a report from waiting behind output that ruedarun cannot print yet.
 inline constexpr std::int32_t kOutputCredit = 128 << 10;
 
 inline constexpr std::int32_t kStandardOutput = 1;
 inline constexpr std::int32_t kStandardError = 2;
 
-struct SupervisorMessage {
-    static constexpr std::uint32_t kMagic = 0x72756501;  // "rue", version 1
-
-    std::uint32_t magic = kMagic;
-    SupervisorWord word = SupervisorWord::hello;
-    std::int32_t value = 0;
-};
-static_assert(sizeof(SupervisorMessage) == 12 && std::is_trivially_copyable_v<SupervisorMessage>);
-
-/// Listens at "@name", an abstract Unix socket: it has no file that could be left behind.
-[[nodiscard]] Result<base::UniqueFd> listen_for_supervisors(const std::string& name);
-[[nodiscard]] Result<base::UniqueFd> connect_to_ruedarun(const std::string& name);
-
-/// The other end is a process of our own user (SO_PEERCRED).
-[[nodiscard]] bool peer_is_same_user(int socket);
-
-/// What may follow a message, in the same datagram.
-inline constexpr std::size_t kMostMessageText = 1024;
-
-/// Does not block: the few messages of a job fit the socket's buffer. A text is cut after kMostMessageText.
-[[nodiscard]] Status send_message(int socket, SupervisorWord word, std::int32_t value, std::span<const int> fds = {},
-                                  std::string_view text = {});
-
-struct ReceivedMessage {
-    SupervisorMessage message;
-    std::string text;
-    std::vector<base::UniqueFd> fds;
+/// The payload of `hello`.
+struct Greeting {
+    std::string secret;             ///< proves that ruedarun's own mpirun started the supervisor
+    std::string host;               ///< the name of the supervisor's host, for messages
+    std::uint16_t master_port = 0;  ///< a port that rank 0's supervisor holds for its program; 0: none
+    std::string host_key;           ///< equal for ranks of one host (network.hpp)
 };
 
-enum class Reception { message, nothing_yet, closed };
+[[nodiscard]] std::string encode_greeting(const Greeting& greeting);
+/// Accepts any text. What is missing is empty. The name of the host has no characters that could harm a terminal.
+[[nodiscard]] Greeting parse_greeting(std::string_view text);
 
-/// Does not block. What is not one of our messages counts as a closed connection.
-[[nodiscard]] Reception receive_message(int socket, ReceivedMessage& received);
+/// The payload of `ended`: by_launcher, steps, oom_kills and abort_reason of `end`.
+[[nodiscard]] std::string encode_report(const RankEnd& end);
+/// Writes these four members of `end`. Lines that are not understood are passed over.
+void read_report(std::string_view text, RankEnd& end);
 
 }  // namespace rueda::launcher

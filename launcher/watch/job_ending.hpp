@@ -7,10 +7,10 @@
 
 namespace rueda::launcher {
 
-/// When which signal goes to the ranks that still run. A pure state machine: it knows neither clock nor process.
+/// Decides when the ranks that still run get which signal. A pure state machine: it reads no clock and sends nothing.
 ///
 ///   running ──a rank failed──▶ grace ──time──▶ terminating (SIGTERM) ──time──▶ killing (SIGKILL) ──time──▶ given up
-///      │──the job was aborted──▶ the same, with a grace of its own as long as no rank failed of itself
+///      │──the job was aborted──▶ the same, with another length of the grace until a rank fails by itself
 ///      └──the user's signal──▶ interrupted (that signal) ──time, or a second signal──▶ killing
 class JobEnding {
 public:
@@ -20,25 +20,25 @@ public:
     static constexpr std::chrono::seconds kInterruptTime{5};
     /// From SIGTERM to SIGKILL after a failure.
     static constexpr std::chrono::seconds kTerminateTime{2};
-    /// SIGKILL works at once, but for a process that the kernel holds in a system call.
+    /// From SIGKILL to giving up. SIGKILL works at once, unless the kernel holds the process in a system call.
     static constexpr std::chrono::seconds kKillTime{2};
 
     JobEnding(std::chrono::milliseconds grace, std::chrono::milliseconds grace_after_abort)
         : grace_(grace), grace_after_abort_(grace_after_abort) {}
 
-    /// A rank failed of itself: the others may report it and end themselves. If the grace after an abort runs already,
-    /// it becomes the one after a failure, counted from the same begin, so that the order of the reports makes no
+    /// A rank failed by itself. The others now get time to report that and to end. If the grace after an abort runs
+    /// already, it becomes the grace after a failure with the same beginning, so that the order of the reports makes no
     /// difference.
     void rank_failed(TimePoint now);
-    /// A rank ended because the job was aborted. All others have been told.
+    /// A rank ended because the job was aborted. All other ranks have been notified.
     void job_aborted(TimePoint now);
-    /// The signal to hand to the ranks.
+    /// The user sent `signal_number` to ruedarun. Returns the signal to send to the ranks.
     [[nodiscard]] int user_signal(int signal_number, TimePoint now);
     /// The signal that is due now, if one is.
     [[nodiscard]] std::optional<int> advance(TimePoint now);
-    /// When advance() is to be called again.
+    /// The time at which advance() has to be called again.
     [[nodiscard]] std::optional<TimePoint> deadline() const;
-    /// Even SIGKILL has not ended all ranks: do not wait for them any longer.
+    /// Even SIGKILL has not ended all ranks, and ruedarun should stop waiting for them.
     [[nodiscard]] bool gave_up() const { return phase_ == Phase::given_up; }
 
 private:

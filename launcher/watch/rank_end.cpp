@@ -11,8 +11,6 @@
 #include <system_error>
 #include <utility>
 
-#include "base/launcher_notification.hpp"
-#include "base/numbers.hpp"
 #include "base/text.hpp"
 
 namespace rueda::launcher {
@@ -21,7 +19,7 @@ namespace {
 
 constexpr int kSignalBase = 128;
 
-/// The layout of a wait status that says "exited" (wait(2): the status is in the second byte).
+/// The wait status of a process that exited (wait(2): the exit status is in the second byte).
 constexpr int exited(int status) { return status << 8; }
 
 std::string name_of(const RankEnd& end) {
@@ -37,24 +35,10 @@ RankEnd not_started(int rank, std::string error) {
 }
 
 RankEnd not_started(int rank, const std::string& program, int error_number) {
-    // The program was looked for before. Its first line may name an interpreter that is not there, or only here.
+    // ruedarun has found the program before. But its first line may name an interpreter that is missing.
     const char* const hint = error_number == ENOENT ? "; it, or the interpreter that it names, is missing there" : "";
     return not_started(rank, fmt::format("{}: {} (errno {}){}", base::quote(program),
                                          std::generic_category().message(error_number), error_number, hint));
-}
-
-OomKills told_oom_kills(int processes, std::string_view counted_in) {
-    constexpr std::size_t kLongestPath = 256;  // what to do about it comes behind the path, and is not to be cut
-    return processes < 1 ? OomKills()
-                         : OomKills{static_cast<std::uint64_t>(processes), base::printable(counted_in, kLongestPath)};
-}
-
-base::StepSpan told_steps(std::string_view text) {
-    const std::size_t space = std::min(text.find(' '), text.size());
-    const auto first = base::parse_integer<std::int64_t>(text.substr(0, space));
-    const auto last = base::parse_integer<std::int64_t>(text.substr(std::min(space + 1, text.size())));
-    const base::StepSpan told{first.value_or(-1), last.value_or(-1)};
-    return told.is_known() ? told : base::StepSpan();
 }
 
 bool ended_well(const RankEnd& end) { return WIFEXITED(end.wait_status) && WEXITSTATUS(end.wait_status) == 0; }
@@ -72,27 +56,27 @@ std::string signal_text(int number) {
 }
 
 std::string describe(const RankEnd& end) {
-    const std::string who = name_of(end);
+    const std::string name = name_of(end);
     if (!end.start_error.empty()) {
-        return fmt::format("{} could not be started: {}", who, end.start_error);
+        return fmt::format("{} could not be started: {}", name, end.start_error);
     }
     if (end.lost) {
-        return fmt::format("{} (pid {}) is lost: its host does not answer any more, or its supervisor was killed", who,
-                           end.pid);
+        return fmt::format("{} (pid {}) is lost: {}its supervisor was killed", name, end.pid,
+                           end.host.empty() ? "" : "its host does not answer any more, or ");
     }
     const std::string memory = end.oom_kills.processes == 0 ? "" : ": " + describe(end.oom_kills);
     const std::string after =
         memory + (end.abort_reason.empty() ? "" : ", after the job was aborted: " + end.abort_reason);
     if (WIFSIGNALED(end.wait_status)) {
         const int number = WTERMSIG(end.wait_status);
-        return fmt::format("{} (pid {}) was killed by signal {} ({}){}{}", who, end.pid, number, signal_text(number),
+        return fmt::format("{} (pid {}) was killed by signal {} ({}){}{}", name, end.pid, number, signal_text(number),
                            end.by_launcher ? ", by mpirun or together with its supervisor" : "", after);
     }
     if (end.left_early) {
-        return fmt::format("{} (pid {}) ended with exit status 0 without having called rueda::shutdown()", who,
+        return fmt::format("{} (pid {}) ended with exit status 0 without having called rueda::shutdown()", name,
                            end.pid);
     }
-    return fmt::format("{} (pid {}) ended with exit status {}{}{}", who, end.pid, WEXITSTATUS(end.wait_status),
+    return fmt::format("{} (pid {}) ended with exit status {}{}{}", name, end.pid, WEXITSTATUS(end.wait_status),
                        end.rank == kLauncherRank ? " before the job was over" : "", after);
 }
 
@@ -104,12 +88,12 @@ void JobOutcome::add(const std::vector<RankEnd>& together) {
         if (end.rank != kLauncherRank && ended_well(end)) {
             ended_well_.push_back(end);
         }
-        // An mpirun that leaves before its ranks has failed whatever it says.
+        // An mpirun that exits before its ranks has failed, whatever its exit status.
         const bool failed = !ended_well(end) || end.rank == kLauncherRank;
         const bool better = !cause_ || (WIFSIGNALED(end.wait_status) && !WIFSIGNALED(cause_->wait_status));
         const bool is_echo = end.by_launcher || !end.abort_reason.empty();
         if (failed && is_echo) {
-            // Who was told why the job was aborted knows more than whom mpirun has ended.
+            // A rank that gives the reason of an abort says more than a rank that mpirun has ended.
             const bool says_more = echo_ && echo_->abort_reason.empty() && !end.abort_reason.empty();
             echo_ = echo_ && !says_more ? echo_ : end;
         } else if (failed && better) {
@@ -124,7 +108,7 @@ void JobOutcome::settle() {
     }
     cause_ = echo_;
     for (const RankEnd& end : ended_well_) {
-        // A rank that has shut down is not missed: shutdown waits for all. So this rank has not.
+        // shutdown() waits for all ranks. After it no rank would be missed, so this rank has not called it.
         if (echo_->abort_reason.find(fmt::format("{} (pid {})", name_of(end), end.pid)) != std::string::npos) {
             cause_ = end;
             cause_->left_early = true;

@@ -16,10 +16,10 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The first message: with the descriptor of the file in which the program counts its steps.
+/// The first message. It brings the descriptor of the file in which the program counts its steps.
 Status send_step_file(int socket, int file) {
-    std::string word = base::encode({base::LauncherNotification::Kind::steps, 0, ""});
-    iovec part{word.data(), word.size()};
+    std::string notification = base::encode({base::LauncherNotification::Kind::steps, 0, ""});
+    iovec part{notification.data(), notification.size()};
     return base::send_with_descriptors(socket, {&part, 1}, {&file, 1}) < 0
                ? system_failure(ErrorCode::resource_exhausted, "sendmsg")
                : Status();
@@ -29,7 +29,8 @@ Status send_step_file(int socket, int file) {
 
 Status RankLine::open() {
     std::array<int, 2> ends{};
-    // Whole messages; close-on-exec, so that no other child inherits an end: start_child() lifts that in the program.
+    // A SOCK_SEQPACKET keeps messages whole. Close-on-exec keeps other children from inheriting an end; start_child()
+    // removes that flag in the program itself.
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
         return system_failure(ErrorCode::resource_exhausted, "socketpair");
     }
@@ -47,11 +48,11 @@ std::string RankLine::address(int rank, int ranks) const {
     return base::format_launcher_address({child_end_.value(), facts.st_ino, rank, ranks});
 }
 
-void RankLine::tell(std::string_view encoded_word) const {
+void RankLine::notify(std::string_view notification) const {
     if (own_end_.is_open()) {
-        // A program that has ended, or has not read the words before, goes without this one.
+        // If the program has ended, or has not read the earlier notifications, it does not get this one.
         static_cast<void>(
-            ::send(own_end_.value(), encoded_word.data(), encoded_word.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+            ::send(own_end_.value(), notification.data(), notification.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
     }
 }
 
@@ -60,17 +61,18 @@ std::string RankLine::take_abort_reason() const {
     std::array<char, base::kMostLauncherNotification + 1> buffer;
     while (own_end_.is_open()) {
         const ssize_t got = ::recv(own_end_.value(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-        // A program that ends with words unread resets the connection. That is reported once, before what it has said.
+        // A program that ends with notifications unread resets the connection. The kernel reports that once, before
+        // the messages of the program.
         if (got < 0 && (errno == EINTR || errno == ECONNRESET)) {
             continue;
         }
         if (got <= 0) {
             break;
         }
-        const Result<base::LauncherNotification> word =
+        const Result<base::LauncherNotification> notification =
             base::parse_launcher_notification({buffer.data(), static_cast<std::size_t>(got)});
-        if (word.is_ok() && word.value().kind == base::LauncherNotification::Kind::aborted) {
-            reason = word.value().text;
+        if (notification.is_ok() && notification.value().kind == base::LauncherNotification::Kind::aborted) {
+            reason = notification.value().text;
         }
     }
     return reason;

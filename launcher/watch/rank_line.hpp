@@ -11,23 +11,23 @@
 
 namespace rueda::launcher {
 
-/// The socket between a program that is a rank and the process that has started it: ruedarun itself, or a supervisor.
-/// It carries words of base/launcher_notification.hpp, both ways. A program that does not use Rueda leaves it alone.
-/// Nothing blocks; what the program does not read in time is lost. Threads: one.
+/// The socket between a program that is a rank and the process that started it: ruedarun itself, or a supervisor. It
+/// carries notifications (base/launcher_notification.hpp) both ways. A program that does not use Rueda ignores it. No
+/// function blocks; a notification that finds the socket full is lost. Threads: one.
 class RankLine {
 public:
-    /// Before the program is started. The program inherits child_fd() under the same number.
+    /// To be called before the program is started. The program inherits child_fd() under the same number.
     [[nodiscard]] Status open();
     [[nodiscard]] int child_fd() const { return child_end_.value(); }
-    /// For base::kLauncherVariable.
+    /// The value of base::kLauncherVariable for the program.
     [[nodiscard]] std::string address(int rank, int ranks) const;
-    /// After the start: the program alone has that end.
+    /// To be called after the start, so that only the program has this end.
     void close_child_end() { child_end_.reset(); }
 
-    void tell(std::string_view encoded_word) const;
-    /// The training steps that the program has told of; after its end.
+    void notify(std::string_view notification) const;
+    /// The training steps that the program counted. To be called after its end.
     [[nodiscard]] base::StepSpan steps() const { return base::read_step_file(steps_.value()); }
-    /// What the program has said last of why the job was aborted; "" if it has not.
+    /// The last reason that the program gave for an abort of the job; "" if it gave none.
     [[nodiscard]] std::string take_abort_reason() const;
 
 private:

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = base::LauncherNotification::Kind;
 
-/// Smaller is nearer to the cause.
+/// A smaller number means that the end is more likely the cause of the others.
 int distance_to_cause(const RankEnd& end) {
     if (end.abort_reason.empty() && ended_well(end)) {
         return 3;
@@ -32,21 +32,21 @@ std::vector<RankNotifications::Item> RankNotifications::note(const std::vector<R
     std::stable_sort(ends.begin(), ends.end(), [](const RankEnd& left, const RankEnd& right) {
         return distance_to_cause(left) < distance_to_cause(right);
     });
-    std::vector<Item> news;
+    std::vector<Item> notifications;
     for (const RankEnd& end : ends) {
-        // The job was aborted for the others as well, whatever exit status the program chose then.
+        // An abort concerns all ranks, whatever exit status this program chose after it.
         const bool well = ended_well(end) && end.abort_reason.empty();
         std::size_t& count = well ? well_ : failed_;
         if (end.rank == kLauncherRank || count == kMostOfAKind) {
             continue;
         }
         ++count;
-        // Who ended because the job was aborted is not what the others are to read of, but why it was.
+        // If this rank ended because the job was aborted, the others must read the reason of the abort, not this end.
         const std::string text = end.abort_reason.empty() ? describe(end) : end.abort_reason;
-        news.push_back({end.rank, base::encode({well ? Kind::ended_well : Kind::failed, end.rank, text})});
+        notifications.push_back({end.rank, base::encode({well ? Kind::ended_well : Kind::failed, end.rank, text})});
     }
-    told_.insert(told_.end(), news.begin(), news.end());
-    return news;
+    so_far_.insert(so_far_.end(), notifications.begin(), notifications.end());
+    return notifications;
 }
 
 }  // namespace rueda::launcher

@@ -10,27 +10,27 @@
 
 namespace rueda::launcher {
 
-/// Which ends of ranks the other ranks are told of, in whose words. Not of all: in a job of n ranks that ends, that
-/// would be n × n messages, and the first few say everything. Threads: one.
+/// Decides which ends of ranks the other ranks are notified of, and writes the notifications. Not every end becomes
+/// one: if n ranks end, that would be n × n messages, and the first few say everything. Threads: one.
 class RankNotifications {
 public:
-    /// Of ends in order, and as many of all others. More than one, as several hosts may report at the same time, and
-    /// the rank that is told first may be the one that has ended.
+    /// The most notifications about ranks that ended well, and the most about all other ranks. One would not be enough:
+    /// several hosts may report at the same time, and a rank may be notified of its own end first.
     static constexpr std::size_t kMostOfAKind = 8;
 
     struct Item {
         int rank = 0;
-        std::string word;  ///< encoded: base/launcher_notification.hpp
+        std::string notification;  ///< encoded (base/launcher_notification.hpp)
     };
 
-    /// In the order of their likely cause: those that were killed, other failures, those that ended well. Returns what
-    /// is to be told of them.
+    /// Takes ends that were seen at the same moment, and returns the notifications about them. Killed ranks come first,
+    /// then other failures, then ranks that ended well, because the cause is most likely in this order.
     [[nodiscard]] std::vector<Item> note(const std::vector<RankEnd>& together);
-    /// Everything so far: for ranks that come later.
-    [[nodiscard]] const std::vector<Item>& told() const { return told_; }
+    /// All notifications so far, for ranks that start later.
+    [[nodiscard]] const std::vector<Item>& so_far() const { return so_far_; }
 
 private:
-    std::vector<Item> told_;
+    std::vector<Item> so_far_;
     std::size_t well_ = 0;
     std::size_t failed_ = 0;
 };

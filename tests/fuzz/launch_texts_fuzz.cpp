@@ -19,8 +19,8 @@
 #include "launcher/options/options.hpp"
 #include "launcher/plan/mpi_launcher.hpp"
 #include "launcher/repeated_steps.hpp"
-#include "launcher/supervisor/frame_link.hpp"
-#include "launcher/watch/rank_end.hpp"
+#include "launcher/supervisor/control_address.hpp"
+#include "launcher/supervisor/supervisor_protocol.hpp"
 
 namespace {
 
@@ -96,22 +96,32 @@ void check_config(const std::string& text) {
     }
 }
 
-/// What supervisors say of programs that have ended; the text is all that each of them says, one a line.
-void check_account(const std::string& text) {
+/// The reports of supervisors about programs that have ended. Each line of the text is a report.
+void check_reports(const std::string& text) {
     RepeatedSteps repeated;
     base::StepSpan all;
     for (std::size_t begin = 0; begin < text.size();) {
         const std::size_t end = std::min(text.find('\n', begin), text.size());
-        const std::string line = text.substr(begin, end - begin);
+        std::string report = text.substr(begin, end - begin);
+        std::replace(report.begin(), report.end(), ';', '\n');  // so that a report can have several lines
         begin = end + 1;
-        const base::StepSpan steps = told_steps(line);
+        RankEnd ended;
+        read_report(report, ended);
+        const base::StepSpan& steps = ended.steps;
         expect(steps.is_known() ? steps.first >= 0 && steps.last >= steps.first : steps.last == -1);
+        expect(ended.abort_reason.find('\n') == std::string::npos && ended.abort_reason.size() <= 704);
+        const OomKills& kills = ended.oom_kills;
+        expect(kills.counted_in.find('\n') == std::string::npos && kills.counted_in.size() <= 256);
+        const std::string again = encode_report(ended);
+        RankEnd same;
+        read_report(again, same);
+        expect(encode_report(same) == again);
         repeated.add(steps);
         all = joined(all, steps);
         expect(repeated.count() >= 0 && repeated.are_known() == all.is_known() && repeated.reached() == all.last);
-        const OomKills kills = told_oom_kills(static_cast<int>(line.size()), line);
-        expect(kills.counted_in.find('\n') == std::string::npos && kills.counted_in.size() <= 1024);
     }
+    const Greeting greeting = parse_greeting(text);
+    expect(encode_greeting(parse_greeting(encode_greeting(greeting))) == encode_greeting(greeting));
 }
 
 void check(unsigned reader, const std::string& text) {
@@ -142,7 +152,7 @@ void check(unsigned reader, const std::string& text) {
             }
             return;
         case 8:
-            return check_account(text);
+            return check_reports(text);
         default:
             (void)recognise_mpi_launcher("m", text);
             (void)read_doctor_echo("h", text, 0, 1);

@@ -41,7 +41,6 @@
 #include "core/setup/host_nodes.hpp"
 #include "core/setup/shared_settings.hpp"
 #include "launcher/supervisor/frame_link.hpp"
-#include "launcher/supervisor/supervisor_protocol.hpp"
 #include "training/outcome.hpp"
 
 namespace {
@@ -226,7 +225,7 @@ Seed written_by_link(Say&& say) {
 }
 
 void write_socket_frames(const Folder& folder) {
-    using launcher::SupervisorWord;
+    using launcher::FrameKind;
     const std::string body = "what a rank says";
     const Bytes header =
         collectives::encode_header({collectives::FrameKind::allgather, 0, 3, static_cast<std::uint64_t>(body.size())});
@@ -237,13 +236,11 @@ void write_socket_frames(const Folder& folder) {
     }
     folder.write("rendezvous", rendezvous);
     folder.write("supervisor", Seed().bytes(1, kCut).append(written_by_link([](launcher::FrameLink& link) {
-        link.send(SupervisorWord::hello, 2, "secret");
-        link.send(SupervisorWord::output, launcher::kStandardOutput, "a line\n");
-        link.send(SupervisorWord::ended, 256);
+        link.send(FrameKind::hello, 2, "secret");
+        link.send(FrameKind::output, launcher::kStandardOutput, "a line\n");
+        link.send(FrameKind::ended, 256);
     })));
-    const launcher::SupervisorMessage message{launcher::SupervisorMessage::kMagic, SupervisorWord::steps, 0};
-    folder.write("message", Seed().bytes(2, kCut).add(message).append(std::as_bytes(std::span("3 17", 4))));
-    folder.write("files", Seed().bytes(3, 1).append(std::as_bytes(std::span("d", 1))));
+    folder.write("files", Seed().bytes(2, 1).append(std::as_bytes(std::span("d", 1))));
 }
 
 // ---- several hosts --------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ struct Listener {
     socklen_t length = 0;
 
     Listener() {
-        // The system chooses an abstract name: nothing is left behind.
+        // The system chooses an abstract name, so no file is left behind.
         address.sun_family = AF_UNIX;
         length = sizeof(address);
         ::bind(socket.value(), reinterpret_cast<const sockaddr*>(&address), sizeof(sa_family_t));
@@ -41,7 +41,7 @@ struct Listener {
     }
 };
 
-/// All descriptors that this process may still open. The limit stays lowered.
+/// Opens all descriptors that this process may still open. The limit stays lowered.
 std::vector<base::UniqueFd> use_up_descriptors() {
     const rlimit limit{64, 64};
     ::setrlimit(RLIMIT_NOFILE, &limit);
@@ -56,7 +56,7 @@ std::vector<base::UniqueFd> use_up_descriptors() {
 }
 
 struct Seen {
-    int turns_without = 0;  ///< of the event loop, while no descriptor is left
+    int turns_without = 0;  ///< turns of the event loop while no descriptor is left
     int accepted_without = 0;
     int accepted_after = 0;
     std::vector<std::string> lines = {};
@@ -82,7 +82,7 @@ Seen accept_without_descriptors() {
     listeners.push_back(std::move(listening.socket));
     std::vector<base::UniqueFd> kept;
     Acceptor acceptor(
-        std::move(listeners), SOCK_CLOEXEC | SOCK_NONBLOCK,
+        std::move(listeners),
         [&](base::UniqueFd socket) {
             kept.push_back(std::move(socket));
             ++accepted;
@@ -97,7 +97,8 @@ Seen accept_without_descriptors() {
     return seen;
 }
 
-/// In a child: the limit of descriptors is the process'. Returns 0, or which expectation failed.
+/// Runs in a child, because the limit of descriptors belongs to the process. Returns 0, or the number of the
+/// expectation that failed.
 int check_in_child() {
     const Seen seen = accept_without_descriptors();
     if (seen.accepted_without != 0 || seen.accepted_after != 1) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A library that does its harm while it is loaded: built once to crash, once to hang.
+// A library that does its harm while it is loaded: it is built once to crash and once to hang.
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-/// A machine with nothing to complain about.
+/// A machine without any trouble.
 DoctorFacts healthy() {
     DoctorFacts facts;
     facts.mpi = MpiLauncher{"/usr/bin/mpirun", MpiKind::open_mpi, "Open MPI 4.1.4", 4};
@@ -52,7 +52,7 @@ TEST_CASE("a healthy machine", "[unit]") {
     }
 }
 
-TEST_CASE("each trouble is found, weighed, and comes with advice", "[unit]") {
+TEST_CASE("each trouble is found, has a severity, and comes with advice", "[unit]") {
     struct Case {
         const char* subject;
         Severity severity;
@@ -118,9 +118,9 @@ TEST_CASE("each trouble is found, weighed, and comes with advice", "[unit]") {
     }
 }
 
-TEST_CASE("what harms nobody is no warning", "[unit]") {
+TEST_CASE("a harmless fact causes no warning", "[unit]") {
     DoctorFacts facts = healthy();
-    facts.locked_bytes = 8 << 20;  // Debian's default, and no device that would need more
+    facts.locked_bytes = 8 << 20;  // Debian's default, and no device needs more
     facts.cores_in_mask = facts.usable_cores = 4;
     facts.ranks = 4;
     facts.environment["OMP_NUM_THREADS"] = "1";
@@ -128,7 +128,7 @@ TEST_CASE("what harms nobody is no warning", "[unit]") {
     CHECK(finding(facts, "cores", "bound to them, out of 8").severity == Severity::fine);
 }
 
-TEST_CASE("which plugin fits the mpirun", "[unit]") {
+TEST_CASE("the plugin has to fit the mpirun", "[unit]") {
     DoctorFacts facts = healthy();
     facts.plugins->plugins.push_back({"/usr/lib/librueda_mpich.so", "libmpich.so.12: no such file", false});
     CHECK(finding(facts, "MPI plugin", "librueda_mpi.so fits").severity == Severity::fine);
@@ -143,7 +143,7 @@ TEST_CASE("which plugin fits the mpirun", "[unit]") {
     CHECK(finding(facts, "MPI plugin", "/named.so: no such file").severity == Severity::error);
 }
 
-TEST_CASE("a plugin that crashes, hangs or is none harms its child process only", "[unit]") {
+TEST_CASE("a plugin that crashes, hangs or is not a plugin harms only its child process", "[unit]") {
     using namespace std::chrono_literals;
     CHECK(probe_plugin("/nonexistent/librueda_mpi.so", 10s).problem.find("No such file") != std::string::npos);
     CHECK(probe_plugin("libc.so.6", 10s).problem == "it is no MPI plugin of Rueda");
@@ -153,7 +153,7 @@ TEST_CASE("a plugin that crashes, hangs or is none harms its child process only"
     CHECK(std::chrono::steady_clock::now() - begin < 8s);
 }
 
-TEST_CASE("huge pages are told as the kernel has chosen them", "[unit]") {
+TEST_CASE("the finding about huge pages is the kernel's setting", "[unit]") {
     DoctorFacts facts = healthy();
     const std::vector<std::pair<const char*, const char*>> cases = {
         {"[always] within_size advise never deny force", "for all shared memory"},
@@ -171,7 +171,7 @@ TEST_CASE("huge pages are told as the kernel has chosen them", "[unit]") {
     }
 }
 
-TEST_CASE("the time of all programs is limited, however many there are", "[unit]") {
+TEST_CASE("the overall time of captured programs is limited, however many there are", "[unit]") {
     using namespace std::chrono_literals;
     const std::vector<std::vector<std::string>> commands(6, {"sleep", "20"});
     const auto begin = std::chrono::steady_clock::now();
@@ -185,7 +185,7 @@ TEST_CASE("the time of all programs is limited, however many there are", "[unit]
     CHECK_FALSE(runs.value()[5].in_time);
 }
 
-TEST_CASE("a host answers, among other lines", "[unit]") {
+TEST_CASE("the answer of a host is found among other lines", "[unit]") {
     const std::string echo =
         std::string("Warning: added b to the list of known hosts\nrueda-doctor 1000.250 ") + RUEDA_VERSION + "\n";
     const HostProbe fine = read_doctor_echo("b", echo, 1000, 1001);
@@ -204,7 +204,7 @@ TEST_CASE("a host answers, among other lines", "[unit]") {
     }
 }
 
-TEST_CASE("what is said about a host", "[unit]") {
+TEST_CASE("findings about a host", "[unit]") {
     DoctorFacts facts = healthy();
     facts.hosts = {{"b", true, "", RUEDA_VERSION, 0.4}};
     facts.own_names = {"a"};

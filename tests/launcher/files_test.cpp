@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Files and texts that the command line names: --env-file, --config, --custom-mpi-options.
+// The files and texts of --env-file, --config and --custom-mpi-options.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ using Words = std::vector<std::string>;
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// NAME=value of each variable, NAME alone of one that is handed on.
+/// NAME=value for each variable, or NAME alone if the variable has no value of its own.
 Words shown(const std::vector<ExportedVariable>& variables) {
     Words words;
     for (const ExportedVariable& variable : variables) {
@@ -59,7 +59,7 @@ TEST_CASE("a wrong line of a file of variables is named, without its value", "[u
     }
 }
 
-TEST_CASE("names of secrets", "[unit]") {
+TEST_CASE("names that look like secrets", "[unit]") {
     for (const char* name : {"WANDB_API_KEY", "HF_TOKEN", "db_password", "SECRET", "AWS_SECRET_ACCESS_KEY", "X_PWD"}) {
         CAPTURE(name);
         CHECK(looks_like_a_secret(name));
@@ -112,7 +112,7 @@ TEST_CASE("a file of options", "[unit]") {
     CHECK(all[5].values == Words{"-v", "--mca a b"});
 }
 
-TEST_CASE("a file that is none of options is refused by line", "[unit]") {
+TEST_CASE("a file that has no options is refused with the number of the line", "[unit]") {
     const auto wrong = [](const std::string& text) {
         const auto entries = parse_config_file(text, "job.json");
         REQUIRE_FALSE(entries.is_ok());

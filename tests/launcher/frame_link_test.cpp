@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/supervisor/frame_link.hpp"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,11 +29,12 @@ void write_bytes(const base::UniqueFd& fd, const std::string& bytes) {
     REQUIRE(::write(fd.value(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
 }
 
-/// A frame as it travels: four numbers of 32 bits, lowest byte first on the machines that Rueda runs on, then the text.
-std::string frame(std::uint32_t word, std::uint32_t value, const std::string& payload,
-                  std::uint32_t magic = 0x72756501) {
+/// The bytes of a frame: four numbers of 32 bits, lowest byte first on the machines that Rueda runs on, then the
+/// payload.
+std::string frame(std::uint32_t kind, std::uint32_t value, const std::string& payload,
+                  std::uint32_t magic = 0x72756502) {
     std::string bytes;
-    for (const std::uint32_t number : {magic, word, value, static_cast<std::uint32_t>(payload.size())}) {
+    for (const std::uint32_t number : {magic, kind, value, static_cast<std::uint32_t>(payload.size())}) {
         for (unsigned shift = 0; shift < 32; shift += 8) {
             bytes += static_cast<char>((number >> shift) & 0xFFU);
         }
@@ -40,7 +42,7 @@ std::string frame(std::uint32_t word, std::uint32_t value, const std::string& pa
     return bytes + payload;
 }
 
-TEST_CASE("frames arrive whole, however they were cut", "[unit]") {
+TEST_CASE("frames arrive whole, in whatever pieces their bytes come", "[unit]") {
     Pair pair = connected();
     const std::string bytes = frame(9, 1, "hello") + frame(3, 4711, "") + frame(9, 2, std::string(3, '\0'));
     std::vector<Frame> frames;
@@ -51,10 +53,10 @@ TEST_CASE("frames arrive whole, however they were cut", "[unit]") {
         }
     }
     REQUIRE(frames.size() == 3);
-    CHECK(frames[0].word == SupervisorWord::output);
+    CHECK(frames[0].kind == FrameKind::output);
     CHECK(frames[0].value == 1);
     CHECK(frames[0].payload == "hello");
-    CHECK(frames[1].word == SupervisorWord::started);
+    CHECK(frames[1].kind == FrameKind::started);
     CHECK(frames[1].value == 4711);
     CHECK(frames[2].payload == std::string(3, '\0'));
     CHECK(pair.link.is_open());
@@ -63,7 +65,7 @@ TEST_CASE("frames arrive whole, however they were cut", "[unit]") {
     CHECK_FALSE(pair.link.is_open());
 }
 
-TEST_CASE("what is said before the end arrives", "[unit]") {
+TEST_CASE("frames that were sent before the connection ended arrive", "[unit]") {
     Pair pair = connected();
     write_bytes(pair.other, frame(5, 9, "") + frame(9, 1, "cut").substr(0, 18));
     pair.other.reset();
@@ -74,7 +76,22 @@ TEST_CASE("what is said before the end arrives", "[unit]") {
     CHECK_FALSE(pair.link.is_open());
 }
 
-TEST_CASE("what is no frame, or too long a one, ends the connection", "[unit]") {
+TEST_CASE("a send that fails does not hide frames that have arrived", "[unit]") {
+    Pair pair = connected();
+    write_bytes(pair.other, frame(5, 9, "by_launcher\n"));
+    pair.other.reset();
+    pair.link.send(FrameKind::deliver, 15);
+    pair.link.send(FrameKind::leave, 0);
+    CHECK_FALSE(pair.link.has_queue());
+    const std::vector<Frame> frames = pair.link.receive();
+    REQUIRE(frames.size() == 1);
+    CHECK(frames[0].payload == "by_launcher\n");
+    CHECK(pair.link.is_open());
+    CHECK(pair.link.receive().empty());
+    CHECK_FALSE(pair.link.is_open());
+}
+
+TEST_CASE("bytes that are not a frame, and frames that are too long, end the connection", "[unit]") {
     for (const std::string& bytes :
          {std::string("GET / HTTP/1.0\r\n\r\n"), frame(1, 0, "", 0x01657572), frame(1, 0, std::string(513, 'x'))}) {
         Pair pair = connected();
@@ -88,12 +105,12 @@ TEST_CASE("what is no frame, or too long a one, ends the connection", "[unit]") 
     CHECK(pair.link.is_open());
 }
 
-TEST_CASE("sending never blocks, and loses nothing", "[unit]") {
+TEST_CASE("sending does not block, and loses no frame", "[unit]") {
     Pair sender = connected();
     FrameLink receiver(std::move(sender.other));
     const std::string text(3'000'000, 'a');
-    sender.link.send(SupervisorWord::output, 1, text);
-    sender.link.send(SupervisorWord::ended, 7);
+    sender.link.send(FrameKind::output, 1, text);
+    sender.link.send(FrameKind::ended, 7);
     CHECK(sender.link.has_queue());
     CHECK(sender.link.is_congested());
     std::string arrived;
@@ -102,7 +119,7 @@ TEST_CASE("sending never blocks, and loses nothing", "[unit]") {
         sender.link.flush();
         for (const Frame& one : receiver.receive()) {
             arrived += one.payload;
-            ended = one.word == SupervisorWord::ended ? one.value : ended;
+            ended = one.kind == FrameKind::ended ? one.value : ended;
         }
         REQUIRE(receiver.is_open());
     }
@@ -111,22 +128,34 @@ TEST_CASE("sending never blocks, and loses nothing", "[unit]") {
     CHECK_FALSE(sender.link.has_queue());
 }
 
-TEST_CASE("where ruedarun listens, as a text", "[unit]") {
-    const auto address = parse_control_address("0ff@10.0.0.1:4711,[fd00::1]:80");
-    REQUIRE(address.is_ok());
-    CHECK(address.value().secret == "0ff");
-    CHECK(address.value().endpoints == std::vector<std::string>{"10.0.0.1:4711", "[fd00::1]:80"});
-    CHECK(format_control_address(address.value()) == "0ff@10.0.0.1:4711,[fd00::1]:80");
-    for (const char* text : {"", "secret", "secret@", "@10.0.0.1:1", "s@10.0.0.1", "s@name:80", "s@10.0.0.1:99999",
-                             "s@10.0.0.1:80,", "s@10.0.0.1:80,x"}) {
-        CAPTURE(text);
-        // A comma at the end is no further address.
-        CHECK(parse_control_address(text).is_ok() == (std::string(text) == "s@10.0.0.1:80,"));
+TEST_CASE("descriptors travel over a Unix socket, and are closed if they are not taken", "[unit]") {
+    Pair pair = connected();
+    FrameLink other(std::move(pair.other));
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    const base::UniqueFd read_end(ends[0]);
+    base::UniqueFd write_end(ends[1]);
+    REQUIRE(pair.link.send_descriptors(std::array<int, 1>{write_end.value()}).is_ok());
+    pair.link.send(FrameKind::welcome, 2, "A=1");
+    write_end.reset();
+    std::vector<Frame> frames;
+    while (frames.size() < 2) {
+        for (Frame& one : other.receive()) {
+            frames.push_back(std::move(one));
+        }
+        REQUIRE(other.is_open());
     }
-    CHECK(is_same_secret("abc", "abc"));
-    CHECK_FALSE(is_same_secret("abc", "abd"));
-    CHECK_FALSE(is_same_secret("abc", "ab"));
-    CHECK_FALSE(is_same_secret("", "a"));
+    CHECK(frames[0].kind == FrameKind::descriptors);
+    CHECK(frames[1].payload == "A=1");
+    std::vector<base::UniqueFd> arrived = other.take_descriptors();
+    REQUIRE(arrived.size() == 1);
+    CHECK((::fcntl(arrived.front().value(), F_GETFD) & FD_CLOEXEC) != 0);
+    write_bytes(arrived.front(), "hello");
+    std::array<char, 8> buffer{};
+    CHECK(::read(read_end.value(), buffer.data(), buffer.size()) == 5);
+    arrived.clear();
+    CHECK(::read(read_end.value(), buffer.data(), buffer.size()) == 0);
+    CHECK(other.take_descriptors().empty());
 }
 
 }  // namespace

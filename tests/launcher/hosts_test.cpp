@@ -65,7 +65,7 @@ TEST_CASE("host files of all launchers", "[unit]") {
     CHECK(value(parse_host_file("last", "f")) == Hosts{{"last", 0, 0}});
 }
 
-TEST_CASE("words of other launchers' host files keep their meaning, or are ignored with a line", "[unit]") {
+TEST_CASE("other launchers' words in host files keep their meaning, or are ignored with a note", "[unit]") {
     const std::string file =
         "a cpu=2\n"
         "b count = 3 slots_max=4\n"
@@ -86,7 +86,7 @@ TEST_CASE("words of other launchers' host files keep their meaning, or are ignor
     }
 }
 
-TEST_CASE("a wrong line of a host file is named with what is expected", "[unit]") {
+TEST_CASE("the error about a wrong line of a host file says what was expected", "[unit]") {
     const auto wrong = [](const std::string& text) { return message(parse_host_file(text, "hosts.txt")); };
     CHECK(wrong("a slots=2\nb slot=2\n") ==
           "hosts.txt:2: found 'slot=2'; expected slots=N or max_slots=N behind the host's name");
@@ -143,7 +143,7 @@ TEST_CASE("a Slurm allocation gives hosts, slots and ranks", "[unit]") {
 
     environment["SLURM_TASKS_PER_NODE"] = "1";
     CHECK(contains(message(hosts_of_slurm(environment)), "for 1 hosts, but SLURM_JOB_NODELIST has 3"));
-    environment["SLURM_STEP_ID"] = "0";  // `srun -n 1 ruedarun`: the number is the step's
+    environment["SLURM_STEP_ID"] = "0";  // with `srun -n 1 ruedarun`, the number describes the step
     environment["SLURM_NTASKS"] = "1";
     const HostList in_step = value(hosts_of_slurm(environment)).value();
     CHECK(in_step.hosts == Hosts{{"n1", 2, 2}, {"n2", 2, 2}, {"n3", 1, 1}});
@@ -201,11 +201,11 @@ TEST_CASE("hosts without slots share the ranks evenly", "[unit]") {
     CHECK(value(place_ranks(list, 8, std::nullopt)).shares == Shares{{"a", 3}, {"b", 3}, {"c", 2}});
     CHECK(value(place_ranks(list, 2, std::nullopt)).shares == Shares{{"a", 1}, {"b", 1}});
     CHECK(value(place_ranks(list, std::nullopt, std::nullopt)).shares == Shares{{"a", 1}, {"b", 1}, {"c", 1}});
-    // One host with a number, one without: the other has one slot.
+    // If only one of two hosts has a number, the other has one slot.
     CHECK(value(place_ranks(listed({{"a", 3, 0}, {"b", 0, 0}}), 4, std::nullopt)).shares == Shares{{"a", 3}, {"b", 1}});
 }
 
-TEST_CASE("a number for each host beats the slots", "[unit]") {
+TEST_CASE("--processes-per-host wins over the slots", "[unit]") {
     const HostList list = listed({{"a", 4, 0}, {"b", 1, 0}});
     CHECK(value(place_ranks(list, std::nullopt, 2)).shares == Shares{{"a", 2}, {"b", 2}});
     CHECK(value(place_ranks(list, 3, 2)).shares == Shares{{"a", 2}, {"b", 1}});
@@ -216,7 +216,7 @@ TEST_CASE("a number for each host beats the slots", "[unit]") {
     CHECK_FALSE(all_are_equal(placement.shares));
 }
 
-TEST_CASE("an allocation's number of tasks counts where nothing else is said", "[unit]") {
+TEST_CASE("the number of tasks of an allocation counts if the user gives no other number", "[unit]") {
     HostList list = listed({{"a", 4, 0}, {"b", 4, 0}});
     list.ranks = 5;
     CHECK(value(place_ranks(list, std::nullopt, std::nullopt)).shares == Shares{{"a", 4}, {"b", 1}});

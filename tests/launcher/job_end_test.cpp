@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// How the ends of ranks become one exit status, and when which signal goes to those that still run.
+// The ends of ranks become one exit status, and the ranks that still run get signals.
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
@@ -31,7 +31,7 @@ TEST_CASE("each end gets a line that names it", "[unit]") {
     CHECK(exit_status_of(not_started(0, "")) == 127);
 }
 
-TEST_CASE("the first failure is the job's", "[unit]") {
+TEST_CASE("the first failure is the cause", "[unit]") {
     JobOutcome outcome;
     CHECK(outcome.exit_status() == 0);
     outcome.add({exited(2, 0)});
@@ -44,7 +44,7 @@ TEST_CASE("the first failure is the job's", "[unit]") {
     CHECK(outcome.cause()->rank == 3);
 }
 
-TEST_CASE("of failures seen together a killed rank is the cause", "[unit]") {
+TEST_CASE("if several failures are seen together, a killed rank is the cause", "[unit]") {
     JobOutcome outcome;
     outcome.add({exited(0, 1), killed(1, SIGKILL), killed(2, SIGTERM)});
     CHECK(outcome.cause()->rank == 1);
@@ -68,13 +68,13 @@ TEST_CASE("an interrupted job", "[unit]") {
     CHECK(failed_before.exit_status() == 9);
 }
 
-TEST_CASE("an mpirun that leaves early has failed even with status 0", "[unit]") {
+TEST_CASE("an mpirun that exits early has failed, even with status 0", "[unit]") {
     JobOutcome outcome;
     outcome.add({exited(kLauncherRank, 0)});
     CHECK(outcome.exit_status() == 1);
 }
 
-TEST_CASE("what mpirun did to a rank is the cause only if nothing better comes", "[unit]") {
+TEST_CASE("a rank that mpirun ended is the cause only if no better cause comes", "[unit]") {
     RankEnd echo = killed(0, SIGTERM);
     echo.by_launcher = true;
     JobOutcome explained;
@@ -103,7 +103,7 @@ RankEnd echo_of(RankEnd end, const std::string& reason) {
     return end;
 }
 
-TEST_CASE("a rank that ended because the job was aborted is no cause, however early it is seen", "[unit]") {
+TEST_CASE("a rank that ended because of an abort is not the cause, however early it is seen", "[unit]") {
     JobOutcome later;
     later.add({echo_of(exited(0, 1), "rank 1 was killed"), echo_of(killed(2, SIGABRT), "rank 1 was killed")});
     CHECK(later.is_unsettled());
@@ -134,7 +134,7 @@ TEST_CASE("a rank that ended with status 0 and made the others abort is the caus
     CHECK(outcome.is_worth_another_try());
 }
 
-TEST_CASE("where all were told that the job is aborted, why it was is the cause", "[unit]") {
+TEST_CASE("if all ranks ended because of an abort, the reason of the abort is the cause", "[unit]") {
     JobOutcome outcome;
     RankEnd by_mpirun = killed(3, SIGTERM);
     by_mpirun.by_launcher = true;
@@ -155,7 +155,7 @@ TEST_CASE("after a failure: grace, SIGTERM, SIGKILL, giving up", "[unit]") {
     CHECK_FALSE(ending.deadline());
     CHECK_FALSE(ending.advance(start + seconds(1000)));
     ending.rank_failed(start);
-    ending.rank_failed(start + milliseconds(200));  // a second one does not begin the time anew
+    ending.rank_failed(start + milliseconds(200));  // a second failure does not start the time again
     CHECK(ending.deadline() == start + milliseconds(300));
     CHECK_FALSE(ending.advance(start + milliseconds(299)));
     CHECK(ending.advance(start + milliseconds(300)) == SIGTERM);
@@ -169,14 +169,14 @@ TEST_CASE("after a failure: grace, SIGTERM, SIGKILL, giving up", "[unit]") {
     CHECK_FALSE(ending.deadline());
 }
 
-TEST_CASE("after an abort, of which all ranks know, the grace is another one", "[unit]") {
+TEST_CASE("the grace after an abort has a length of its own", "[unit]") {
     const JobEnding::TimePoint start{};
     JobEnding ending(milliseconds(300), milliseconds(200));
     ending.job_aborted(start);
-    ending.job_aborted(start + milliseconds(100));  // a second report does not begin the time anew
+    ending.job_aborted(start + milliseconds(100));  // a second report does not start the time again
     CHECK(ending.deadline() == start + milliseconds(200));
     CHECK(ending.advance(start + milliseconds(200)) == SIGTERM);
-    ending.rank_failed(start + milliseconds(201));  // too late: the ranks have been told to end
+    ending.rank_failed(start + milliseconds(201));  // too late, because the ranks have already got SIGTERM
     CHECK(ending.deadline() == start + milliseconds(200) + JobEnding::kTerminateTime);
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("the grace after a failure does not depend on the order of the reports
     CHECK_FALSE(echo_first.advance(start + milliseconds(200)));
 }
 
-TEST_CASE("the user's first signal is handed on, the second kills", "[unit]") {
+TEST_CASE("the user's first signal is passed on, and the second kills", "[unit]") {
     const JobEnding::TimePoint start{};
     JobEnding once(seconds(5), seconds(3));
     CHECK(once.user_signal(SIGINT, start) == SIGINT);

@@ -14,7 +14,7 @@ using Pieces = std::vector<OutputPiece>;
 OutputPiece line(std::string text) { return {OutputPiece::Kind::line, std::move(text)}; }
 OutputPiece progress(std::string text) { return {OutputPiece::Kind::progress, std::move(text)}; }
 
-TEST_CASE("lines come out whole, however they are cut", "[unit]") {
+TEST_CASE("lines come out whole, in whatever pieces their bytes come", "[unit]") {
     const std::string text = "one\ntwo words\r\n\nlast";
     for (std::size_t cut = 0; cut <= text.size(); ++cut) {
         CAPTURE(cut);
@@ -22,7 +22,8 @@ TEST_CASE("lines come out whole, however they are cut", "[unit]") {
         Pieces pieces;
         for (const std::string& part : {text.substr(0, cut), text.substr(cut)}) {
             for (OutputPiece& piece : splitter.feed(part)) {
-                if (piece.kind == OutputPiece::Kind::line) {  // a cut behind '\r' shows the line as progress first
+                if (piece.kind ==
+                    OutputPiece::Kind::line) {  // if the bytes are cut after '\r', the line is shown as progress first
                     pieces.push_back(piece);
                 }
             }
@@ -43,14 +44,14 @@ TEST_CASE("a progress bar shows its newest state and ends as one line", "[unit]"
     CHECK(splitter.finish().empty());
 }
 
-TEST_CASE("a progress bar with the return behind it", "[unit]") {
+TEST_CASE("a progress bar that ends with a carriage return", "[unit]") {
     LineSplitter splitter;
     CHECK(splitter.feed("10 %\r") == Pieces{progress("10 %")});
     CHECK(splitter.feed("20 %\r") == Pieces{progress("20 %")});
     CHECK(splitter.feed("\n") == Pieces{line("20 %")});
 }
 
-TEST_CASE("what a stream leaves unfinished", "[unit]") {
+TEST_CASE("the unfinished rest of a stream", "[unit]") {
     LineSplitter open_line;
     CHECK(open_line.feed("no newline").empty());
     CHECK(open_line.finish() == Pieces{line("no newline")});
@@ -63,7 +64,7 @@ TEST_CASE("what a stream leaves unfinished", "[unit]") {
     CHECK(wiped_bar.finish().empty());
 }
 
-TEST_CASE("a line without end does not grow without end", "[unit]") {
+TEST_CASE("a line without an end is split", "[unit]") {
     LineSplitter splitter;
     const std::string text(LineSplitter::kLongestLine + 5, 'x');
     const Pieces pieces = splitter.feed(text);
@@ -72,7 +73,7 @@ TEST_CASE("a line without end does not grow without end", "[unit]") {
     CHECK(splitter.finish() == Pieces{line("xxxxx")});
 }
 
-TEST_CASE("bytes that are no text pass unchanged", "[unit]") {
+TEST_CASE("bytes that are not text pass unchanged", "[unit]") {
     LineSplitter splitter;
     const std::string bytes("a\0b\xff\x1b[1m\n", 9);
     CHECK(splitter.feed(bytes) == Pieces{line(bytes.substr(0, 8))});

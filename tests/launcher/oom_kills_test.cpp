@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What the kernel counts as ended for want of memory, read from a root folder of the test's own.
+// The kernel's counts of processes that it killed for want of memory, read from a folder that stands for /.
 #include "launcher/processes/oom_kills.hpp"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kMounts2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
 constexpr const char* kMounts1 = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
 
-/// Files as in / of a machine, in a folder of their own.
+/// A folder that stands for the root of a machine.
 class Root {
 public:
     Root() { std::filesystem::remove_all(folder_); }
@@ -40,7 +40,7 @@ private:
         (std::filesystem::temp_directory_path() / ("rueda-oom-kills-" + std::to_string(::getpid()))).string();
 };
 
-TEST_CASE("the number of processes that the kernel has ended is read from lines of names and numbers", "[unit]") {
+TEST_CASE("the number of killed processes is read from lines of names and numbers", "[unit]") {
     CHECK(parse_oom_kills("low 0\nhigh 0\nmax 4\noom 9\noom_kill 3\noom_group_kill 1\n") == 3U);
     CHECK(parse_oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 12\n") == 12U);
     CHECK(parse_oom_kills("oom_kill 18446744073709551615") == 18446744073709551615U);
@@ -51,7 +51,7 @@ TEST_CASE("the number of processes that the kernel has ended is read from lines 
     }
 }
 
-TEST_CASE("the own control group's count comes before the machine's", "[unit]") {
+TEST_CASE("the count of the own control group is preferred to that of the machine", "[unit]") {
     const Root root;
     CHECK(count_oom_kills(root.reader()).counted_in.empty());
     root.write("/proc/vmstat", "nr_free_pages 17\noom_kill 40\n");
@@ -61,7 +61,8 @@ TEST_CASE("the own control group's count comes before the machine's", "[unit]") 
     root.write("/proc/self/cgroup", "4:memory:/job/step\n");
     root.write("/proc/self/mountinfo", kMounts1);
     CHECK(count_oom_kills(root.reader()).counted_in == "/proc/vmstat");
-    root.write("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill 99\n");  // a group around it: strangers
+    root.write("/sys/fs/cgroup/memory/memory.oom_control",
+               "oom_kill 99\n");  // a group around it, which counts other processes, too
     CHECK(count_oom_kills(root.reader()).counted_in == "/proc/vmstat");
     root.write("/sys/fs/cgroup/memory/job/step/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
     CHECK(count_oom_kills(root.reader()).counted_in == "/sys/fs/cgroup/memory/job/step/memory.oom_control");
@@ -76,7 +77,7 @@ TEST_CASE("the own control group's count comes before the machine's", "[unit]") 
     CHECK(count_oom_kills(root.reader()).processes == 5);
 }
 
-TEST_CASE("only a count that has grown says something", "[unit]") {
+TEST_CASE("only a count that has grown is reported", "[unit]") {
     CHECK(grown({2, "/a"}, {5, "/a"}).processes == 3);
     CHECK(grown({2, "/a"}, {5, "/a"}).counted_in == "/a");
     CHECK(grown({2, "/a"}, {2, "/a"}).processes == 0);
@@ -86,7 +87,7 @@ TEST_CASE("only a count that has grown says something", "[unit]") {
     CHECK(grown({0, ""}, {0, ""}).processes == 0);
 }
 
-TEST_CASE("a watch speaks of processes that were killed, and not by us", "[unit]") {
+TEST_CASE("a watch reports processes that were killed, but not those that ruedarun killed", "[unit]") {
     const Root root;
     root.write("/proc/vmstat", "oom_kill 1\n");
     OomWatch watch(root.reader());
@@ -101,31 +102,23 @@ TEST_CASE("a watch speaks of processes that were killed, and not by us", "[unit]
     CHECK(watch.look(0, false).processes == 0);
 }
 
-TEST_CASE("the line about a killed rank says what the kernel did, and the other ranks are told", "[unit]") {
+TEST_CASE("the line about a killed rank says what the kernel did, and the other ranks are notified of it", "[unit]") {
     RankEnd end;
     end.rank = 3;
     end.pid = 4711;
     end.wait_status = SIGKILL;
-    end.oom_kills = told_oom_kills(1, "/sys/fs/cgroup/memory.events");
+    end.oom_kills = {1, "/sys/fs/cgroup/memory.events"};
     const std::string line =
         "rank 3 (pid 4711) was killed by signal 9 (Killed): the kernel ended 1 process for want of memory meanwhile "
         "(oom_kill of /sys/fs/cgroup/memory.events); raise the memory limit of the container or job, or use fewer "
         "processes a host";
     CHECK(describe(end) == line);
-    RankNotifications news;
-    const std::vector<RankNotifications::Item> items = news.note({end});
+    const std::vector<RankNotifications::Item> items = RankNotifications().note({end});
     REQUIRE(items.size() == 1);
-    CHECK(items.front().word.find(line) != std::string::npos);
-    end.oom_kills = told_oom_kills(2, "/proc/vmstat");
+    CHECK(items.front().notification.find(line) != std::string::npos);
+    end.oom_kills = {2, "/proc/vmstat"};
     CHECK(describe(end).find("the kernel ended 2 processes of this machine for want of memory meanwhile (oom_kill of "
                              "/proc/vmstat); use fewer processes a host") != std::string::npos);
-}
-
-TEST_CASE("what a supervisor tells is checked", "[unit]") {
-    CHECK(told_oom_kills(0, "/proc/vmstat").processes == 0);
-    CHECK(told_oom_kills(-4, "/proc/vmstat").counted_in.empty());
-    CHECK(told_oom_kills(1, "/a\n\x1b[2J").counted_in == "/a??[2J");
-    CHECK(told_oom_kills(1, std::string(5000, 'a')).counted_in.size() == 256);
 }
 
 }  // namespace

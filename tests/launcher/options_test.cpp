@@ -72,7 +72,7 @@ TEST_CASE("all options arrive", "[unit]") {
     CHECK(accepted({"-np", "1", "--mpi-args", "", "p"}).mpi_args.empty());
 }
 
-/// Files by name.
+/// Reads files from a table of their contents.
 base::FileReader files(std::map<std::string, std::string> contents) {
     return [contents = std::move(contents)](const std::string& name) -> std::optional<std::string> {
         const auto found = contents.find(name);
@@ -103,7 +103,7 @@ TEST_CASE("hosts are named in all usual ways", "[unit]") {
     CHECK(accepted({"-ppn", "3", "p"}).per_host == 3);
     CHECK(accepted({"--processes-per-host=3", "p"}).per_host == 3);
     CHECK(contains(refused({"-H", "a", "--hostfile", "f", "p"}), "both name hosts"));
-    CHECK(contains(refused({"--hosts=", "p"}), "--hosts wants a name"));
+    CHECK(contains(refused({"--hosts=", "p"}), "--hosts needs a name"));
 }
 
 TEST_CASE("network, restarts, explanations", "[unit]") {
@@ -119,7 +119,7 @@ TEST_CASE("network, restarts, explanations", "[unit]") {
     CHECK(contains(refused({"--network-interfaces", "a,,b", "p"}), "--network-interfaces is 'a,,b'"));
 }
 
-TEST_CASE("variables of files give way to -x", "[unit]") {
+TEST_CASE("-x wins over variables of files", "[unit]") {
     const auto read = files({{"job.env", "A=file\nB=file\n"}, {"bad.env", "A=1\nnonsense\n"}});
     const auto line = parse_command_line(
         Words{"-x", "A=flag", "--env-file", "job.env", "--custom-mpi-options", "--C=custom -v", "-x", "C=flag", "p"},
@@ -169,7 +169,7 @@ TEST_CASE("flags win over the file of options", "[unit]") {
     CHECK(value_of(parsed({"--config", "horovod.json", "p"}).value().options, "RUEDA_FUSION_THRESHOLD") == "8M");
 }
 
-TEST_CASE("horovodrun's flags become ours, a variable, or a line", "[unit]") {
+TEST_CASE("a flag of horovodrun becomes an option, a variable, or a note", "[unit]") {
     const Options options = accepted({"-np",
                                       "4",
                                       "-p",
@@ -216,11 +216,11 @@ TEST_CASE("horovodrun's flags become ours, a variable, or a line", "[unit]") {
     CHECK(contains(refused({"--host-discovery-script", "s", "p"}), "--max-restarts"));
     CHECK(contains(refused({"--min-np", "2", "p"}), "keeps its number of processes"));
     CHECK(contains(refused({"--check-build"}), "rueda doctor"));
-    CHECK(contains(refused({"--fusion-threshold-mb"}), "wants a value"));
+    CHECK(contains(refused({"--fusion-threshold-mb"}), "needs a value"));
     CHECK(parse_command_line(Words{"-v"}).value().text.value_or("").starts_with("ruedarun "));
 }
 
-/// What a person would type: without the remark behind it, which stands apart by two blanks.
+/// The example commands of the help, without the remark behind them, which follows after two blanks.
 std::vector<Words> examples_of_help() {
     const std::string begin = "\n  ruedarun ";
     const std::string text = parse_command_line(Words{"--help"}).value().text.value_or("");
@@ -251,7 +251,7 @@ TEST_CASE("the examples of the help are accepted and use the options that are ha
     }
 }
 
-TEST_CASE("help and version need nothing else", "[unit]") {
+TEST_CASE("help and version need no other option", "[unit]") {
     const Result<CommandLine> help = parse_command_line(Words{"--help"});
     REQUIRE(help.is_ok());
     CHECK(contains(help.value().text.value_or(""), "Examples:"));
@@ -267,11 +267,11 @@ TEST_CASE("wrong numbers of processes are refused by name", "[unit]") {
         CHECK(contains(refused({"-np", number, "p"}), "-np"));
     }
     CHECK(contains(refused({"--ppn", "0", "p"}), "--processes-per-host is '0'"));
-    CHECK(contains(refused({"-np"}), "wants a value"));
+    CHECK(contains(refused({"-np"}), "needs a value"));
     CHECK_FALSE(accepted({"p"}).ranks.has_value());
 }
 
-TEST_CASE("a misspelt option brings the nearest right one", "[unit]") {
+TEST_CASE("the error about a misspelt option names the nearest right one", "[unit]") {
     CHECK(contains(refused({"-np", "2", "--verbos", "p"}), "did you mean --verbose?"));
     CHECK(contains(refused({"-np", "2", "--outputdir=x", "p"}), "did you mean --output-dir?"));
     CHECK(contains(refused({"-np", "2", "-dry-run", "p"}), "did you mean --dry-run?"));

@@ -37,7 +37,6 @@ Surroundings machine_with_mpi() {
     around.own_path = "/usr/bin/ruedarun";
     around.rendezvous = "@rueda-00ff";
     around.master_port = 40123;
-    around.supervisor_socket = "@ruedarun-00ff";
     return around;
 }
 
@@ -55,14 +54,14 @@ LaunchPlan planned(const Options& options, const Surroundings& around) {
     return std::move(plan).value();
 }
 
-/// What a rank finds, "(none)" for what it does not.
+/// The value that a rank finds, or "(none)".
 std::string variable(const LaunchPlan& plan, const Surroundings& around, const std::string& name) {
     const auto environment = changed_environment(around.environment, plan.environment);
     const auto found = environment.find(name);
     return found == environment.end() ? "(none)" : found->second;
 }
 
-/// Whether the words stand in the command one behind the other.
+/// Whether the command has these words one after the other.
 bool has(const Words& command, const Words& words) {
     return std::search(command.begin(), command.end(), words.begin(), words.end()) != command.end();
 }
@@ -72,7 +71,7 @@ bool says(const LaunchPlan& plan, const std::string& text) {
                        [&](const std::string& reason) { return reason.find(text) != std::string::npos; });
 }
 
-TEST_CASE("mpirun is the way where there is one", "[unit]") {
+TEST_CASE("mpirun starts the ranks if there is one", "[unit]") {
     const LaunchPlan plan = planned(two_ranks(), machine_with_mpi());
     CHECK(plan.way == LaunchWay::mpirun);
     CHECK(plan.mpirun.front() == "/usr/bin/mpirun");
@@ -82,14 +81,14 @@ TEST_CASE("mpirun is the way where there is one", "[unit]") {
     CHECK(has(plan.mpirun, {"--mca", "orte_enable_recovery", "1"}));
     CHECK(has(plan.mpirun, {"--mca", "mpi_yield_when_idle", "0"}));
     CHECK_FALSE(has(plan.mpirun, {"--allow-run-as-root"}));
-    const Words tail = {"/usr/bin/ruedarun", "--rank-supervisor", "@ruedarun-00ff", "--", "./train", "--lr", "0.1"};
+    const Words tail = {"/usr/bin/ruedarun", "--rank-supervisor", "--", "./train", "--lr", "0.1"};
     REQUIRE(plan.mpirun.size() > tail.size());
     CHECK(Words(plan.mpirun.end() - static_cast<std::ptrdiff_t>(tail.size()), plan.mpirun.end()) == tail);
     CHECK(variable(plan, machine_with_mpi(), "RUEDA_CONTROL_PLANE") == "mpi");
     CHECK(variable(plan, machine_with_mpi(), "RUEDA_RENDEZVOUS") == "(none)");
 }
 
-TEST_CASE("without mpirun, or when told, ruedarun starts the ranks", "[unit]") {
+TEST_CASE("without mpirun, or with --no-mpi, ruedarun starts the ranks", "[unit]") {
     Options options = two_ranks();
     const LaunchPlan without = planned(options, machine_without_mpi());
     CHECK(without.way == LaunchWay::direct);
@@ -152,8 +151,8 @@ TEST_CASE("the variables of torchrun", "[unit]") {
             const auto& words = plan.mpirun_to_paste;
             const auto option = std::find(words.begin(), words.end(), "--rank-supervisor");
             const auto end = std::find(option, words.end(), "--");
-            REQUIRE(end - option >= 2);
-            return std::vector<std::string>(option + 2, end);
+            REQUIRE(end - option >= 1);
+            return std::vector<std::string>(option + 1, end);
         };
         CHECK(supervisor_words(options).empty());
         options.exported = {{"RANK", "5"}, {"OTHER", "x"}, {"MASTER_PORT", "4711"}};
@@ -201,7 +200,7 @@ TEST_CASE("the variables of torchrun, from mpirun's", "[unit]") {
     CHECK(found({{"PMIX_RANK", "1"}}).empty());
 }
 
-TEST_CASE("the key of a host tells hosts of one name apart", "[unit]") {
+TEST_CASE("hosts with the same name have different keys", "[unit]") {
     const std::string own = host_key({});
     CHECK(own == host_key({}));
     CHECK(own == host_key({{"RUEDA_HOSTNAME", host_name()}}));
@@ -221,7 +220,7 @@ TEST_CASE("parameters of MPI that name an agent", "[unit]") {
     CHECK_FALSE(parameters_name_agent(""));
 }
 
-TEST_CASE("places of ranks on hosts, in torchrun's words", "[unit]") {
+TEST_CASE("positions of ranks on hosts, as torchrun describes them", "[unit]") {
     const std::vector<TorchPlace> places = torch_places({"b", "a", "b", "c"});
     REQUIRE(places.size() == 4);
     const auto numbers = [](const TorchPlace& one) {
@@ -246,7 +245,7 @@ TEST_CASE("the grace is shorter after an abort, unless the user has set it", "[u
     CHECK(planned(options, machine_with_mpi()).grace_after_abort == std::chrono::milliseconds(7000));
 }
 
-TEST_CASE("root, too few cores", "[unit]") {
+TEST_CASE("options for root, and for too few cores", "[unit]") {
     Surroundings around = machine_with_mpi();
     around.is_root = true;
     around.cores = 1.5;
@@ -267,7 +266,7 @@ TEST_CASE("threads of libraries share the cores", "[unit]") {
     CHECK(variable(planned(two_ranks(), around), around, "MKL_NUM_THREADS") == "7");
     CHECK(variable(planned(two_ranks(), around), around, "OPENBLAS_NUM_THREADS") == "4");
     around.environment.erase("MKL_NUM_THREADS");
-    around.environment["OMP_NUM_THREADS"] = "3";  // the others follow it by themselves
+    around.environment["OMP_NUM_THREADS"] = "3";  // the other libraries follow this variable
     CHECK(variable(planned(two_ranks(), around), around, "OMP_NUM_THREADS") == "3");
     CHECK(variable(planned(two_ranks(), around), around, "MKL_NUM_THREADS") == "(none)");
     around.environment.erase("OMP_NUM_THREADS");
@@ -277,7 +276,7 @@ TEST_CASE("threads of libraries share the cores", "[unit]") {
     CHECK(variable(planned(options, around), around, "OPENBLAS_NUM_THREADS") == "(none)");
 }
 
-TEST_CASE("what the user set stays", "[unit]") {
+TEST_CASE("variables that the user set stay", "[unit]") {
     Surroundings around = machine_with_mpi();
     around.environment["RUEDA_CONTROL_PLANE"] = "single";
     around.environment["PYTHONUNBUFFERED"] = "0";
@@ -291,7 +290,7 @@ TEST_CASE("what the user set stays", "[unit]") {
     CHECK(variable(planned(direct, around), around, "RUEDA_CONTROL_PLANE") == "single");
 }
 
-TEST_CASE("another job's identity is forgotten", "[unit]") {
+TEST_CASE("variables that identify a rank of another job are removed", "[unit]") {
     Surroundings around = machine_with_mpi();
     around.environment["RUEDA_RANK"] = "5";
     around.environment["HOROVOD_SIZE"] = "8";
@@ -331,7 +330,7 @@ TEST_CASE("the user's arguments for mpirun win", "[unit]") {
     CHECK(make_plan(options, machine_without_mpi()).status().code() == ErrorCode::invalid_argument);
 }
 
-TEST_CASE("more ranks than a host is to have, and no other host", "[unit]") {
+TEST_CASE("more ranks than --processes-per-host, and no other host", "[unit]") {
     Options options = two_ranks();
     options.per_host = 1;
     CHECK(make_plan(options, machine_with_mpi())
@@ -367,7 +366,7 @@ TEST_CASE("where output and input go", "[unit]") {
     CHECK(planned(options, around).output == OutputMode::files);
 }
 
-TEST_CASE("launchers are recognised by what they say", "[unit]") {
+TEST_CASE("launchers are recognised by the output of --version", "[unit]") {
     const auto open_mpi = recognise_mpi_launcher("/m", "mpirun (Open MPI) 4.1.4\n\nReport bugs to ...\n");
     REQUIRE(open_mpi);
     CHECK(open_mpi->kind == MpiKind::open_mpi);
@@ -411,7 +410,7 @@ TEST_CASE("versions of all launchers", "[unit]") {
               ->version == "Intel MPI 2019");
 }
 
-/// This host is "here"; ranks run on others.
+/// A cluster whose host "here" is this one.
 Surroundings cluster() {
     Surroundings around = machine_with_mpi();
     around.host_names = {"here", "localhost", "10.0.0.1"};
@@ -426,13 +425,12 @@ Options on_hosts(const std::string& hosts) {
     return options;
 }
 
-TEST_CASE("hosts that are all this one are no several hosts", "[unit]") {
+TEST_CASE("hosts that all mean this one count as one host", "[unit]") {
     for (const char* hosts : {"localhost:3", "here:2,10.0.0.1:1"}) {
         CAPTURE(hosts);
         const LaunchPlan plan = planned(on_hosts(hosts), cluster());
         CHECK(plan.ranks == 3);
         CHECK(plan.shares.empty());
-        CHECK(plan.supervisor_socket == "@ruedarun-00ff");
         CHECK_FALSE(has(plan.mpirun, {"--host"}));
     }
     Options options = on_hosts("localhost:2");
@@ -450,14 +448,14 @@ TEST_CASE("several hosts with Open MPI 4", "[unit]") {
     CHECK(has(plan.mpirun, {"--map-by", "slot"}));
     CHECK(has(plan.mpirun, {"--bind-to", "none"}));
     CHECK(has(plan.mpirun, {"-x", "RUEDARUN_CONTROL"}));
-    // Without ruedarun there is nothing that this variable could say.
+    // A pasted command has no ruedarun, so this variable has no value.
     CHECK(describe_as_shell(plan).find("RUEDARUN_CONTROL") == std::string::npos);
     CHECK(has(plan.mpirun_to_paste, {"--host", "here:4,b:2"}));
-    CHECK(has(plan.mpirun, {"--rank-supervisor", "tcp", "--", "./train"}));
+    CHECK(has(plan.mpirun, {"--rank-supervisor", "--", "./train"}));
     CHECK(says(plan, "host b: 2 ranks"));
 }
 
-TEST_CASE("this host's cores say nothing about other hosts", "[unit]") {
+TEST_CASE("the cores of this host are not used for other hosts", "[unit]") {
     const LaunchPlan plan = planned(on_hosts("here:4,b:2"), cluster());
     for (const char* const name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
         CAPTURE(name);
@@ -475,7 +473,7 @@ TEST_CASE("this host's cores say nothing about other hosts", "[unit]") {
     CHECK(has(planned(on_hosts("a:1,b:1"), around).mpirun, {"-x", "OMP_NUM_THREADS"}));
 }
 
-TEST_CASE("what a supervisor sets on its host", "[unit]") {
+TEST_CASE("the variables that a supervisor sets on its host", "[unit]") {
     using Environment = std::map<std::string, std::string>;
     const auto after = [](const Environment& before, double cores) {
         const std::optional<int> ranks = ranks_of_this_host(before);
@@ -515,7 +513,7 @@ TEST_CASE("Open MPI begins with its own host, and the plan says so", "[unit]") {
     CHECK(planned(on_hosts("a:1,here:3"), around).shares == std::vector<HostShare>{{"a", 1}, {"here", 3}});
 }
 
-TEST_CASE("what other hosts get of the environment", "[unit]") {
+TEST_CASE("the variables that other hosts get", "[unit]") {
     Surroundings around = cluster();
     around.environment["RUEDA_API_KEY_FILE"] = "/k";
     around.environment["OMP_PROC_BIND"] = "close";
@@ -535,7 +533,7 @@ TEST_CASE("what other hosts get of the environment", "[unit]") {
         CHECK_FALSE(has(plan.mpirun, {"-x", name}));
     }
     CHECK(plan.notes.size() == 2);
-    for (const std::string& word : plan.mpirun) {  // names only: everybody can read a command line
+    for (const std::string& word : plan.mpirun) {  // only names, because everybody can read a command line
         CHECK(word.find("DB_PASSWORD=") == std::string::npos);
     }
 }
@@ -569,7 +567,7 @@ TEST_CASE("several hosts with Open MPI 5", "[unit]") {
     }
 }
 
-TEST_CASE("what ssh -G says of a host", "[unit]") {
+TEST_CASE("the output of ssh -G", "[unit]") {
     const SshHost plain = read_ssh_configuration("user me\nhostname 10.0.0.7\nport 22\nproxycommand none\n");
     CHECK(plain.address == "10.0.0.7");
     CHECK_FALSE(plain.has_proxy);
@@ -590,7 +588,7 @@ TEST_CASE("several hosts with Hydra", "[unit]") {
     around.mpi->kind = MpiKind::intel_mpi;
     CHECK(has(planned(on_hosts("a:2,b:2"), around).mpirun, {"-hosts", "a,b", "-ppn", "2", "-n", "4"}));
     const LaunchPlan unequal = planned(on_hosts("a:2,b:1"), around);
-    const Words program = {"/usr/bin/ruedarun", "--rank-supervisor", "tcp", "--", "./train"};
+    const Words program = {"/usr/bin/ruedarun", "--rank-supervisor", "--", "./train"};
     Words sets = {"-host", "a", "-n", "2"};
     sets.insert(sets.end(), program.begin(), program.end());
     sets.insert(sets.end(), {":", "-host", "b", "-n", "1"});
@@ -633,7 +631,7 @@ TEST_CASE("hosts by a file, an allocation, SageMaker, in this order", "[unit]") 
     CHECK(planned(options, around).shares == std::vector<HostShare>{{"h1", 1}, {"h2", 1}});
 }
 
-TEST_CASE("settings of MPI travel, names of hosts and what launchers set for a rank do not", "[unit]") {
+TEST_CASE("other hosts get settings of MPI, but no names of hosts and no variables of a launcher", "[unit]") {
     const std::vector<std::string> go = {
         "FI_PROVIDER",           "UCX_TLS",           "I_MPI_FABRICS",          "I_MPI_ROOT",
         "MPICH_ASYNC_PROGRESS",  "MPIR_CVAR_NOLOCAL", "OMPI_MCA_btl_tcp_links", "PMIX_MCA_gds",
@@ -677,13 +675,13 @@ TEST_CASE("settings of MPI travel, names of hosts and what launchers set for a r
     }
     const std::string reason = "RUEDA_HOSTNAME stays on this host: it says what this one is called";
     CHECK(std::count(plan.reasons.begin(), plan.reasons.end(), reason) == 1);
-    options.exported = {{"RUEDA_HOSTNAME", "x"}};  // who asks for it by name gets it
+    options.exported = {{"RUEDA_HOSTNAME", "x"}};  // the user asks for it by name
     const LaunchPlan asked = planned(options, around);
     CHECK(travels(asked, "RUEDA_HOSTNAME"));
     CHECK(std::count(asked.reasons.begin(), asked.reasons.end(), reason) == 0);
 }
 
-TEST_CASE("plans that cannot be", "[unit]") {
+TEST_CASE("plans that are refused", "[unit]") {
     const auto refused = [](const Options& options, const Surroundings& around) {
         const Status status = make_plan(options, around).status();
         CHECK(status.code() == ErrorCode::invalid_argument);
@@ -747,14 +745,14 @@ TEST_CASE("a task of srun becomes the program", "[unit]") {
     environment["OMP_NUM_THREADS"] = "1";
     CHECK(found("OMP_NUM_THREADS") == "(none)");
     environment["PMIX_RANK"] = "2";
-    CHECK(found("RUEDA_RANK") == "(none)");  // MPI knows it
+    CHECK(found("RUEDA_RANK") == "(none)");  // MPI gives the ranks
     environment["SLURM_STEP_NUM_NODES"] = "2";
     CHECK(found("RUEDA_CONTROL_PLANE") == "(none)");
     environment.erase("PMIX_RANK");
     CHECK(find_srun_task(options, environment, 8).status().message().find("--mpi=pmix") != std::string::npos);
 }
 
-TEST_CASE("what is no task of srun, and what srun cannot have meant", "[unit]") {
+TEST_CASE("processes that are not a task of srun, and tasks that are refused", "[unit]") {
     Options options;
     options.program = {"./train"};
     for (const char* missing : {"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}) {
@@ -777,7 +775,7 @@ TEST_CASE("what is no task of srun, and what srun cannot have meant", "[unit]") 
     CHECK_FALSE(find_srun_task(options, task_of_srun(), 8).is_ok());
 }
 
-TEST_CASE("the shell of srun --pty is no task", "[unit]") {
+TEST_CASE("the shell of srun --pty is not treated as a task", "[unit]") {
     Options options;
     options.program = {"./train"};
     auto environment = task_of_srun();
@@ -799,11 +797,11 @@ TEST_CASE("the shell of srun --pty is no task", "[unit]") {
     CHECK(plan.notes == std::vector<std::string>{
                             "this is the shell of srun --pty (SLURM_PTY_PORT is set), not one of '4' ranks: ruedarun "
                             "starts the ranks itself, as anywhere in an allocation"});
-    around.environment["SLURM_STEP_NUM_TASKS"] = "1";  // srun --pty bash: nobody expects several
+    around.environment["SLURM_STEP_NUM_TASKS"] = "1";  // srun --pty bash with one task
     CHECK(planned(options, around).notes.empty());
 }
 
-TEST_CASE("what ruedarun cannot do under srun is said once, in one line", "[unit]") {
+TEST_CASE("options without effect under srun are named once, in one line", "[unit]") {
     Options options;
     options.program = {"./train"};
     options.notes = {"of a flag"};
@@ -815,7 +813,7 @@ TEST_CASE("what ruedarun cannot do under srun is said once, in one line", "[unit
         return task.value()->notes;
     };
     options.output_dir = "logs";
-    CHECK(notes().empty());  // rank 2 leaves it to rank 0
+    CHECK(notes().empty());  // only rank 0 prints the notes
     environment["SLURM_PROCID"] = "0";
     options.output_dir.clear();
     CHECK(notes() == std::vector<std::string>{"of a flag"});
@@ -836,7 +834,7 @@ TEST_CASE("what ruedarun cannot do under srun is said once, in one line", "[unit
     }
 }
 
-TEST_CASE("what would be another job than that of srun is refused", "[unit]") {
+TEST_CASE("options that ask for another job than srun's are refused", "[unit]") {
     Options options;
     options.program = {"./train"};
     auto environment = task_of_srun();

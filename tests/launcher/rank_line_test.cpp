@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The socket between a rank and who has started it, and the messages that bring words there.
+// The socket between a rank and the process that started it, and the notifications that it carries.
 #include "launcher/watch/rank_line.hpp"
 
 #include <fcntl.h>
@@ -16,10 +16,7 @@
 
 #include "base/launcher_notification.hpp"
 #include "base/shared_memory/step_page.hpp"
-#include "base/text.hpp"
 #include "launcher/repeated_steps.hpp"
-#include "launcher/supervisor/supervisor_protocol.hpp"
-#include "launcher/watch/rank_end.hpp"
 
 namespace rueda::launcher {
 namespace {
@@ -36,7 +33,7 @@ void say(int fd, const std::string& bytes) {
     REQUIRE(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-/// The first word, with the file that comes with it.
+/// Receives the first notification and returns the file that comes with it.
 base::UniqueFd step_file(int fd) {
     std::array<char, 4096> buffer{};
     alignas(cmsghdr) std::array<char, 256> control{};
@@ -48,9 +45,9 @@ base::UniqueFd step_file(int fd) {
     message.msg_controllen = control.size();
     const ssize_t got = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     REQUIRE(got > 0);
-    const auto word = base::parse_launcher_notification({buffer.data(), static_cast<std::size_t>(got)});
-    REQUIRE(word.is_ok());
-    CHECK(word.value().kind == Kind::steps);
+    const auto notification = base::parse_launcher_notification({buffer.data(), static_cast<std::size_t>(got)});
+    REQUIRE(notification.is_ok());
+    CHECK(notification.value().kind == Kind::steps);
     const cmsghdr* const header = CMSG_FIRSTHDR(&message);
     REQUIRE(header != nullptr);
     int file = -1;
@@ -58,9 +55,9 @@ base::UniqueFd step_file(int fd) {
     return base::UniqueFd(file);
 }
 
-TEST_CASE("a program finds its end, and no other child has one", "[unit]") {
+TEST_CASE("a program finds its end of the socket, and no other child inherits one", "[unit]") {
     RankLine line;
-    line.tell("before it is open");
+    line.notify("before it is open");
     CHECK(line.take_abort_reason().empty());
     REQUIRE(line.open().is_ok());
     const int fd = line.child_fd();
@@ -69,14 +66,14 @@ TEST_CASE("a program finds its end, and no other child has one", "[unit]") {
     CHECK(line.address(2, 5) == std::to_string(fd) + ":" + std::to_string(facts.st_ino) + ":2:5");
     CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
     CHECK(step_file(fd).is_open());
-    line.tell("one");
-    line.tell("two");
+    line.notify("one");
+    line.notify("two");
     CHECK(heard(fd) == "one");
     CHECK(heard(fd) == "two");
     CHECK(heard(fd).empty());
 }
 
-TEST_CASE("what a program has told of its steps is known after its end", "[unit]") {
+TEST_CASE("the steps that a program counted are known after its end", "[unit]") {
     RankLine line;
     CHECK_FALSE(line.steps().is_known());
     REQUIRE(line.open().is_ok());
@@ -84,7 +81,7 @@ TEST_CASE("what a program has told of its steps is known after its end", "[unit]
     {
         const base::UniqueFd file = step_file(line.child_fd());
         base::StepPage page;
-        page.begin(1);  // nobody to tell
+        page.begin(1);  // there is no file yet
         page.open(file.value());
         REQUIRE(page.is_open());
         for (const std::int64_t step : {40, 41, 42}) {
@@ -96,7 +93,7 @@ TEST_CASE("what a program has told of its steps is known after its end", "[unit]
     CHECK(line.steps().last == 42);
 }
 
-TEST_CASE("a file that is no step file is left alone, and nonsense in one is unknown", "[unit]") {
+TEST_CASE("a file that is not a step file is left alone, and wrong numbers in one count as unknown", "[unit]") {
     base::StepPage page;
     const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     page.open(null.value());
@@ -104,23 +101,14 @@ TEST_CASE("a file that is no step file is left alone, and nonsense in one is unk
     CHECK_FALSE(page.is_open());
     const auto file = base::make_step_file();
     REQUIRE(file.is_ok());
-    CHECK(::ftruncate(file.value().value(), 0) != 0);  // nobody can take the memory away
+    CHECK(::ftruncate(file.value().value(), 0) != 0);  // no process can take the memory away
     const std::array<std::int64_t, 2> nonsense = {7, 3};
     REQUIRE(::pwrite(file.value().value(), nonsense.data(), sizeof nonsense, 0) == sizeof nonsense);
     CHECK_FALSE(base::read_step_file(file.value().value()).is_known());
     CHECK_FALSE(base::read_step_file(null.value()).is_known());
 }
 
-TEST_CASE("steps as a supervisor tells them", "[unit]") {
-    CHECK(told_steps("3 17").first == 3);
-    CHECK(told_steps("3 17").last == 17);
-    for (const char* nonsense :
-         {"", "3", "3 ", " 17", "17 3", "-1 3", "3 17 ", "a b", "99999999999999999999 1", "0 9223372036854775807"}) {
-        CHECK_FALSE(told_steps(nonsense).is_known());
-    }
-}
-
-TEST_CASE("steps that were begun again", "[unit]") {
+TEST_CASE("steps that attempts began again are counted", "[unit]") {
     RepeatedSteps steps;
     steps.add({});
     CHECK_FALSE(steps.are_known());
@@ -147,7 +135,7 @@ TEST_CASE("steps that were begun again", "[unit]") {
     CHECK(joined({3, 4}, {2, 9}).last == 9);
 }
 
-TEST_CASE("the last reason of an abort counts, and nothing that is none", "[unit]") {
+TEST_CASE("the last reason of an abort counts, and other messages do not", "[unit]") {
     RankLine line;
     REQUIRE(line.open().is_ok());
     say(line.child_fd(), "nonsense");
@@ -157,60 +145,22 @@ TEST_CASE("the last reason of an abort counts, and nothing that is none", "[unit
     say(line.child_fd(), base::encode({Kind::aborted, 1, "rank 2 was killed"}));
     CHECK(line.take_abort_reason() == "rank 2 was killed");
     CHECK(line.take_abort_reason().empty());
-    // A program that has ended without reading what it was told has said what it has said.
-    say(line.child_fd(), base::encode({Kind::aborted, 1, "its last words"}));
-    line.tell("a word that nobody reads");
+    // The reason is received even if the program ended without reading its notifications.
+    say(line.child_fd(), base::encode({Kind::aborted, 1, "its last reason"}));
+    line.notify("a notification that the program does not read");
     line.close_child_end();
-    CHECK(line.take_abort_reason() == "its last words");
+    CHECK(line.take_abort_reason() == "its last reason");
 }
 
-TEST_CASE("a program that does not read, or has gone, holds nobody up", "[unit]") {
+TEST_CASE("a program that does not read, or has ended, does not block its parent", "[unit]") {
     RankLine line;
     REQUIRE(line.open().is_ok());
     for (int i = 0; i < 10000; ++i) {
-        line.tell(std::string(500, 'x'));
+        line.notify(std::string(500, 'x'));
     }
     line.close_child_end();
-    line.tell("gone");
+    line.notify("gone");
     CHECK(line.take_abort_reason().empty());
-}
-
-TEST_CASE("a message brings a text with it, whole or not at all", "[unit]") {
-    std::array<int, 2> ends{};
-    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
-    const base::UniqueFd left(ends[0]);
-    const base::UniqueFd right(ends[1]);
-    ReceivedMessage received;
-    REQUIRE(send_message(left.value(), SupervisorWord::rank_ended, 3, {}, "a text").is_ok());
-    REQUIRE(receive_message(right.value(), received) == Reception::message);
-    CHECK(received.message.word == SupervisorWord::rank_ended);
-    CHECK(received.message.value == 3);
-    CHECK(received.text == "a text");
-    REQUIRE(send_message(left.value(), SupervisorWord::leave, 0).is_ok());
-    REQUIRE(receive_message(right.value(), received) == Reception::message);
-    CHECK(received.text.empty());
-    REQUIRE(send_message(left.value(), SupervisorWord::rank_ended, 3, {}, std::string(5000, 'x')).is_ok());
-    REQUIRE(receive_message(right.value(), received) == Reception::message);
-    CHECK(received.text == base::shortened(std::string(5000, 'x'), kMostMessageText));
-    CHECK(receive_message(right.value(), received) == Reception::nothing_yet);
-    // What was sent before the other end was closed is heard, whatever that had not read.
-    std::array<int, 2> others{};
-    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, others.data()) == 0);
-    base::UniqueFd leaving(others[0]);
-    const base::UniqueFd staying(others[1]);
-    REQUIRE(send_message(staying.value(), SupervisorWord::deliver, 15).is_ok());
-    REQUIRE(send_message(leaving.value(), SupervisorWord::ended, 256).is_ok());
-    leaving.reset();
-    CHECK(receive_message(staying.value(), received) == Reception::nothing_yet);
-    REQUIRE(receive_message(staying.value(), received) == Reception::message);
-    CHECK(received.message.value == 256);
-    CHECK(receive_message(staying.value(), received) == Reception::closed);
-    // Longer than any of ours.
-    SupervisorMessage message;
-    say(left.value(), std::string(reinterpret_cast<const char*>(&message), sizeof message) + std::string(2000, 'x'));
-    CHECK(receive_message(right.value(), received) == Reception::closed);
-    say(left.value(), "short");
-    CHECK(receive_message(right.value(), received) == Reception::closed);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Which ends of ranks the others are told of.
+// Decides which ends of ranks the others are notified of.
 #include "launcher/watch/rank_notifications.hpp"
 
 #include <catch2/catch.hpp>
@@ -18,8 +18,8 @@ using Kind = base::LauncherNotification::Kind;
 RankEnd exited(int rank, int status) { return {rank, 100 + rank, status << 8, "", false}; }
 RankEnd killed(int rank, int signal_number) { return {rank, 100 + rank, signal_number, "", false}; }
 
-base::LauncherNotification word_of(const RankNotifications::Item& item) {
-    return base::parse_launcher_notification(item.word).value();
+base::LauncherNotification parsed(const RankNotifications::Item& item) {
+    return base::parse_launcher_notification(item.notification).value();
 }
 
 std::vector<int> ranks_of(const std::vector<RankNotifications::Item>& items) {
@@ -30,54 +30,54 @@ std::vector<int> ranks_of(const std::vector<RankNotifications::Item>& items) {
     return ranks;
 }
 
-TEST_CASE("an end is told in the words of ruedarun", "[unit]") {
-    RankNotifications news;
+TEST_CASE("a notification has ruedarun's own line about the end", "[unit]") {
+    RankNotifications notifications;
     RankEnd far = killed(3, SIGKILL);
     far.host = "b";
-    const std::vector<RankNotifications::Item> items = news.note({far});
+    const std::vector<RankNotifications::Item> items = notifications.note({far});
     REQUIRE(items.size() == 1);
     CHECK(items[0].rank == 3);
-    CHECK(word_of(items[0]).kind == Kind::failed);
-    CHECK(word_of(items[0]).rank == 3);
-    CHECK(word_of(items[0]).text == "rank 3 on b (pid 103) was killed by signal 9 (Killed)");
-    CHECK(word_of(news.note({exited(1, 0)})[0]).kind == Kind::ended_well);
-    CHECK(word_of(news.note({exited(2, 1)})[0]).kind == Kind::failed);
-    CHECK(ranks_of(news.told()) == std::vector<int>{3, 1, 2});
+    CHECK(parsed(items[0]).kind == Kind::failed);
+    CHECK(parsed(items[0]).rank == 3);
+    CHECK(parsed(items[0]).text == "rank 3 on b (pid 103) was killed by signal 9 (Killed)");
+    CHECK(parsed(notifications.note({exited(1, 0)})[0]).kind == Kind::ended_well);
+    CHECK(parsed(notifications.note({exited(2, 1)})[0]).kind == Kind::failed);
+    CHECK(ranks_of(notifications.so_far()) == std::vector<int>{3, 1, 2});
 }
 
-TEST_CASE("a rank that ends well after an abort is told of as the failure that it knows of", "[unit]") {
+TEST_CASE("if a rank ends well after an abort, the notification has the reason of the abort", "[unit]") {
     RankEnd told = exited(1, 0);
     told.abort_reason = "host b (rank 2) has not answered for 3.0 s";
-    RankNotifications news;
-    const auto items = news.note({exited(0, 0), told});
+    RankNotifications notifications;
+    const auto items = notifications.note({exited(0, 0), told});
     CHECK(ranks_of(items) == std::vector<int>{1, 0});
-    CHECK(word_of(items[0]).kind == Kind::failed);
-    CHECK(word_of(items[0]).text == "host b (rank 2) has not answered for 3.0 s");
-    CHECK(word_of(items[1]).kind == Kind::ended_well);
+    CHECK(parsed(items[0]).kind == Kind::failed);
+    CHECK(parsed(items[0]).text == "host b (rank 2) has not answered for 3.0 s");
+    CHECK(parsed(items[1]).kind == Kind::ended_well);
 }
 
-TEST_CASE("of ends that are seen together the likely cause is told first", "[unit]") {
+TEST_CASE("if several ends are seen together, the likely cause comes first", "[unit]") {
     RankEnd echo = exited(4, 1);
     echo.abort_reason = "rank 2 was killed";
     RankEnd by_mpirun = killed(5, SIGTERM);
     by_mpirun.by_launcher = true;
-    RankNotifications news;
-    const auto told = news.note({exited(0, 0), echo, by_mpirun, exited(1, 3), killed(2, SIGSEGV)});
+    RankNotifications notifications;
+    const auto told = notifications.note({exited(0, 0), echo, by_mpirun, exited(1, 3), killed(2, SIGSEGV)});
     CHECK(ranks_of(told) == std::vector<int>{2, 1, 4, 5, 0});
-    CHECK(word_of(told[2]).text == "rank 2 was killed");
+    CHECK(parsed(told[2]).text == "rank 2 was killed");
 }
 
-TEST_CASE("a large job that ends is no flood", "[unit]") {
-    RankNotifications news;
+TEST_CASE("the end of a large job does not cause a flood of notifications", "[unit]") {
+    RankNotifications notifications;
     std::size_t well = 0;
     for (int rank = 0; rank < 1000; ++rank) {
-        well += news.note({exited(rank, 0)}).size();
+        well += notifications.note({exited(rank, 0)}).size();
     }
     CHECK(well == RankNotifications::kMostOfAKind);
-    // And a failure after all of those is told all the same.
-    CHECK(ranks_of(news.note({killed(1000, SIGKILL)})) == std::vector<int>{1000});
-    CHECK(news.told().size() == RankNotifications::kMostOfAKind + 1);
-    CHECK(news.note({exited(kLauncherRank, 1)}).empty());
+    // A failure after all of those still causes a notification.
+    CHECK(ranks_of(notifications.note({killed(1000, SIGKILL)})) == std::vector<int>{1000});
+    CHECK(notifications.so_far().size() == RankNotifications::kMostOfAKind + 1);
+    CHECK(notifications.note({exited(kLauncherRank, 1)}).empty());
 }
 
 }  // namespace

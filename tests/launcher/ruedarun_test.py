@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""ruedarun as its users see it: real processes, both ways to start them.
+"""Tests ruedarun as its users see it, with real processes and both ways to start them.
 
 Called as: ruedarun_test.py RUEDARUN MPI_PROGRAM [unittest's arguments]; MPI_PROGRAM is "none" where there is no MPI.
 """
@@ -28,7 +28,7 @@ RUEDARUN = ""
 MPI_PROGRAM = ""
 TIMEOUT = 60
 DIRECT = ["--no-mpi"]
-# Every process of a test carries this in its environment, so that one that is left behind can be found.
+# Every process of a test has this in its environment, so that a process that is left behind can be found.
 MARK = f"RUEDARUN_TEST_MARK={os.getpid()}.{time.monotonic_ns()}"
 RANK = "import os; rank = int(os.environ.get('RUEDA_RANK') or os.environ['OMPI_COMM_WORLD_RANK'])\n"
 
@@ -47,7 +47,7 @@ def environment(**changes):
 
 
 def marked_processes():
-    """Those that are left of a test: {pid: command line}."""
+    """Returns the processes that are left of a test: {pid: command line}."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -61,7 +61,7 @@ def marked_processes():
 
 
 def state_of(pid):
-    """As ps shows it: R, S, T, ...; X for a process that is no more."""
+    """Returns the state that ps shows, such as R, S or T, or X if the process does not exist."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -69,12 +69,12 @@ def state_of(pid):
 
 
 def is_alive(pid):
-    """A dead process that its new parent has not reaped yet counts as gone."""
+    """Returns False for a dead process that its parent has not reaped yet."""
     return state_of(pid) not in "ZX"
 
 
 def wait_until(condition, seconds=20):
-    """Waits for something another process does; the result is its last value."""
+    """Waits until the condition is true or the time is over, and returns its last value."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -89,7 +89,7 @@ def python(code):
 
 @contextlib.contextmanager
 def group_with_little_memory(limit):
-    """A control group of the test's own: its file of processes. None where this machine lets nobody make one."""
+    """Creates a control group and yields its file of processes, or None if this machine does not allow that."""
     for parent, name in (
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
         ("/sys/fs/cgroup/unified", "memory.max"),
@@ -119,7 +119,7 @@ def group_with_little_memory(limit):
 class Done:
     def __init__(self, status, out, err, seconds):
         self.status, self.out, self.seconds = status, out, seconds
-        # On a busy machine Open MPI's mpirun complains now and then about its own way to start daemons.
+        # On a busy machine, Open MPI's mpirun sometimes prints this warning about its own daemons.
         self.err = "".join(line for line in err.splitlines(True) if "plm:rsh: Warning: setpgid" not in line)
 
     def own_lines(self):
@@ -147,7 +147,7 @@ class LauncherTest(unittest.TestCase):
         )
 
     def run_shell(self, script):
-        """What a person does who pastes it."""
+        """Runs a script as if a user had pasted it."""
         subprocess.run(
             ["sh", "-c", script],
             cwd=self.folder,
@@ -172,13 +172,39 @@ class LauncherTest(unittest.TestCase):
         return Done(process.returncode, out, err, time.monotonic() - begin)
 
     def pids_in(self, *names):
-        """Process numbers that ranks wrote into files, once all are there."""
+        """Waits until the ranks have written their process numbers into these files, and returns the numbers."""
         files = [self.folder / name for name in names]
         self.assertTrue(
             wait_until(lambda: all(f.exists() and f.read_text().endswith("\n") for f in files)),
             f"{names} were not written",
         )
         return [int(f.read_text()) for f in files]
+
+    def on_a_terminal(self, arguments, typed=b"", seconds=30):
+        """Runs ruedarun in a terminal. Returns what the user sees, and the exit status."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(self.folder)
+            os.execve(RUEDARUN, [RUEDARUN, *map(str, arguments)], environment(TERM="xterm"))
+        seen = b""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if typed and b"ready" in seen:
+                os.write(terminal, typed)
+                typed = b""
+            if select.select([terminal], [], [], 0.1)[0]:
+                try:
+                    part = os.read(terminal, 65536)
+                except OSError:
+                    break
+                if not part:
+                    break
+                seen += part
+        else:
+            os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        os.close(terminal)
+        return seen.decode(), os.waitstatus_to_exitcode(status)
 
 
 class WrongInput(LauncherTest):
@@ -200,7 +226,7 @@ class WrongInput(LauncherTest):
         self.assertIn("RUEDA_CELLS is 'many'", self.refused("-np", "2", "true", env=environment(RUEDA_CELLS="many")))
 
     def test_a_file_that_is_no_text_harms_no_terminal(self):
-        # Bytes of a program, and what an 8-bit terminal takes for a control sequence, in the file's name as well.
+        # Bytes of a program, with control sequences of an 8-bit terminal. The name of the file has some, too.
         name = "bad\x1b[31m\udcff.txt"
         (self.folder / name).write_bytes(b"\x7fELF\x02\x9b31m\xff\xfe\x00@" + bytes(range(128, 256)) * 20)
         for option in ("--hostfile", "--env-file", "--config"):
@@ -212,7 +238,7 @@ class WrongInput(LauncherTest):
             self.assertLess(len(err), 400)
 
     def with_ssh(self, script):
-        """An environment whose ssh is the script."""
+        """Returns an environment in which the script is ssh."""
         tools = self.folder / "bin"
         tools.mkdir(exist_ok=True)
         (tools / "ssh").write_text(f"#!/bin/sh\n{script}\n")
@@ -307,7 +333,7 @@ class WrongInput(LauncherTest):
 
 
 class Completion(LauncherTest):
-    """The completion of bash, asked as bash asks it."""
+    """Calls the completion functions as bash does."""
 
     FILE = pathlib.Path(__file__).resolve().parents[2] / "launcher" / "completions" / "ruedarun.bash"
 
@@ -337,7 +363,7 @@ class Completion(LauncherTest):
 
 
 class BothWays:
-    """Tests that must hold however the ranks were started."""
+    """Tests that hold for both ways to start ranks."""
 
     way = []
 
@@ -360,9 +386,9 @@ class BothWays:
         self.assertEqual((done.status, done.out), (0, f"{hard} p;q r\n"))
 
     TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "GROUP_WORLD_SIZE")
-    #: What each of three ranks finds of these.
+    #: The values that each of three ranks finds.
     torch_places = [f"{rank} 3 {rank} 3 0 0 1" for rank in range(3)]
-    # Rank 0 listens as PyTorch's store does; the others come, and say who they are.
+    # Rank 0 listens as PyTorch's store does. The others connect and send their values.
     TORCH_STORE = (
         "import socket, time\n"
         f"mine = ' '.join(os.environ[name] for name in {TORCH})\n"
@@ -675,7 +701,7 @@ class BothWays:
             f"open(f'ran.{{rank}}', 'w').write(' '.join(os.environ.get(name, '-') for name in {self.TORCH}))"
         )
         if self.way not in ([], DIRECT):
-            expected = [f"{rank} 2 0 1 - - -" for rank in range(2)]  # a rank does not know the other hosts
+            expected = [f"{rank} 2 0 1 - - -" for rank in range(2)]  # a rank alone does not know the other hosts
         else:
             expected = [f"{rank} 2 {rank} 2 0 0 1" for rank in range(2)]
         cases = (
@@ -706,7 +732,7 @@ class BothWays:
         self.assertIn("the job was started 2 times and failed", done.err)
         self.assertEqual((self.folder / "logs/rank.1.out").read_text(), "try 0\ntry 1\n")
 
-    def test_what_cannot_get_better_is_not_started_again(self):
+    def test_a_failure_that_would_come_again_causes_no_restart(self):
         done = self.launch(2, "--max-restarts", 3, *python(self.RESTARTED.format(failures=9, status=2)))
         self.assertEqual((done.status, done.err.count("starting the job again")), (2, 0), done.err)
         (self.folder / "bad").write_text("#!/no/such/interpreter\n")
@@ -733,7 +759,7 @@ class BothWays:
             done.err.splitlines()[-1], r"ruedarun: the job failed because rank 1( on \S+)? \(pid \d+\) .* status 42$"
         )
 
-    # Notifications from the launcher, as docs/design/failure.md describes them.
+    # The notifications between ruedarun and its ranks (docs/design/failure.md).
     LINE = (
         "import socket, struct, sys, time\n"
         "fd, inode, own, ranks = map(int, os.environ['RUEDA_LAUNCHER_FD'].split(':'))\n"
@@ -741,31 +767,31 @@ class BothWays:
         "line = socket.socket(fileno=fd)\n"
         "line.settimeout(20)\n"
         "line.recv(4096)  # it brings the file in which steps are counted\n"
-        "def hear():\n"
-        "  word = line.recv(4096)\n"
-        "  return (ranks, *struct.unpack('<4xIi4x', word[:16]), word[16:].decode())\n"
+        "def receive():\n"
+        "  message = line.recv(4096)\n"
+        "  return (ranks, *struct.unpack('<4xIi4x', message[:16]), message[16:].decode())\n"
         "def abort(text):\n"
         "  line.send(struct.pack('<IIiI', 0x31574452, 3, rank, len(text)) + text.encode())\n"
         "  sys.exit(1)\n"
     )
 
-    def test_every_rank_hears_how_another_one_has_ended(self):
+    def test_every_rank_is_notified_how_another_one_ended(self):
         killed = r"\(3, 2, 1, 'rank 1( on \S+)? \(pid \d+\) was killed by signal 9 \(Killed\)'\)"
         well = r"\(3, 1, 1, 'rank 1( on \S+)? \(pid \d+\) ended with exit status 0'\)"
         for last, expected in (("os.kill(os.getpid(), 9)", killed), ("os._exit(0)", well)):
-            done = self.launch(3, *python(self.LINE + f"if rank == 1: {last}\nprint(hear())"))
+            done = self.launch(3, *python(self.LINE + f"if rank == 1: {last}\nprint(receive())"))
             lines = sorted(done.out.splitlines())
             self.assertEqual(len(lines), 2, done.err)
             for rank, line in zip((0, 2), lines):
                 self.assertRegex(line, rf"^\[{rank}\] {expected}$")
 
-    def test_a_rank_that_was_told_that_the_job_is_aborted_is_no_cause(self):
+    def test_a_rank_that_ends_because_of_an_abort_is_not_the_cause(self):
         code = "if rank != 1: abort('rank 1 is silent')\ntime.sleep(0.5); os._exit(3)"
         done = self.launch(3, *python(self.LINE + code))
         self.assertEqual(done.status, 3, done.err)
         self.assertRegex(done.own_lines()[0], r"rank 1( on \S+)? \(pid \d+\) ended with exit status 3$")
 
-    def test_where_all_were_told_so_the_reason_is_told(self):
+    def test_if_all_ranks_end_because_of_an_abort_its_reason_is_printed(self):
         done = self.launch(2, *python(self.LINE + "abort('host x has not answered')"))
         self.assertEqual(done.status, 1, done.err)
         self.assertRegex(
@@ -777,7 +803,7 @@ class BothWays:
         done = self.launch(1, *python(self.LINE + "print(ranks)"), env=environment(RUEDA_LAUNCHER_FD="0:1:0:2"))
         self.assertEqual((done.status, done.out.split()[-1]), (0, "1"), done.err)
 
-    # Fails in step 7 of the first two attempts; each begins four steps after the one before.
+    # The first two attempts fail in step 7. Each attempt begins four steps after the one before.
     STEPS = (
         "import ctypes, sys\n"
         "library = ctypes.CDLL(sys.argv[1])\n"
@@ -792,7 +818,7 @@ class BothWays:
         "assert library.rueda_shutdown() == 0\n"
     )
 
-    def test_restarts_say_how_many_steps_were_done_again(self):
+    def test_restarts_report_how_many_steps_were_done_again(self):
         library = pathlib.Path(RUEDARUN).resolve().parent.parent / "lib" / "librueda.so"
         done = self.launch(2, "--max-restarts", 2, *python(self.STEPS), library)
         self.assertEqual(done.status, 0, done.err)
@@ -824,7 +850,7 @@ class BothWays:
             self.assertEqual("unset" in done.err, expected is not None and ranks == 2, done.err)
 
     def run_into(self, file, *arguments, limit=None):
-        """With standard output in a file that takes no more than so many bytes."""
+        """Runs ruedarun with its standard output in a file that takes at most `limit` bytes."""
         with open(file, "wb") as output:
             process = subprocess.run(
                 [RUEDARUN, *self.way, *arguments],
@@ -864,9 +890,9 @@ class BothWays:
         for number in (signal.SIGXFSZ, signal.SIGPIPE):
             self.assertEqual(ignored >> (number - 1) & 1, 0, done.out)
 
-    # The word that the library writes when it ends because of what ruedarun has told.
+    # abort() sends what the library sends when it ends because of a notification from ruedarun.
     def test_a_rank_that_leaves_early_with_status_0_is_the_cause(self):
-        code = "if rank == 1: os._exit(0)\nabort(hear()[3])"
+        code = "if rank == 1: os._exit(0)\nabort(receive()[3])"
         done = self.launch(3, *python(self.LINE.replace("print(", "") + code))
         self.assertEqual(done.status, 1, done.err)
         expected = r"rank 1( on \S+)? \(pid \d+\) ended with exit status 0 without having called rueda::shutdown\(\)"
@@ -900,7 +926,7 @@ class BothWays:
 
 
 class Srun(LauncherTest):
-    """As srun would start it: in each rank. Without Slurm, the test sets what srun sets."""
+    """ruedarun under srun, once in each rank. There is no Slurm, so the test sets the variables of srun."""
 
     def task(self, rank, *arguments, **more):
         step = {
@@ -1018,7 +1044,7 @@ class Direct(BothWays, LauncherTest):
         self.assertEqual((len(ports), [job.returncode for job in jobs]), (4, [0] * 4), ports)
 
     def test_nobody_who_asks_for_any_port_gets_that_of_rank_0(self):
-        # The network of this test's own has four ports to give: of these, rank 0's is kept until it listens there.
+        # This network namespace has four free ports. One of them is held for rank 0 until it listens there.
         if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode != 0:
             self.skipTest("no network namespaces here")
         code = (
@@ -1043,32 +1069,6 @@ class Direct(BothWays, LauncherTest):
 
     def test_out_of_memory(self):
         self.check_out_of_memory()
-
-    def on_a_terminal(self, arguments, typed=b"", seconds=30):
-        """What a person sees who runs ruedarun in a terminal, and its exit status."""
-        pid, terminal = pty.fork()
-        if pid == 0:
-            os.chdir(self.folder)
-            os.execve(RUEDARUN, [RUEDARUN, *map(str, arguments)], environment(TERM="xterm"))
-        seen = b""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if typed and b"ready" in seen:
-                os.write(terminal, typed)
-                typed = b""
-            if select.select([terminal], [], [], 0.1)[0]:
-                try:
-                    part = os.read(terminal, 65536)
-                except OSError:
-                    break
-                if not part:
-                    break
-                seen += part
-        else:
-            os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        os.close(terminal)
-        return seen.decode(), os.waitstatus_to_exitcode(status)
 
     def test_colours_and_progress_on_a_terminal(self):
         seen, status = self.on_a_terminal(
@@ -1128,7 +1128,7 @@ class Mpirun(BothWays, LauncherTest):
     def test_out_of_memory(self):
         self.check_out_of_memory()
 
-    def test_an_mpirun_that_refuses(self):
+    def test_an_mpirun_that_fails(self):
         done = self.launch(2, "--mpi-args", "--no-such-option-of-mpirun", "true")
         self.assertNotEqual(done.status, 0)
         self.assertIn("no-such-option-of-mpirun", done.err)
@@ -1152,6 +1152,29 @@ class Mpirun(BothWays, LauncherTest):
         out, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 137, err)
         self.assertIn("rank 1", err)
+
+    def test_one_rank_writes_to_the_terminal_itself(self):
+        seen, status = self.on_a_terminal(["-np", 1, *python("print([os.isatty(fd) for fd in (1, 2)])")])
+        self.assertEqual((status, seen.strip()), (0, "[True, True]"))
+
+    def test_connections_of_other_programs_do_no_harm(self):
+        code = "assert 'RUEDARUN_CONTROL' not in os.environ\n" + self.WRITE_PID
+        process = self.start(["-np", 2, *python(code + "while not os.path.exists('go'): time.sleep(0.01)")])
+        self.pids_in("pid.0", "pid.1")
+        mpirun = [pid for pid, line in marked_processes().items() if line.split()[0].endswith("mpirun")]
+        variables = pathlib.Path(f"/proc/{mpirun[0]}/environ").read_bytes().split(b"\0")
+        control = next(v for v in variables if v.startswith(b"RUEDARUN_CONTROL="))
+        secret, name = control.split(b"=", 1)[1].split(b"@", 1)
+        hello = b"".join(number.to_bytes(4, "little") for number in (0x72756502, 1, 0, len(secret)))
+        for greeting in (b"GET / HTTP/1.0\r\n\r\n", hello + b"x" * len(secret), hello + secret):
+            with socket.socket(socket.AF_UNIX) as stranger:
+                stranger.settimeout(TIMEOUT)
+                stranger.connect(b"\0" + name[1:])
+                stranger.sendall(greeting)
+                self.assertEqual(stranger.recv(1), b"")  # ruedarun has closed the connection
+        (self.folder / "go").write_text("")
+        out, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual((process.returncode, err), (0, ""))
 
     def mpi(self, how, *options):
         if MPI_PROGRAM == "none":
@@ -1183,7 +1206,7 @@ class Mpirun(BothWays, LauncherTest):
 
 
 class SeveralHosts(BothWays, LauncherTest):
-    """Two test hosts; ruedarun runs on the first. All that holds on one host holds here, too."""
+    """Runs ruedarun on the first of two test hosts. Everything that holds on one host must hold here, too."""
 
     way = ["-H", "rueda-h0,rueda-h1"]
 
@@ -1246,7 +1269,7 @@ class SeveralHosts(BothWays, LauncherTest):
         for words in (["-H", "rueda-h0:2,rueda-h1:1"], ["-H", "10.77.0.1:2,10.77.0.2:2", "-np", 3]):
             done = self.run_it(*words, *python(self.WHERE))
             self.assertEqual((done.status, sorted(done.out.splitlines())), (0, expected), done.err)
-        # mpirun's own host comes first, wherever it stands.
+        # mpirun's own host comes first, whatever its place in the list.
         (self.folder / "hosts.txt").write_text("rueda-h1 slots=1  # a remark\nrueda-h0:2\n")
         done = self.run_it("--hostfile", "hosts.txt", "--verbose", *python(self.WHERE))
         self.assertEqual((done.status, sorted(done.out.splitlines())), (0, expected), done.err)
@@ -1269,7 +1292,7 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertIn("# OMP_NUM_THREADS: each host sets it, its usable cores divided by its ranks\n", done.out)
 
     def host_threads(self, ranks):
-        """What ruedarun says of a job of so many ranks on one host: all test hosts have the cores of this machine."""
+        """Returns the threads of a job of so many ranks on one host. All test hosts have the cores of this machine."""
         plan = self.run_it("--no-mpi", "-np", ranks, "--dry-run", "true").out
         return int(re.search(r"OMP_NUM_THREADS=(\d+)", plan)[1])
 
@@ -1277,7 +1300,7 @@ class SeveralHosts(BothWays, LauncherTest):
         allocation = environment(
             SLURM_JOB_ID="17", SLURM_JOB_NODELIST="rueda-h[0-1]", SLURM_TASKS_PER_NODE="1(x2)", SLURM_NTASKS="2"
         )
-        # Open MPI reads the same variables, and would start its daemons by srun.
+        # Open MPI reads the same variables, and would start its daemons by srun without these options.
         done = self.run_it("--mpi-args", "--mca plm rsh --mca ras ^slurm", *python(self.WHERE), env=allocation)
         self.assertEqual((done.status, sorted(done.out.splitlines())), (0, ["[0] rueda-h0", "[1] rueda-h1"]), done.err)
 
@@ -1299,7 +1322,7 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual((done.status, done.out), (0, "[1] 2 tcp tcp - -\n"), done.err)
 
     def test_a_program_that_is_not_there(self):
-        done = self.run_it("-H", "rueda-h1:1", "./none")  # no rank here: it need not be on this host
+        done = self.run_it("-H", "rueda-h1:1", "./none")  # no rank runs here, so the program need not be on this host
         self.assertEqual(done.status, 127, done.err)
         self.assertRegex(done.err, r"rank 0 on rueda-h1 could not be started: './none': No such file")
         done = self.launch(2, "./none")
@@ -1332,7 +1355,7 @@ class SeveralHosts(BothWays, LauncherTest):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,  # as a terminal's foreground group
+            start_new_session=True,  # a process group of its own, like a terminal's foreground group
         )
         self.pids_in("pid.0", "pid.1")
         os.killpg(process.pid, signal.SIGINT)
@@ -1374,10 +1397,10 @@ class SeveralHosts(BothWays, LauncherTest):
         out, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 137, err)
         self.assertRegex(err, r"rank 1 on rueda-h1 \(pid \d+\) is lost: its host does not answer any more")
-        # The rank that was cut off notices the same, and does not stay for ever.
+        # The supervisor of the rank that was cut off notices that as well, and ends the rank.
         self.assertEqual(hosts.wait_until_empty(30), {})
 
-    def test_strangers_at_the_door_do_no_harm(self):
+    def test_connections_of_other_programs_do_no_harm(self):
         process = self.start(
             [*self.way, "-np", 2, *python(self.WRITE_PID + "while not os.path.exists('go'): time.sleep(0.01)")]
         )
@@ -1386,7 +1409,7 @@ class SeveralHosts(BothWays, LauncherTest):
         variables = pathlib.Path(f"/proc/{mpirun[0]}/environ").read_bytes().split(b"\0")
         secret, places = next(v for v in variables if v.startswith(b"RUEDARUN_CONTROL=")).split(b"=", 1)[1].split(b"@")
         self.assertNotIn(secret, pathlib.Path(f"/proc/{mpirun[0]}/cmdline").read_bytes())
-        hello = b"".join(number.to_bytes(4, "little") for number in (0x72756501, 1, 0))  # rank 0
+        hello = b"".join(number.to_bytes(4, "little") for number in (0x72756502, 1, 0))  # rank 0
         wrong_secret = hello + len(secret).to_bytes(4, "little") + b"x" * len(secret)
         known_rank = hello + len(secret).to_bytes(4, "little") + secret
         huge = hello + (0xFFFFFFFF).to_bytes(4, "little")
@@ -1402,7 +1425,7 @@ class SeveralHosts(BothWays, LauncherTest):
                 text=True,
                 timeout=20,
             )
-            self.assertEqual(done.stdout, "True\n", done.stderr)  # shown the door
+            self.assertEqual(done.stdout, "True\n", done.stderr)  # ruedarun has closed the connection
         (self.folder / "go").write_text("")
         out, err = process.communicate(timeout=TIMEOUT)
         done = Done(process.returncode, out, err, 0)
@@ -1432,7 +1455,7 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual(done.status, 2, done.out)
         self.assertRegex(done.out, r"error +host rueda-h9: .*\n +-> try: ssh rueda-h9 true")
 
-    def test_hosts_do_not_outlive_who_made_them(self):
+    def test_hosts_do_not_outlive_the_process_that_made_them(self):
         script = pathlib.Path(test_hosts.__file__)
         (self.folder / "tmp").mkdir()
         process = subprocess.Popen(
@@ -1451,7 +1474,7 @@ class SeveralHosts(BothWays, LauncherTest):
 
 
 class Document(LauncherTest):
-    """docs/ruedarun.md: its commands run, with the files that it shows, on two hosts a and b."""
+    """Runs the commands of docs/ruedarun.md, with the files that it shows, on two hosts a and b."""
 
     PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "ruedarun.md"
     BLOCK = re.compile(
@@ -1499,7 +1522,7 @@ class Document(LauncherTest):
 
 
 class Recipes(LauncherTest):
-    """What docs/ruedarun.md shows for clusters that no test has: the container file and the job of Kubernetes."""
+    """Checks the container file and the Kubernetes job of docs/ruedarun.md as texts, because no test has such a cluster."""
 
     def block(self, language):
         (found,) = (b["text"] for b in Document.BLOCK.finditer(Document.PAGE.read_text()) if b["language"] == language)
@@ -1557,7 +1580,7 @@ class Recipes(LauncherTest):
 
 
 class Doctor(LauncherTest):
-    """`rueda`, which lies beside ruedarun."""
+    """Tests the program `rueda`, which is in the same folder as ruedarun."""
 
     def rueda(self, *arguments, **options):
         options.setdefault("env", environment())
@@ -1598,7 +1621,7 @@ class Doctor(LauncherTest):
 
 
 class Network(LauncherTest):
-    """What can go wrong between hosts, without hosts."""
+    """Tests failures between hosts, without hosts."""
 
     def test_supervisors_that_do_not_come(self):
         tools = self.folder / "bin"
@@ -1608,13 +1631,14 @@ class Network(LauncherTest):
         )
         (tools / "mpirun").chmod(0o755)
         patient = environment(PATH=f"{tools}:{os.environ['PATH']}", RUEDA_START_TIMEOUT="0.5")
-        done = self.run_it("-H", "127.77.0.1:1,127.77.0.2:1", "true", env=patient)
-        self.assertEqual(done.status, 127, done.err)
-        self.assertIn("rank 0 on 127.77.0.1 could not be started: its supervisor has not reported within", done.err)
-        self.assertLess(done.seconds, 20)
+        for where, rank in ((["-np", 2], "rank 0"), (["-H", "127.77.0.1:1,127.77.0.2:1"], "rank 0 on 127.77.0.1")):
+            done = self.run_it(*where, "true", env=patient)
+            self.assertEqual(done.status, 127, done.err)
+            self.assertIn(f"{rank} could not be started: its supervisor has not reported within", done.err)
+            self.assertLess(done.seconds, 20)
 
     def with_one_supervisor_of_two(self, **variables):
-        """An mpirun that starts the supervisor of rank 0 alone. No program may start, whatever happens then."""
+        """Starts a job whose mpirun starts only the supervisor of rank 0. No program may start, whatever happens then."""
         tools = self.folder / "bin"
         tools.mkdir()
         (tools / "mpirun").write_text(
@@ -1637,7 +1661,7 @@ class Network(LauncherTest):
     def test_a_signal_ends_a_job_that_has_not_started(self):
         process = self.with_one_supervisor_of_two()
         self.assertTrue(
-            wait_until(lambda: any("--rank-supervisor tcp" in line for line in marked_processes().values()))
+            wait_until(lambda: any("--rank-supervisor -- touch" in line for line in marked_processes().values()))
         )
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=TIMEOUT)
@@ -1649,7 +1673,6 @@ class Network(LauncherTest):
             control = f"secret@127.0.0.1:{unused.getsockname()[1]}"
         done = self.run_it(
             "--rank-supervisor",
-            "tcp",
             "--",
             "true",
             env=environment(RUEDARUN_CONTROL=control, OMPI_COMM_WORLD_RANK="0"),
@@ -1663,7 +1686,7 @@ class Network(LauncherTest):
 
         def under_supervisor(neighbours, **more):
             there = environment(OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_LOCAL_SIZE=str(neighbours), **more)
-            done = self.run_it("--rank-supervisor", "@nobody-listens", "--", *python(code), env=there)
+            done = self.run_it("--rank-supervisor", "--", *python(code), env=there)
             self.assertEqual(done.status, 0, done.err)
             return done.out.split()
 

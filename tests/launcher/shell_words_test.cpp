@@ -13,7 +13,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// What the shell of this machine makes of a command line, as the judge of our quoting.
+/// The words of a command line, as the shell of this machine reads them.
 std::string output_of_shell(const std::string& command) {
     FILE* const pipe = ::popen(command.c_str(), "r");
     REQUIRE(pipe != nullptr);

@@ -2,16 +2,23 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-#include <cstddef>
+#include <algorithm>
 #include <string_view>
 
 namespace rueda::launcher {
 
-/// Of a line of a file: without the blanks around it, nor the end of a line that a Windows editor has written.
+/// The text without the blanks around it, and without the '\r' that a Windows editor writes at the end of a line.
 [[nodiscard]] inline std::string_view trimmed(std::string_view text) {
     const std::size_t begin = text.find_first_not_of(" \t\r");
     return begin == std::string_view::npos ? std::string_view()
                                            : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+/// Returns the text up to the next `end`, or all of it, and removes this part and the `end` from the text.
+[[nodiscard]] inline std::string_view take_until(std::string_view& text, char end) {
+    const std::string_view part = text.substr(0, text.find(end));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    return part;
 }
 
 }  // namespace rueda::launcher

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// The texts that ruedarun and its supervisors exchange, and the addresses at which they find each other.
+#include "launcher/supervisor/supervisor_protocol.hpp"
+
+#include <sys/wait.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "launcher/supervisor/control_address.hpp"
+
+namespace rueda::launcher {
+namespace {
+
+RankEnd report_of(const std::string& text) {
+    RankEnd end;
+    read_report(text, end);
+    return end;
+}
+
+TEST_CASE("a greeting survives the journey, without characters that harm a terminal", "[unit]") {
+    const Greeting same = parse_greeting(encode_greeting({"0ff", "b", 4711, "b 1 2 3 4"}));
+    CHECK(same.secret == "0ff");
+    CHECK(same.host == "b");
+    CHECK(same.master_port == 4711);
+    CHECK(same.host_key == "b 1 2 3 4");
+    CHECK(parse_greeting("s\n\x1b[31mb\xff \n70000\n").host == "[31mb");
+    CHECK(parse_greeting("s\nb\n70000\n").master_port == 0);
+    CHECK(parse_greeting("").secret.empty());
+}
+
+TEST_CASE("a report about the end of a rank survives the journey", "[unit]") {
+    RankEnd end;
+    CHECK(encode_report(end).empty());
+    end.by_launcher = true;
+    end.steps = {3, 17};
+    end.oom_kills = {2, "/sys/fs/cgroup/memory.events"};
+    end.abort_reason = "host b has not answered\nsteps 9 9";
+    const RankEnd same = report_of(encode_report(end));
+    CHECK(same.by_launcher);
+    CHECK(same.steps.first == 3);
+    CHECK(same.steps.last == 17);
+    CHECK(same.oom_kills.processes == 2);
+    CHECK(same.oom_kills.counted_in == "/sys/fs/cgroup/memory.events");
+    CHECK(same.abort_reason == "host b has not answered?steps 9 9");
+}
+
+TEST_CASE("lines of a report that say nothing are passed over", "[unit]") {
+    for (const char* text : {"", "\n\n", "by launcher", "steps", "steps 3", "steps 3 ", "steps  17", "steps 17 3",
+                             "steps -1 3", "steps 3 17 ", "steps a b", "steps 99999999999999999999 1",
+                             "steps 0 9223372036854775807", "oom_kills", "oom_kills 0 /f", "oom_kills -1 /f"}) {
+        CAPTURE(text);
+        const RankEnd end = report_of(text);
+        CHECK_FALSE(end.by_launcher);
+        CHECK_FALSE(end.steps.is_known());
+        CHECK(end.oom_kills.processes == 0);
+        CHECK(end.abort_reason.empty());
+    }
+    CHECK(report_of("nonsense\nsteps 3 17").steps.last == 17);
+    CHECK(report_of("oom_kills 1 /a\x1b[2J").oom_kills.counted_in == "/a?[2J");
+    CHECK(report_of("oom_kills 1 a\x1b" + std::string(1000, 'x')).oom_kills.counted_in.size() <= 256);
+}
+
+TEST_CASE("the address of ruedarun, as a text", "[unit]") {
+    const auto address = parse_control_address("0ff@10.0.0.1:4711,[fd00::1]:80");
+    REQUIRE(address.is_ok());
+    CHECK(address.value().secret == "0ff");
+    CHECK(address.value().endpoints == std::vector<std::string>{"10.0.0.1:4711", "[fd00::1]:80"});
+    CHECK(format_control_address(address.value()) == "0ff@10.0.0.1:4711,[fd00::1]:80");
+    CHECK(parse_control_address("0ff@@ruedarun-1").value().endpoints == std::vector<std::string>{"@ruedarun-1"});
+    for (const std::string& text :
+         {std::string(), std::string("secret"), std::string("secret@"), std::string("@10.0.0.1:1"),
+          std::string("s@10.0.0.1"), std::string("s@name:80"), std::string("s@10.0.0.1:99999"),
+          std::string("s@10.0.0.1:80,"), std::string("s@10.0.0.1:80,x"), std::string("s@@"),
+          "s@@" + std::string(200, 'x')}) {
+        CAPTURE(text);
+        // A comma at the end does not announce another address.
+        CHECK(parse_control_address(text).is_ok() == (text == "s@10.0.0.1:80,"));
+    }
+    CHECK(is_same_secret("abc", "abc"));
+    CHECK_FALSE(is_same_secret("abc", "abd"));
+    CHECK_FALSE(is_same_secret("abc", "ab"));
+    CHECK_FALSE(is_same_secret("", "a"));
+}
+
+TEST_CASE("supervisors of this host connect to a socket that is new for every job", "[unit]") {
+    const auto one = listen_on_this_host();
+    const auto other = listen_on_this_host();
+    REQUIRE(one.is_ok());
+    REQUIRE(other.is_ok());
+    CHECK(one.value().address.endpoints != other.value().address.endpoints);
+    CHECK(one.value().address.secret.size() == 32);
+    CHECK(one.value().address.secret != other.value().address.secret);
+    CHECK(one.value().address.endpoints.front().find(one.value().address.secret) == std::string::npos);
+    const auto again = parse_control_address(format_control_address(one.value().address));
+    REQUIRE(again.is_ok());
+    const auto connected = connect_to_ruedarun(again.value());
+    REQUIRE(connected.is_ok());
+    CHECK(may_be_of_this_job(connected.value().value()));
+    CHECK_FALSE(may_be_of_this_job(-1));
+    CHECK_FALSE(connect_to_ruedarun({"s", {"@ruedarun-nobody-listens"}}).is_ok());
+}
+
+}  // namespace
+}  // namespace rueda::launcher
