@@ -13,8 +13,11 @@ import torch
 
 from rueda import _collectives, _native
 from rueda.errors import HorovodInternalError, InvalidArgument, Mismatch
-from rueda.torch import mpi_ops
+from rueda.torch import _basics
 from rueda.torch._errors import Refused
+from rueda.torch.operations.allgather import allgather
+from rueda.torch.operations.broadcast import broadcast_, broadcast_async_
+from rueda.torch.operations.handles import as_horovod, synchronize
 from rueda.torch.process_sets import ProcessSet, global_process_set
 
 try:  # takes lambdas and classes of the main program as well
@@ -123,11 +126,11 @@ def _broadcast_all(named: Iterable[tuple[str, torch.Tensor]], root_rank: int) ->
     for name, tensor in named:
         plain = tensor.detach()
         dense = plain if plain.is_contiguous() and not plain.is_neg() else plain.contiguous().resolve_neg()
-        pending.append((mpi_ops.broadcast_async_(dense, root_rank, name), plain, dense))
+        pending.append((broadcast_async_(dense, root_rank, name), plain, dense))
     failures: list[Exception] = []
     for handle, plain, dense in pending:
         try:
-            mpi_ops.synchronize(handle)
+            synchronize(handle)
         except HorovodInternalError as failure:
             failures.append(failure)
             continue
@@ -166,7 +169,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     groups = [f"group {i} of {count} parameters" for i, count in enumerate(counts)]
     tensors: list[torch.Tensor] = []
     plan = None
-    mine = mpi_ops.rank() == root_rank
+    mine = _basics.rank() == root_rank
     if mine and unfit is None:
         try:
             plan = _plan_of(optimizer, tensors)
@@ -284,7 +287,7 @@ def broadcast_object(
 
         epoch = hvd.broadcast_object(epoch, root_rank=0, name="epoch")
     """
-    is_root = mpi_ops.rank() == root_rank
+    is_root = _basics.rank() == root_rank
     failure: Exception | None = None
     pickled = memoryview(bytearray())
     if is_root:
@@ -293,7 +296,7 @@ def broadcast_object(
         except Exception as error:  # the others are told before it is raised: they would wait for ever
             failure = error
     size = torch.tensor([_NO_OBJECT if failure else len(pickled)], dtype=torch.int64)
-    mpi_ops.broadcast_(size, root_rank, name and f"{name}.sz", process_set)
+    broadcast_(size, root_rank, name and f"{name}.sz", process_set)
     if failure is not None:
         raise failure
     if size.item() == _NO_OBJECT:
@@ -310,7 +313,7 @@ def broadcast_object(
 
 def _broadcast_bytes(data: memoryview, root_rank: int, name: str | None, process_set: ProcessSet) -> None:
     wire_name = None if name is None else f"broadcast.{name}.t"
-    with mpi_ops._as_horovod("broadcast_object", process_set):
+    with as_horovod("broadcast_object", process_set):
         _collectives.broadcast_(data, root_rank, wire_name, process_set=process_set)
 
 
@@ -331,14 +334,14 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
     except Exception as error:
         failure = error
     mine = torch.tensor([_NO_OBJECT if failure else len(pickled)], dtype=torch.int64)
-    sizes = mpi_ops.allgather(mine, name and f"{name}.sz").tolist()
+    sizes = allgather(mine, name and f"{name}.sz").tolist()
     if failure is not None:
         raise failure
     if _NO_OBJECT in sizes:
         raise HorovodInternalError(
             f"allgather_object: rank {sizes.index(_NO_OBJECT)} could not pickle its object; its error says why"
         )
-    with mpi_ops._as_horovod("allgather_object", global_process_set):
+    with as_horovod("allgather_object", global_process_set):
         everything = memoryview(_gathered(pickled, None if name is None else f"allgather.{name}.t"))
     if min(sizes) < 0 or sum(sizes) != len(everything):
         raise HorovodInternalError(
@@ -357,4 +360,4 @@ def _gathered(data: memoryview, name: str | None) -> Any:
     def memory_of(memory: Any, *_described: Any) -> Any:
         return memory
 
-    return _native.allgather(data, None, name, memory_of, 0)
+    return _native.allgather_async(data, None, name, memory_of, 0).result()

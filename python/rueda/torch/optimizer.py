@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 import torch
 
 from rueda.errors import DuplicateName, HorovodInternalError, InvalidArgument
-from rueda.torch import _basics, mpi_ops, timeline
+from rueda.torch import _basics, timeline
 from rueda.torch.compression import Compression
 from rueda.torch.functions import broadcast_object
 from rueda.torch.gradient_storage import Kind, ResidentStorage, is_unshared, knows_who_refers
 from rueda.torch.gradient_storage import check as check_storage
+from rueda.torch.operations.allreduce import allreduce_async_, allreduce_into, grouped_allreduce_async_
+from rueda.torch.operations.handles import synchronize
+from rueda.torch.operations.sparse import UNCHECKED, sparse_allreduce_async
 from rueda.torch.process_sets import ProcessSet, global_process_set
 from rueda.types import Adasum, Average, ReduceOp
 
@@ -141,7 +144,7 @@ class _Common(torch.optim.Optimizer):
     def _is_active(self) -> bool:
         """Whether there is somebody to reduce with."""
         elastic = os.environ.get("HOROVOD_ELASTIC") == "1"
-        there_are_others = mpi_ops.size() > 1 or elastic  # NotInitialized where the job is over
+        there_are_others = _basics.size() > 1 or elastic  # NotInitialized where the job is over
         included = self._process_set.included()
         if included is None:
             raise InvalidArgument(f"{self._process_set!r} is not known to the job, or was removed from it")
@@ -415,7 +418,7 @@ class _DistributedOptimizer(_Common):
         claim = self._claim(parameter)
         name = claim.key[1]
         try:
-            handle = mpi_ops._allreduce_into(
+            handle = allreduce_into(
                 gradient, gradient, name, self.op, self._factors[0], self._factors[1], self._process_set
             )
         except InvalidArgument as error:
@@ -450,7 +453,7 @@ class _DistributedOptimizer(_Common):
                 return
         compressed, context = self._compression.compress(_dense(gradient))
         try:
-            handle = mpi_ops.allreduce_async_(
+            handle = allreduce_async_(
                 compressed,
                 name=name,
                 op=self.op,
@@ -468,7 +471,7 @@ class _DistributedOptimizer(_Common):
     def _start_sparse(self, claim: _Claim, parameter: Parameter, gradient: torch.Tensor) -> None:
         # As in Horovod, only dense gradients are compressed.
         try:
-            result = mpi_ops.sparse_allreduce_async(gradient.coalesce(), claim.key[1], self.op, self._process_set)
+            result = sparse_allreduce_async(gradient.coalesce(), claim.key[1], self.op, self._process_set)
         except InvalidArgument as error:
             raise _of_gradients(error, claim.key[1]) from None
         self._begun(_Reduction([claim], [parameter], [gradient], lambda: [result()]))
@@ -479,7 +482,7 @@ class _DistributedOptimizer(_Common):
         pairs = [self._compression.compress(_dense(gradient)) for gradient in gradients]
         name = claims[0].key[1]
         try:
-            handle = mpi_ops.grouped_allreduce_async_(
+            handle = grouped_allreduce_async_(
                 [tensor for tensor, _ in pairs],
                 name=name,
                 op=self.op,
@@ -564,7 +567,7 @@ class _DistributedOptimizer(_Common):
         self._warned.update(unused)
         shown = ", ".join(repr(name) for name in unused[:10]) + (", …" if len(unused) > 10 else "")
         warnings.warn(
-            f"rueda: on rank {mpi_ops.rank()} no gradient was computed for {len(unused)} parameter(s) before step(): {shown}. "
+            f"rueda: on rank {_basics.rank()} no gradient was computed for {len(unused)} parameter(s) before step(): {shown}. "
             "They were reduced as zeros, so that no rank waits for another",
             stacklevel=5,
         )
@@ -737,7 +740,7 @@ class _DistributedAdasumOptimizer(_Common):
         compressed, context = self._compression.compress(change)
         name = claim.key[1]
         try:
-            handle = mpi_ops.allreduce_async_(compressed, name=name, op=Adasum)
+            handle = allreduce_async_(compressed, name=name, op=Adasum)
         except InvalidArgument as error:
             raise _of_gradients(error, name) from None
         decompress = self._compression.decompress
@@ -812,7 +815,7 @@ def _of_gradients(error: InvalidArgument, *names: str) -> InvalidArgument:
 
 def _result_of(handle: int, name: str) -> Any:
     """What synchronize() gives; where it gives None, the job has ended meanwhile."""
-    result = mpi_ops.synchronize(handle)
+    result = synchronize(handle)
     if result is None:
         raise HorovodInternalError(f"the reduction of {name!r} was under way when hvd.shutdown() was called")
     return result
@@ -838,7 +841,7 @@ def _is_of_memory(tensor: torch.Tensor) -> bool:
 def _nothing(parameter: Parameter) -> torch.Tensor:
     """A sparse gradient, of an embedding, that has no rows."""
     indices, values = torch.empty((1, 0), dtype=torch.int64), parameter.new_empty((0, *parameter.shape[1:]))
-    return torch.sparse_coo_tensor(indices, values, parameter.shape, **mpi_ops._UNCHECKED)
+    return torch.sparse_coo_tensor(indices, values, parameter.shape, **UNCHECKED)
 
 
 def _dense(gradient: torch.Tensor | None) -> torch.Tensor:
@@ -1029,7 +1032,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         groups = num_groups if groups is None else groups
     check_storage(gradient_storage)
     checked = _check_groups(groups)
-    by_adasum = op == Adasum and mpi_ops.size() > 1
+    by_adasum = op == Adasum and _basics.size() > 1
     if by_adasum and process_set.process_set_id != 0:
         raise NotImplementedError("Adasum does not support non-global process sets yet.")
     base = _DistributedAdasumOptimizer if by_adasum else _DistributedOptimizer

@@ -11,7 +11,9 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from rueda.torch import mpi_ops
+from rueda.torch import _basics
+from rueda.torch.operations.allgather import allgather
+from rueda.torch.operations.allreduce import allreduce
 from rueda.types import Sum
 
 __all__ = ["SyncBatchNorm"]
@@ -59,7 +61,7 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         self._check_input_dim(input)
         by_batch = self.training or self.running_mean is None
-        if not by_batch or mpi_ops.size() == 1:
+        if not by_batch or _basics.size() == 1:
             return super().forward(input)
         if self._name is None:
             self._name = f"sync_batch_norm.{next(_numbers)}"
@@ -115,7 +117,7 @@ class _Normalized(torch.autograd.Function):
         grad_bias = sums[0].to(ctx.bias_dtype) if ctx.bias_dtype is not None and ctx.needs_input_grad[2] else None
         grad_input = None
         # All ranks take part, whatever they need themselves.
-        total = mpi_ops.allreduce(sums.detach().clone(), name=f"{ctx.name}.gradient", op=Sum) / ctx.count
+        total = allreduce(sums.detach().clone(), name=f"{ctx.name}.gradient", op=Sum) / ctx.count
         if ctx.needs_input_grad[0]:
             scale = inverse if weight is None else inverse * weight.double()
             grad_input = gradient - _by_channel(total[0], gradient)
@@ -134,7 +136,7 @@ def _of_all_ranks(x: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tenso
     if count > 0:
         variance, mean = torch.var_mean(x.detach(), along, unbiased=False)
         mine = torch.cat([mean.double(), variance.double() * count, torch.tensor([float(count)], dtype=torch.float64)])
-    everyones = mpi_ops.allgather(mine[None], name=name)
+    everyones = allgather(mine[None], name=name)
     means, spreads, counts = everyones[:, :channels], everyones[:, channels:-1], everyones[:, -1:]
     total = float(counts.sum())
     if total <= 1:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from rueda.errors import Aborted, HorovodInternalError
-from rueda.torch import mpi_ops
+from rueda.torch import _basics
 from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt
 from rueda.torch.elastic.state import State
+from rueda.torch.operations.joining import barrier
 
 __all__ = ["run", "run_fn"]
 
@@ -40,8 +41,8 @@ def run(func: Callable[..., T]) -> Callable[..., T]:
 
 
 def _meet_again() -> None:
-    mpi_ops.shutdown()
-    mpi_ops.init()
+    _basics.shutdown()
+    _basics.init()
 
 
 def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T]:
@@ -56,8 +57,8 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
                 if not skip_sync:
                     state.sync()
                 result = func(state, *args, **kwargs)
-                if mpi_ops.is_initialized():
-                    mpi_ops.barrier()  # a rank may fail in its last steps: the commit is kept until all are through
+                if _basics.is_initialized():
+                    barrier()  # a rank may fail in its last steps: the commit is kept until all are through
                 state._forget()
                 return result
             except HorovodInternalError as failure:

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.utils.data import Sampler
 
-from rueda.torch import mpi_ops
+from rueda.torch import _basics
 
 __all__ = ["ElasticSampler"]
 
@@ -69,8 +69,8 @@ class ElasticSampler(Sampler):  # type: ignore[type-arg]
 
     def reset(self) -> None:
         """Deals out what is left, to the ranks that there are now."""
-        self.num_replicas = mpi_ops.size()
-        self.rank = mpi_ops.rank()
+        self.num_replicas = _basics.size()
+        self.rank = _basics.rank()
         indices = list(range(len(self.dataset)))
         if self.shuffle:
             random.Random(self.seed + self.epoch).shuffle(indices)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from rueda.errors import InvalidArgument
-from rueda.torch import mpi_ops
+from rueda.torch import _basics
 from rueda.torch.elastic import commits
 from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt
 from rueda.torch.elastic.sampler import ElasticSampler
@@ -205,7 +205,7 @@ class TorchState(ObjectState):
         for name in self._handlers:
             self.__dict__[name] = kwargs[name]
         objects = {name: value for name, value in kwargs.items() if name not in self._handlers}
-        super().__init__(bcast_object=broadcast_object, get_rank=mpi_ops.rank, **objects)
+        super().__init__(bcast_object=broadcast_object, get_rank=_basics.rank, **objects)
 
     def save(self) -> None:
         for handler in self._handlers.values():
