@@ -8,7 +8,7 @@ import enum
 
 
 class ReduceOp(enum.IntEnum):
-    """How the ranks' elements become one; the numbers are Horovod's too."""
+    """How the ranks' elements are reduced to one. Horovod uses the same numbers."""
 
     Average = 0
     Sum = 1
@@ -19,7 +19,7 @@ class ReduceOp(enum.IntEnum):
 
 
 class Compression(enum.IntEnum):
-    """What float32 and float64 become while they travel between hosts; the names are Horovod's too."""
+    """What float32 and float64 become while they travel between hosts. Horovod uses the same names."""
 
     none = 0
     fp16 = 1
@@ -46,7 +46,7 @@ class DType(enum.IntEnum):
 
 Average = ReduceOp.Average
 Sum = ReduceOp.Sum
-#: What differs between the ranks' tensors is added, what is the same is averaged; of floats only (docs/python.md).
+#: Adds the parts in which the ranks' tensors differ, and averages the parts that they share; floats only (docs/python.md).
 Adasum = ReduceOp.Adasum
 Min = ReduceOp.Min
 Max = ReduceOp.Max
