@@ -87,37 +87,26 @@ const rueda_tensor& output_of(const InFlight& operation, PyObject* input, PyObje
     return input == output ? operation.input.tensor() : operation.output.tensor();
 }
 
-/// The result of an operation that was started.
-PyObject* wait_for(Operation operation) {
-    const int ended = operation->wait(-1);
-    if (ended == RUEDA_OK) {
-        return operation->conclude();
-    }
-    operation->raise_for(ended, -1);
-    if (ended == InFlight::kRaised && operation->is_join) {
-        keep_interrupted_join(std::move(operation));
-    } else {
-        abandon(std::move(operation));  // pending after a signal
-    }
-    return nullptr;
-}
-
-/// What the call of a started operation returns. `status` and `handle` are what the C function gave.
-PyObject* finish_call(Operation operation, bool blocking, int status, rueda_handle* handle) {
+/// Takes over what the C function gave. False with an error set if the operation was not started.
+bool has_started(InFlight& operation, int status, rueda_handle* handle) {
     if (status != RUEDA_OK) {
         raise_last(status);
-        return nullptr;
+        return false;
     }
-    operation->handle = SharedHandle(handle, &rueda_handle_release);
+    operation.handle = SharedHandle(handle, &rueda_handle_release);
     forget_ended_join();
-    return blocking ? wait_for(std::move(operation)) : new_handle(std::move(operation));
+    return true;
+}
+
+/// What the call of an operation returns: its handle. `status` and `handle` are what the C function gave.
+PyObject* finish_call(Operation operation, int status, rueda_handle* handle) {
+    return has_started(*operation, status, handle) ? new_handle(std::move(operation)) : nullptr;
 }
 
 /// (input, output, name, op, prescale_factor, postscale_factor, result, process_set, compression)
-template <bool blocking>
-PyObject* allreduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("allreduce", count, 9) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
+    if (!has_arguments("allreduce_async", count, 9) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
         !call.read_reduction(given + 3) || !call.read_compression(given[8])) {
         return nullptr;
     }
@@ -128,7 +117,7 @@ PyObject* allreduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     rueda_handle* handle = nullptr;
     const int status = rueda_allreduce_async(call.name, &operation->input.tensor(),
                                              &output_of(*operation, given[0], given[1]), &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// Borrows every tensor of the lists, and says which tensors they are. False with an error set.
@@ -171,7 +160,7 @@ PyObject* grouped_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssiz
     rueda_handle* handle = nullptr;
     const int status =
         rueda_grouped_allreduce_async(call.name, in.size(), in.data(), out.data(), &call.options, &handle);
-    return finish_call(std::move(operation), /*blocking=*/false, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// Borrows every tensor of the list, and says which tensors they are. False with an error set.
@@ -204,7 +193,7 @@ PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssiz
     }
     rueda_handle* handle = nullptr;
     const int status = rueda_grouped_allgather_async(call.name, in.size(), in.data(), &call.options, &handle);
-    return finish_call(std::move(operation), /*blocking=*/false, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// ([indices, values], shape, name, op, result, process_set): a list of inputs as of a group, a list of int.
@@ -226,7 +215,7 @@ PyObject* sparse_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize
     rueda_handle* handle = nullptr;
     const int status = rueda_sparse_allreduce_async(call.name, in.data(), in.data() + 1, shape.data(),
                                                     static_cast<std::int32_t>(shape.size()), &call.options, &handle);
-    return finish_call(std::move(operation), /*blocking=*/false, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// (inputs, name, op, prescale_factor, postscale_factor, result, process_set)
@@ -244,14 +233,13 @@ PyObject* grouped_reducescatter_async(PyObject* /*module*/, Arguments given, Py_
     rueda_handle* handle = nullptr;
     const int status =
         rueda_grouped_reducescatter_async(call.name, in.size(), in.data(), nullptr, &call.options, &handle);
-    return finish_call(std::move(operation), /*blocking=*/false, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// (input, output, root_rank, name, result, process_set)
-template <bool blocking>
-PyObject* broadcast(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* broadcast_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("broadcast", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5])) {
+    if (!has_arguments("broadcast_async", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5])) {
         return nullptr;
     }
     std::int32_t root = 0;
@@ -265,14 +253,13 @@ PyObject* broadcast(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     rueda_handle* handle = nullptr;
     const int status = rueda_broadcast_async(call.name, &operation->input.tensor(),
                                              &output_of(*operation, given[0], given[1]), root, &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// (input, output or None, name, result, process_set): without an output, what `result` makes of Rueda's.
-template <bool blocking>
-PyObject* allgather(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("allgather", count, 5) || !call.read_name(given[2]) || !call.read_set(given[4])) {
+    if (!has_arguments("allgather_async", count, 5) || !call.read_name(given[2]) || !call.read_set(given[4])) {
         return nullptr;
     }
     const bool makes_result = given[1] == Py_None;
@@ -286,14 +273,13 @@ PyObject* allgather(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
                            ? rueda_allgather_async(call.name, &input, &call.options, &handle)
                            : rueda_allgather_into_async(call.name, &input, &output_of(*operation, given[0], given[1]),
                                                         &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// (input, output or None, name, op, prescale_factor, postscale_factor, result, process_set)
-template <bool blocking>
-PyObject* reducescatter(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* reducescatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("reducescatter", count, 8) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
+    if (!has_arguments("reducescatter_async", count, 8) || !call.read_name(given[2]) || !call.read_set(given[7]) ||
         !call.read_reduction(given + 3)) {
         return nullptr;
     }
@@ -306,7 +292,7 @@ PyObject* reducescatter(PyObject* /*module*/, Arguments given, Py_ssize_t count)
     const int status = rueda_reducescatter_async(call.name, &operation->input.tensor(),
                                                  makes_result ? nullptr : &output_of(*operation, given[0], given[1]),
                                                  &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// False with an error set.
@@ -335,11 +321,10 @@ const std::int64_t* rows_of(PyObject* given, const std::vector<std::int64_t>& sp
 
 /// (input, output or None, splits or None, name, result, process_set): `result` is called in both cases, for the
 /// received splits.
-template <bool blocking>
-PyObject* alltoall(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* alltoall_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::vector<std::int64_t> splits;
-    if (!has_arguments("alltoall", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5]) ||
+    if (!has_arguments("alltoall_async", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5]) ||
         (given[2] != Py_None && !read_splits(given[2], splits))) {
         return nullptr;
     }
@@ -354,7 +339,7 @@ PyObject* alltoall(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
                            ? rueda_alltoall_async(call.name, &input, rows, splits.size(), &call.options, &handle)
                            : rueda_alltoall_into_async(call.name, &input, &output_of(*operation, given[0], given[1]),
                                                        rows, splits.size(), &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// Of an operation that may go without one.
@@ -364,10 +349,9 @@ const rueda_tensor* output_or_null(const InFlight& operation, PyObject* input, P
 
 /// (input, output or None, root_rank, name, result, process_set): `result` is called on every rank; the root's has
 /// received splits.
-template <bool blocking>
-PyObject* gather(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* gather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("gather", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5])) {
+    if (!has_arguments("gather_async", count, 6) || !call.read_name(given[3]) || !call.read_set(given[5])) {
         return nullptr;
     }
     std::int32_t root = 0;
@@ -381,16 +365,15 @@ PyObject* gather(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     rueda_handle* handle = nullptr;
     const int status = rueda_gather_async(call.name, &operation->input.tensor(),
                                           output_or_null(*operation, given[0], given[1]), root, &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// (input, output or None, splits or None, root_rank, name, result, process_set): without an output, `result` is
 /// called.
-template <bool blocking>
-PyObject* scatter(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* scatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::vector<std::int64_t> splits;
-    if (!has_arguments("scatter", count, 7) || !call.read_name(given[4]) || !call.read_set(given[6]) ||
+    if (!has_arguments("scatter_async", count, 7) || !call.read_name(given[4]) || !call.read_set(given[6]) ||
         (given[2] != Py_None && !read_splits(given[2], splits))) {
         return nullptr;
     }
@@ -406,14 +389,13 @@ PyObject* scatter(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     const int status =
         rueda_scatter_async(call.name, &operation->input.tensor(), rows_of(given[2], splits), splits.size(),
                             output_or_null(*operation, given[0], given[1]), root, &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// (input, output or None, root_rank, name, op, prescale_factor, postscale_factor, result, process_set)
-template <bool blocking>
-PyObject* reduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* reduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("reduce", count, 9) || !call.read_name(given[3]) || !call.read_set(given[8]) ||
+    if (!has_arguments("reduce_async", count, 9) || !call.read_name(given[3]) || !call.read_set(given[8]) ||
         !call.read_reduction(given + 4)) {
         return nullptr;
     }
@@ -428,14 +410,13 @@ PyObject* reduce(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     rueda_handle* handle = nullptr;
     const int status = rueda_reduce_async(call.name, &operation->input.tensor(),
                                           output_or_null(*operation, given[0], given[1]), root, &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// (name, process_set)
-template <bool blocking>
-PyObject* barrier(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* barrier_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
-    if (!has_arguments("barrier", count, 2) || !call.read_name(given[0]) || !call.read_set(given[1])) {
+    if (!has_arguments("barrier_async", count, 2) || !call.read_name(given[0]) || !call.read_set(given[1])) {
         return nullptr;
     }
     Operation operation = new_operation(given[0], Py_None, /*makes_result=*/false);
@@ -450,7 +431,7 @@ PyObject* barrier(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     }
     rueda_handle* handle = nullptr;
     const int status = rueda_barrier_async(&call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// (peer, tag) of a message. False with an error set.
@@ -473,12 +454,11 @@ bool read_address(Arguments given, std::int32_t& peer, std::int32_t& tag) {
 }
 
 /// (tensor, peer, tag, process_set)
-template <bool blocking>
-PyObject* send(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* send_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::int32_t peer = 0;
     std::int32_t tag = 0;
-    if (!has_arguments("send", count, 4) || !call.read_set(given[3]) || !read_address(given + 1, peer, tag)) {
+    if (!has_arguments("send_async", count, 4) || !call.read_set(given[3]) || !read_address(given + 1, peer, tag)) {
         return nullptr;
     }
     Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
@@ -487,16 +467,15 @@ PyObject* send(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     }
     rueda_handle* handle = nullptr;
     const int status = rueda_send_async(&operation->input.tensor(), peer, tag, &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
 /// (output, peer or None, tag, process_set): the rank that sent it.
-template <bool blocking>
-PyObject* receive(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+PyObject* receive_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::int32_t peer = 0;
     std::int32_t tag = 0;
-    if (!has_arguments("receive", count, 4) || !call.read_set(given[3]) || !read_address(given + 1, peer, tag)) {
+    if (!has_arguments("receive_async", count, 4) || !call.read_set(given[3]) || !read_address(given + 1, peer, tag)) {
         return nullptr;
     }
     Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
@@ -506,11 +485,26 @@ PyObject* receive(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     operation->is_receive = true;
     rueda_handle* handle = nullptr;
     const int status = rueda_receive_async(&operation->output.tensor(), peer, tag, &call.options, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return finish_call(std::move(operation), status, handle);
 }
 
-/// Takes up a join that was interrupted.
-PyObject* go_on_joining(Operation join, std::int32_t average, bool blocking) {
+/// Waits for a join. If a signal handler ends the wait, the next call of join() goes on with it.
+PyObject* wait_for(Operation join) {
+    const int ended = join->wait(-1);
+    if (ended == RUEDA_OK) {
+        return join->conclude();
+    }
+    join->raise_for(ended, -1);
+    if (ended == InFlight::kRaised) {
+        keep_interrupted_join(std::move(join));
+    } else {
+        abandon(std::move(join));
+    }
+    return nullptr;
+}
+
+/// The join that a signal handler interrupted. Null with an error set if it was called with another average.
+Operation same_join(Operation join, std::int32_t average) {
     if (join->join_average != average) {
         keep_interrupted_join(std::move(join));
         raise(
@@ -519,24 +513,12 @@ PyObject* go_on_joining(Operation join, std::int32_t average, bool blocking) {
             "join: call join() with the same average to go on waiting");
         return nullptr;
     }
-    return blocking ? wait_for(std::move(join)) : new_handle(std::move(join));
+    return join;
 }
 
-/// (rueda_join_average)
-template <bool blocking>
-PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
-    if (!has_arguments("join", count, 1)) {
-        return nullptr;
-    }
-    std::int32_t average = 0;
-    if (!read_int32(given[0], "average", average)) {
-        return nullptr;
-    }
-    Operation operation = take_interrupted_join();
-    if (operation != nullptr) {
-        return go_on_joining(std::move(operation), average, blocking);
-    }
-    operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
+/// Null with an error set if it was not started.
+Operation start_join(std::int32_t average) {
+    Operation operation = new_operation(Py_None, Py_None, /*makes_result=*/false);
     operation->is_join = true;
     operation->join_average = average;
     if (call_sites_are_wanted()) {
@@ -545,13 +527,22 @@ PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     }
     rueda_handle* handle = nullptr;
     const int status = rueda_join_async(average, &handle);
-    return finish_call(std::move(operation), blocking, status, handle);
+    return has_started(*operation, status, handle) ? std::move(operation) : nullptr;
 }
 
-/// Of the forms that block: where this thread must not wait, nothing is started.
-template <auto function>
-PyObject* waiting(PyObject* module, Arguments given, Py_ssize_t count) {
-    return may_wait() ? function(module, given, count) : nullptr;
+/// (rueda_join_average)
+template <bool blocking>
+PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    std::int32_t average = 0;
+    if ((blocking && !may_wait()) || !has_arguments("join", count, 1) || !read_int32(given[0], "average", average)) {
+        return nullptr;
+    }
+    Operation interrupted = take_interrupted_join();
+    Operation join = interrupted != nullptr ? same_join(std::move(interrupted), average) : start_join(average);
+    if (join == nullptr) {
+        return nullptr;
+    }
+    return blocking ? wait_for(std::move(join)) : new_handle(std::move(join));
 }
 
 template <class Function>
@@ -562,33 +553,22 @@ PyMethodDef entry(const char* name, Function* function) {
 }  // namespace
 
 PyMethodDef* operation_functions() {
-    static PyMethodDef functions[] = {entry("allreduce", &waiting<allreduce<true>>),
-                                      entry("allreduce_async", &allreduce<false>),
+    static PyMethodDef functions[] = {entry("allreduce_async", &allreduce_async),
                                       entry("grouped_allreduce_async", &grouped_allreduce_async),
                                       entry("grouped_allgather_async", &grouped_allgather_async),
                                       entry("sparse_allreduce_async", &sparse_allreduce_async),
                                       entry("grouped_reducescatter_async", &grouped_reducescatter_async),
-                                      entry("broadcast", &waiting<broadcast<true>>),
-                                      entry("broadcast_async", &broadcast<false>),
-                                      entry("allgather", &waiting<allgather<true>>),
-                                      entry("allgather_async", &allgather<false>),
-                                      entry("reducescatter", &waiting<reducescatter<true>>),
-                                      entry("reducescatter_async", &reducescatter<false>),
-                                      entry("alltoall", &waiting<alltoall<true>>),
-                                      entry("alltoall_async", &alltoall<false>),
-                                      entry("gather", &waiting<gather<true>>),
-                                      entry("gather_async", &gather<false>),
-                                      entry("scatter", &waiting<scatter<true>>),
-                                      entry("scatter_async", &scatter<false>),
-                                      entry("reduce", &waiting<reduce<true>>),
-                                      entry("reduce_async", &reduce<false>),
-                                      entry("barrier", &waiting<barrier<true>>),
-                                      entry("barrier_async", &barrier<false>),
-                                      entry("send", &waiting<send<true>>),
-                                      entry("send_async", &send<false>),
-                                      entry("receive", &waiting<receive<true>>),
-                                      entry("receive_async", &receive<false>),
-                                      entry("join", &waiting<join<true>>),
+                                      entry("broadcast_async", &broadcast_async),
+                                      entry("allgather_async", &allgather_async),
+                                      entry("reducescatter_async", &reducescatter_async),
+                                      entry("alltoall_async", &alltoall_async),
+                                      entry("gather_async", &gather_async),
+                                      entry("scatter_async", &scatter_async),
+                                      entry("reduce_async", &reduce_async),
+                                      entry("barrier_async", &barrier_async),
+                                      entry("send_async", &send_async),
+                                      entry("receive_async", &receive_async),
+                                      entry("join", &join<true>),
                                       entry("join_async", &join<false>),
                                       {nullptr, nullptr, 0, nullptr}};
     return functions;

@@ -34,6 +34,12 @@ from rueda._collectives import (
     broadcast_,
     broadcast_async,
     broadcast_async_,
+    join,
+    join_async,
+    reducescatter,
+    reducescatter_async,
+)
+from rueda._groups import (
     grouped_allgather,
     grouped_allgather_async,
     grouped_allreduce,
@@ -42,10 +48,6 @@ from rueda._collectives import (
     grouped_allreduce_async_,
     grouped_reducescatter,
     grouped_reducescatter_async,
-    join,
-    join_async,
-    reducescatter,
-    reducescatter_async,
 )
 from rueda._lifecycle import (
     abort,

@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """`await handle`: a thread waits for the operations that event loops wait for, and wakes the loops.
 
-It blocks on them for a moment only, as most have ended by then; after that they have callbacks, and it sleeps. Now and
-then it looks all the same, since a rank that waits is one whose peers may go on with what they sent it (_messages.py).
+The thread blocks on an operation for a moment only, because most operations have ended by then. For the others it adds
+callbacks and sleeps. Now and then it checks them anyway: while a rank waits, it also accepts what its peers have sent it,
+so they can go on (_messages.py).
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from rueda.errors import RuedaError
 
 T = TypeVar("T")
 
-# How long the thread blocks on the oldest operation before it looks at the others, and at new ones.
+# How long the thread blocks on the oldest operation before it looks at the others and at new ones, in seconds.
 _SLICE = 0.0005
-# Since something new came or something has ended, how long it goes on with that.
+# How long it goes on in this way after the last operation came or ended, in seconds.
 _HURRY = 0.01
-# Between two looks afterwards; one takes about 50 microseconds.
+# The pause between two checks afterwards, in seconds. A check takes about 50 microseconds.
 _PAUSE = 0.05
 
 
@@ -37,7 +38,7 @@ class _Awaited(NamedTuple):
 
 
 class _Watcher:
-    """Threads: watch() by any; the rest by the thread it starts, which ends when the job does (stop())."""
+    """Threads: any thread may call watch(). The thread that it starts calls the rest, and ends with the job (stop())."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -76,7 +77,7 @@ class _Watcher:
                     hurries = True
                     hurries_until = time.monotonic() + _HURRY
                 if not pending:
-                    self._thread = None  # with the lock held: who watches next starts another
+                    self._thread = None  # under the lock: the next call of watch() starts another thread
                     return
                 hurries = hurries or self._stopping
             pending[0].handle._wait_a_while(_SLICE if hurries else 0)
@@ -88,22 +89,22 @@ class _Watcher:
             pending = left
 
     def _wait_for_work(self, has_pending: bool, hurries: bool) -> None:
-        """Until something is new, or it is time to look at what is pending, or to end."""
+        """Waits until a new operation comes, or it is time to check the pending ones, or to end."""
         if not (has_pending and hurries):
             self._changed.wait_for(lambda: self._new or self._stopping, _PAUSE if has_pending else None)
 
 
 def _with_callback(awaited: _Awaited) -> _Awaited:
-    """Its end wakes the loop from now on, whatever this thread does."""
+    """From now on the end of the operation wakes the loop, whatever this thread does."""
     if awaited.has_callback:
         return awaited
-    with contextlib.suppress(RuedaError):  # there can be no thread for callbacks: the next look sees it
+    with contextlib.suppress(RuedaError):  # if there is no thread for callbacks, the next check sees the end
         awaited.handle.add_done_callback(lambda _: _wake(awaited))
     return awaited._replace(has_callback=True)
 
 
 def _wake_if_ended(awaited: _Awaited) -> bool:
-    """Whether nobody waits for it any more."""
+    """Returns whether no task waits for it any more."""
     if not awaited.handle.poll():
         return awaited.loop.is_closed() or awaited.future.done()
     _wake(awaited)
@@ -111,7 +112,7 @@ def _wake_if_ended(awaited: _Awaited) -> bool:
 
 
 def _wake(awaited: _Awaited) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+    with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits there any more
         awaited.loop.call_soon_threadsafe(_set, awaited.future)
 
 
@@ -124,7 +125,7 @@ _watcher = _Watcher()
 
 
 def stop() -> None:
-    """Ends the thread, if there is one."""
+    """Called after shutdown(), when every pending operation has ended: the thread wakes its loops and ends."""
     _watcher.stop()
 
 

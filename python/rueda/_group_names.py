@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Names for groups that were given none. The ranks' groups meet by them, so all ranks have to count alike."""
+"""Names for groups without a name. The ranks' groups match by these names, so all ranks have to count alike."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from contextlib import contextmanager
 
 from rueda.errors import DuplicateName
 
-# Names that come again keep their place in the negotiation.
+# The names repeat, so that they keep their place in the negotiation.
 _NAMES = 64
 
-# By the number of a process set, how many groups without a name were started in it, of whatever operation. Each set
-# counts by itself, as its members need not be in the same other sets.
+# The number of groups without a name that were started in each process set, of all operations, by the number of the set.
+# Each set counts by itself, because its members may be in different other sets.
 _started: dict[int, int] = {}
-# Held from taking a number to counting it, which no operation blocks in. A signal's handler may come in between.
+# Held from taking a number until it is counted; no operation blocks in between. It is reentrant because a signal handler
+# may start a group in between.
 _lock = threading.RLock()
 
 
@@ -24,8 +25,8 @@ _lock = threading.RLock()
 def group_name(given: str | None, process_set_id: int) -> Iterator[str]:
     """The name of the group that is started in this scope.
 
-    One that fails to start, on this rank only perhaps, leaves its number to the next. Where the names have come round
-    it is refused: to wait for the one that is pending could hold up what another rank waits for first.
+    If a group fails to start, perhaps on this rank only, the next group gets its number. If the name is still in use after a
+    full round, the group is refused: waiting for the pending group could delay an operation that another rank waits for.
     """
     if given:
         yield given
@@ -43,11 +44,12 @@ def group_name(given: str | None, process_set_id: int) -> Iterator[str]:
 
 
 def forget_job() -> None:
-    """Before a job begins, whose ranks may have been in different ones before. And when all ranks have joined: those that were away
-    have counted fewer, and nothing is open."""
+    """Called before a job begins, because its ranks may have been in different jobs before. Also called when all ranks have
+    joined: ranks that were away have counted fewer groups, and no group is pending then.
+    """
     _started.clear()
 
 
 def forget_set(process_set_id: int) -> None:
-    """Of a process set that was removed."""
+    """Called when a process set was removed."""
     _started.pop(process_set_id, None)

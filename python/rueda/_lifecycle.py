@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Joining and leaving the job, and who is who in it."""
+"""Joining and leaving the job, and the ranks and sizes of this process."""
 
 from __future__ import annotations
 
@@ -50,25 +50,25 @@ def init(
     comm: Iterable[int] | object | None = None,
     process_sets: Iterable[ProcessSet | Iterable[int]] | str | None = None,
 ) -> None:
-    """Join the other processes of the job. All of them have to call it; it blocks until they do.
+    """Joins the other processes of the job. All of them have to call it; it blocks until they have called it.
 
-    With no launcher around, the job is this one process. A second call does nothing. It may be called again after
-    shutdown(), unless the job was aborted; process sets are made anew then. At the end of the interpreter shutdown() is
-    called, after an uncaught exception abort().
+    Without a launcher, the job is this one process. A second call does nothing. After shutdown() it may be called again,
+    unless the job was aborted; process sets have to be made anew then. When the interpreter ends it calls shutdown(); after
+    an uncaught exception it calls abort().
 
     Args:
-        comm: who is in the job. None, or no rank: all that were launched. A list of ranks of those: these, which all
-            call it with the same list; the others call nothing, or make a job of their own. An mpi4py communicator: its
-            processes, in its order; it is duplicated. rank() and size() are those within the job.
+        comm: the processes of the job. None, or an empty list: all launched processes. A list of ranks of the launch: these
+            ranks, which all call it with the same list; the other processes do not call it, or form a job of their own. An
+            mpi4py communicator: its processes, in its order; Rueda duplicates it. rank() and size() are those in the job.
         process_sets: sets that all ranks make at once, in this order: ProcessSet objects, or lists of ranks of the job.
-            "dynamic" (which allows sets to be added later, as is always allowed) adds none. A second call finds those
-            that there are, and makes none.
+            "dynamic" adds no set: it allows sets to be added later, which is always allowed here. A second call uses the
+            existing sets and makes none.
 
     Raises:
-        NotInitialized: in a process that was forked from one that uses Rueda.
-        InvalidArgument: a list that cannot be, or that this rank is not in; or this process is in another job already.
+        NotInitialized: this process was forked from a process that uses Rueda.
+        InvalidArgument: the list is impossible or lacks this rank; or this process is in another job already.
         Mismatch: ranks that meet have given different lists of ranks or of process sets.
-        Timeout: not all of them came within RUEDA_START_TIMEOUT.
+        Timeout: not all processes called it within RUEDA_START_TIMEOUT.
         Aborted, Unsupported, ResourceExhausted: the ranks could not meet; the message says why.
 
     Example::
@@ -90,7 +90,7 @@ def init(
 
 
 def _join(comm: Iterable[int] | object | None, process_sets: list[list[int]]) -> list[int]:
-    """The numbers of the process sets. In a job already, it says so where that is another one."""
+    """Joins, and returns the numbers of the process sets. Raises an error if this process is in another job already."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and isinstance(comm, mpi.Comm):
         return _join_communicator(mpi, comm, process_sets)
@@ -100,13 +100,14 @@ def _join(comm: Iterable[int] | object | None, process_sets: list[list[int]]) ->
     return _native.init(ranks or None, process_sets)
 
 
-# The launch's numbers of the job's ranks, in their order, where a communicator said who they are.
+# The job's ranks as ranks of the launch, in the order of the job, if a communicator was given.
 _members: list[int] | None = None
 
 
 def _join_communicator(mpi: Any, comm: Any, process_sets: list[list[int]]) -> list[int]:
-    """The C interface compares two communicators, and two lists. The same ranks in the same order are the same job,
-    however they were given."""
+    """The C interface can compare two communicators, and two lists. The same ranks in the same order are the same job, whether
+    they were given as a communicator or as a list.
+    """
     global _members
     members = _launch_ranks(mpi, comm)
     if is_initialized() and members is not None:
@@ -120,7 +121,7 @@ def _join_communicator(mpi: Any, comm: Any, process_sets: list[list[int]]) -> li
 
 
 def _launch_ranks(mpi: Any, comm: Any) -> list[int] | None:
-    """None for what cannot be a job, and where a process was not launched with the others."""
+    """Returns None if the ranks cannot be a job, or if this process was not launched with the others."""
     if comm == mpi.COMM_NULL or comm.Is_inter():
         return None
     ranks = mpi.Group.Translate_ranks(comm.group, list(range(comm.size)), mpi.COMM_WORLD.group)
@@ -136,16 +137,16 @@ def _sets_to_make(given: Iterable[ProcessSet | Iterable[int]] | str | None) -> l
 
 
 def shutdown() -> None:
-    """Leave the job; returns when every rank has called it, or a rank has died.
+    """Leaves the job; returns when every rank has called it, or a rank has died.
 
-    What is pending on this rank fails, and so does what needs this rank elsewhere. Callbacks of handles have been
-    called when it returns. Without init(), does nothing. Ranks that do not call it are reported, as stalled tensors are.
+    Pending operations of this rank fail, and so do operations of other ranks that need this rank. The callbacks of handles
+    have run when it returns. Without init() it does nothing. If a rank does not call it, stall reports name that rank.
 
-    Ctrl-C while it waits for other ranks raises KeyboardInterrupt. This rank has begun to leave then and can start
-    nothing any more; calling shutdown() again goes on waiting, and abort() ends the job.
+    Ctrl-C raises KeyboardInterrupt while it waits for other ranks. This rank has begun to leave then and can start no more
+    operations. Another call of shutdown() continues the wait, and abort() ends the job.
 
     Raises:
-        Aborted: the job ended before all ranks had left it, and no other call of this rank has said so. This rank has left.
+        Aborted: the job ended before all ranks had left it, and no earlier call of this rank reported that. This rank has left.
 
     Example::
 
@@ -158,11 +159,11 @@ def shutdown() -> None:
 
 
 def abort(reason: str) -> None:
-    """End the job, as this rank cannot go on: what is pending on any rank raises Aborted with ``reason``, and so does
+    """Ends the job because this rank cannot go on. Pending operations of all ranks raise Aborted with ``reason``, and so does
     every later call.
 
-    An exception that nobody catches does it by itself. Waits for nobody; this process goes on, and should end with an
-    exit status that is not 0. After an abort it changes nothing.
+    An uncaught exception does the same. It does not wait for other ranks. This process goes on, and should end with an exit
+    status that is not 0. After an abort it does nothing.
 
     Raises:
         NotInitialized: before init().
@@ -177,7 +178,7 @@ def abort(reason: str) -> None:
 
 
 def _leave() -> None:
-    """At exit. A rank that has failed does not wait for the others to shut down, too."""
+    """Runs at exit. A rank that has failed does not wait for the other ranks to shut down."""
     if (error := _uncaught_exception()) is not None:
         _abort_of(error)
     try:
@@ -185,10 +186,10 @@ def _leave() -> None:
     except RuedaError:
         _native.end_with_failure()  # the interpreter prints the error, and would end with status 0
         raise
-    except BaseException as interruption:  # Ctrl-C: whoever sent it wants this process to end
+    except BaseException as interruption:  # Ctrl-C: its sender wants this process to end
         _native.end_with_failure()
         _abort_of(interruption)
-        with contextlib.suppress(RuedaError):  # it says that the job was aborted, which this rank has done
+        with contextlib.suppress(RuedaError):  # it says that the job was aborted, which this rank did itself
             shutdown()
         raise
 
@@ -198,12 +199,12 @@ def _abort_of(error: BaseException) -> None:
         abort(" ".join("".join(traceback.format_exception_only(type(error), error)).split())[:300])
 
 
-# The worker that is watched; its parent may have been in a job before it forked.
+# The worker process that has the hook. Its parent may have been in a job before it forked.
 _watched: int | None = None
 
 
 def _watch_worker() -> None:
-    """multiprocessing catches what a worker's function raises, and then ends the worker as any other."""
+    """multiprocessing catches an exception of a worker's function, and then ends the worker as if nothing had happened."""
     global _watched
     if _watched == os.getpid() or "multiprocessing.process" not in sys.modules:
         return
@@ -215,7 +216,7 @@ def _watch_worker() -> None:
 
 
 def _leave_worker() -> None:
-    """Called by multiprocessing while an exception is on its way out of the worker's function."""
+    """multiprocessing calls it while an exception leaves the worker's function."""
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
@@ -233,8 +234,10 @@ def _uncaught_exception() -> BaseException | None:
 
 
 def begin_step(step: int) -> None:
-    """Says that this rank begins training step ``step``, counted from 0 on through restarts: ``ruedarun --max-restarts``
-    then tells how many steps were done again, and stall reports say in which step a rank is. Every rank may say it, or one.
+    """Tells Rueda that this rank begins training step ``step``, counted from 0 on through restarts.
+
+    ``ruedarun --max-restarts`` uses it to report how many steps were repeated, and stall reports say in which step a rank is.
+    Every rank may call it, or only one.
 
     Raises:
         InvalidArgument: a negative number.
@@ -250,7 +253,7 @@ def begin_step(step: int) -> None:
 
 
 class busy:  # noqa: N801  (reads as the verb it is)
-    """Says, in its scope, what this rank does while it takes part in no operation; stall reports show it. Nests.
+    """Tells Rueda what this rank does in this scope while it takes part in no operation. Stall reports show it. Scopes nest.
 
     Example::
 

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def empty(shape: int | tuple[int, ...], dtype: DTypeLike = "float32") -> NDArray[Any]:
-    """An array in resident memory, of zeros: the ranks of a host work on it in place, and nothing is copied.
+    """Returns an array of zeros in resident memory. The ranks of a host work on it in place, without copies.
 
     Args:
-        shape: its extents.
-        dtype: any NumPy dtype without Python objects; operations take those of ``rueda.DType``.
+        shape: the extents of the array.
+        dtype: any NumPy dtype without Python objects; operations take the dtypes of ``rueda.DType``.
 
     Returns:
-        A C-contiguous array, aligned to 64 bytes (to a page from 64 KiB on). The memory is given back with the last
+        A C-contiguous array, aligned to 64 bytes, or to a page if it has 64 KiB or more. The memory is freed with the last
         array that views it, and may outlive shutdown(). A forked child must not touch it.
 
     Raises:
         NotInitialized: before init().
-        ResourceExhausted: a limit of memory would be passed; the message says which.
+        ResourceExhausted: the array would exceed a memory limit; the message says which.
 
     Threads: any.
 

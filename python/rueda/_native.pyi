@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The extension module: the C interface, positional arguments only. Its callers are the modules beside it."""
+"""The extension module: the C interface with positional arguments only. The modules beside it call it."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Generic, TypeVar
@@ -13,10 +13,10 @@ T_co = TypeVar("T_co", covariant=True)
 version: str
 
 class Handle(Generic[T_co]):
-    """The caller's end of an operation under way.
+    """An operation under way, as its caller sees it.
 
-    Rueda uses the operation's tensors until it has completed; the handle keeps them alive. Dropping a handle neither
-    waits nor cancels. Threads: any; several may wait for the same handle.
+    Rueda uses the operation's tensors until it has completed; the handle keeps them alive. Dropping a handle neither waits
+    nor cancels. Threads: any; several threads may wait for the same handle.
 
     Example::
 
@@ -27,19 +27,18 @@ class Handle(Generic[T_co]):
     @property
     def name(self) -> str | TensorSlot | None: ...
     def wait(self, timeout: float | None = None) -> None:
-        """Block until the operation has completed; raise what it failed with, or ``Timeout`` after so many seconds."""
+        """Blocks until the operation has completed. Raises the operation's error, or ``Timeout`` after so many seconds."""
     def result(self, timeout: float | None = None) -> T_co:
-        """Wait, and return what the operation's blocking form returns."""
+        """Waits, and returns what the operation's blocking form returns."""
     def poll(self) -> bool:
-        """Whether the operation has completed, well or not. Does not block."""
+        """Whether the operation has completed, with or without an error. Does not block."""
     def add_done_callback(self, fn: Callable[[Handle[T_co]], object], /) -> None:
-        """Call ``fn(handle)`` when the operation has completed, well or not: at once where it has, else on a thread of
-        Rueda.
+        """Calls ``fn(handle)`` when the operation has completed, with or without an error. If it has completed already, the call
+        happens at once, otherwise on a thread of Rueda.
 
-        Several are called in the order in which they were added. Until one returns, those of all other operations wait:
-        it may start operations, and must not wait for any: what blocks is refused (``InvalidArgument``) and starts
-        nothing. What it raises is reported by
-        ``sys.unraisablehook``. ``shutdown()`` returns when all were called.
+        Callbacks of a handle run in the order in which they were added. While one runs, the callbacks of all other operations
+        wait. It may start operations but must not wait for any: a blocking call raises ``InvalidArgument`` and starts nothing.
+        ``sys.unraisablehook`` reports exceptions of a callback. ``shutdown()`` returns after all callbacks have run.
         """
     def __await__(self) -> Generator[Any, None, T_co]: ...
     def _wait_a_while(self, seconds: float, /) -> bool: ...
@@ -51,9 +50,9 @@ class Memory:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class TensorSlot:
-    """A name whose look-up is kept: give it in place of a name that is used at every step.
+    """A name whose look-up is kept. Use it in place of a name that is used in every step.
 
-    For operations of one process set.
+    A slot serves the operations of one process set.
 
     Example::
 
@@ -67,9 +66,9 @@ class TensorSlot:
     def name(self) -> str: ...
 
 class TensorView:
-    """A typed, shaped view of dense, row-major memory: for memory that has neither a buffer nor DLPack.
+    """A typed, shaped view of dense, row-major memory that has neither a buffer nor DLPack.
 
-    ``owner`` is kept alive as long as the view, and the view as long as an operation that uses it.
+    The view keeps ``owner`` alive, and an operation keeps the views that it uses alive.
 
     Example::
 
@@ -89,7 +88,8 @@ class TensorView:
     @property
     def writable(self) -> bool: ...
 
-# What makes a result of Rueda's memory: (memory, shape, dtype, received splits), as far as the operation has them.
+# The function that makes a result from Rueda's memory: (memory, shape, dtype, received splits), None where the operation
+# has none.
 Finish = Callable[[Memory | None, tuple[int, ...] | None, int | None, tuple[int, ...] | None], T]
 FinishGroup = Callable[[list[tuple[Memory, tuple[int, ...], int]]], T]
 Name = str | TensorSlot | None
@@ -122,26 +122,14 @@ def process_set_leave(number: int, /) -> None: ...
 def process_set_ranks(number: int, /) -> list[int]: ...
 def abort(reason: str, /) -> None: ...
 
-# What an operation would raise that writes to the tensor.
+# Raises what an operation that writes to the tensor would raise.
 def check_writable(tensor: Any, /) -> None: ...
 
-# InvalidArgument in a completion callback.
+# Raises InvalidArgument in a completion callback.
 def check_may_wait() -> None: ...
 def begin_step(step: int, /) -> None: ...
 def busy_begin(what: str, /) -> None: ...
 def busy_end() -> None: ...
-def allreduce(
-    input: Any,
-    output: Any,
-    name: Name,
-    op: int,
-    pre: float,
-    post: float,
-    result: T,
-    process_set: int,
-    compression: int,
-    /,
-) -> T: ...
 def allreduce_async(
     input: Any,
     output: Any,
@@ -167,7 +155,7 @@ def grouped_allreduce_async(
     /,
 ) -> Handle[T]: ...
 
-# Of a group, `result` is called with (memory, shape, dtype) of each member.
+# For a group, `result` is called with a list: (memory, shape, dtype) of each member.
 def grouped_allgather_async(
     inputs: list[Any], name: Name, result: FinishGroup[T], process_set: int, /
 ) -> Handle[T]: ...
@@ -177,48 +165,26 @@ def grouped_reducescatter_async(
 def sparse_allreduce_async(
     inputs: list[Any], shape: list[int], name: str, op: int, result: FinishGroup[T], process_set: int, /
 ) -> Handle[T]: ...
-def barrier(name: Name, process_set: int, /) -> None: ...
 def barrier_async(name: Name, process_set: int, /) -> Handle[None]: ...
-def send(tensor: Any, peer: int, tag: int, process_set: int, /) -> None: ...
 def send_async(tensor: Any, peer: int, tag: int, process_set: int, /) -> Handle[None]: ...
-def receive(output: Any, peer: int | None, tag: int, process_set: int, /) -> int: ...
 def receive_async(output: Any, peer: int | None, tag: int, process_set: int, /) -> Handle[int]: ...
 def join(average: int, /) -> int: ...
 def join_async(average: int, /) -> Handle[int]: ...
-def broadcast(input: Any, output: Any, root_rank: int, name: Name, result: T, process_set: int, /) -> T: ...
 def broadcast_async(
     input: Any, output: Any, root_rank: int, name: Name, result: T, process_set: int, /
 ) -> Handle[T]: ...
 
-# With an output given, `result` is what is returned; without one, it is called to make it.
-def allgather(input: Any, output: Any, name: Name, result: Any, process_set: int, /) -> Any: ...
+# If there is an output, `result` is returned; otherwise `result` is called and makes what is returned.
 def allgather_async(input: Any, output: Any, name: Name, result: Any, process_set: int, /) -> Handle[Any]: ...
-def reducescatter(
-    input: Any, output: Any, name: Name, op: int, pre: float, post: float, result: Any, process_set: int, /
-) -> Any: ...
 def reducescatter_async(
     input: Any, output: Any, name: Name, op: int, pre: float, post: float, result: Any, process_set: int, /
 ) -> Handle[Any]: ...
-def alltoall(
-    input: Any, output: Any, splits: Sequence[int] | None, name: Name, result: Finish[T], process_set: int, /
-) -> T: ...
 def alltoall_async(
     input: Any, output: Any, splits: Sequence[int] | None, name: Name, result: Finish[T], process_set: int, /
 ) -> Handle[T]: ...
-def gather(input: Any, output: Any, root_rank: int, name: Name, result: Finish[T], process_set: int, /) -> T: ...
 def gather_async(
     input: Any, output: Any, root_rank: int, name: Name, result: Finish[T], process_set: int, /
 ) -> Handle[T]: ...
-def scatter(
-    input: Any,
-    output: Any,
-    splits: Sequence[int] | None,
-    root_rank: int,
-    name: Name,
-    result: Any,
-    process_set: int,
-    /,
-) -> Any: ...
 def scatter_async(
     input: Any,
     output: Any,
@@ -229,18 +195,6 @@ def scatter_async(
     process_set: int,
     /,
 ) -> Handle[Any]: ...
-def reduce(
-    input: Any,
-    output: Any,
-    root_rank: int,
-    name: Name,
-    op: int,
-    pre: float,
-    post: float,
-    result: T,
-    process_set: int,
-    /,
-) -> T: ...
 def reduce_async(
     input: Any,
     output: Any,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Python objects and collections of arrays, by the operations on tensors."""
+"""Python objects and collections of arrays, sent by the operations on tensors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class _Pickled:
-    """An object on its way; or, with a negative length, why it could not be pickled, which the other ranks are to hear."""
+    """A pickled object. A negative length means that pickling failed; the bytes then tell the other ranks why."""
 
     def __init__(self, obj: object) -> None:
         np = numpy()
         self.failure: Exception | None = None
         try:
             data = pickle.dumps(obj, pickle.HIGHEST_PROTOCOL)
-        except Exception as failure:  # of any kind: the others would wait for ever
+        except Exception as failure:  # any kind of exception: without a message the other ranks would wait forever
             self.failure = failure
             data = _words_of(failure).encode(errors="backslashreplace")
         self.bytes = np.frombuffer(data, np.uint8)
@@ -37,7 +37,7 @@ class _Pickled:
 def _words_of(failure: Exception) -> str:
     try:
         return f"{type(failure).__name__}: {failure}"
-    except Exception:  # the other ranks are to hear of it, whatever its text is
+    except Exception:  # the other ranks must learn of it even if it has no text
         return type(failure).__name__
 
 
@@ -49,12 +49,12 @@ def _not_pickled(function: str, rank: int, reason: bytes) -> InvalidArgument:
 def broadcast_object(
     obj: T, root_rank: int = 0, name: str | None = None, *, process_set: ProcessSet = global_process_set
 ) -> T:
-    """The root's Python object, on every rank. What the other ranks give is ignored.
+    """Gives every rank the root's Python object. The objects of the other ranks are ignored.
 
-    It travels as a pickle: the ranks of a job trust each other, and an object of a class needs that class everywhere.
+    The object travels as a pickle: the ranks of a job trust each other, and every rank needs the object's class.
 
     Raises:
-        What pickle raises, on the root; and InvalidArgument with its text on the others. Otherwise as broadcast().
+        On the root, the exception of pickle. On the other ranks, InvalidArgument with its text. Otherwise as broadcast().
 
     Example::
 
@@ -79,11 +79,11 @@ def broadcast_object(
 
 
 def allgather_object(obj: T, name: str | None = None, *, process_set: ProcessSet = global_process_set) -> list[T]:
-    """Every rank's Python object, in the order of the ranks; this rank's as a copy. They travel as pickles.
+    """Returns every rank's Python object, in the order of the ranks; this rank's own as a copy. They travel as pickles.
 
     Raises:
-        What pickle raises, on the rank whose object it is; and InvalidArgument with its text, which names the first such
-        rank, on the others.
+        On a rank whose object cannot be pickled, the exception of pickle. On the other ranks, InvalidArgument with its text,
+        which names the first such rank.
 
     Example::
 
@@ -94,7 +94,9 @@ def allgather_object(obj: T, name: str | None = None, *, process_set: ProcessSet
     everything = _collectives.allgather(pickled.bytes, name, process_set=process_set)
     if pickled.failure is not None:
         raise pickled.failure
-    sizes = [abs(int(length)) for length in lengths]  # of other processes, of which no sum overflows here
+    sizes = [
+        abs(int(length)) for length in lengths
+    ]  # they come from other processes; in Python their sum cannot overflow
     if len(sizes) != len(process_set.ranks) or sum(sizes) != everything.size:
         raise Internal(
             f"allgather_object: the ranks announced {sizes} bytes, and {everything.size} came: some rank did something else"
@@ -108,7 +110,7 @@ def allgather_object(obj: T, name: str | None = None, *, process_set: ProcessSet
 
 
 def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of dicts, lists, tuples and (name, tensor) pairs in one another, each with the way to it."""
+    """Yields the tensors of nested dicts, lists, tuples and (name, tensor) pairs, each with the path to it."""
     if isinstance(parameters, Mapping):
         for key, value in parameters.items():
             yield from _named(value, f"{prefix}.{key}")
@@ -116,7 +118,7 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
         yield from _named(parameters[1], f"{prefix}.{parameters[0]}")
     elif isinstance(parameters, list | tuple) or (
         isinstance(parameters, Iterable)
-        and not isinstance(parameters, str)  # whose elements are such again, without end
+        and not isinstance(parameters, str)  # the elements of a string are strings again, without end
         and not hasattr(parameters, "shape")
         and not has_buffer(parameters)
     ):
@@ -128,7 +130,7 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
 
 
 def _check_each(named: list[tuple[str, Tensor]], root_rank: int, process_set: ProcessSet) -> None:
-    """What one rank alone can see, before anything is started."""
+    """Raises the errors that one rank alone can see, before anything is started."""
     if operator.index(root_rank) not in process_set.ranks:
         raise InvalidArgument(
             f"broadcast_parameters: the root rank is {root_rank}; expected one of {process_set.ranks}"
@@ -138,7 +140,7 @@ def _check_each(named: list[tuple[str, Tensor]], root_rank: int, process_set: Pr
         twice = sorted({path for path in names if names.count(path) > 1})
         raise InvalidArgument(f"broadcast_parameters: {_few(twice)} twice; names have to differ")
     for path, tensor in named:
-        _native.TensorSlot(path)  # whether that can be a name
+        _native.TensorSlot(path)  # raises an error if the path cannot be a name
         try:
             _native.check_writable(tensor)
         except (InvalidArgument, TypeError) as error:
@@ -147,7 +149,7 @@ def _check_each(named: list[tuple[str, Tensor]], root_rank: int, process_set: Pr
 
 
 def _check_alike(names: list[str], failure: Exception | None, process_set: ProcessSet) -> None:
-    """An error on every rank where one has failed, or they do not have the same parameters: none waits for ever."""
+    """Raises an error on every rank if one rank has failed, or if the ranks have different parameters. So no rank waits forever."""
     mine = (names, failure and f"{type(failure).__name__}: {failure}")
     everyones = allgather_object(mine, "rueda.broadcast_parameters", process_set=process_set)
     if failure is not None:
@@ -182,19 +184,19 @@ def broadcast_parameters(
     *,
     process_set: ProcessSet = global_process_set,
 ) -> None:
-    """Write the root's values into every rank's tensors: so that all begin from the same model.
+    """Writes the root's values into every rank's tensors, so that all ranks begin with the same model.
 
     Args:
-        parameters: a dict, a list or an iterable of (name, tensor), also in one another. The tensors are contiguous,
-            writable, and of the same shape and dtype on every rank.
-        root_rank: whose values they are.
-        name: before the tensors' own names, in messages.
-        process_set: whose ranks take part.
+        parameters: a dict, a list or an iterable of (name, tensor) pairs; these may be nested. The tensors are contiguous,
+            writable, and have the same shape and dtype on every rank.
+        root_rank: the rank whose values all ranks get.
+        name: a prefix of the tensors' own names, for messages.
+        process_set: the ranks that take part.
 
     Raises:
-        InvalidArgument, TypeError: something is no tensor that can be written, or no name; on all ranks, before anything is
-            written. Whatever an iterable raises on one rank is InvalidArgument on the others.
-        Mismatch: the names differ between ranks (on all ranks, before anything is written); or a shape or dtype does.
+        InvalidArgument, TypeError: an element is no writable tensor, or a name is unusable; raised on all ranks before
+            anything is written. If an iterable raises an exception on one rank, the other ranks raise InvalidArgument.
+        Mismatch: the names differ between ranks (on all ranks, before anything is written), or a shape or dtype differs.
 
     Example::
 
@@ -205,12 +207,12 @@ def broadcast_parameters(
     try:
         named = list(_named(parameters, name))
         _check_each(named, root_rank, process_set)
-    except Exception as failure:  # of any kind: the others are to hear of it
+    except Exception as failure:  # any kind of exception: the other ranks must learn of it
         unfit = failure
     _check_alike([path for path, _ in named], unfit, process_set)
     failures: list[Exception] = []
     handles = []
-    for path, tensor in named:  # all that can be started, as the other ranks start them
+    for path, tensor in named:  # starts all that it can, because the other ranks start them
         try:
             handles.append(_collectives.broadcast_async_(tensor, root_rank, path, process_set=process_set))
         except Exception as failure:
@@ -223,6 +225,6 @@ def broadcast_parameters(
 def _failure_of(handle: _native.Handle[Any]) -> Exception | None:
     try:
         handle.wait()
-    except Exception as failure:  # all of them are waited for, so that the tensors are the caller's again
+    except Exception as failure:  # waits for all of them, because Rueda must not use the tensors any more
         return failure
     return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Process sets: subsets of the ranks that do operations among themselves."""
+"""Process sets: subsets of the ranks that run operations among themselves."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rueda.errors import InvalidArgument
 
 
 class ProcessSet:
-    """A subset of the ranks. It can be used once init(process_sets=...) or add_process_set() has made it known.
+    """A subset of the ranks. It can be used after init(process_sets=...) or add_process_set() has made it known to the job.
 
-    In an operation of a set "the ranks" are its members, in ascending order; a root is still named by its rank in the
-    job. Each set has its own names and its own order, so one whose members do not come holds up no other.
+    In an operation of a set "the ranks" are its members, in ascending order. A root is still named by its rank in the job.
+    Each set has its own names and its own order of operations. So a set whose members are late delays no other set.
 
     Args:
-        ranks: of the job, in any order, each once.
+        ranks: ranks of the job, in any order, each once.
 
     Example::
 
@@ -30,8 +30,8 @@ class ProcessSet:
             rueda.allreduce_(loss, "loss", process_set=even)
     """
 
-    #: The same on all ranks; 0 is the world. Not there before the set is known to the job, nor in a later job, which
-    #: has other numbers.
+    #: The number of the set, the same on all ranks; 0 is the world. The attribute is missing before the job knows the
+    #: set, and in a later job, which has other numbers.
     process_set_id: int
 
     def __init__(self, ranks: Iterable[int]) -> None:
@@ -44,7 +44,7 @@ class ProcessSet:
         return made
 
     if not TYPE_CHECKING:
-        # Only for what is missing: the number is read at every operation.
+        # Python calls it only for missing attributes, so reading the number stays fast: every operation reads it.
         def __getattr__(self, name: str) -> int:
             if name == "process_set_id":
                 raise InvalidArgument(
@@ -57,7 +57,7 @@ class ProcessSet:
         return f"ProcessSet({self._asked})" if known is None else f"<rueda.ProcessSet {known}>"
 
     def _is_known(self) -> bool:
-        """To the job that there is: a number may be that of a set that was removed."""
+        """Whether the present job knows the set. A number may belong to a set that was removed."""
         try:
             return bool(self.ranks)
         except InvalidArgument:
@@ -65,22 +65,22 @@ class ProcessSet:
 
     @property
     def ranks(self) -> list[int]:
-        """Its ranks in the job, ascending.
+        """The members' ranks in the job, ascending.
 
         Raises:
-            InvalidArgument: it was removed.
+            InvalidArgument: the set was removed.
         """
         return _native.process_set_ranks(self.process_set_id)
 
     def size(self) -> int:
-        """How many members it has."""
+        """The number of members."""
         return len(self.ranks)
 
     def rank(self) -> int:
         """The position of this rank among the members.
 
         Raises:
-            InvalidArgument: it is none of them.
+            InvalidArgument: this rank is no member.
         """
         ranks, mine = self.ranks, _native.rank()
         if mine not in ranks:
@@ -93,14 +93,14 @@ class ProcessSet:
 
 
 def ranks_of(ranks: Iterable[int]) -> list[int]:
-    """What a caller gave as ranks, as a list that the C interface checks further."""
+    """The ranks that a caller gave, as a list. The C interface checks the list further."""
     try:
         return [operator.index(rank) for rank in ranks]
     except TypeError:
         raise InvalidArgument(f"the ranks are {ranks!r}; expected integers, such as [0, 2]") from None
 
 
-# Those that have a number; the world's is the same in every job.
+# The sets that have a number. The world's number is the same in every job.
 _of_this_job: weakref.WeakSet[ProcessSet] = weakref.WeakSet()
 
 #: All ranks.
@@ -108,14 +108,15 @@ global_process_set = ProcessSet._of(0)
 
 
 def add_process_set(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
-    """Make a process set. Every rank of the job calls it, members or not, with the same ranks.
+    """Makes a process set. Every rank of the job calls it, members or not, with the same ranks.
 
     Args:
-        ranks: of the job, in any order, each once; or a ProcessSet that no job knows yet, which is returned.
+        ranks: ranks of the job, in any order, each once; or a ProcessSet that no job knows yet, which is returned.
 
     Raises:
-        Mismatch: the ranks ask for different sets; on all of them.
-        InvalidArgument: there is no such rank, or one is named twice, or none, or these are a set already; on all ranks.
+        Mismatch, on all ranks: the ranks ask for different sets.
+        InvalidArgument, on all ranks: a rank does not exist or is named twice, the list is empty, or a set of these ranks
+            exists already.
 
     Example::
 
@@ -128,21 +129,21 @@ def add_process_set(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
 
 
 def note_numbers(process_sets: list[ProcessSet], numbers: list[int]) -> None:
-    """Of sets that were made when the job began."""
+    """Notes the numbers of the sets that were made when the job began."""
     for process_set, number in zip(process_sets, numbers, strict=True):
         process_set.process_set_id = number
         _of_this_job.add(process_set)
 
 
 def forget_job() -> None:
-    """Before a job begins, to which the process sets of the last one mean nothing."""
+    """Called before a job begins. The process sets of the last job mean nothing to it."""
     for process_set in _of_this_job:
         del process_set.process_set_id
     _of_this_job.clear()
 
 
 def remove_process_set(process_set: ProcessSet) -> None:
-    """Remove a process set. Every rank of the job calls it; what is pending in the set fails.
+    """Removes a process set. Every rank of the job calls it; pending operations of the set fail.
 
     Example::
 
@@ -153,17 +154,17 @@ def remove_process_set(process_set: ProcessSet) -> None:
 
 
 def add_process_set_among(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
-    """Make a process set that concerns its members alone: they call it, and no other rank does.
+    """Makes a process set that concerns only its members: they call it, and no other rank does.
 
-    There may be several such sets of the same ranks, of all ranks as well: each has its own order of operations.
+    Several such sets may have the same ranks, even all ranks. Each set has its own order of operations.
 
     Args:
-        ranks: of the job, in any order, each once, this one among them; or a ProcessSet that no job knows yet, which is
-            returned.
+        ranks: ranks of the job, in any order, each once, with this rank among them; or a ProcessSet that no job knows yet,
+            which is returned.
 
     Raises:
-        Mismatch: the members give different ranks, as far as they meet.
-        InvalidArgument: there is no such rank, or one is named twice, or this rank is none of them.
+        Mismatch: members that meet give different ranks.
+        InvalidArgument: a rank does not exist or is named twice, or this rank is not among them.
 
     Example::
 
@@ -180,10 +181,10 @@ def add_process_set_among(ranks: Iterable[int] | ProcessSet) -> ProcessSet:
 
 
 def leave_process_set(process_set: ProcessSet) -> None:
-    """Leave a set that add_process_set_among() made. Waits for nobody.
+    """Leaves a set that add_process_set_among() made. It waits for no other rank.
 
-    What is pending here fails, and what needs this rank fails on the members that are still in the set. Messages that the
-    other side still takes up are delivered.
+    Pending operations of this rank fail, and so do operations of the remaining members that need this rank. Messages that
+    the receiver still accepts are delivered.
 
     Example::
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Reductions of tensors of which each rank has a few rows or elements."""
+"""Reductions of tensors of which each rank holds a few rows or elements."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rueda import _native
+from rueda._forms import blocking_form_of
 from rueda._group_names import group_name
 from rueda._native import Handle, Memory
 from rueda._process_sets import ProcessSet, global_process_set
@@ -21,44 +22,6 @@ if TYPE_CHECKING:
     Array: TypeAlias = NDArray[Any]
 
 
-def sparse_allreduce(
-    indices: ArrayLike,
-    values: ArrayLike,
-    shape: Sequence[int],
-    name: str | None = None,
-    op: ReduceOp = Average,
-    *,
-    process_set: ProcessSet = global_process_set,
-) -> tuple[Array, Array]:
-    """The sum or the average over the ranks of tensors that are zero but at some places.
-
-    Args:
-        indices: where this rank has something, whole numbers: of shape [n], places along the first dimension; of shape
-            [n, k], places along the first k. In any order, and a place may come several times; n may differ between
-            ranks and be 0.
-        values: what is there, of shape [n, …]: the rest is ``shape`` after those dimensions, the same on every rank.
-            Not bool, which has no sum.
-        shape: of the whole tensor, which nobody makes; the same on every rank.
-        name: the members of the group are called ``<name>_<i>of3``.
-        op: Average, which divides by the number of ranks, or Sum; the same on every rank.
-
-    Returns:
-        (indices, values): each place that some rank has, once, ascending; indices are int64. What several have is added
-        in the order of the ranks, 16-bit floats in float32. Averages of integers are those of the exact sum, and
-        truncate toward zero; sums of integers wrap.
-
-    Raises:
-        Mismatch: shape or op differ between ranks; on all of them. Of the ``_async`` form, from ``result()``.
-        Unsupported: values of bool; InvalidArgument: another op; likewise.
-
-    Example::
-
-        rows, gradient = rueda.sparse_allreduce(words, gradient_of_words, (50_000, 300), "embedding")
-    """
-    _native.check_may_wait()
-    return sparse_allreduce_async(indices, values, shape, name, op, process_set=process_set).result()
-
-
 def sparse_allreduce_async(
     indices: ArrayLike,
     values: ArrayLike,
@@ -68,7 +31,7 @@ def sparse_allreduce_async(
     *,
     process_set: ProcessSet = global_process_set,
 ) -> Handle[tuple[Array, Array]]:
-    """sparse_allreduce() that returns at once. The sums are made by who asks for the result.
+    """sparse_allreduce() that returns a handle at once. The thread that asks for the result adds up.
 
     Example::
 
@@ -80,6 +43,35 @@ def sparse_allreduce_async(
     whole = [int(extent) for extent in shape]
     with group_name(name, process_set.process_set_id) as unique:
         return _native.sparse_allreduce_async(inputs, whole, unique, op, _finish, process_set.process_set_id)
+
+
+@blocking_form_of(sparse_allreduce_async)
+def sparse_allreduce() -> None:
+    """The sum or the average over the ranks of tensors that are zero except at some places.
+
+    Args:
+        indices: the places where this rank has values, whole numbers. Of shape [n], they are places along the first
+            dimension; of shape [n, k], places along the first k dimensions. They may come in any order and repeat; n may
+            differ between ranks and be 0.
+        values: the values at these places, of shape [n, …]. The other dimensions are those of ``shape`` that the indices
+            do not name, the same on every rank. The dtype is not bool, which has no sum.
+        shape: the shape of the whole tensor, which no rank makes; the same on every rank.
+        name: the members of the group are called ``<name>_<i>of3``.
+        op: Average, which divides by the number of ranks, or Sum; the same on every rank.
+
+    Returns:
+        (indices, values): each place that some rank has, once, ascending; indices are int64. The values of several ranks
+        at one place are added in the order of the ranks, 16-bit floats in float32. Averages of integers divide the exact
+        sum and truncate toward zero; sums of integers wrap.
+
+    Raises:
+        Mismatch: shape or op differ between ranks; raised on all of them, by the ``_async`` form from ``result()``.
+        Unsupported: values of bool; raised in the same way. InvalidArgument: another op; raised in the same way.
+
+    Example::
+
+        rows, gradient = rueda.sparse_allreduce(words, gradient_of_words, (50_000, 300), "embedding")
+    """
 
 
 def _places_of(indices: ArrayLike) -> Array:

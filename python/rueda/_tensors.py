@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Python objects as tensors, and Rueda's memory as NumPy arrays. NumPy is loaded when the first array is made."""
+"""Python objects as tensors, and Rueda's memory as NumPy arrays. The first array loads NumPy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SUPPORTED = ", ".join(dtype.name for dtype in DType)
 
 @functools.cache
 def numpy() -> Any:
-    """The module, imported once."""
+    """The module NumPy, imported once."""
     try:
         import numpy
     except ImportError as error:
@@ -42,7 +42,7 @@ def numpy() -> Any:
 
 @functools.cache
 def numpy_dtype(number: int) -> np.dtype[Any]:
-    """NumPy's type for a DType; bfloat16 is that of ml_dtypes."""
+    """NumPy's type for a DType. The package ml_dtypes provides bfloat16."""
     if number != DType.bfloat16:
         return numpy().dtype(DType(number).name)  # type: ignore[no-any-return]
     try:
@@ -55,7 +55,7 @@ def numpy_dtype(number: int) -> np.dtype[Any]:
 
 
 def adapt(tensor: Tensor, writable: bool) -> TensorView:
-    """A view of what offers no plain buffer of a type of ours; or the error that says why there is none."""
+    """Returns a view of an object that has no plain buffer of a supported type, or raises the error that says why it cannot."""
     loaded = sys.modules.get("numpy")
     if loaded is not None and isinstance(tensor, loaded.ndarray | loaded.generic):
         return _view_of_array(tensor, writable)
@@ -96,7 +96,7 @@ def _view_of_array(array: Any, writable: bool) -> TensorView:
             )
         array = numpy().ascontiguousarray(array)
     if not array.shape:
-        array = numpy().asarray(array)  # a scalar gives the address of an array that is gone by then
+        array = numpy().asarray(array)  # a scalar gives the address of a temporary array, which no longer exists then
     address = array.__array_interface__["data"][0]
     return TensorView(address, array.shape, DType[name], array, writable)
 
@@ -125,7 +125,7 @@ def has_buffer(candidate: object) -> bool:
 
 
 def with_output(tensor: Tensor) -> tuple[Tensor, Array]:
-    """The tensor as an input, and a new array of its shape and dtype."""
+    """Returns the tensor as an input, and a new array of its shape and dtype."""
     np = numpy()
     if isinstance(tensor, np.ndarray | np.generic):
         return tensor, np.empty(tensor.shape, tensor.dtype)
@@ -140,18 +140,18 @@ def with_output(tensor: Tensor) -> tuple[Tensor, Array]:
 def array_of(
     memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, _splits: tuple[int, ...] | None = None
 ) -> Array:
-    """An operation's own output, without a copy; the array keeps its memory alive."""
+    """The output that Rueda allocated, as an array without a copy. The array keeps the memory alive."""
     assert memory is not None and shape is not None and dtype is not None
     return array_over(memory, shape, numpy_dtype(dtype))
 
 
 def arrays_of(outputs: list[tuple[Memory, tuple[int, ...], int]]) -> list[Array]:
-    """A group's own outputs."""
+    """The outputs of a group that Rueda allocated."""
     return [array_of(*output) for output in outputs]
 
 
 def array_over(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Rueda's memory, as an array of that shape."""
+    """Rueda's memory as an array of that shape."""
     np = numpy()
     if math.prod(shape) == 0:
         return np.empty(shape, dtype)  # type: ignore[no-any-return]
@@ -161,7 +161,7 @@ def array_over(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 def with_received_splits(
     out: Tensor | None,
 ) -> Callable[[Memory | None, tuple[int, ...] | None, int | None, tuple[int, ...] | None], tuple[Any, Array]]:
-    """What makes the result of an alltoall: (output, rows that came from each rank)."""
+    """Returns the function that makes the result of an alltoall: (output, rows that came from each rank)."""
 
     def finish(
         memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, splits: tuple[int, ...] | None

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class RuedaError(Exception):
-    """Base of all errors of Rueda. The message names the thing, what was found, what was expected, and what to do."""
+    """The base of all errors of Rueda. The message names the thing, what was found, what was expected, and what to do."""
 
     code = 9
 
@@ -14,15 +14,15 @@ class RuedaError(Exception):
 class InvalidArgument(RuedaError, ValueError):
     """An argument that cannot be used.
 
-    What this rank alone can see is refused at once, and nothing was sent to other ranks. What no rank can do, as an
-    allgather of a scalar, is refused on all of them when all have come.
+    If this rank alone can see the mistake, the call raises at once and sends nothing to other ranks. If the ranks agree on
+    something that cannot be done, such as an allgather of a scalar, it is raised on all of them after all have called.
     """
 
     code = 1
 
 
 class DuplicateName(RuedaError, ValueError):
-    """An operation of this name is pending on this rank: wait for it, or give another name."""
+    """An operation of this name is pending on this rank: wait for it, or use another name."""
 
     code = 2
 
@@ -34,35 +34,35 @@ class NotInitialized(RuedaError, ValueError):
 
 
 class HorovodInternalError(RuedaError, RuntimeError):
-    """Base of what can go wrong in an operation that was started; the name is Horovod's."""
+    """The base of errors of operations that were started. The name is Horovod's."""
 
 
 class Mismatch(HorovodInternalError):
-    """The ranks disagree on shape, dtype, operation, root or factors; all of them get this error, naming rank and value."""
+    """The ranks disagree on shape, dtype, operation, root or factors. All of them get this error, which names ranks and values."""
 
     code = 4
 
 
 class Aborted(HorovodInternalError):
-    """The job is over: a rank has died or given up. The message says which, and how where that is known."""
+    """The job has ended: a rank died or gave up. The message says which rank, and how it ended if that is known."""
 
     code = 5
 
 
 class Timeout(HorovodInternalError, TimeoutError):
-    """A wait's time has passed. The operation goes on, and still uses its tensors."""
+    """A wait took longer than its timeout. The operation goes on, and still uses its tensors."""
 
     code = 6
 
 
 class ResourceExhausted(HorovodInternalError):
-    """Not enough memory, or no place for another tensor; said before any limit of the system is hit."""
+    """There is not enough memory, or no place for another tensor. Rueda reports it before the system's limit is reached."""
 
     code = 7
 
 
 class Unsupported(HorovodInternalError):
-    """Something this version does not do."""
+    """This version cannot do it."""
 
     code = 8
 

@@ -8,7 +8,7 @@ import enum
 
 
 class ReduceOp(enum.IntEnum):
-    """How the ranks' elements become one; the numbers are Horovod's too."""
+    """How the ranks' elements are reduced to one. Horovod uses the same numbers."""
 
     Average = 0
     Sum = 1
@@ -19,7 +19,7 @@ class ReduceOp(enum.IntEnum):
 
 
 class Compression(enum.IntEnum):
-    """What float32 and float64 become while they travel between hosts; the names are Horovod's too."""
+    """What float32 and float64 become while they travel between hosts. Horovod uses the same names."""
 
     none = 0
     fp16 = 1

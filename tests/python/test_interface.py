@@ -42,6 +42,13 @@ class Interface(unittest.TestCase):
                     asynchronous = inspect.signature(getattr(rueda, name)).parameters
                     self.assertEqual(list(asynchronous.values()), list(inspect.signature(blocking).parameters.values()))
 
+    def test_blocking_forms_show_their_result(self):
+        shown = {
+            name: inspect.signature(getattr(rueda, name)).return_annotation for name in ("allreduce", "gather", "send")
+        }
+        self.assertEqual(shown, {"allreduce": "Array", "gather": "Result | None", "send": "None"})
+        self.assertEqual((rueda.gather.__name__, rueda.gather.__module__), ("gather", "rueda._roots"))
+
     def test_numbers_are_those_of_the_c_interface(self):
         for kind, members in (
             ("rueda_dtype", {dtype.name.upper(): dtype.value for dtype in rueda.DType}),

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Rueda under other names, for programs that were written for those."""
+"""Rueda under the names of other libraries, for programs that were written for them."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""``import horovod.torch`` gives rueda.torch: a script for Horovod runs as it is.
+"""``import horovod.torch`` gives rueda.torch, so a script for Horovod runs unchanged.
 
-In any of three ways: ``install()`` before the script imports horovod; ``python -m rueda.compat.horovod script.py arguments…``;
-or ``RUEDA_AS_HOROVOD=1`` in the environment, where Rueda was installed by pip.
+There are three ways: call ``install()`` before the script imports horovod; start the script with ``python -m
+rueda.compat.horovod script.py arguments…``; or set ``RUEDA_AS_HOROVOD=1`` if Rueda was installed by pip.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any
 
 __all__ = ["install"]
 
-#: Where the modules of Horovod are; what is below them is below these.
+#: Rueda's module for each module of Horovod; submodules follow.
 _PLACES = {
     "horovod.torch": "rueda.torch",
     "horovod": "rueda.compat._horovod",
 }
-#: Horovod has them, Rueda does not.
+#: Modules that Horovod has and Rueda does not.
 _NOT_HERE = {"keras", "mxnet", "ray", "spark", "tensorflow"}
-#: Of Horovod's function `run`, which comes later.
+#: The error message for Horovod's function `run`, which Rueda does not have yet.
 _RUNNER = {"horovod.run", "horovod.runner"}
 
 
@@ -39,7 +39,7 @@ def _place_of(name: str) -> str:
 
 
 class _Loader(importlib.abc.Loader):
-    """Gives the module of Rueda itself, so that there is one of it only."""
+    """Gives Rueda's module itself, so that the module exists only once."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -50,7 +50,7 @@ class _Loader(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # It has been executed; what importing it by the other name has changed of it is changed back.
+        # The module was executed before. The import by the other name has changed some of its attributes; this restores them.
         module.__spec__ = self._spec
 
 
@@ -76,7 +76,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def install() -> None:
-    """From now on ``import horovod`` and ``import horovod.torch`` give Rueda. A second call does nothing.
+    """After this call ``import horovod`` and ``import horovod.torch`` give Rueda. A second call does nothing.
 
     Raises:
         ImportError: Horovod itself has been imported already.
@@ -99,10 +99,11 @@ def install() -> None:
 
 
 def _for_other_processes() -> None:
-    """Processes that the script starts, such as workers of a DataLoader, import it again and have no finder: they find horovod in
-    a folder."""
+    """Processes that the script starts, such as workers of a DataLoader, import horovod again, and have no finder. They find it
+    in a folder.
+    """
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_path")
-    sys.path.insert(1, folder)  # spawned ones take over sys.path
+    sys.path.insert(1, folder)  # spawned processes take over sys.path
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = folder if not others else f"{folder}{os.pathsep}{others}"
 

@@ -26,33 +26,7 @@ import torch
 
 from rueda.errors import HorovodInternalError
 from rueda.torch import elastic
-from rueda.torch.compression import Compression
-from rueda.torch.functions import (
-    allgather_object,
-    broadcast_object,
-    broadcast_optimizer_state,
-    broadcast_parameters,
-)
-from rueda.torch.mpi_ops import (
-    Adasum,
-    Average,
-    Max,
-    Min,
-    Product,
-    Sum,
-    allgather,
-    allgather_async,
-    allreduce,
-    allreduce_,
-    allreduce_async,
-    allreduce_async_,
-    alltoall,
-    alltoall_async,
-    barrier,
-    broadcast,
-    broadcast_,
-    broadcast_async,
-    broadcast_async_,
+from rueda.torch._basics import (
     ccl_built,
     cross_rank,
     cross_size,
@@ -60,37 +34,63 @@ from rueda.torch.mpi_ops import (
     ddl_built,
     gloo_built,
     gloo_enabled,
-    grouped_allgather,
-    grouped_allgather_async,
-    grouped_allreduce,
-    grouped_allreduce_,
-    grouped_allreduce_async,
-    grouped_allreduce_async_,
-    grouped_reducescatter,
-    grouped_reducescatter_async,
     init,
     is_initialized,
-    join,
     local_rank,
     local_size,
     mpi_built,
     mpi_enabled,
     mpi_threads_supported,
     nccl_built,
-    poll,
     rank,
-    reducescatter,
-    reducescatter_async,
     rocm_built,
     shutdown,
     size,
-    sparse_allreduce_async,
-    synchronize,
 )
+from rueda.torch.compression import Compression
+from rueda.torch.functions import (
+    allgather_object,
+    broadcast_object,
+    broadcast_optimizer_state,
+    broadcast_parameters,
+)
+from rueda.torch.operations.allgather import (
+    allgather,
+    allgather_async,
+    grouped_allgather,
+    grouped_allgather_async,
+)
+from rueda.torch.operations.allreduce import (
+    allreduce,
+    allreduce_,
+    allreduce_async,
+    allreduce_async_,
+    grouped_allreduce,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+)
+from rueda.torch.operations.alltoall import alltoall, alltoall_async
+from rueda.torch.operations.broadcast import (
+    broadcast,
+    broadcast_,
+    broadcast_async,
+    broadcast_async_,
+)
+from rueda.torch.operations.handles import poll, synchronize
+from rueda.torch.operations.joining import barrier, join
+from rueda.torch.operations.reducescatter import (
+    grouped_reducescatter,
+    grouped_reducescatter_async,
+    reducescatter,
+    reducescatter_async,
+)
+from rueda.torch.operations.sparse import sparse_allreduce_async
 from rueda.torch.optimizer import DistributedOptimizer
 from rueda.torch.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from rueda.torch.sync_batch_norm import SyncBatchNorm
 from rueda.torch.timeline import start_timeline, stop_timeline
+from rueda.types import Adasum, Average, Max, Min, Product, Sum
 
 _MPI_LIB_AVAILABLE = True
 

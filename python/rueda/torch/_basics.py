@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Joining and leaving the job with Horovod's arguments and answers, and what there is to say about this installation."""
+"""Joining and leaving the job with Horovod's arguments and answers, and questions about this installation."""
 
 from __future__ import annotations
 
@@ -50,28 +50,28 @@ __all__ = [
     "size",
 ]
 
-#: What MPI_Query_thread answers where every thread may call MPI; the number of Open MPI and of MPICH.
+#: The answer of MPI_Query_thread if every thread may call MPI; Open MPI and MPICH have the same number.
 _MPI_THREAD_MULTIPLE = 3
 
 #: Whether init() has been called in this job.
 _begun = False
-#: Called when a job has begun.
+#: Functions to call when a job has begun.
 _at_begin: list[Callable[[], None]] = []
-#: Called when a job has ended: what modules keep for it.
+#: Functions to call when a job has ended; modules forget what they keep for it.
 _at_end: list[Callable[[], None]] = [sets_of_job.end_job]
 
 
 def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[ProcessSet] | str | None = None) -> None:
-    """Join the other processes of the job. All of them have to call it; a second call does nothing.
+    """Joins the other processes of the job. All of them have to call it; a second call does nothing.
 
     Args:
-        comm: who is in the job. None: all that were launched. A list of their ranks: these. An mpi4py communicator: its
-            processes; it is duplicated.
-        process_sets: ProcessSet objects (or lists of ranks) that all ranks make known at once, in this order; or "dynamic",
-            which Horovod needs for sets that come later and which changes nothing here.
+        comm: the processes of the job. None: all launched processes. A list: these ranks. An mpi4py communicator: its
+            processes; Rueda duplicates it.
+        process_sets: ProcessSet objects (or lists of ranks) that all ranks make known at once, in this order; or "dynamic".
+            Horovod needs "dynamic" for sets that are added later; here it changes nothing.
 
     Raises:
-        ValueError: the arguments cannot be (InvalidArgument), or two sets are the same.
+        ValueError: an argument is impossible (InvalidArgument), or two sets are the same.
         NotImplementedError: a process set is a communicator, and ``comm`` is not.
         HorovodInternalError: the ranks could not meet; the message says why.
 
@@ -88,18 +88,18 @@ def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[Process
         )
     wanted = _sets_to_make(process_sets)
     if not is_initialized():
-        _ended()  # the last job, where `rueda.shutdown()` has ended it
+        _ended()  # ends the last job, if `rueda.shutdown()` has ended it
     rueda.init(comm)
     if _begun:
         return
-    # Here for the first time in this job, which `rueda.init()` may have begun.
+    # This is the first call in this job, which `rueda.init()` may have begun.
     _begun = True
     sets_of_job.begin_job(comm)
     try:
         for process_set in wanted:
             sets_of_job.add_process_set(process_set)
     except (RuedaError, NotImplementedError):
-        shutdown()  # of all ranks: they have all got this error
+        shutdown()  # all ranks shut down, because they have all got this error
         raise
     for begin in _at_begin:
         begin()
@@ -114,7 +114,7 @@ def _sets_to_make(given: Iterable[ProcessSet] | str | None) -> list[ProcessSet]:
 
 
 def shutdown() -> None:
-    """Leave the job; returns when every rank has called it, or a rank has died. At the end of the interpreter it is called.
+    """Leaves the job; returns when every rank has called it, or a rank has died. The end of the interpreter calls it.
 
     Example::
 
@@ -152,12 +152,13 @@ def mpi_built() -> bool:
 
 
 def mpi_enabled() -> bool:
-    """Whether the ranks of this job have met over MPI. Ranks of one host that met by ruedarun's socket have not."""
+    """Whether the ranks of this job met over MPI. Ranks of one host that met by ruedarun's socket did not."""
     return any(os.path.basename(path).startswith(("librueda_mpi.", "librueda_mpich.")) for path in _mapped())
 
 
 def mpi_threads_supported() -> bool:
-    """Whether MPI was initialised so that every thread may call it: the program's own calls, as by mpi4py, may come at any time.
+    """Whether MPI was initialised so that every thread may call it. Then the program's own calls, for example by mpi4py, may come
+    at any time.
 
     Raises:
         ValueError: before init(), or in a job without MPI.
@@ -177,7 +178,7 @@ def mpi_threads_supported() -> bool:
 
 
 def gloo_enabled() -> bool:
-    """False: Rueda does not use Gloo. Jobs of one host need no MPI either."""
+    """False: Rueda does not use Gloo. Jobs of one host do not need MPI either."""
     return False
 
 
@@ -187,7 +188,7 @@ def gloo_built() -> bool:
 
 
 def nccl_built() -> int:
-    """The version of NCCL that the plugin for GPUs was built with; 0 where there is no such plugin."""
+    """The version of NCCL that the plugin for GPUs was built with; 0 without such a plugin."""
     return 0
 
 

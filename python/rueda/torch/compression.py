@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What a tensor becomes before it is reduced, and back. Any class with the same two methods will do.
+"""Compressors change a tensor before it is reduced, and change the result back. Any class with the same two methods is one.
 
-These work on the whole tensor, on one host as well. ``RUEDA_COMPRESSION`` is the cheaper way where the network between hosts is what
-takes long: it compresses on the way only, and accumulates in full precision (docs/compression.md).
+They work on the whole tensor, also within one host. If the network between hosts is slow, ``RUEDA_COMPRESSION`` is cheaper: it
+compresses only what travels, and accumulates in full precision (docs/compression.md).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import torch
 
 
 class Compressor:
-    """Interface: ``compress`` gives the tensor that travels and what ``decompress`` needs to give it back."""
+    """The interface: ``compress`` returns the tensor to reduce, and a context that ``decompress`` needs to change the result back."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """The tensor to reduce in place of this one, and a context for decompress()."""
+        """Returns the tensor to reduce in place of this one, and a context for decompress()."""
         raise NotImplementedError
 
     @staticmethod
@@ -28,7 +28,7 @@ class Compressor:
 
 
 class NoneCompressor(Compressor):
-    """Leaves tensors as they are."""
+    """Leaves tensors unchanged."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -40,7 +40,7 @@ class NoneCompressor(Compressor):
 
 
 class _Narrowing(Compressor):
-    """Floating-point tensors as ``narrow``; others as they are."""
+    """Converts floating-point tensors to ``narrow``, and leaves others unchanged."""
 
     narrow: torch.dtype
 
@@ -56,19 +56,19 @@ class _Narrowing(Compressor):
 
 
 class FP16Compressor(_Narrowing):
-    """Floating-point tensors as float16."""
+    """Converts floating-point tensors to float16."""
 
     narrow = torch.float16
 
 
 class BF16Compressor(_Narrowing):
-    """Floating-point tensors as bfloat16: the range of float32."""
+    """Converts floating-point tensors to bfloat16, which has the range of float32."""
 
     narrow = torch.bfloat16
 
 
 class Compression:
-    """The compressors that come with Rueda. ``bf16`` is not Horovod's."""
+    """The compressors that Rueda provides. Horovod has no ``bf16``."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What all ranks have to begin with alike: parameters, the state of optimizers, any Python object."""
+"""Makes ranks begin with the same values: parameters, the state of optimizers, any Python object."""
 
 from __future__ import annotations
 
@@ -13,33 +13,36 @@ import torch
 
 from rueda import _collectives, _native
 from rueda.errors import HorovodInternalError, InvalidArgument, Mismatch
-from rueda.torch import mpi_ops
+from rueda.torch import _basics
 from rueda.torch._errors import Refused
+from rueda.torch.operations.allgather import allgather
+from rueda.torch.operations.broadcast import broadcast_, broadcast_async_
+from rueda.torch.operations.handles import as_horovod, synchronize
 from rueda.torch.process_sets import ProcessSet, global_process_set
 
-try:  # takes lambdas and classes of the main program as well
+try:  # cloudpickle can also pickle lambdas and classes of the main program
     import cloudpickle as _pickler
 except ImportError:
     _pickler = pickle
 
 __all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
-#: In place of a length: the root could not pickle its object.
+#: It stands for a length, and means that the rank could not pickle its object.
 _NO_OBJECT = -1
 
 
 def broadcast_parameters(params: Any, root_rank: int) -> None:
-    """Write the root's values into every rank's tensors, in place: so that all begin from the same model.
+    """Writes the root's values into every rank's tensors, in place, so that all ranks begin with the same model.
 
     Args:
-        params: a dict of tensors, such as ``model.state_dict()``; or tensors, or pairs of a name and a tensor, in a list or
-            whatever gives them one after the other, such as ``model.named_parameters()``.
-        root_rank: whose values they are.
+        params: a dict of tensors, such as ``model.state_dict()``; or an iterable of tensors, or of pairs of a name and a tensor,
+            such as ``model.named_parameters()``.
+        root_rank: the rank whose values all ranks get.
 
     Raises:
-        ValueError: this is neither, or has something in it that is no tensor. On the other ranks an error that says so.
-        Mismatch: the names or the roots differ between ranks. On all ranks, and before anything is written. Or a shape or a
-            dtype differs.
+        ValueError: ``params`` is something else, or an element is no tensor. The other ranks raise an error that says so.
+        Mismatch: the names or the roots differ between ranks (on all ranks, before anything is written), or a shape or a dtype
+            differs.
 
     Example::
 
@@ -49,7 +52,9 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
     unfit: Exception | None = None
     try:
         named = _named_tensors(params)
-    except Exception as failure:  # of any kind, also of what gives the parameters: the others are to hear of it
+    except (
+        Exception
+    ) as failure:  # any kind of exception, also from the iterator of the parameters: the other ranks must learn of it
         unfit = failure
     _agree("broadcast_parameters", [name for name, _ in named], root_rank, unfit)
     with torch.no_grad():
@@ -57,7 +62,7 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
 
 
 def _agree(function: str, names: list[str], root_rank: int, failure: Exception | None) -> None:
-    """An error on every rank where one cannot take part, or they do not have the same: none waits for ever."""
+    """Raises an error on every rank if one rank cannot take part, or if the ranks differ. So no rank waits forever."""
     everyones = allgather_object((names, root_rank, failure and f"{type(failure).__name__}: {failure}"), function)
     if failure is not None:
         raise failure
@@ -108,7 +113,7 @@ def _named_tensors(params: Any) -> list[tuple[str, torch.Tensor]]:
 
 
 def _check_travels(what: str, tensor: torch.Tensor) -> None:
-    """Before anything is started: an error of one rank in the middle would have the others wait."""
+    """Checks everything before anything is started: if one rank failed in the middle, the other ranks would wait."""
     try:
         plain = tensor.detach()
         as_it_is = plain.layout != torch.strided or (plain.is_contiguous() and not plain.is_neg())
@@ -118,16 +123,16 @@ def _check_travels(what: str, tensor: torch.Tensor) -> None:
 
 
 def _broadcast_all(named: Iterable[tuple[str, torch.Tensor]], root_rank: int) -> None:
-    """In place. All are waited for, so that the tensors are the caller's again also where one fails."""
+    """Broadcasts in place. It waits for all operations even if one fails, because Rueda must not use the tensors afterwards."""
     pending = []
     for name, tensor in named:
         plain = tensor.detach()
         dense = plain if plain.is_contiguous() and not plain.is_neg() else plain.contiguous().resolve_neg()
-        pending.append((mpi_ops.broadcast_async_(dense, root_rank, name), plain, dense))
+        pending.append((broadcast_async_(dense, root_rank, name), plain, dense))
     failures: list[Exception] = []
     for handle, plain, dense in pending:
         try:
-            mpi_ops.synchronize(handle)
+            synchronize(handle)
         except HorovodInternalError as failure:
             failures.append(failure)
             continue
@@ -138,22 +143,23 @@ def _broadcast_all(named: Iterable[tuple[str, torch.Tensor]], root_rank: int) ->
 
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None) -> None:
-    """Give every rank's optimizer the root's state and options, in place.
+    """Gives every rank's optimizer the root's state and options, in place.
 
-    All options of all parameter groups come from the root, also of optimizers without state, and the whole state as the root
-    has it: a state that is empty there is empty everywhere. Types survive.
+    All options of all parameter groups come from the root, also those of optimizers without state. The whole state comes from the
+    root: a state that is empty there becomes empty everywhere. Types are kept.
 
-    As with Horovod, where a rank's optimizer has no state yet, the gradient of each of its parameters that requires one is a zero
-    tensor afterwards, and not None.
+    As with Horovod, if a rank's optimizer has no state yet, the gradient of each parameter that requires one is a zero tensor
+    afterwards, and not None.
 
     Args:
-        optimizer: made alike on every rank, with the parameters in the same order; a DistributedOptimizer or a plain one.
-        root_rank: whose state it is.
+        optimizer: constructed in the same way on every rank, with the parameters in the same order; a DistributedOptimizer or a
+            plain optimizer.
+        root_rank: the rank whose state all ranks get.
         model: not used.
 
     Raises:
         ValueError: torch.optim.LBFGS, as with Horovod.
-        Mismatch: the ranks have different numbers of groups or parameters; on all of them.
+        Mismatch, on all ranks: the ranks have different numbers of groups or parameters.
 
     Example::
 
@@ -166,7 +172,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     groups = [f"group {i} of {count} parameters" for i, count in enumerate(counts)]
     tensors: list[torch.Tensor] = []
     plan = None
-    mine = mpi_ops.rank() == root_rank
+    mine = _basics.rank() == root_rank
     if mine and unfit is None:
         try:
             plan = _plan_of(optimizer, tensors)
@@ -187,7 +193,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
 
 
 def _set_gradients_to_zero(optimizer: torch.optim.Optimizer) -> None:
-    """Horovod makes the state by a step of zero gradients, and programs rely on gradients that are there."""
+    """Horovod creates the state by a step with zero gradients, and programs rely on these gradients."""
     for parameter in _parameters(optimizer):
         if parameter.requires_grad:
             zeros = torch.zeros_like(parameter, requires_grad=False)
@@ -195,7 +201,7 @@ def _set_gradients_to_zero(optimizer: torch.optim.Optimizer) -> None:
 
 
 class _Place:
-    """Of a tensor in what is pickled: its number among those that travel by themselves."""
+    """Stands for a tensor in a pickled object: its number among the tensors that travel by themselves."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -206,7 +212,7 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> dict[str, Any]:
-    """What is not a tensor, with places for those that are; these go to `tensors`."""
+    """The object without its tensors, with a _Place for each; the tensors are appended to `tensors`."""
 
     def without_tensors(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -225,7 +231,7 @@ def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> d
         for group in optimizer.param_groups
     ]
     return {
-        # A state of a tensor that is no parameter any more has no place elsewhere.
+        # The state of a tensor that is no longer a parameter belongs to no parameter of other ranks.
         "state": [entry for entry in state if entry[0] is not None],
         "groups": groups,
         "tensors": [(tuple(tensor.shape), tensor.dtype) for tensor in tensors],
@@ -233,7 +239,7 @@ def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> d
 
 
 def _mapped(value: Any, function: Any) -> Any:
-    """The same collection, with the function of each entry."""
+    """The same collection, with the function applied to each entry."""
     if isinstance(value, dict):
         return type(value)((key, function(entry)) for key, entry in value.items())
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -249,7 +255,7 @@ def _apply(plan: dict[str, Any], tensors: list[torch.Tensor], optimizer: torch.o
     def with_tensors(value: Any) -> Any:
         return tensors[value.number] if isinstance(value, _Place) else _mapped(value, with_tensors)
 
-    # In place: learning-rate schedulers and users hold on to these dicts.
+    # It changes the dicts in place, because learning-rate schedulers and users refer to them.
     optimizer.state.clear()
     for key, value in plan["state"]:
         optimizer.state[parameters[key] if isinstance(key, int) else key] = with_tensors(value)
@@ -260,7 +266,7 @@ def _apply(plan: dict[str, Any], tensors: list[torch.Tensor], optimizer: torch.o
 
 
 def _pickled(obj: Any) -> memoryview:
-    """The object as bytes that can be written, without a copy of them."""
+    """The object as writable bytes, without a copy of them."""
     buffer = io.BytesIO()
     _pickler.dump(obj, buffer, pickle.HIGHEST_PROTOCOL)
     return buffer.getbuffer()
@@ -269,31 +275,31 @@ def _pickled(obj: Any) -> memoryview:
 def broadcast_object(
     obj: Any, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Any:
-    """The root's Python object, on every rank, of any size. What the other ranks give is ignored.
+    """Gives every rank the root's Python object, of any size. The objects of the other ranks are ignored.
 
-    It travels as a pickle (by cloudpickle, where that is installed): the ranks of a job trust each other.
+    It travels as a pickle, made by cloudpickle if that is installed. The ranks of a job trust each other.
 
     Args:
-        root_rank: a rank of the job, also in a process set.
-        name: of its two broadcasts, ``<name>.sz`` and ``<name>.t``; None: matched by the order of the calls.
+        root_rank: the root's rank in the job, also in a process set.
+        name: the two broadcasts are called ``<name>.sz`` and ``<name>.t``. None: the ranks' calls match by their order.
 
     Raises:
-        What pickling raises, on the root; and HorovodInternalError, that names the root, on the others.
+        On the root, the exception of pickling. On the other ranks, HorovodInternalError that names the root.
 
     Example::
 
         epoch = hvd.broadcast_object(epoch, root_rank=0, name="epoch")
     """
-    is_root = mpi_ops.rank() == root_rank
+    is_root = _basics.rank() == root_rank
     failure: Exception | None = None
     pickled = memoryview(bytearray())
     if is_root:
         try:
             pickled = _pickled(obj)
-        except Exception as error:  # the others are told before it is raised: they would wait for ever
+        except Exception as error:  # the other ranks are told before it is raised; they would wait forever
             failure = error
     size = torch.tensor([_NO_OBJECT if failure else len(pickled)], dtype=torch.int64)
-    mpi_ops.broadcast_(size, root_rank, name and f"{name}.sz", process_set)
+    broadcast_(size, root_rank, name and f"{name}.sz", process_set)
     if failure is not None:
         raise failure
     if size.item() == _NO_OBJECT:
@@ -310,15 +316,16 @@ def broadcast_object(
 
 def _broadcast_bytes(data: memoryview, root_rank: int, name: str | None, process_set: ProcessSet) -> None:
     wire_name = None if name is None else f"broadcast.{name}.t"
-    with mpi_ops._as_horovod("broadcast_object", process_set):
+    with as_horovod("broadcast_object", process_set):
         _collectives.broadcast_(data, root_rank, wire_name, process_set=process_set)
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
-    """Every rank's Python object, in the order of the ranks, of any size.
+    """Returns every rank's Python object, of any size, in the order of the ranks.
 
     Raises:
-        What pickling raises, on the rank whose object it is; and HorovodInternalError, that names that rank, on the others.
+        On a rank whose object cannot be pickled, the exception of pickling. On the other ranks, HorovodInternalError that names
+        that rank.
 
     Example::
 
@@ -331,14 +338,14 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
     except Exception as error:
         failure = error
     mine = torch.tensor([_NO_OBJECT if failure else len(pickled)], dtype=torch.int64)
-    sizes = mpi_ops.allgather(mine, name and f"{name}.sz").tolist()
+    sizes = allgather(mine, name and f"{name}.sz").tolist()
     if failure is not None:
         raise failure
     if _NO_OBJECT in sizes:
         raise HorovodInternalError(
             f"allgather_object: rank {sizes.index(_NO_OBJECT)} could not pickle its object; its error says why"
         )
-    with mpi_ops._as_horovod("allgather_object", global_process_set):
+    with as_horovod("allgather_object", global_process_set):
         everything = memoryview(_gathered(pickled, None if name is None else f"allgather.{name}.t"))
     if min(sizes) < 0 or sum(sizes) != len(everything):
         raise HorovodInternalError(
@@ -357,4 +364,4 @@ def _gathered(data: memoryview, name: str | None) -> Any:
     def memory_of(memory: Any, *_described: Any) -> Any:
         return memory
 
-    return _native.allgather(data, None, name, memory_of, 0)
+    return _native.allgather_async(data, None, name, memory_of, 0).result()

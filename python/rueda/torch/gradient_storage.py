@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Where gradients lie while they are reduced: in memory of PyTorch's own, or in memory that the ranks of a host share."""
+"""Where gradients lie while they are reduced: in PyTorch's own memory, or in memory that the ranks of a host share."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from rueda.errors import InvalidArgument, NotInitialized, ResourceExhausted
 
 Kind: TypeAlias = Literal["auto", "private", "copied", "view"]
 
-#: Places begin on cache lines.
+#: Each place begins on a cache line.
 _ALIGNMENT = 64
 
 
 def check(kind: str) -> None:
-    """Raises InvalidArgument for what is no kind."""
+    """Raises InvalidArgument if this is no kind."""
     if kind not in get_args(Kind):
         raise InvalidArgument(f"gradient_storage is {kind!r}; expected 'auto', 'private', 'copied' or 'view'")
 
 
 class ResidentStorage:
-    """Places for gradients in resident memory, made when they are first needed, and kept as long as anything refers to them.
+    """Places for gradients in resident memory. They are made at the first need, and kept as long as anything refers to them.
 
-    A place is handed out as a new tensor each time, and only while nothing refers to the one before: what a program has kept of
-    an earlier gradient, by whatever name, stays as it is. Each tensor over a place holds a reference to it, in every version of PyTorch,
-    for as long as anything uses its memory.
+    A place is given out as a new tensor each time, and only if nothing refers to the tensor before. So a program that keeps an
+    earlier gradient, by any reference, finds it unchanged. Each tensor over a place holds a reference to the place, in every
+    version of PyTorch, as long as anything uses its memory.
 
     Threads: one at a time.
     """
 
     def __init__(self, *, expected: bool = True) -> None:
-        """`expected`: somebody has asked for it, and is told where there is no memory."""
+        """`expected`: whether the user asked for it, and has to be told if there is no memory."""
         self._places: dict[torch.Tensor, _Place] = {}
         self._expected = expected
         self._exhausted = False
@@ -49,9 +49,9 @@ class ResidentStorage:
         return place is not None and gradient.data_ptr() == place.address
 
     def tensor_for(self, parameter: torch.Tensor, all_parameters: Iterable[torch.Tensor]) -> torch.Tensor | None:
-        """In the parameter's place, of its shape and dtype; not initialised. Places of all parameters are made at once.
+        """A tensor in the parameter's place, of its shape and dtype, not initialised. The places of all parameters are made at once.
 
-        None where there is no memory left, or nothing to lie there, and while something refers to what lay there last.
+        Returns None if there is no memory left, if the gradient has no elements, or while something refers to the last tensor there.
         """
         if parameter.numel() == 0:
             return None
@@ -79,7 +79,7 @@ class ResidentStorage:
                 warnings.warn(f"rueda: gradients stay in private memory: {error}", stacklevel=2)
             return
         except NotInitialized:
-            # Nobody is left to share memory with; zeroing a gradient needs nobody.
+            # The job is over, so no rank shares the memory. Zeroing a gradient needs no other rank.
             if self._expected:
                 raise
             return
@@ -104,7 +104,7 @@ class _Place:
         return torch.frombuffer(self.memory, dtype=self.dtype).view(self.shape)
 
     def references(self) -> int:
-        """More, by one for each, where tensors that anything refers to lie there."""
+        """The number of references. Each tensor in this place that anything refers to adds one."""
         return sys.getrefcount(self.memory)
 
 
@@ -114,8 +114,9 @@ def _references_of_unused() -> int:
 
 
 def _uses_of_gradient(parameter: torch.Tensor) -> tuple[int, ...]:
-    """References to a gradient: to its Python object, to the tensor, to its memory, and to the Python object of that. The caller has none,
-    so that they are counted in one place."""
+    """Counts the references to a gradient: to its Python object, to the tensor, to its memory, and to the memory's Python object. The
+    caller holds none itself, so that all callers count alike.
+    """
     gradient = parameter.grad
     assert gradient is not None
     memory = gradient.untyped_storage()
@@ -130,7 +131,7 @@ def knows_who_refers() -> bool:
 
 @functools.cache
 def _uses_of_unshared() -> tuple[int, ...]:
-    """Of a gradient that nothing but its parameter refers to: versions of PyTorch and Python differ."""
+    """The counts for a gradient that only its parameter refers to. Versions of PyTorch and Python differ."""
     with torch.inference_mode(False):
         parameter = torch.zeros(1, requires_grad=True)
         parameter.grad = torch.zeros(1)
@@ -138,11 +139,12 @@ def _uses_of_unshared() -> tuple[int, ...]:
 
 
 def is_unshared(parameter: torch.Tensor) -> bool:
-    """Whether nothing but the parameter refers to its gradient, or to the memory of that: no other tensor, be it a view, a part or
-    ``.data``, no array over it, and no other process. Where knows_who_refers()."""
+    """Whether only the parameter refers to its gradient and to the gradient's memory: no other tensor (a view, a part or ``.data``), no
+    array over it, and no other process. Call it only if knows_who_refers().
+    """
     if any(uses > alone for uses, alone in zip(_uses_of_gradient(parameter), _uses_of_unshared(), strict=True)):
         return False
     gradient = parameter.grad
     assert gradient is not None
-    # What PyTorch has not allocated itself is somebody else's, as NumPy's is.
+    # Memory that PyTorch did not allocate belongs to another library, such as NumPy.
     return gradient.untyped_storage().resizable() and not gradient.is_shared()

@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 import torch
 
 from rueda.errors import DuplicateName, HorovodInternalError, InvalidArgument
-from rueda.torch import _basics, mpi_ops, timeline
+from rueda.torch import _basics, timeline
 from rueda.torch.compression import Compression
 from rueda.torch.functions import broadcast_object
 from rueda.torch.gradient_storage import Kind, ResidentStorage, is_unshared, knows_who_refers
 from rueda.torch.gradient_storage import check as check_storage
+from rueda.torch.operations.allreduce import allreduce_async_, allreduce_into, grouped_allreduce_async_
+from rueda.torch.operations.handles import synchronize
+from rueda.torch.operations.sparse import UNCHECKED, sparse_allreduce_async
 from rueda.torch.process_sets import ProcessSet, global_process_set
 from rueda.types import Adasum, Average, ReduceOp
 
@@ -46,18 +49,18 @@ class _Claim:
     def __init__(self, key: Key, owner: weakref.ref[_Common]) -> None:
         self.key = key
         self.owner = owner
-        #: Whether no other optimizer has claimed it since.
+        #: Whether no other optimizer has claimed the name since.
         self.is_last = True
-        #: What is under way under the name: until whoever began it has put the result where it belongs.
+        #: The pending reduction of this name, until the optimizer that began it has stored the result.
         self.reduction: _Reduction | None = None
 
 
-# By what is claimed: the last claim, of all optimizers of this process, also of those that are gone.
+# The last claim of each process set and name, by any optimizer of this process, also by deleted ones.
 _claims: dict[Key, _Claim] = {}
 
 
 def _forget_claims() -> None:
-    """The job is over; process sets of the next one have numbers of their own."""
+    """Called when the job is over. Process sets of the next job have other numbers."""
     for claim in _claims.values():
         claim.is_last, claim.reduction = False, None
     _claims.clear()
@@ -67,7 +70,7 @@ _basics._at_end.append(_forget_claims)
 
 
 class _Reduction:
-    """Of one parameter's gradient, or of a group's, under way."""
+    """The pending reduction of one parameter's gradient, or of a group's gradients."""
 
     __slots__ = ("claims", "gradients", "parameters", "wait")
 
@@ -78,16 +81,16 @@ class _Reduction:
         gradients: Sequence[torch.Tensor],
         wait: Callable[[], Any],
     ) -> None:
-        #: Of each parameter.
+        #: The claim of each parameter.
         self.claims = claims
         self.parameters = parameters
-        #: What ``.grad`` was when it was started.
+        #: The ``.grad`` of each parameter when the reduction was started.
         self.gradients = gradients
-        #: Gives the reduced tensor of each parameter; or raises.
+        #: Returns the reduced tensor of each parameter, or raises.
         self.wait = wait
 
     def complete(self) -> None:
-        """Returns when it has ended, however that is; wait() says it then."""
+        """Returns when the reduction has ended, with or without an error; wait() raises the error."""
         try:
             outputs = self.wait()
         except HorovodInternalError as failure:
@@ -96,7 +99,7 @@ class _Reduction:
             self.wait = lambda: outputs
 
     def forget(self) -> None:
-        """Its names are free."""
+        """Frees the names of the reduction."""
         for claim in self.claims:
             claim.reduction = None
 
@@ -106,9 +109,9 @@ def _raise(failure: Exception) -> Any:
 
 
 class _Common(torch.optim.Optimizer):
-    """What both kinds of distributed optimizers have in common. Mixed in before the user's class of optimizer.
+    """The common part of both kinds of distributed optimizers. It is mixed in before the user's class of optimizer.
 
-    Threads: those that run backward passes and steps, one at a time, as PyTorch's optimizers want it.
+    Threads: the threads that run backward passes and steps, one at a time, as PyTorch's optimizers require.
     """
 
     def _take_over(
@@ -119,8 +122,8 @@ class _Common(torch.optim.Optimizer):
         backward_passes_per_step: int,
         process_set: ProcessSet,
     ) -> None:
-        # All that the optimizer is, its state included. Not what others have put in the place of its functions, as
-        # schedulers do with step(): these are the optimizer's own, and would be called in place of ours.
+        # All attributes of the optimizer, with its state. But not functions that others have replaced on the object, such as
+        # a scheduler's step(): they are bound to the wrapped optimizer, and would run in place of ours.
         own = {name: value for name, value in vars(optimizer).items() if not callable(getattr(_Common, name, None))}
         self.__dict__.update(own)
         self._wrapped = optimizer
@@ -130,25 +133,25 @@ class _Common(torch.optim.Optimizer):
         self._process_set = process_set
         self.backward_passes_per_step = backward_passes_per_step
         self._parameter_names = _names_of(self.param_groups, named_parameters)
-        #: How many backward passes each parameter still has before it is reduced; of those that have a hook.
+        #: For each parameter with a hook: the number of backward passes before its gradient is reduced.
         self._allreduce_delay: dict[Parameter, int] = {}
         self._hooks: list[Any] = []
-        #: What is under way, by parameter; None where more passes come before.
+        #: The pending reduction of each parameter; None if more backward passes come before it.
         self._handles: dict[Parameter, _Reduction | None] = {}
         self._warned: set[str] = set()
         _synchronize_before_unscaling()
 
     def _is_active(self) -> bool:
-        """Whether there is somebody to reduce with."""
+        """Whether there are other ranks to reduce with."""
         elastic = os.environ.get("HOROVOD_ELASTIC") == "1"
-        there_are_others = mpi_ops.size() > 1 or elastic  # NotInitialized where the job is over
+        there_are_others = _basics.size() > 1 or elastic  # raises NotInitialized if the job is over
         included = self._process_set.included()
         if included is None:
             raise InvalidArgument(f"{self._process_set!r} is not known to the job, or was removed from it")
         return included and there_are_others
 
     def _hook_parameters(self) -> None:
-        """Those that require a gradient and have no hook yet."""
+        """Adds hooks to parameters that require a gradient and have no hook yet."""
         new = []
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -163,7 +166,9 @@ class _Common(torch.optim.Optimizer):
         raise NotImplementedError
 
     def _take_up(self, parameters: list[Parameter]) -> None:
-        """What another optimizer has begun with their gradients, and will not end: it is not told of them any more, or is gone."""
+        """Takes over reductions of these gradients that another optimizer has begun and will not end: it no longer gets notifications, or
+        it was deleted.
+        """
         taken = {id(parameter) for parameter in parameters}
         for claim in [*_claims.values()]:
             reduction = claim.reduction
@@ -173,7 +178,7 @@ class _Common(torch.optim.Optimizer):
             parameter = reduction.parameters[number]
             if id(parameter) not in taken:
                 continue
-            # It writes into the gradient, which the next step may have set to zero by then.
+            # The reduction writes into the gradient, which the next step may have set to zero by then.
             reduction.complete()
             claim.reduction = None
             earlier = claim.owner()
@@ -183,12 +188,12 @@ class _Common(torch.optim.Optimizer):
                 self._go_on_with(reduction, number)
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
-        """Takes over what has become of a gradient that nothing was added to since; it is that of this number in the reduction."""
+        """Takes over a reduced gradient to which nothing was added since; `number` is its position in the reduction."""
 
     # --- copies -------------------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """As in Horovod: with the groups and the state, and without what makes it a distributed one."""
+        """As in Horovod, the copy has the groups and the state, but is no distributed optimizer."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         made.__setstate__(copy.deepcopy(self.__getstate__(), memo))
@@ -214,15 +219,15 @@ class _Common(torch.optim.Optimizer):
     # --- names --------------------------------------------------------------------------------------------------------
 
     def _claim(self, parameter: Parameter) -> _Claim:
-        """The name for a reduction: two models may have the same names for their parameters.
+        """Claims the name for a reduction: two models may have the same names for their parameters.
 
-        Whether another one has been begun under it is known from what was called, and not from how far that is: so the ranks do the
-        same.
+        Whether another reduction has this name depends only on the calls so far, and not on the progress of operations. So all ranks
+        decide alike.
         """
         claim = self._claimed.get(parameter)
         if claim is None or not claim.is_last or claim.reduction is not None:
             return self._claim_anew(parameter)
-        # The number of a set that was removed and added again is another one.
+        # A set that was removed and added again has another number.
         return claim if claim.key[0] == self._process_set.process_set_id else self._claim_anew(parameter)
 
     def _claim_anew(self, parameter: Parameter) -> _Claim:
@@ -238,7 +243,7 @@ class _Common(torch.optim.Optimizer):
     def _wait_for_namesake(self, owner: _Common | None, other: _Reduction, parameter: Parameter, name: str) -> None:
         if owner is self:
             raise DuplicateName(f"the gradient of {name!r} is being reduced: call step() or zero_grad() first")
-        if owner is None:  # and nobody will wait for it
+        if owner is None:  # its optimizer is gone and will not wait for it
             other.complete()
             other.forget()
             return
@@ -265,11 +270,11 @@ class _Common(torch.optim.Optimizer):
             claim.reduction = self._handles[parameter] = reduction
 
     def _pending(self) -> list[_Reduction]:
-        """Each once, in the order in which they were started."""
+        """The pending reductions, each once, in the order of their start."""
         return list(dict.fromkeys(reduction for reduction in self._handles.values() if reduction is not None))
 
     def _end_all(self) -> None:
-        """Forgets what was under way; it has been waited for."""
+        """Forgets the reductions, which have ended."""
         for reduction in self._handles.values():
             if reduction is not None:
                 reduction.forget()
@@ -279,12 +284,12 @@ class _Common(torch.optim.Optimizer):
     # --- what optimizers have -----------------------------------------------------------------------------------------
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """From now on reduce after that many backward passes."""
+        """From now on gradients are reduced after that many backward passes."""
         if passes <= 0:
             raise InvalidArgument(f"backward_passes_per_step is {passes}; expected at least 1")
         self.backward_passes_per_step = passes
         for parameter in self._allreduce_delay:
-            if self._handles.get(parameter) is None:  # of the others, when they have ended
+            if self._handles.get(parameter) is None:  # for pending reductions, this happens when they have ended
                 self._allreduce_delay[parameter] = passes
 
     def _reset_delays(self) -> None:
@@ -292,7 +297,7 @@ class _Common(torch.optim.Optimizer):
             self._allreduce_delay[parameter] = self.backward_passes_per_step
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As of any optimizer; on every rank alike."""
+        """As for any optimizer. Call it on every rank in the same way."""
         super().add_param_group(param_group)
         index = len(self.param_groups) - 1
         for number, parameter in enumerate(self.param_groups[index]["params"]):
@@ -301,21 +306,22 @@ class _Common(torch.optim.Optimizer):
             self._hook_parameters()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As the optimizer's own. What is being reduced is waited for, and begins anew."""
+        """As for any optimizer. It waits for pending reductions, and the next ones begin anew."""
         self._discard()
         super().load_state_dict(state_dict)
-        # A scheduler may have been made of it, and looks there.
+        # A scheduler may have been made from the wrapped optimizer, and reads these attributes.
         self._wrapped.state, self._wrapped.param_groups = self.state, self.param_groups
 
     def _discard(self) -> None:
-        """Waits for what is under way and forgets it: the gradients are about to be changed or are not wanted. Where a
-        reduction fails, so does what comes next, which somebody waits for."""
+        """Waits for the pending reductions and forgets them, because the gradients will be changed or are not wanted. If a reduction has
+        failed, the next operation fails as well, and the user waits for that one.
+        """
         for reduction in self._pending():
             reduction.complete()
         self._end_all()
 
     def _stepped(self) -> None:
-        """Tells a scheduler that was made of the optimizer before it was wrapped."""
+        """Tells a scheduler that was made from the optimizer before it was wrapped."""
         wrapped: Any = self._wrapped
         if hasattr(wrapped, "_step_count"):
             wrapped._step_count += 1
@@ -323,7 +329,7 @@ class _Common(torch.optim.Optimizer):
 
 
 class _DistributedOptimizer(_Common):
-    """Reduces gradients, and then does what the user's class does with them."""
+    """Reduces gradients, and then runs the user's class of optimizer on them."""
 
     def _begin(
         self,
@@ -334,21 +340,21 @@ class _DistributedOptimizer(_Common):
         gradient_storage: str,
     ) -> None:
         self.op = op
-        # What is compressed is another tensor, wherever the gradient lies.
+        # With compression another tensor is reduced, so the gradient's place does not matter.
         shared = gradient_storage != "private" and self._compression is Compression.none
         self._storage = ResidentStorage(expected=gradient_storage != "auto") if shared else None
-        #: Whether gradients move before they are reduced; and whether when they come first, and not just before.
+        #: Whether gradients move to resident memory; and whether at their first backward pass, and not just before the reduction.
         self._moves = shared and gradient_storage in ("copied", "view")
         self._moves_at_once = shared and gradient_storage == "view"
-        #: Whether zero_grad() has those that stay lie in resident memory from then on.
+        #: Whether zero_grad() moves gradients that stay to resident memory.
         self._moves_zeros = shared and gradient_storage == "auto" and knows_who_refers()
         self._zero_grad_signature = inspect.signature(super().zero_grad)
         self._sparse_as_dense = sparse_as_dense
-        # Division by the number of ranks is split between before and after the sum.
+        # The division by the number of ranks is split: a part before the sum, the rest after it.
         self._factors = (1.0 / gradient_predivide_factor, gradient_predivide_factor) if op == Average else (1.0, 1.0)
         self._synchronized = False
         self._should_synchronize = True
-        #: Parameters whose gradient was sparse when there was one.
+        #: Parameters whose last gradient was sparse.
         self._sparse: set[Parameter] = set()
         self._group_of: dict[Parameter, tuple[Parameter, ...]] = {}
         if self._is_active():
@@ -359,7 +365,7 @@ class _DistributedOptimizer(_Common):
     def _form_groups(self, groups: int | Sequence[Sequence[Parameter]]) -> None:
         names = self._parameter_names
         if isinstance(groups, int):
-            # In the order of the first rank of the set: that of the others' parameters may be another.
+            # In the order of the set's first rank: the parameters of other ranks may have another order.
             root = (self._process_set.ranks or [0])[0]
             order = broadcast_object(
                 [names[parameter] for parameter in self._allreduce_delay], root, process_set=self._process_set
@@ -377,7 +383,7 @@ class _DistributedOptimizer(_Common):
     # --- starting reductions ------------------------------------------------------------------------------------------
 
     def _accumulated(self, parameter: Parameter) -> None:
-        """A backward pass has added to the parameter's gradient."""
+        """Called when a backward pass has added to the parameter's gradient."""
         if self._allreduce_delay[parameter] <= 0:
             raise AssertionError(_TOO_MANY_PASSES.format(name=self._parameter_names[parameter]))
         self._synchronized = False
@@ -394,7 +400,7 @@ class _DistributedOptimizer(_Common):
             self._start([member for member in group if self._allreduce_delay[member] == 0])
 
     def _move(self, parameter: Parameter) -> None:
-        """The gradient into resident memory, where it is to be there and is not. Not one that is a function of something."""
+        """Moves the gradient to resident memory, unless it is there or has a gradient function."""
         gradient = parameter.grad
         if self._storage is None or gradient is None or not _is_of_memory(gradient) or gradient.requires_grad:
             return
@@ -407,7 +413,7 @@ class _DistributedOptimizer(_Common):
             parameter.grad = place
 
     def _start_alone(self, parameter: Parameter) -> None:
-        """What _start() comes to for most gradients. It runs for each of them in every step, while nothing else computes."""
+        """A short form of _start() for most gradients. It runs for each of them in every step, while nothing else computes."""
         gradient = parameter.grad
         if self._moves or self._compression is not Compression.none or not _is_plain(gradient):
             self._start([parameter])
@@ -415,7 +421,7 @@ class _DistributedOptimizer(_Common):
         claim = self._claim(parameter)
         name = claim.key[1]
         try:
-            handle = mpi_ops._allreduce_into(
+            handle = allreduce_into(
                 gradient, gradient, name, self.op, self._factors[0], self._factors[1], self._process_set
             )
         except InvalidArgument as error:
@@ -450,7 +456,7 @@ class _DistributedOptimizer(_Common):
                 return
         compressed, context = self._compression.compress(_dense(gradient))
         try:
-            handle = mpi_ops.allreduce_async_(
+            handle = allreduce_async_(
                 compressed,
                 name=name,
                 op=self.op,
@@ -468,7 +474,7 @@ class _DistributedOptimizer(_Common):
     def _start_sparse(self, claim: _Claim, parameter: Parameter, gradient: torch.Tensor) -> None:
         # As in Horovod, only dense gradients are compressed.
         try:
-            result = mpi_ops.sparse_allreduce_async(gradient.coalesce(), claim.key[1], self.op, self._process_set)
+            result = sparse_allreduce_async(gradient.coalesce(), claim.key[1], self.op, self._process_set)
         except InvalidArgument as error:
             raise _of_gradients(error, claim.key[1]) from None
         self._begun(_Reduction([claim], [parameter], [gradient], lambda: [result()]))
@@ -479,7 +485,7 @@ class _DistributedOptimizer(_Common):
         pairs = [self._compression.compress(_dense(gradient)) for gradient in gradients]
         name = claims[0].key[1]
         try:
-            handle = mpi_ops.grouped_allreduce_async_(
+            handle = grouped_allreduce_async_(
                 [tensor for tensor, _ in pairs],
                 name=name,
                 op=self.op,
@@ -505,17 +511,17 @@ class _DistributedOptimizer(_Common):
     # --- waiting for them ---------------------------------------------------------------------------------------------
 
     def synchronize(self) -> None:
-        """Wait until all gradients are reduced; they are the same on all ranks then. step() does it, unless told otherwise.
+        """Waits until all gradients are reduced; they are then the same on all ranks. step() calls it, unless skip_synchronize() is used.
 
-        A parameter that has no gradient on this rank takes part with zeros, and gets what the others have.
+        A parameter without a gradient on this rank takes part with zeros, and gets the gradient of the other ranks.
 
         Raises:
-            HorovodInternalError: of the first reduction that failed, which names the parameter; all are waited for.
+            HorovodInternalError: the error of the first reduction that failed, which names the parameter. It waits for all of them.
         """
         if not self._is_active():
             self._synchronized = True
             return
-        self._hook_parameters()  # of what was frozen before
+        self._hook_parameters()  # hooks for parameters that were frozen before
         if not self._synchronized:
             self._start_the_rest()
         with timeline.scope("wait for gradients"):
@@ -526,20 +532,20 @@ class _DistributedOptimizer(_Common):
             raise failures[0]
 
     def _finish(self, reduction: _Reduction) -> Exception | None:
-        """Waits for it, and puts what came of it where it belongs."""
+        """Waits for the reduction, and stores its result."""
         try:
             outputs = reduction.wait()
         except HorovodInternalError as failure:
             return failure
         for parameter, gradient, output in zip(reduction.parameters, reduction.gradients, outputs, strict=True):
-            # Of a group, a later optimizer may have taken over a part.
+            # A later optimizer may have taken over a part of a group.
             if (output is not gradient or parameter.grad is not gradient) and self._handles.get(parameter) is reduction:
                 self._put(parameter, gradient, output)
         return None
 
     def _start_the_rest(self) -> None:
-        """Those that got no gradient, or not in as many passes as were expected."""
-        # What has been frozen since is left out, as without Rueda: zeros would have momentum and weight decay move it.
+        """Starts the reductions of parameters that got no gradient, or not in as many passes as expected."""
+        # Parameters that were frozen since are left out, as without Rueda: with zeros, momentum and weight decay would move them.
         waiting = [
             parameter
             for parameter in self._allreduce_delay
@@ -564,13 +570,13 @@ class _DistributedOptimizer(_Common):
         self._warned.update(unused)
         shown = ", ".join(repr(name) for name in unused[:10]) + (", …" if len(unused) > 10 else "")
         warnings.warn(
-            f"rueda: on rank {mpi_ops.rank()} no gradient was computed for {len(unused)} parameter(s) before step(): {shown}. "
+            f"rueda: on rank {_basics.rank()} no gradient was computed for {len(unused)} parameter(s) before step(): {shown}. "
             "They were reduced as zeros, so that no rank waits for another",
             stacklevel=5,
         )
 
     def _put(self, parameter: Parameter, gradient: torch.Tensor, output: torch.Tensor) -> None:
-        """The reduced gradient into ``.grad``."""
+        """Stores the reduced gradient in ``.grad``."""
         if parameter.grad is not gradient:
             self._warn_of_replaced(parameter)
             if parameter.grad is None:
@@ -582,7 +588,7 @@ class _DistributedOptimizer(_Common):
             if _is_sparse(gradient):
                 gradient.zero_().add_(output if _is_sparse(output) else output.to_sparse(gradient.sparse_dim()))
             else:
-                gradient.copy_(output)  # into its own memory, which may be a part of something larger
+                gradient.copy_(output)  # into the gradient's own memory, which may be a part of a larger tensor
 
     def _warn_of_replaced(self, parameter: Parameter) -> None:
         name = self._parameter_names[parameter]
@@ -603,7 +609,7 @@ class _DistributedOptimizer(_Common):
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """In its scope step() does not synchronize: after synchronize() was called by hand, to clip gradients for one.
+        """In its scope step() does not synchronize. Use it after synchronize(), for example to clip gradients in between.
 
         Example::
 
@@ -619,10 +625,10 @@ class _DistributedOptimizer(_Common):
             self._should_synchronize = True
 
     def step(self, closure: Callable[[], Any] | None = None, **keywords: Any) -> Any:
-        """As the optimizer's own, of gradients that are reduced first.
+        """Reduces the gradients, and then does the optimizer's own step.
 
         Args:
-            closure: computes the loss and its gradients, which are reduced each time.
+            closure: a function that computes the loss and its gradients; they are reduced at each call.
         """
         if closure is not None and self._should_synchronize:
             return self._step_of_closure(closure, keywords)
@@ -642,7 +648,7 @@ class _DistributedOptimizer(_Common):
         with timeline.scope("optimizer step"):
             return super().step(closure, **keywords) if closure is not None else super().step(**keywords)
 
-    # Set where a GradScaler has had the gradients reduced, and not the user.
+    # Set if a GradScaler had the gradients reduced, and not the user.
     _by_scaler = False
 
     def _synchronized_by_hand(self) -> bool:
@@ -666,36 +672,37 @@ class _DistributedOptimizer(_Common):
             self._stepped()
 
     def _before_unscaling(self) -> None:
-        """GradScaler reads the gradients, and decides by what it sees whether there is a step: on all ranks alike."""
+        """A GradScaler reads the gradients and decides whether there is a step. All ranks must decide alike, so the gradients are reduced first."""
         if self._should_synchronize and not self._synchronized:
             self.synchronize()
             self._by_scaler = True
 
     def zero_grad(self, *arguments: Any, **keywords: Any) -> None:
-        """As the optimizer's own. Gradients that are being reduced are waited for."""
+        """As for any optimizer. It waits for gradients that are being reduced."""
         self._discard()
         if self._moves_zeros and self._keeps_gradients(arguments, keywords):
             self._move_zeros()
         super().zero_grad(*arguments, **keywords)
 
     def _keeps_gradients(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-        """Whether zero_grad() with these, or with what this version of PyTorch takes for them, leaves zeros and not None."""
+        """Whether zero_grad() with these arguments, or with the defaults of this version of PyTorch, leaves zeros and not None."""
         try:
             bound = self._zero_grad_signature.bind(*arguments, **keywords)
-        except TypeError:  # which the optimizer's own raises then
+        except TypeError:  # the optimizer's own zero_grad() raises this error afterwards
             return False
         bound.apply_defaults()
         return not bound.arguments.get("set_to_none", True)
 
     def _move_zeros(self) -> None:
-        """Gradients that are about to become zeros lie in resident memory from now on: autograd adds to them there. Not what the
-        program may look at by another name."""
+        """Moves gradients that become zeros to resident memory, where autograd adds to them. It does not move gradients that the program may
+        see by another reference.
+        """
         for parameter in self._allreduce_delay:
             if self._may_move(parameter) and is_unshared(parameter):
                 self._move(parameter)
 
     def _may_move(self, parameter: Parameter) -> bool:
-        """Whether its gradient could lie in resident memory, and does not."""
+        """Whether the gradient could lie in resident memory, and does not."""
         gradient = parameter.grad
         if self._storage is None or gradient is None or not _is_of_memory(gradient):
             return False
@@ -703,7 +710,7 @@ class _DistributedOptimizer(_Common):
 
 
 class _DistributedAdasumOptimizer(_Common):
-    """Does what the user's class does with this rank's gradients, and combines what that changes by Adasum."""
+    """Runs the user's class of optimizer on this rank's gradients, and combines the resulting changes by Adasum."""
 
     def _begin(self) -> None:
         if self._is_active():
@@ -737,7 +744,7 @@ class _DistributedAdasumOptimizer(_Common):
         compressed, context = self._compression.compress(change)
         name = claim.key[1]
         try:
-            handle = mpi_ops.allreduce_async_(compressed, name=name, op=Adasum)
+            handle = allreduce_async_(compressed, name=name, op=Adasum)
         except InvalidArgument as error:
             raise _of_gradients(error, name) from None
         decompress = self._compression.decompress
@@ -800,8 +807,8 @@ class _DistributedAdasumOptimizer(_Common):
         super().zero_grad(*arguments, **keywords)
 
 
-# PyTorch would wrap them when a state is loaded, and call the hooks that users have put around step() twice: the step of the
-# optimizer's own class, which these call, is wrapped already.
+# These call the step() of the optimizer's own class, which PyTorch has wrapped already. If PyTorch wrapped these as well when
+# a state is loaded, the users' hooks around step() would run twice.
 for _kind in (_DistributedOptimizer, _DistributedAdasumOptimizer):
     _kind.step.hooked = True  # type: ignore[union-attr]
 
@@ -811,8 +818,8 @@ def _of_gradients(error: InvalidArgument, *names: str) -> InvalidArgument:
 
 
 def _result_of(handle: int, name: str) -> Any:
-    """What synchronize() gives; where it gives None, the job has ended meanwhile."""
-    result = mpi_ops.synchronize(handle)
+    """The result of synchronize(). It is None if the job has ended meanwhile, which raises an error here."""
+    result = synchronize(handle)
     if result is None:
         raise HorovodInternalError(f"the reduction of {name!r} was under way when hvd.shutdown() was called")
     return result
@@ -826,39 +833,39 @@ def _is_sparse(tensor: torch.Tensor | None) -> bool:
 
 
 def _is_plain(tensor: torch.Tensor | None) -> TypeGuard[torch.Tensor]:
-    """Whether it is memory that can be reduced as it is."""
+    """Whether the tensor's memory can be reduced as it is."""
     return tensor is not None and tensor.layout is torch.strided and tensor.is_contiguous() and not tensor.is_neg()
 
 
 def _is_of_memory(tensor: torch.Tensor) -> bool:
-    """Whether it is numbers in the CPU's memory, and nothing else: no object of a class that means more by it."""
+    """Whether the tensor is just numbers in the CPU's memory, and no object of a subclass with another meaning."""
     return type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.is_cpu
 
 
 def _nothing(parameter: Parameter) -> torch.Tensor:
-    """A sparse gradient, of an embedding, that has no rows."""
+    """A sparse gradient without rows, of an embedding."""
     indices, values = torch.empty((1, 0), dtype=torch.int64), parameter.new_empty((0, *parameter.shape[1:]))
-    return torch.sparse_coo_tensor(indices, values, parameter.shape, **mpi_ops._UNCHECKED)
+    return torch.sparse_coo_tensor(indices, values, parameter.shape, **UNCHECKED)
 
 
 def _dense(gradient: torch.Tensor | None) -> torch.Tensor:
-    """Contiguous memory with the gradient's values: the gradient itself where it is that."""
+    """Contiguous memory with the gradient's values: the gradient itself if it is contiguous and dense."""
     assert gradient is not None
     if _is_sparse(gradient):
         return gradient.to_dense()
     return gradient if gradient.is_contiguous() and not gradient.is_neg() else gradient.contiguous().resolve_neg()
 
 
-# By id of a parameter: what is called when that has been given, and the handle of the hook in PyTorch. A parameter itself is no key
-# of a weak dictionary, since its == is of its elements; and an attribute of it would be saved with the model.
+# By the id of a parameter: the function to call, and the handle of PyTorch's hook. A parameter cannot be the key of a weak
+# dictionary, because == compares its elements. An attribute of the parameter would be saved with the model.
 _hooked: dict[int, tuple[weakref.ref[Parameter], Any]] = {}
 
 
 def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
-    """Tells the optimizer, as long as it lives, when a backward pass has written the parameter's ``.grad``.
+    """Calls the optimizer, as long as it lives, when a backward pass has written the parameter's ``.grad``.
 
-    Of two that are made of the same parameters the later one is told: the earlier one is usually forgotten, and would start every
-    reduction a second time. Should it step all the same, it reduces then. What is returned keeps the hook.
+    If two optimizers have the same parameters, the later one is called. Usually the program no longer uses the earlier one, which
+    would start every reduction a second time. If the earlier one steps anyway, it reduces then. The returned object keeps the hook.
     """
     known = _hooked.get(id(parameter))
     if known is not None and known[0]() is parameter:
@@ -877,7 +884,7 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
         with torch.enable_grad():
             node = parameter.expand_as(parameter).grad_fn.next_functions[0][
                 0
-            ]  # lives as long as something refers to it
+            ]  # the hook lives as long as something refers to it
         of = weakref.ref(parameter)
         hook = node.register_hook(lambda *_gradients: accumulated(of()))
     number = id(parameter)
@@ -886,7 +893,7 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
 
 
 def _split(names: list[str], parts: int) -> list[list[str]]:
-    """In order, as evenly as can be."""
+    """Splits the list in order, as evenly as possible."""
     count, more = divmod(len(names), parts)
     ends = [index * count + min(index, more) for index in range(parts + 1)]
     return [names[begin:end] for begin, end in zip(ends, ends[1:], strict=False) if end > begin]
@@ -948,7 +955,7 @@ def _check_groups(groups: Any) -> int | list[list[Parameter]] | None:
 
 @functools.cache
 def _synchronize_before_unscaling() -> None:
-    """GradScaler has gradients reduced before it looks at them, so that all ranks take a step or none."""
+    """A GradScaler has the gradients reduced before it reads them, so that all ranks take a step or none does."""
     scalers = [getattr(torch.cuda.amp, "GradScaler", None), getattr(getattr(torch, "amp", None), "GradScaler", None)]
     for scaler in scalers:
         original = vars(scaler).get("_unscale_grads_") if scaler is not None else None
@@ -977,30 +984,35 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
     *,
     gradient_storage: Kind = "auto",
 ) -> torch.optim.Optimizer:
-    """An optimizer of the same class whose gradients are reduced over the ranks, each as soon as it is ready.
+    """Makes an optimizer of the same class whose gradients are reduced over the ranks, each as soon as it is computed.
 
-    It is an instance of the optimizer's class, and takes over its groups and its state.
+    The result is an instance of the optimizer's class, and takes over its groups and its state.
 
     Args:
-        optimizer: of torch.optim, or like those; made alike on every rank.
-        named_parameters: names of all its parameters, for messages, and for the ranks to match: ``model.named_parameters()``.
-            None: they are numbered.
-        compression: what gradients become while they are reduced.
-        backward_passes_per_step: after so many backward passes gradients are reduced; they are added up until then.
-        op: Average, Sum, Min, Max or Product of the gradients; or Adasum, of the changes that each rank's step would make.
-        gradient_predivide_factor: of Average: gradients are divided by it before they are added up, and by the rest after.
-        num_groups: use ``groups``.
-        groups: gradients are reduced in so many groups, or in these; those in no group, each by itself. None: each by itself.
-        sparse_as_dense: reduce sparse gradients as dense ones.
-        process_set: the ranks that train together; on others nothing is reduced.
-        gradient_storage: where gradients lie while they are reduced. "private": where PyTorch has put them. "auto": there, but those
-            that this optimizer's ``zero_grad(set_to_none=False)`` keeps lie in memory that the ranks of a host share from then
-            on, where nothing else refers to them (PyTorch before 2.3 cannot tell, and they stay). "copied": they are copied there just before they are reduced, and ``.grad`` is there until it becomes None.
-            "view": in the first of several backward passes, and they are added up there. Not with compression, nor of sparse
-            gradients. Not Horovod's.
+        optimizer: an optimizer of torch.optim, or one like those, constructed in the same way on every rank.
+        named_parameters: names of all its parameters, for messages and for matching between ranks: ``model.named_parameters()``.
+            None: the parameters are numbered.
+        compression: a Compressor for the gradients while they are reduced.
+        backward_passes_per_step: gradients are added up over so many backward passes, and then reduced.
+        op: Average, Sum, Min, Max or Product of the gradients; or Adasum of the changes that each rank's step would make.
+        gradient_predivide_factor: for Average only: gradients are divided by it before the sum, and by the rest of the number of
+            ranks after it.
+        num_groups: deprecated; use ``groups``.
+        groups: a number: gradients are reduced in so many groups. A list of lists of parameters: these groups; a parameter in no group
+            is reduced by itself. None: each gradient is reduced by itself.
+        sparse_as_dense: whether sparse gradients are reduced as dense ones.
+        process_set: the ranks that train together; other ranks reduce nothing.
+        gradient_storage: where gradients lie while they are reduced. Horovod does not have it; it has no effect with compression
+            and for sparse gradients.
+
+            - "private": where PyTorch has put them.
+            - "auto": the same. But gradients that this optimizer's ``zero_grad(set_to_none=False)`` keeps move to memory that the
+              ranks of a host share, if nothing else refers to them. PyTorch before 2.3 cannot tell, so there they stay.
+            - "copied": they are copied to shared memory just before the reduction, and ``.grad`` stays there until it becomes None.
+            - "view": they move to shared memory in the first of several backward passes, and are added up there.
 
     Raises:
-        ValueError: arguments that cannot be.
+        ValueError: an argument is impossible.
         NotImplementedError: Adasum in a process set.
 
     Example::
@@ -1029,13 +1041,13 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         groups = num_groups if groups is None else groups
     check_storage(gradient_storage)
     checked = _check_groups(groups)
-    by_adasum = op == Adasum and mpi_ops.size() > 1
+    by_adasum = op == Adasum and _basics.size() > 1
     if by_adasum and process_set.process_set_id != 0:
         raise NotImplementedError("Adasum does not support non-global process sets yet.")
     base = _DistributedAdasumOptimizer if by_adasum else _DistributedOptimizer
     kind = type(optimizer)
     made: Any = type(kind.__name__, (base, kind), {"__module__": base.__module__, "__doc__": kind.__doc__})
-    # Not by the class's own constructor: it may want arguments that nobody knows here, and would begin with an empty state.
+    # The class's own constructor is not called: it may need unknown arguments, and would begin with an empty state.
     distributed = made.__new__(made)
     distributed._take_over(optimizer, named_parameters, compression, backward_passes_per_step, process_set)
     if by_adasum:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Process sets as Horovod has them: objects that know before, during and after a job what they are."""
+"""Process sets as Horovod has them: objects whose attributes can be read before, during and after a job."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rueda.errors import InvalidArgument
 
 
 class ProcessSet(rueda.ProcessSet):
-    """A subset of the ranks; usable once ``init(process_sets=...)`` or ``add_process_set()`` has made it known.
+    """A subset of the ranks. It can be used after ``init(process_sets=...)`` or ``add_process_set()`` has made it known to the job.
 
     Args:
         ranks_or_comm: ranks of the job, or an mpi4py communicator that is part of the one given to ``init(comm=...)``.
 
     Attributes:
-        process_set_id: its number, 0 for the global one; None while no job knows it.
+        process_set_id: the number of the set, 0 for the global set; None while no job knows it.
         ranks: the members' ranks in the job, ascending; None for a communicator's set that no job knows yet.
-        mpi_comm: the communicator it was made of, or None.
+        mpi_comm: the communicator of the set, or None.
 
     Example::
 
@@ -31,7 +31,7 @@ class ProcessSet(rueda.ProcessSet):
             hvd.allreduce(loss, process_set=first_two)
     """
 
-    # Horovod's attributes are plain ones, and None where there is nothing; Rueda's own class raises then.
+    # Horovod's attributes are plain, and None if there is no value; the class rueda.ProcessSet raises an error then.
     process_set_id: int | None  # type: ignore[assignment]
     ranks: list[int] | None  # type: ignore[assignment]
     if not TYPE_CHECKING:
@@ -52,7 +52,7 @@ class ProcessSet(rueda.ProcessSet):
         return self.process_set_id is not None and _native.is_initialized()
 
     def size(self) -> int | None:  # type: ignore[override]
-        """How many members it has; None while no job knows it."""
+        """The number of members; None while no job knows the set."""
         return len(_native.process_set_ranks(self.process_set_id)) if self._is_known() else None  # type: ignore[arg-type]
 
     def rank(self) -> int | None:  # type: ignore[override]
@@ -94,21 +94,21 @@ def _global_set() -> ProcessSet:
 #: All ranks.
 global_process_set = _global_set()
 
-# Those that the present job knows, the global one aside.
+# The sets that the present job knows, without the global set.
 _known: list[ProcessSet] = []
-# What init(comm=...) was given, where that was a communicator.
+# The communicator that init(comm=...) was given, if it was one.
 _job_comm: Any = None
 
 
 def begin_job(comm: Any) -> None:
-    """After init()."""
+    """Called after init()."""
     global _job_comm
     _job_comm = comm if hasattr(comm, "Get_group") else None
     global_process_set._begin(0)
 
 
 def end_job() -> None:
-    """After shutdown(): no set is known any more."""
+    """Called after shutdown(); afterwards no set is known."""
     for process_set in _known:
         process_set._end()
     _known.clear()
@@ -130,17 +130,17 @@ def _translate(process_set: ProcessSet) -> None:
 
 
 def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
-    """Make a process set known to the job. Every rank calls it, members or not, with the same ranks; it blocks until all have.
+    """Makes a process set known to the job. Every rank calls it, members or not, with the same ranks; it blocks until all have called.
 
     Args:
-        process_set: a ProcessSet that no job knows yet, or the ranks of one.
+        process_set: a ProcessSet that no job knows yet, or a list of ranks.
 
     Returns:
-        The set, usable from then on.
+        The set, which can be used from then on.
 
     Raises:
-        InvalidArgument: there is a set of these ranks already, or they are no ranks of the job.
-        Mismatch: the ranks ask for different sets; on all of them.
+        InvalidArgument: there is a set of these ranks already, or a rank is not in the job.
+        Mismatch, on all ranks: the ranks ask for different sets.
 
     Example::
 
@@ -156,10 +156,10 @@ def add_process_set(process_set: ProcessSet | Iterable[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Make the job forget a set. Every rank calls it; what is pending in it fails.
+    """Removes a set from the job. Every rank calls it; pending operations of the set fail.
 
     Returns:
-        False for the global set and for one that no job knows: nothing was done then.
+        False for the global set and for a set that no job knows: nothing was done then.
 
     Example::
 

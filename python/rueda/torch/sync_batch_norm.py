@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Batch normalisation by the samples of all ranks: one small allgather in the forward pass, one small allreduce in the backward pass."""
+"""Batch normalisation over the samples of all ranks: one small allgather in the forward pass, one small allreduce in the backward pass."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from rueda.torch import mpi_ops
+from rueda.torch import _basics
+from rueda.torch.operations.allgather import allgather
+from rueda.torch.operations.allreduce import allreduce
 from rueda.types import Sum
 
 __all__ = ["SyncBatchNorm"]
 
-# Operations are called by the order in which layers were first used in training, which is the same on all ranks: several may be
-# under way. Not by that in which they were made: one rank may make a model more than the others, to evaluate for one.
+# Several layers may communicate at once, so their operations need names. A layer's number is the order of its first use in
+# training, which is the same on all ranks. The order of construction may differ: a rank may construct one more model, for
+# example to evaluate it.
 _numbers = itertools.count()
 
 
 class SyncBatchNorm(_BatchNorm):
-    """As torch.nn.BatchNorm1d, 2d and 3d, with mean and variance of the samples of all ranks.
+    """Like torch.nn.BatchNorm1d, 2d and 3d, with the mean and variance of the samples of all ranks.
 
-    Ranks may have different numbers of samples, also none. Means and variances travel in float64; 16-bit inputs are computed in
-    float32. In evaluation, and where there is one rank only, it is PyTorch's own batch normalisation.
+    Ranks may have different numbers of samples, also none. Means and variances travel in float64. 16-bit inputs are computed in
+    float32. In evaluation, and in a job of one rank, it is PyTorch's own batch normalisation.
 
     Args:
-        num_features: channels, the second dimension of the input.
-        eps, momentum, affine, track_running_stats: as of torch.nn.BatchNorm2d.
+        num_features: the number of channels, which are the second dimension of the input.
+        eps, momentum, affine, track_running_stats: as for torch.nn.BatchNorm2d.
 
     Example::
 
@@ -45,10 +48,10 @@ class SyncBatchNorm(_BatchNorm):
         track_running_stats: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        self._name: str | None = None  # until it is first used
+        self._name: str | None = None  # None until the first use
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_name": None}  # a copy, or one out of a file, is another layer
+        return {**self.__dict__, "_name": None}  # a copy or a layer from a file is another layer
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
         if input.dim() < 2:
@@ -59,7 +62,7 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         self._check_input_dim(input)
         by_batch = self.training or self.running_mean is None
-        if not by_batch or mpi_ops.size() == 1:
+        if not by_batch or _basics.size() == 1:
             return super().forward(input)
         if self._name is None:
             self._name = f"sync_batch_norm.{next(_numbers)}"
@@ -97,7 +100,7 @@ class _Normalized(torch.autograd.Function):
         ctx.save_for_backward(input, weight, mean, inverse)
         ctx.count, ctx.name, ctx.bias_dtype = count, name, None if bias is None else bias.dtype
         ctx.mark_non_differentiable(mean, variance)
-        # The mean is taken off first: where it is large, x * scale + offset would lose the digits that count.
+        # The mean is subtracted first. If it is large, x * scale + offset would lose the significant digits.
         output = (x - _by_channel(mean, x)) * _by_channel(scale, x)
         if bias is not None:
             output += _by_channel(bias.detach(), x)
@@ -114,8 +117,8 @@ class _Normalized(torch.autograd.Function):
         grad_weight = (sums[1] * inverse).to(weight.dtype) if weight is not None and ctx.needs_input_grad[1] else None
         grad_bias = sums[0].to(ctx.bias_dtype) if ctx.bias_dtype is not None and ctx.needs_input_grad[2] else None
         grad_input = None
-        # All ranks take part, whatever they need themselves.
-        total = mpi_ops.allreduce(sums.detach().clone(), name=f"{ctx.name}.gradient", op=Sum) / ctx.count
+        # All ranks take part, even if a rank needs no gradient itself.
+        total = allreduce(sums.detach().clone(), name=f"{ctx.name}.gradient", op=Sum) / ctx.count
         if ctx.needs_input_grad[0]:
             scale = inverse if weight is None else inverse * weight.double()
             grad_input = gradient - _by_channel(total[0], gradient)
@@ -126,7 +129,7 @@ class _Normalized(torch.autograd.Function):
 
 
 def _of_all_ranks(x: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """(mean, variance, number of samples a channel) over all ranks, in float64."""
+    """(mean, variance, number of samples per channel) over all ranks, in float64."""
     along = [0, *range(2, x.dim())]
     channels = x.size(1)
     count = x.numel() // channels if channels else 0
@@ -134,7 +137,7 @@ def _of_all_ranks(x: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tenso
     if count > 0:
         variance, mean = torch.var_mean(x.detach(), along, unbiased=False)
         mine = torch.cat([mean.double(), variance.double() * count, torch.tensor([float(count)], dtype=torch.float64)])
-    everyones = mpi_ops.allgather(mine[None], name=name)
+    everyones = allgather(mine[None], name=name)
     means, spreads, counts = everyones[:, :channels], everyones[:, channels:-1], everyones[:, -1:]
     total = float(counts.sum())
     if total <= 1:

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """A timeline of the operations of all ranks, for chrome://tracing and Perfetto.
 
-One file for all ranks of a host (of all hosts, where they share the file system): each adds its events under a lock, and the file is
-valid JSON whenever the lock is free. An operation is there from the call that starts it until it has completed; a rank's
-waits and optimizer steps are on its track ``trainer``.
+All ranks of a host write to one file (all ranks of all hosts, if the hosts share the file system). Each rank adds its events
+under a lock, and the file is valid JSON whenever the lock is free. An operation spans from the call that starts it to its
+completion. A rank's waits and optimizer steps are on its track ``trainer``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from rueda.torch import _basics
 
 __all__ = ["scope", "start_timeline", "stop_timeline"]
 
-#: Seconds between two additions to the file.
+#: Seconds between two writes to the file.
 _FLUSH_TIME = 0.1
-#: How long stop_timeline() waits for ends of operations that have completed.
+#: How long stop_timeline() waits for the notifications of completed operations, in seconds.
 _LAST_ENDS = 2.0
-#: What says which job this is, the same on all its ranks and another one for every job: by the launchers that set it.
+#: Variables that identify the job: the same on all its ranks, and different for every job. Launchers set them.
 _JOB_VARIABLES = ("PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri", "PMI_JOBID", "RUEDA_RENDEZVOUS", "SLURM_JOB_ID")
 
 _END = b"\n]\n"
@@ -46,16 +46,16 @@ def _job() -> str:
 
 
 class _Timeline:
-    """Threads: events from any; the file by the one that flushes, and by stop() when that has ended."""
+    """Threads: any thread adds events. The thread that flushes writes the file, and stop() does after that thread has ended."""
 
     def __init__(self, path: str, number: int) -> None:
         self.path = path
         self._rank = _native.rank()
         self._process = os.getpid()
         self._numbers = itertools.count()
-        # Appended to by any thread: one step under the GIL. What flushes takes from the front.
+        # Any thread appends, in one step under the GIL. The thread that flushes takes events from the front.
         self._events: list[dict[str, Any]] = []
-        # Operations that have not been seen to end.
+        # Operations whose end was not noticed yet.
         self._open: dict[str, Handle[Any]] = {}
         # The clock of all events: monotonic within a rank, and about the same on all hosts.
         self._offset = time.time_ns() - time.monotonic_ns()
@@ -63,7 +63,7 @@ class _Timeline:
         self._add(name="process_name", ph="M", args={"name": f"rank {self._rank} on {socket.gethostname()}"})
         self._add(name="process_sort_index", ph="M", args={"sort_index": self._rank})
         self._add(name="thread_name", ph="M", tid=1, args={"name": "trainer"})
-        self._write()  # a path that cannot be written is said at once
+        self._write()  # raises at once if the path cannot be written
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rueda-timeline", daemon=True)
         self._thread.start()
@@ -76,7 +76,7 @@ class _Timeline:
         self._events.append(event)
 
     def operation(self, kind: str, handle: Handle[Any]) -> None:
-        """One that has been started."""
+        """Adds an operation that was started."""
         name = str(handle.name) if handle.name is not None else f"{kind} without a name"
         number = f"{self._rank}.{next(self._numbers)}"
         shared = {"name": name, "cat": kind, "id": number, "tid": 0}
@@ -104,10 +104,10 @@ class _Timeline:
         lines = [json.dumps(event) for event in self._events[:count]]
         del self._events[:count]
         with open(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
+            fcntl.flock(file, fcntl.LOCK_EX)  # holds the lock until the file is closed
             first = json.dumps(self._header).encode()
             if file.read(len(first) + 2) != b"[\n" + first:
-                # The first rank of this job to come here: what there is is an older timeline.
+                # This rank is the first of its job here, so the file holds an older timeline.
                 file.seek(0)
                 file.truncate()
                 file.write(b"[\n" + first + _END)
@@ -119,7 +119,7 @@ class _Timeline:
         if os.getpid() != self._process:
             return
         self._thread.join()
-        # What has completed is about to be seen, by the thread that calls what is called then. What is pending stays open.
+        # The thread that runs callbacks is about to notice completed operations. Pending operations stay open.
         deadline = time.monotonic() + _LAST_ENDS
         while any(handle.poll() for handle in list(self._open.values())) and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -134,10 +134,9 @@ def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
     """Begins to write a timeline of this rank's operations, together with those of the other ranks that call it.
 
     Args:
-        file_path: a file in the JSON of Chrome's traces, the same on all ranks. One that is there from an earlier job is
-            replaced. While a timeline is being written to that file nothing changes; one that is written to another
-            file ends.
-        mark_cycles: not used: Rueda has no cycles.
+        file_path: a file in the JSON of Chrome's traces, the same on all ranks. A file of an earlier job is replaced. If a
+            timeline is being written to this file already, nothing changes; a timeline that is written to another file ends.
+        mark_cycles: not used, because Rueda has no cycles.
 
     Raises:
         ValueError: before init().
@@ -160,7 +159,7 @@ def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
 
 
 def stop_timeline() -> None:
-    """Ends the timeline of this rank. Without one, does nothing. shutdown() calls it.
+    """Ends the timeline of this rank. Without a timeline it does nothing. shutdown() calls it.
 
     Raises:
         ValueError: before init().
@@ -186,7 +185,7 @@ atexit.register(_stop)
 
 
 def _begin_of_job() -> None:
-    """After init(): a timeline that the environment asks for. ``DYNAMIC`` is Horovod's word for one that comes later."""
+    """Called after init(): starts the timeline that the environment asks for. ``DYNAMIC`` is Horovod's word for a later start."""
     wanted = os.environ.get("HOROVOD_TIMELINE", "")
     if wanted not in ("", "DYNAMIC") and _current is None:
         start_timeline(wanted)
@@ -196,7 +195,7 @@ _basics._at_begin.append(_begin_of_job)
 
 
 def started(kind: str, handle: Handle[Any]) -> None:
-    """An operation was started."""
+    """Called when an operation was started."""
     if _current is not None:
         _current.operation(kind, handle)
 

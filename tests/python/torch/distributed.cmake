@@ -15,9 +15,6 @@ set_tests_properties(python.torch.distributed_hosts PROPERTIES PROCESSORS 4 SKIP
                                                                "${environment}")
 
 # examples/pytorch, short.
-if(EXISTS "${PROJECT_SOURCE_DIR}/build/cache/digits.csv.gz")
-  rueda_torch_example(digits_ddp digits_ddp.py --data "${PROJECT_SOURCE_DIR}/build/cache/digits.csv.gz" --epochs 1)
-endif()
 foreach(entry IN LISTS rueda_pytorch_interpreters)
   string(REGEX MATCH "^([^=]*)=(.*)$" _ "${entry}")
   if(CMAKE_MATCH_1 VERSION_GREATER_EQUAL 2.6) # FSDP2 on CPUs

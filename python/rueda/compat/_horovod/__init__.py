@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The package ``horovod``, as far as PyTorch's users import from it."""
+"""The package ``horovod``, with the names that users of PyTorch import from it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NoReturn
 #: The version of Horovod whose interface this is; scripts compare it.
 __version__ = "0.28.1"
 
-#: What is said of horovod.run and its module, horovod.runner.
+#: The error message for horovod.run and its module, horovod.runner.
 NO_RUN = (
     "Rueda stands for Horovod here, and has no horovod.run() in this version; it is planned for a later one. Put the function into a "
     "script and start it with `ruedarun -np N python script.py`: a result of every rank can be collected with "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The backend "rueda" of torch.distributed: ``init_process_group("rueda")``, and DDP, FSDP2 and ZeRO as ever.
+"""The backend "rueda" of torch.distributed: ``init_process_group("rueda")``. DDP, FSDP2 and ZeRO work as with other backends.
 
 Example::
 
@@ -24,7 +24,7 @@ _registered = False
 
 
 def is_available() -> bool:
-    """Whether this PyTorch has torch.distributed, and takes backends from outside.
+    """Whether this PyTorch has torch.distributed, and accepts backends of other packages.
 
     Example::
 
@@ -34,10 +34,10 @@ def is_available() -> bool:
 
 
 def offers(feature: str) -> bool:
-    """Whether something of torch.distributed that PyTorch does not offer to all backends is offered with this PyTorch.
+    """Whether a feature that PyTorch does not give to all backends works with this PyTorch.
 
     Args:
-        feature: "functional collectives" (which FSDP2, DTensor and torch.compile need), "monitored_barrier", "device:backend"
+        feature: "functional collectives" (FSDP2, DTensor and torch.compile need them), "monitored_barrier", "device:backend"
             ("cpu:rueda,cuda:nccl"), "split_group" (torch.distributed.split_group), or "entry point" (init_process_group("rueda") needs
             no import).
 
@@ -55,7 +55,7 @@ def register() -> None:
     """Makes the backend "rueda" known to torch.distributed. Importing this module does it; a second call does nothing.
 
     Raises:
-        RuntimeError: this PyTorch has no torch.distributed that takes backends.
+        RuntimeError: this PyTorch has no torch.distributed that accepts backends.
     """
     global _registered
     if _registered:
@@ -83,7 +83,7 @@ def register() -> None:
 
 
 def _has_backends() -> bool:
-    """Whether this PyTorch lets Python subclass c10d's Backend: it can be made with rank and size then."""
+    """Whether Python can subclass c10d's Backend in this PyTorch: then Backend takes a rank and a size."""
     from torch._C import _distributed_c10d as c10d
 
     base = getattr(dist, "BackendBase", None) or getattr(c10d, "Backend", None)
@@ -96,7 +96,7 @@ def _has_backends() -> bool:
 
 
 def _finds_groups_by_name() -> bool:
-    """Whether functional collectives of this PyTorch find a group by its name, whoever wrote it."""
+    """Whether functional collectives of this PyTorch find every group by its name, also groups of other packages."""
     from torch._C import _distributed_c10d as c10d
 
     return _has_backends() or hasattr(c10d, "_resolve_process_group")

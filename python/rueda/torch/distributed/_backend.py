@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The backend for PyTorch 2.14 and later, where c10d's Backend can be subclassed in Python.
+"""The backend for PyTorch 2.14 and later, where Python can subclass c10d's Backend.
 
-By itself it is for groups with several backends ("cpu:rueda,cuda:nccl"), to which PyTorch's own ProcessGroup dispatches. What that returns
-to Python knows only how to wait and about its future. So groups of Rueda alone are a RuedaProcessGroup, which holds this backend for
-whoever asks the group for it.
+It serves groups with several backends ("cpu:rueda,cuda:nccl"). There PyTorch's own ProcessGroup dispatches to it, and returns
+objects to Python that can only wait and give a future. So a group of Rueda alone is a RuedaProcessGroup, which holds this
+backend for code that asks the group for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ else:
 
 
 class RuedaBackend(Operations, Base):
-    """What a ProcessGroup of PyTorch dispatches to for CPU tensors."""
+    """The backend to which a ProcessGroup of PyTorch dispatches for CPU tensors."""
 
     def __init__(self, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         Base.__init__(self, rank, size)
@@ -44,20 +44,20 @@ class RuedaBackend(Operations, Base):
 
     @property
     def supports_coalescing(self) -> bool:
-        """batch_isend_irecv starts its operations one by one: they are asynchronous."""
+        """batch_isend_irecv starts its operations one by one, which works because they are asynchronous."""
         return False
 
     @property
     def supports_splitting(self) -> bool:
-        """A group of Rueda alone does it itself; PyTorch asks here."""
+        """A group of Rueda alone splits itself; PyTorch asks the backend."""
         return True
 
     def eager_connect_single_device(self, _device: Any) -> None:
-        """Of init_process_group(device_id=…): the members have met."""
+        """For init_process_group(device_id=…). It does nothing, because the members have met already."""
 
 
 class NewerProcessGroup(RuedaProcessGroup):
-    """Of Rueda alone."""
+    """A group of Rueda alone."""
 
     def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         super().__init__(store, rank, size, membership, timeout)
@@ -75,7 +75,7 @@ class NewerProcessGroup(RuedaProcessGroup):
         group_desc: str | None = None,
         device_types: Any = None,
     ) -> NewerProcessGroup | None:
-        """A group of some of this one's ranks, in the order in which they are given; others get None, and wait for nobody."""
+        """Makes a group of some ranks of this group, in the given order. Other ranks get None, and wait for no rank."""
         if self._rank not in ranks:
             return None
         store = dist.PrefixStore(f"split/{group_name}", self._group_store)
@@ -88,7 +88,7 @@ class NewerProcessGroup(RuedaProcessGroup):
 
 
 def create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-    """For register_backend."""
+    """Called through register_backend."""
     membership = Membership(store, rank, size, timeout)
     if backends_of_group() != {"rueda"}:
         return RuedaBackend(rank, size, membership, timeout)

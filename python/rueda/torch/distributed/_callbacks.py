@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Futures whose callbacks run in one order on all ranks, so that collectives can be started in them.
+"""Futures whose callbacks run in one order on all ranks, so that callbacks can start collectives.
 
-Collectives match by their order, and PyTorch's own futures call back whenever they complete, on whatever thread that is: at once
-on the caller's, where they have completed before. So the callbacks of a group's futures have a thread, which runs them
-in the order in which ``then`` was called: in the order of the program, that is, which is the same on all ranks. What a callback hangs
-on futures itself follows right after it. The collectives that callbacks start are numbered by themselves, and match by that number: how
-far the program is meanwhile does not matter.
+Collectives match by their order. PyTorch's own futures call back when they complete, on any thread, or at once on the caller's
+thread if they have completed already. So a group has a thread that runs the callbacks of its futures in the order of the calls
+of ``then``. This is the order of the program, which is the same on all ranks. Callbacks that a callback adds run right after it.
+The collectives that callbacks start have their own numbers, and match by these. So they do not depend on how far the program is.
 """
 
 from __future__ import annotations
@@ -29,29 +28,29 @@ from rueda.errors import Timeout
 from rueda.torch.distributed import _futures
 from rueda.torch.distributed._pending_operation import Operation, Order
 
-# So many collectives of callbacks may be under way at a time; each is an operation of a name of its own.
+# So many collectives of callbacks may be pending at a time; each is an operation with its own name.
 _NAMES = 64
-# After so many seconds without work a thread ends.
+# A thread ends after so many seconds without work.
 _IDLE_SECONDS = 5.0
-# Python looks at signals so often.
+# The interval of Python's checks for signals, in seconds.
 _SLICE = 0.1
 
-#: Calls a callback, and returns what tells others that it has been.
+#: Calls a callback, and returns a function that tells others that it ran.
 Call: TypeAlias = Callable[[], Callable[[], None]]
 
 _here = threading.local()
 
 
 def running() -> Callbacks | None:
-    """Those of which this thread is running one."""
+    """The Callbacks of which this thread runs one, if any."""
     return getattr(_here, "running", None)
 
 
 class Callbacks:
-    """Of one group.
+    """The callbacks of one group.
 
-    Threads: add() by any; the callbacks run on a thread of their own, one at a time. It is a daemon: what it waits for ends with
-    the job.
+    Threads: any thread may call add(). The callbacks run on a thread of their own, one at a time. It is a daemon thread: the
+    operations for which it waits end with the job.
     """
 
     def __init__(self, order: Order) -> None:
@@ -63,14 +62,16 @@ class Callbacks:
     def _forget(self) -> None:
         self._changed = threading.Condition()
         self._queue: deque[tuple[OrderedFuture, Call]] = deque()
-        self._nested: list[tuple[OrderedFuture, Call]] = []  # of the callback that runs; the thread's own
+        self._nested: list[
+            tuple[OrderedFuture, Call]
+        ] = []  # callbacks that the running callback has added; only the thread uses it
         self._runs = False
-        self._closes: float | None = None  # when nothing is begun any more: the process ends
+        self._closes: float | None = None  # the time from which nothing new begins, because the process ends
         self._started: list[Handle[Any] | None] = [None] * _NAMES
         self._count = 0
 
     def add(self, future: OrderedFuture, call: Call) -> None:
-        """`call` is called once the future is complete and all that was added before has been called; then, what it returns."""
+        """Calls `call` when the future has completed and all earlier callbacks have run; then calls the function that it returns."""
         if running() is self:
             self._nested.append((future, call))
             return
@@ -89,13 +90,13 @@ class Callbacks:
                 self._changed.notify()
 
     def note_failure(self, error: BaseException) -> None:
-        """A callback has raised `error`. After a Timeout, which other ranks do not have, they may start more in that callback."""
+        """A callback has raised `error`. After a Timeout the order is broken: other ranks may start more operations in that callback."""
         if isinstance(error, Timeout):
             self._order.break_for_good(str(error))
 
     def close(self, end: float) -> None:
-        """At the end of the process: waits until all has been called whose futures are complete, or the clock says `end`. Other
-        ranks may be in the same callbacks; and a thread on whose stack is C++ code of PyTorch when Python is taken down ends the process by SIGABRT.
+        """Called at the end of the process. It waits until the callbacks of all complete futures have run, or until the time `end`. Other
+        ranks may run the same callbacks. If Python ends while a thread has C++ code of PyTorch on its stack, the process ends by SIGABRT.
         """
         with self._changed:
             self._closes = end
@@ -103,20 +104,20 @@ class Callbacks:
             self._changed.wait_for(lambda: not self._runs, max(end - time.monotonic(), 0.0))
 
     def is_closing(self) -> bool:
-        """Whether the process ends: what is not complete is waited for no more."""
+        """Whether the process ends: nothing waits for incomplete futures any more."""
         return self._closes is not None
 
     def _run(self) -> None:
-        _futures.mark_thread()  # what hangs on such futures by C++ runs here as well, in no order
+        _futures.mark_thread()  # callbacks that C++ code has added to such futures run here as well, in no order
         while True:
             following = self._next()
             if following is None:
                 return
             self._call(*following)
-            del following  # not while this thread is idle
+            del following  # an idle thread must not keep it alive
 
     def _next(self) -> tuple[OrderedFuture, Call] | None:
-        """None: this thread ends, as there is nothing to do, or no time for it."""
+        """Returns None if this thread should end, because there is no work or no time for it."""
         with self._changed:
             while not self._queue and self._closes is None:
                 if not self._changed.wait(_IDLE_SECONDS):
@@ -129,7 +130,7 @@ class Callbacks:
             return None
 
     def _call(self, future: OrderedFuture, call: Call) -> None:
-        """And what it hangs on futures."""
+        """Runs a callback, and the callbacks that it adds to futures."""
         if not future.wait_until_complete():
             return
         before, self._nested = self._nested, []
@@ -138,13 +139,13 @@ class Callbacks:
             complete = call()
         finally:
             _here.running = None
-        complete()  # what C++ code has hung on the future is none of the group's callbacks
+        complete()  # callbacks that C++ code has added are not callbacks of the group
         while self._nested:
             self._call(*self._nested.pop(0))
         self._nested = before
 
     def call_nested_until(self, future: OrderedFuture) -> None:
-        """For a callback that waits for a future: what it has hung on futures, as far as needed."""
+        """For a callback that waits for a future: runs the callbacks that it has added, as far as needed."""
         try:
             while self._nested and not future.done():
                 self._call(*self._nested.pop(0))
@@ -152,10 +153,10 @@ class Callbacks:
             _here.running = self
 
     def start(self, group: str, begin: Callable[[str], Handle[Any]], timeout: float | None) -> Handle[Any]:
-        """Begins an operation of a name by its number among those of this group's callbacks; by a callback.
+        """Called in a callback. Begins an operation, which is named by its number among the operations of this group's callbacks.
 
         Raises:
-            Timeout: the operation that had the name before has not ended in time.
+            Timeout: the last operation with this name has not ended in time.
         """
         if group != self.group:
             raise RuntimeError(
@@ -172,7 +173,7 @@ class Callbacks:
                     f"a callback (future.then) of group '{group}' starts a collective, and the one {_NAMES} before it has not "
                     f"completed after {timeout:g} s: {last._waits_for()}"
                 )
-                self._order.break_for_good(str(error))  # this collective of the callback is not counted here
+                self._order.break_for_good(str(error))  # this rank does not count this collective of the callback
                 raise error
         handle = begin(f"future.then/{place}")
         self._started[place] = handle
@@ -181,20 +182,20 @@ class Callbacks:
 
 
 class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
-    """What hangs on it runs on the thread of the group's callbacks.
+    """A future whose callbacks run on the thread of the group's callbacks.
 
-    An error is the exception itself as the value, which Python raises. C++ code that takes a tensor of it says "Unable to
-    cast" and the error's text.
+    If the operation fails, the value is the exception itself, and Python code raises it. C++ code that wants a tensor from it raises
+    "Unable to cast" with the error's text.
     """
 
     def __init__(self, callbacks: Callbacks, operation: Operation | None = None) -> None:
         super().__init__()
         self._callbacks = callbacks
-        self._operation = operation  # that completes it; none: a callback does
+        self._operation = operation  # the operation that completes it; None: a callback completes it
         self._completing = threading.Lock()
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
-        """A future of what the callback returns, which is called with this one when it has completed."""
+        """Returns a future of the callback's result. The callback is called with this future when it has completed."""
         child = OrderedFuture(self._callbacks)
 
         def call() -> Callable[[], None]:
@@ -206,7 +207,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
                 self._callbacks.note_failure(error)
             except (
                 BaseException
-            ) as error:  # SystemExit, for one: whoever waits for the child gets it, and the thread goes on
+            ) as error:  # for example SystemExit: waiting for the child raises it, and the thread goes on
                 failure = RuntimeError(f"a callback of a future raised {error!r}")
             return lambda: child.complete(value, failure)
 
@@ -214,7 +215,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         return child
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        """Calls it with this future when that has completed. What it raises is reported, and goes nowhere else."""
+        """Calls the function with this future when it has completed. An exception of the function is reported, but not raised."""
 
         def call() -> Callable[[], None]:
             try:
@@ -228,25 +229,25 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         self._callbacks.add(self, call)
 
     def wait(self) -> Any:
-        """Blocks until it has completed, and drives the engine meanwhile; returns its value, or raises the error."""
+        """Blocks until it has completed, and drives the engine meanwhile. Returns its value, or raises the error."""
         self._bring_about()
         return super().wait()
 
     def wait_until_complete(self) -> bool:
-        """The same for the thread of the callbacks, without the value. False: the process ends before."""
+        """The same for the thread of the callbacks, without the value. Returns False if the process ends before."""
         operation = self._operation
         while operation is not None and not (self.done() or operation.wait_a_while(_SLICE) or operation.is_overdue()):
             if self._callbacks.is_closing():
                 return False
         self._bring_about()
-        if self._callbacks.is_closing() and not self.done():  # the callback that would give it was not called
+        if self._callbacks.is_closing() and not self.done():  # the callback that would complete it was not called
             return False
-        with contextlib.suppress(Exception):  # the error is the callback's to see
+        with contextlib.suppress(Exception):  # the callback sees the error
             super().wait()
         return True
 
     def _bring_about(self) -> None:
-        """What this thread can do for it."""
+        """Does what this thread can do to complete the future."""
         if self._operation is not None:
             while not (self.done() or self._operation.wait_a_while(_SLICE) or self._operation.is_overdue()):
                 pass
@@ -262,7 +263,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
                 )
 
     def conclude(self) -> None:
-        """Of an operation that has ended or is overdue: completes the future. By whoever sees it first."""
+        """Completes the future of an operation that has ended or is overdue. The first thread that sees the end calls it."""
         operation = self._operation
         if operation is None or self.done():
             return
@@ -274,16 +275,16 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
 
     @classmethod
     def of_operation(cls, callbacks: Callbacks, operation: Operation) -> OrderedFuture:
-        """Of its outputs. Completed whoever waits for it, or nobody."""
+        """A future of the operation's outputs. It completes even if no thread waits for it."""
         future = cls(callbacks, operation)
         if operation.has_ended():
             future.conclude()
-        else:  # at once, and not in the order of the callbacks: C++ code may wait for it, or for several
+        else:  # at once, and not in the order of the callbacks: C++ code may wait for this future, or for several
             _futures.when_ended(operation, future.conclude)
         return future
 
     def complete(self, value: Any, error: Exception | None) -> None:
-        """Once; later calls do nothing."""
+        """Completes it once; later calls do nothing."""
         with self._completing, _on_behalf_of_nobody():
             if self.done():
                 return
@@ -295,7 +296,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
 
 @contextlib.contextmanager
 def _on_behalf_of_nobody() -> Iterator[None]:
-    """What C++ code has hung on a future runs on whatever thread completes it, in no order."""
+    """Callbacks that C++ code has added run on the thread that completes the future, in no order."""
     own, _here.running = running(), None
     try:
         with _futures.marked():
@@ -305,7 +306,7 @@ def _on_behalf_of_nobody() -> Iterator[None]:
 
 
 def _nothing() -> None:
-    """Of a future that is to be completed."""
+    """Tells nobody that a callback ran, because no future depends on it."""
 
 
 _all: weakref.WeakSet[Callbacks] = weakref.WeakSet()
@@ -313,8 +314,8 @@ _all: weakref.WeakSet[Callbacks] = weakref.WeakSet()
 
 @functools.cache
 def _close_at_exit() -> None:
-    """Before the watch of other futures, which callbacks may wait for, and before the job is shut down: what is registered last
-    comes first.
+    """Runs before the watch of other futures ends, because callbacks may wait for them, and before the job is shut down: the function that
+    is registered last runs first.
     """
     _futures.close_at_exit()
     atexit.register(_close_all)
@@ -328,7 +329,7 @@ def _close_all() -> None:
 
 def _forget_in_child() -> None:
     for callbacks in list(_all):
-        callbacks._forget()  # a forked child has neither the threads nor, perhaps, the lock
+        callbacks._forget()  # a forked child has no such threads, and perhaps not the lock
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Keeps torch.compile out of this package: it would follow a compiled model into it, and there is nothing to compile."""
+"""Keeps torch.compile out of this package. It would follow a compiled model into it, where there is nothing to compile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 
 def hide(package: str) -> None:
-    """Every function of the package's modules that are loaded is called as it is."""
+    """Marks every function of the package's loaded modules, so that torch.compile calls it without following it."""
     skip = _skipping()
     if skip is None:
         return
@@ -24,7 +24,7 @@ def hide(package: str) -> None:
 
 
 def _skipping() -> Callable[[types.CodeType], object] | None:
-    """What marks a code object as not to be followed; none: there is no torch.compile yet (before 2.0)."""
+    """The function that marks a code object in this way. None: this PyTorch has no torch.compile (before 2.0)."""
     evaluation: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
     if hasattr(evaluation, "set_code_exec_strategy"):
         skipped = evaluation._FrameAction.SKIP

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Threads that wait for operations and complete their futures (docs/design/0013-torch-distributed.md).
 
-One of them has the watch: it waits for the oldest operation in slices, and looks at the others in between. When
-an operation has ended, or its timeout has passed, it hands the watch on before it calls what hangs on the future, which may block for as long as it likes, also
-in other futures. Where nobody is idle to take the watch, a thread is started.
+One of them has the watch: it waits for the oldest operation in slices, and checks the others in between. When an operation has
+ended, or its timeout has passed, the thread hands over the watch, and then runs the future's callbacks. These may block for any time,
+also on other futures. If no thread is idle to take the watch, a new thread is started.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-# How long the oldest operation is waited for before the others are looked at. Doubled while nothing happens.
+# How long the thread waits for the oldest operation before it checks the others, in seconds. Doubled while nothing happens.
 _SHORTEST_SLICE = 0.0005
 _LONGEST_SLICE = 0.004
-# After so many seconds without work a thread ends; the next operation starts one.
+# A thread ends after so many seconds without work; the next operation starts one.
 _IDLE_SECONDS = 5.0
-#: At the end of the process callbacks are waited for so long.
+#: How long the end of the process waits for callbacks, in seconds.
 CLOSING_SECONDS = 5.0
 
 
 class Watched(Protocol):
-    """What is waited for."""
+    """An operation to wait for."""
 
     def wait_a_while(self, seconds: float) -> bool:
-        """Blocks for at most so long, and drives the engine meanwhile; whether it has ended."""
+        """Blocks for at most so many seconds, and drives the engine meanwhile. Returns whether the operation has ended."""
 
     def has_ended(self) -> bool: ...
 
     def is_overdue(self) -> bool:
-        """Whether the time is over in which it should have ended."""
+        """Whether the operation's timeout has passed."""
 
 
 class _Watch:
-    """Threads: add() by any; the rest by those it starts. They are daemons: what they wait for ends with the job."""
+    """Threads: any thread may call add(); the threads that it starts do the rest. They are daemons: their operations end with the job."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -52,15 +52,15 @@ class _Watch:
         self._is_closing = False
 
     def add(self, watched: Watched, conclude: Callable[[], None]) -> None:
-        """`conclude` is called once `watched` has ended or is overdue, by a thread that may be held up."""
+        """Calls `conclude` when `watched` has ended or is overdue, on a thread that may block."""
         with self._changed:
             self._pending.append((watched, conclude))
             if not self._watching:
                 self._need_somebody()
 
     def close(self, seconds: float) -> None:
-        """At the end of the process: waits for its threads, which begin nothing new. Whoever is in the middle of a callback when
-        Python is taken down ends the process by SIGABRT, as C++ code of PyTorch is on its stack.
+        """Called at the end of the process: waits for its threads, which begin nothing new. If Python ends while a thread is in a callback, the
+        process ends by SIGABRT, because C++ code of PyTorch is on that thread's stack.
         """
         with self._changed:
             self._is_closing = True
@@ -87,11 +87,13 @@ class _Watch:
             try:
                 mark_thread()
                 conclude()
-            except BaseException as error:  # of the thread's own work: an error of the operation goes into its future
+            except (
+                BaseException
+            ) as error:  # an error of the thread's own work; an error of the operation goes into its future
                 _report(error)
 
     def _next(self) -> Callable[[], None] | None:
-        """Something that has ended: found by keeping the watch, or by who has it. None: there is nothing to do."""
+        """An operation that has ended, found by this thread while it has the watch, or by the thread that has it. None: there is no work."""
         with self._changed:
             while True:
                 if self._is_closing:
@@ -141,13 +143,13 @@ _watch = _Watch()
 
 
 def mark_thread() -> None:
-    """This thread completes futures."""
+    """Notes that this thread completes futures."""
     _here.is_completing = True
 
 
 @contextlib.contextmanager
 def marked() -> Iterator[None]:
-    """This thread completes a future meanwhile."""
+    """Notes, in its scope, that this thread completes a future."""
     before, _here.is_completing = is_completing(), True
     try:
         yield
@@ -156,13 +158,13 @@ def marked() -> Iterator[None]:
 
 
 def is_completing() -> bool:
-    """Whether this thread is one that completes futures: what runs on it hangs on one."""
+    """Whether this thread completes futures: then the code that runs on it is a callback."""
     return getattr(_here, "is_completing", False)
 
 
 def _forget_in_child() -> None:
     global _watch
-    _watch = _Watch()  # a forked child has neither the threads nor, perhaps, the lock
+    _watch = _Watch()  # a forked child has no such threads, and perhaps not the lock
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
@@ -170,7 +172,7 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 @functools.cache
 def close_at_exit() -> None:
-    """Before the job is shut down, which would end what is pending: so it is registered after that, at the first use."""
+    """Runs before the job is shut down, which would end pending operations. So it is registered after that, at the first use."""
     atexit.register(lambda: _watch.close(CLOSING_SECONDS))
 
 

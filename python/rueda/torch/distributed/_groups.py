@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""From a group of PyTorch to a process set of the job: its members meet at the group's store."""
+"""Makes a process set of the job from a group of PyTorch. Its members meet at the group's store."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _LOOK_SECONDS = 0.5
 
 
 class Meeting:
-    """What the members of a group tell each other through its store, in rounds in which each says one thing.
+    """Exchanges messages of a group's members through its store, in rounds. In each round every member writes one message.
 
-    Stores outlive groups, and names of groups come again: so each meeting has keys of its own. The n-th time that a rank
-    comes it meets those who come for the n-th time, so that one meeting that failed spoils none of the next.
+    Stores outlive groups, and names of groups are used again. So each meeting has its own keys. The n-th call of a rank meets the n-th
+    calls of the others, so a failed meeting does not spoil the next one.
     """
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
@@ -45,11 +45,11 @@ class Meeting:
         self._round = 0
 
     def exchange(self, mine: Any) -> list[Any]:
-        """What every member says, by rank.
+        """The messages of all members, by rank.
 
         Raises:
-            RuntimeError: somebody has not come in time; it names who. Or the store cannot be reached.
-            Aborted: the job that this process is in has ended.
+            RuntimeError: a member has not come in time; the error names the members. Or the store cannot be reached.
+            Aborted: the job of this process has ended.
         """
         self._round += 1
         keys = [f"{self._prefix}/{self._round}/{rank}" for rank in range(self._size)]
@@ -61,8 +61,8 @@ class Meeting:
             return [json.loads(self._store.get(key)) for key in keys]
 
     def _wait_for_all(self, keys: list[str]) -> None:
-        """Asks again and again: a wait() of the store is deaf to the job, and breaks the connection of a TCPStore when it ends
-        too early (PyTorch 1.13).
+        """Asks the store repeatedly: a wait() of the store does not notice the end of the job, and a wait() of a TCPStore that ends too early
+        breaks its connection (PyTorch 1.13).
         """
         now = time.monotonic()
         end, look = now + self._seconds, now + _LOOK_SECONDS
@@ -88,7 +88,7 @@ class Meeting:
         try:
             yield
         except RuntimeError as error:
-            _joining.check_job()  # then that is why
+            _joining.check_job()  # if the job has ended, this raises the cause
             raise RuntimeError(
                 f"backend rueda: the store of a group of {self._size} ranks cannot be used any more: {str(error).splitlines()[0]}; "
                 "has the process ended that holds it (the first rank, as a rule)?"
@@ -106,12 +106,12 @@ class Meeting:
 
 
 def _here(key: str) -> str:
-    """A count beside what is said: unlike its presence it can be asked for in all stores and versions."""
+    """A counter beside the messages. Every store in every version can read a counter; not all can tell whether a key exists."""
     return f"{key}/here"
 
 
 class Membership:
-    """This rank's part in a group: a process set of its members alone.
+    """This rank's part in a group: a process set of the group's members.
 
     Threads: any.
     """
@@ -119,7 +119,7 @@ class Membership:
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         meeting = Meeting(store, rank, size, timeout)
         _joining.join_job(meeting, rank, size)
-        # Of the job, in the group's order.
+        # Ranks of the job, in the group's order.
         self.ranks: list[int] = meeting.exchange(rueda.rank())
         if len(set(self.ranks)) < size:
             raise RuntimeError(
@@ -136,20 +136,21 @@ class Membership:
         self._pid = os.getpid()
 
     def leave(self) -> None:
-        """This rank takes no part any more. Waits for nobody. A second call does nothing."""
+        """Ends this rank's part. It waits for no rank. A second call does nothing."""
         with self._leaving:
             if self._left or self._pid != os.getpid():
                 return
             self._left = True
         if rueda.is_initialized():
-            with contextlib.suppress(RuedaError):  # the job is over, or another one
+            with contextlib.suppress(RuedaError):  # the job is over, or this is another job
                 leave_process_set(self._set)
 
 
 def backends_of_group() -> set[str] | None:
-    """Those of the group that PyTorch is making, of its devices. It does not tell a backend; its function that calls it knows.
+    """The backends, by device, of the group that PyTorch is making. PyTorch does not pass them to a backend, but the calling function of
+    PyTorch has them.
 
-    None: it cannot be seen.
+    Returns None if they cannot be found.
     """
     frame: Any = sys._getframe(1)
     while frame is not None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""How processes that PyTorch knows become ranks of a job of Rueda (docs/design/0013-torch-distributed.md)."""
+"""Makes processes that PyTorch knows ranks of a job of Rueda (docs/design/0013-torch-distributed.md)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import rueda
 from rueda import _native
 from rueda.errors import Aborted
 
-#: Of messages of check_job() in the world's set: no program takes such a number.
+#: The tag of messages of check_job() in the world's set: a number that no program uses.
 _CHECK_TAG = -(2**31)
 
-#: By the launcher's number of processes. Slurm says how many tasks a step has, where its PMI is there.
+#: Launchers, by the variable for the number of processes. Slurm sets the number of tasks of a step if its PMI is there.
 _LAUNCHERS = {
     "RUEDA_SIZE": "ruedarun",
     "OMPI_COMM_WORLD_SIZE": "mpirun",
@@ -28,9 +28,9 @@ _LAUNCHERS = {
 
 
 def launcher() -> tuple[str, int] | None:
-    """Who has started this process as one of a job that Rueda can join by itself, and how many they are."""
+    """The launcher that started this process in a job that Rueda can join by itself, and the number of its processes."""
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        return None  # torchrun; what else is in the environment is of its own parent
+        return None  # torchrun; the other variables belong to its own parent
     if _is_number("SLURM_STEP_NUM_TASKS") and ("PMIX_RANK" in os.environ or "PMI_FD" in os.environ):
         return "srun", int(os.environ["SLURM_STEP_NUM_TASKS"])
     for variable, name in _LAUNCHERS.items():
@@ -44,7 +44,7 @@ def _is_number(variable: str) -> bool:
 
 
 def host() -> str:
-    """Who can meet at an abstract Unix socket: processes of one boot of one machine, in one network namespace."""
+    """An identifier of the processes that can meet at an abstract Unix socket: one boot of one machine, one network namespace."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -55,7 +55,7 @@ def host() -> str:
 
 
 def join_job(meeting: Any, rank: int, size: int) -> None:
-    """Initialises Rueda where nobody has. Collective over the members of the group that is being made."""
+    """Initialises Rueda if it is not initialised. Collective over the members of the group that is being made."""
     started_by = launcher()
     if rueda.is_initialized():
         way = f"a job of {rueda.size()} ranks"
@@ -84,7 +84,7 @@ def join_job(meeting: Any, rank: int, size: int) -> None:
 
 
 def check_job() -> None:
-    """Raises what has ended the job that this process is in, if something has. A message to itself asks nobody else."""
+    """Raises the error that has ended the job of this process, if it has ended. A message to itself needs no other rank."""
     if not rueda.is_initialized():
         return
     me = rueda.rank()
@@ -98,7 +98,7 @@ def check_job() -> None:
 
 
 def _who(said: list[list[str]], index: int) -> list[str]:
-    """Of each thing that was said: by which ranks."""
+    """For each message: the ranks that wrote it."""
     ranks: dict[str, list[str]] = {}
     for rank, one in enumerate(said):
         ranks.setdefault(one[index].split(" ")[0] if index == 1 else one[index], []).append(str(rank))
@@ -109,9 +109,9 @@ def _who(said: list[list[str]], index: int) -> list[str]:
 
 @contextlib.contextmanager
 def _environment(**variables: str) -> Iterator[None]:
-    """For the time of init(), which reads it: children that are started later are no ranks."""
+    """Sets variables for the time of init(), which reads them. Child processes that are started later are no ranks."""
     forced = {**variables, "RUEDA_CONTROL_PLANE": "socket"}
-    # WORLD_SIZE counts all processes, and the group may be a part of them.
+    # WORLD_SIZE counts all processes; the group may have only some of them.
     taken = {"RUEDA_LOCAL_RANK", "RUEDA_LOCAL_SIZE", "HOROVOD_RANK", "HOROVOD_SIZE", "WORLD_SIZE"}
     before = {name: os.environ.get(name) for name in {*forced, *taken}}
     for name in taken:

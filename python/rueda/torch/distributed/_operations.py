@@ -2,13 +2,13 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """The operations of torch.distributed on a process set, under the names by which c10d calls them.
 
-Of all: tensors lie in the CPU's memory. Calls match between the members by their order; those from one to another by sender,
-receiver and tag. Each returns a RuedaWork; where the call is a blocking one (``asyncOp`` of its options is False), it has completed.
-Roots and peers are ranks of the group here, and ranks of the job in the C interface. What it gives or takes for each member comes in
-ascending order of those: where the group has another order, parts are put into that one before and back after.
+For all operations: tensors lie in the CPU's memory. Collectives match between the members by their order; messages match by sender,
+receiver and tag. Each operation returns a RuedaWork. If the call is a blocking one (``asyncOp`` of its options is False), the
+operation has completed. Roots and peers are ranks of the group here, and ranks of the job in the C interface. The C interface takes
+and gives the members' parts in ascending order of ranks. If the group has another order, parts are reordered before and after.
 
-Both shells (``RuedaBackend``, ``RuedaProcessGroup``) inherit these methods; they must come before PyTorch's class, whose
-methods of the same names call the backend of a group.
+``RuedaBackend`` and ``RuedaProcessGroup`` inherit these methods. This class must come before PyTorch's class, whose methods of
+the same names call the backend of a group.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from rueda.torch.distributed._tensors import Tensor, check, flat_view, movable, 
 from rueda.torch.distributed._work import ENDED, ReceiveWork, RuedaWork
 from rueda.types import DType, ReduceOp
 
-#: Tags of monitored_barrier count down from here, so that a late message meets none of a later call. 2^20 of them.
+#: The tags of monitored_barrier count down from here, through 2^20 numbers. So a late message does not match a later call.
 _MONITOR_TAG = -(2**31) + 2**20
 _BOUND_TAG = 2**31
 
 
 class Operations:
-    """Threads: any; calls of several threads on one group must come in the same order on all its members."""
+    """Threads: any. The calls of several threads on one group must come in the same order on all its members."""
 
     def _use(self, membership: Membership, rank: int, timeout: timedelta) -> None:
-        """Before anything else."""
+        """Called at the beginning of every operation."""
         self._membership = membership
         self._set = membership.process_set
         self._ranks = membership.ranks
@@ -49,28 +49,28 @@ class Operations:
         self._rank = rank
         self._size = len(membership.ranks)
         ascending = sorted(membership.ranks)
-        # Ranks of the group in the order of the set. None: that is the group's own.
+        # The group's ranks in the order of the set. None: both orders are the same.
         self._set_order = None if ascending == membership.ranks else [self._group_rank_of[one] for one in ascending]
         self._timeout = seconds_of(timeout)
         self._callbacks = _callbacks.Callbacks(membership.order)
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Of operations that begin from now on."""
+        """Sets the timeout of operations that begin from now on."""
         self._timeout = seconds_of(timeout)
 
     _set_default_timeout = set_timeout
 
     def shutdown(self) -> None:
-        """Of destroy_process_group: this rank leaves the group. Waits for nobody."""
-        membership = getattr(self, "_membership", None)  # none where the group could not be made
+        """For destroy_process_group: this rank leaves the group. It waits for no rank."""
+        membership = getattr(self, "_membership", None)  # None if the group could not be made
         if membership is not None:
             membership.leave()
 
     abort = shutdown
 
     def _started(self, start: Callable[[str | None, int], Handle[Any]]) -> Handle[Any]:
-        """What `start` begins with a name and a process set: by the order of the calls, or, in a callback of a future, by that of
-        the callbacks' own.
+        """Starts an operation: calls `start` with a name and a process set. Operations match by the order of the calls; in a callback of a
+        future, by the callbacks' own order.
         """
         self._membership.order.check()
         callbacks = _callbacks.running()
@@ -84,7 +84,7 @@ class Operations:
             )
         return start(None, self._set)
 
-    # What every operation ends with.
+    # Steps that every operation needs.
 
     def _work(
         self,
@@ -109,17 +109,17 @@ class Operations:
         return self._for_caller(operation, RuedaWork)
 
     def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
-        """The Work that is returned; `make` may be given the callbacks of futures, where Python code gets the object."""
+        """The Work to return. If Python code gets the object itself, `make` gets the callbacks of futures."""
         return make(operation, None)
 
     def _peer(self, rank: int, what: str) -> int:
-        """The rank in the job, of a root or peer of the group."""
+        """The rank in the job of a root or peer, which is given as a rank of the group."""
         if not 0 <= rank < self._size:
             raise ValueError(f"{what}: there is no rank {rank} in the group; expected 0 to {self._size - 1}")
         return self._ranks[rank]
 
     def _in_set_order(self, parts: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Parts for each rank of the group, or from it."""
+        """Sorts parts for each rank of the group, or from each, into the order of the set."""
         return parts if self._set_order is None else [parts[rank] for rank in self._set_order]
 
     # One tensor becomes the result.
@@ -149,7 +149,7 @@ class Operations:
         return handle, None if dense is tensor else functools.partial(tensor.copy_, dense)
 
     def _reduce_by_hand(self, tensor: Tensor, dense: Tensor, function: Any) -> tuple[Handle[Any], Callable[[], object]]:
-        """An allgather, and a reduction here."""
+        """Gathers all tensors and reduces them here, for operators that Rueda does not have."""
         everyones = dense.new_empty((self._size, dense.numel()))
         handle = self._gather_into(everyones.view(-1), dense)
 
@@ -183,7 +183,7 @@ class Operations:
     allreduce_sparse = allreduce
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
-        """allreduce of each."""
+        """An allreduce of each tensor."""
         opts = c10d.AllreduceCoalescedOptions() if opts is None else opts
         started = [
             self._reduce_in_place(check(tensor, "all_reduce"), opts.reduceOp, "all_reduce") for tensor in tensors
@@ -197,7 +197,7 @@ class Operations:
         )
 
     def broadcast(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
-        """The root's tensor becomes every member's."""
+        """Copies the root's tensor to every member's."""
         opts = c10d.BroadcastOptions() if opts is None else opts
         tensor = check(only(tensors, "broadcast"), "broadcast")
         dense = tensor if tensor.is_contiguous() else tensor.contiguous()
@@ -208,7 +208,7 @@ class Operations:
         return self._work("broadcast", handle, [tensor], opts, finish)
 
     def reduce(self, tensors: list[Tensor], opts: Any = None) -> RuedaWork:
-        """The root's tensor becomes the reduction; others keep theirs."""
+        """Replaces the root's tensor by the reduction; other tensors are unchanged."""
         opts = c10d.ReduceOptions() if opts is None else opts
         tensor = check(only(tensors, "reduce"), "reduce")
         plain = tensor
@@ -236,12 +236,12 @@ class Operations:
     # Each member's tensor, for all.
 
     def _gather_into(self, output: Tensor, tensor: Tensor) -> Handle[Any]:
-        """`output`: contiguous, of all members' elements together."""
+        """`output`: contiguous memory for all members' elements together."""
         mine, everyones = flat_view(movable(tensor)), flat_view(movable(output))
         return self._started(lambda name, order: _native.allgather_async(mine, everyones, name, None, order))
 
     def allgather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
-        """A tensor of every member; they may have different sizes."""
+        """Gives every member a tensor of each member; these may have different sizes."""
         opts = c10d.AllgatherOptions() if opts is None else opts
         outputs = self._outputs(only(output_tensors, "all_gather"), "all_gather")
         handle, finish = self._allgather_into_list(outputs, only(input_tensors, "all_gather"))
@@ -255,7 +255,7 @@ class Operations:
         return [check(output, what) for output in outputs]
 
     def _check_own(self, outputs: list[Tensor], mine: Tensor, what: str) -> None:
-        """Sizes may differ between ranks, and only their sum is compared: so each rank looks at its own."""
+        """Sizes may differ between ranks, and only their sum is compared, so each rank checks its own size."""
         own = outputs[self._rank]
         if own.numel() != mine.numel():
             raise ValueError(
@@ -290,7 +290,7 @@ class Operations:
             together, finish = _together(self._in_set_order(dense.view(self._size, mine.numel()).unbind()), mine)
             return self._gather_into(together, mine), _all((finish, _copied_to(output, dense)))
         if _overlap(dense, mine):
-            mine = mine.clone()  # PyTorch allows the own part of the output as input
+            mine = mine.clone()  # PyTorch allows this rank's part of the output as input
         handle = self._gather_into(dense, mine)
         return handle, _copied_to(output, dense)
 
@@ -348,9 +348,7 @@ class Operations:
     def _reducescatter(
         self, output: Tensor, input: Tensor, operator: Any, what: str
     ) -> tuple[Handle[Any], Callable[[], object] | None]:
-        """Contiguous ones; the input has as many rows as there are members, in the set's order, or its first extent can be divided by
-        them.
-        """
+        """For contiguous tensors. The input has as many rows as there are members, in the set's order, or its first extent is divisible by their number."""
         if input.dtype.is_complex and name_of(operator) in ("SUM", "AVG"):
             output, input = torch.view_as_real(output), torch.view_as_real(input)
         how = reduction(operator, input.dtype, what)
@@ -520,7 +518,7 @@ class Operations:
         what: str,
         then: Callable[[], object] | None,
     ) -> tuple[Handle[Any], Callable[[], object]]:
-        """Contiguous ones. Numbers of elements for each rank, and from it."""
+        """For contiguous tensors. The splits count elements for each rank and from each rank."""
         plain = movable(input)
         factor = 1 if plain is input else input.element_size()
         rows, came_to, splits = flat_view(plain), flat_view(movable(output)), [one * factor for one in sent]
@@ -540,18 +538,18 @@ class Operations:
     # From one to another.
 
     def send(self, tensors: list[Tensor], dst: int, tag: int = 0) -> RuedaWork:
-        """To one member, which receives it with the same tag."""
+        """Sends to one member, which receives it with the same tag."""
         tensor = check(only(tensors, "send"), "send").contiguous()
         self._membership.order.check()
         handle = _native.send_async(flat_view(movable(tensor)), self._peer(dst, "send"), _tag(tag), self._set)
         return self._work(f"send to rank {dst}, tag {tag},", handle, [tensor], None)
 
     def recv(self, tensors: list[Tensor], src: int, tag: int = 0) -> RuedaWork:
-        """From one member."""
+        """Receives from one member."""
         return self._receive(tensors, self._peer(src, "recv"), tag, f"recv from rank {src}, tag {tag},")
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> RuedaWork:
-        """From whichever member sends with the tag."""
+        """Receives from any member that sends with the tag."""
         return self._receive(tensors, None, tag, f"recv from any rank, tag {tag},")
 
     def _receive(self, tensors: list[Tensor], peer: int | None, tag: int, what: str) -> RuedaWork:
@@ -577,17 +575,17 @@ class Operations:
         return self._work("barrier", handle, [], opts)
 
     def monitored_barrier(self, opts: Any = None, wait_all_ranks: bool = False) -> None:
-        """A barrier that says who has not come: on the first rank, and by it on those that have.
+        """A barrier that names the members that have not come. The first rank raises the error, and tells the members that have come.
 
         Args:
             opts: BarrierOptions, or the timeout itself.
-            wait_all_ranks: name all that have not come, and not the first one alone.
+            wait_all_ranks: whether to name all missing members, and not only the first.
 
         Raises:
-            RuntimeError: somebody has not come in time; on who came too late for that (``rueda.Aborted``), the first rank has
+            RuntimeError: a member has not come in time. On a member that comes too late for that (``rueda.Aborted``), the first rank has
                 left.
 
-        Its calls are counted by themselves. So it may be called where other operations are refused after a Timeout, and is not the cause of that.
+        Its calls have their own order. So it may be called when other operations are refused after a Timeout, and it never causes that.
         """
         given = opts if isinstance(opts, timedelta) or opts is None else opts.timeout
         limit = (seconds_of(given) if given is not None else None) or self._timeout or 1800.0
@@ -611,7 +609,7 @@ class Operations:
                 missing[peer] = 1
                 if not wait_all_ranks:
                     break
-        for peer in arrivals:  # who comes too late finds the answer
+        for peer in arrivals:  # a late rank finds the answer
             _native.send_async(bytes(missing), self._ranks[peer], tag, self._set)
         if any(missing):
             raise RuntimeError(_who_is_missing(missing, limit))
@@ -622,7 +620,7 @@ class Operations:
         said = _native.send_async(b"\1", first, tag, self._set)
         answer = _native.receive_async(missing, first, tag, self._set)
         try:
-            # The first rank may wait for as long itself before it says who is missing.
+            # The first rank may itself wait for the whole timeout before it names the missing ranks.
             answer.wait(2 * limit)
             said.wait(limit)
         except Timeout:
@@ -651,11 +649,11 @@ def _number(tensor: Tensor) -> int:
 
 
 def _nothing(*_: Any) -> None:
-    """Of operations that could make a result; here they have an output."""
+    """For operations that could allocate a result; here they have an output."""
 
 
 def _splits(_memory: Any, _shape: Any, _dtype: Any, splits: Any) -> Any:
-    """Of an alltoall: how much came from each."""
+    """For alltoall: the number of elements from each member."""
     return splits
 
 
@@ -666,7 +664,7 @@ def _tag(tag: int) -> int:
 
 
 def _sparse(indices: Tensor, values: Tensor, shape: Any) -> Tensor:
-    """Without PyTorch's warning that it does not look at the indices: they come from its own tensors."""
+    """Makes a sparse tensor without PyTorch's warning that indices are not checked: they come from PyTorch's own tensors."""
     try:
         return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False)
     except TypeError:  # before 2.0
@@ -684,7 +682,7 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def _all(steps: Any) -> Callable[[], object] | None:
-    """One after the other, those that are there."""
+    """A function that calls the given functions one after the other, without those that are None. None if all are."""
     there = [step for step in steps if step is not None]
     if not there:
         return None
@@ -697,7 +695,7 @@ def _all(steps: Any) -> Callable[[], object] | None:
 
 
 def _copied_to(output: Tensor, dense: Tensor) -> Callable[[], object] | None:
-    """None: it is the same."""
+    """The copy that remains to be done when the operation has ended. None if both are the same tensor."""
     return None if dense is output else functools.partial(output.copy_, dense)
 
 
@@ -706,7 +704,7 @@ def _rows_of(output: Tensor, size: int) -> tuple[Tensor, ...]:
 
 
 def _together(outputs: Sequence[Tensor], like: Tensor) -> tuple[Tensor, Callable[[], object] | None]:
-    """Memory for all outputs one after the other: their own where they lie so, else a temporary that is copied out."""
+    """Memory for all outputs one after the other: their own memory if they lie so, else a temporary that is copied out."""
     for output in outputs:
         if output.dtype != like.dtype:
             raise ValueError(f"the outputs have {output.dtype}; expected {like.dtype}, as the input")
@@ -730,7 +728,7 @@ def _together(outputs: Sequence[Tensor], like: Tensor) -> tuple[Tensor, Callable
 
 
 def _share_storage(tensors: Sequence[Tensor]) -> bool:
-    """Without the storages, whose objects take PyTorch 1.13 long to make: they begin at the same place."""
+    """Whether their storages begin at the same address. It makes no storage objects, which takes PyTorch 1.13 long."""
     begin = _begin_of_storage(tensors[0])
     return all(_begin_of_storage(tensor) == begin for tensor in tensors)
 
@@ -744,7 +742,7 @@ def _overlap_bytes(begin: int, end: int, tensor: Tensor) -> bool:
 
 
 def _sizes(tensor: Tensor, rows: Sequence[int] | None, size: int, what: str) -> list[int]:
-    """How many elements of the tensor are for each rank, or from it."""
+    """The number of elements of the tensor for each rank, or from each rank."""
     extent = tensor.shape[0] if tensor.dim() > 0 else 0
     if not rows:
         if extent % size != 0:
@@ -757,7 +755,7 @@ def _sizes(tensor: Tensor, rows: Sequence[int] | None, size: int, what: str) -> 
 
 
 def _tensor_over(memory: Any, shape: tuple[int, ...], number: int, _splits: Any = None) -> Tensor:
-    """Rueda's memory as a tensor, which keeps it alive."""
+    """Rueda's memory as a tensor, which keeps the memory alive."""
     dtype = getattr(torch, DType(number).name)
     if 0 in shape:
         return torch.empty(shape, dtype=dtype)

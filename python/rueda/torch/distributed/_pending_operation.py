@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""An operation under way, and what a wait that is given up means for the operations after it."""
+"""A pending operation, and the effect of an abandoned wait on later operations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rueda.errors import Timeout
 
 
 def seconds_of(timeout: timedelta | None) -> float | None:
-    """None where PyTorch says that there is none: zero and less, which it uses for that."""
+    """Seconds of a timeout. None if PyTorch means no timeout, for which it uses zero and negative values."""
     seconds = timeout.total_seconds() if timeout is not None else 0.0
     return seconds if seconds > 0 else None
 
@@ -25,10 +25,10 @@ def seconds_of(timeout: timedelta | None) -> float | None:
 class Order:
     """Whether this rank may start further operations of a group.
 
-    Operations match between the ranks by their order. After a wait has been given up, the ranks may disagree about that order: this
-    rank does not do what would have followed (the second half of a call, the collectives of a callback), or it repeats the call. The
-    late rank does otherwise, and later operations would be matched with different ones, without an error. So they are refused,
-    unless the program waits for the same operation again, successfully, before it starts another one.
+    Operations match between the ranks by their order. After a wait has timed out, the ranks may disagree about that order. This rank
+    skips the following operations (the second half of a call, the collectives of a callback), or repeats the call. The late rank does
+    something else, so later operations would match wrong ones, without an error. So they are refused, unless the program successfully
+    waits for the same operation again before it starts another one.
 
     Threads: any.
     """
@@ -36,21 +36,21 @@ class Order:
     def __init__(self, group: str) -> None:
         self.group = group
         self._changing = threading.Lock()
-        self._given_up: dict[object, str] = {}  # by operation; the value says how the wait ended
-        self._is_broken = False  # for good
+        self._given_up: dict[object, str] = {}  # by operation; the value tells how the wait ended
+        self._is_broken = False  # cannot be repaired
 
     def check(self) -> None:
         """Called before this rank starts an operation of the group.
 
         Raises:
-            RuntimeError: it must not be started.
+            RuntimeError: the operation must not be started.
         """
-        if not self._given_up:  # without the lock: an operation that starts at the same moment has started before
+        if not self._given_up:  # no lock: an operation that starts at the same moment counts as started before
             return
         with self._changing:
             if not self._given_up:
                 return
-            # The other ranks start this operation, so from here on they are ahead by one.
+            # The other ranks start this operation, so from now on they are one operation ahead.
             self._is_broken = True
             cause = next(iter(self._given_up.values()))
         raise RuntimeError(
@@ -60,12 +60,12 @@ class Order:
         )
 
     def give_up(self, operation: object, cause: str) -> None:
-        """A wait for this operation has ended before the operation has."""
+        """A wait has ended before its operation has."""
         with self._changing:
             self._given_up.setdefault(operation, cause)
 
     def break_for_good(self, cause: str) -> None:
-        """A future has failed, or a callback could not start its operation: waiting again cannot repair that."""
+        """A future has failed, or a callback could not start its operation. Another wait cannot repair that."""
         with self._changing:
             self._is_broken = True
             self._given_up.setdefault(self, cause)
@@ -80,7 +80,7 @@ class Order:
 
 
 class Operation:
-    """Handles of Rueda, and what is left to do when they have ended; done once, by whoever sees it first.
+    """Handles of Rueda, and the work to do when they have ended. The first thread that sees the end does this work, once.
 
     Threads: any.
     """
@@ -110,7 +110,7 @@ class Operation:
     ) -> None:
         self._what = what
         self._order = order
-        self._identity = object()  # for the order, which must not keep the tensors alive
+        self._identity = object()  # the key for Order, which must not keep the tensors alive
         self.handles = handles
         self.outputs = outputs
         self.timeout = timeout
@@ -122,14 +122,14 @@ class Operation:
 
     @property
     def what(self) -> str:
-        """For messages."""
+        """A description for messages."""
         return f"{self._what} of group '{self._order.group}'"
 
     def wait(self, timeout: float | None) -> None:
-        """Until it has ended; raises what it failed with, or Timeout.
+        """Waits until it has ended. Raises its error, or Timeout.
 
-        With a `timeout` of its own the wait is a look, which the program may repeat at any time. Without one it ends by the
-        operation's timeout, and the group refuses further operations until a wait for this one succeeds.
+        With its own `timeout` the wait is only a check, which the program may repeat at any time. Without one it ends by the operation's
+        timeout, and the group refuses further operations until a wait for this one succeeds.
         """
         if not self._ended:
             try:
@@ -163,13 +163,13 @@ class Operation:
         return self.timeout is not None and time.monotonic() - self._began >= self.timeout
 
     def overdue(self) -> Timeout:
-        """The error with which the futures of this operation fail. The group refuses further operations from then on."""
+        """The error with which this operation's futures fail. The group refuses further operations from then on."""
         error = self._timed_out(self.timeout or 0.0)
         self._order.break_for_good(str(error))
         return error
 
     def _timed_out(self, seconds: float) -> Timeout:
-        """The ranks that the text names are those of the job."""
+        """The text names ranks of the job."""
         account = next((handle._waits_for() for handle in self.handles if not handle.poll()), "")
         return Timeout(
             f"{self.what}: not completed after {seconds:g} s{account and ': '}{account}; the operation goes on, and still uses its "
@@ -185,11 +185,11 @@ class Operation:
         return self.has_ended()
 
     def has_ended(self) -> bool:
-        """Whether it has ended, well or not. Does not block."""
+        """Whether it has ended, with or without an error. Does not block."""
         return self._ended or all(handle.poll() for handle in self.handles)
 
     def conclude(self) -> None:
-        """Once it has ended: what wait() does, without raising."""
+        """Called when it has ended: does what wait() does, without raising."""
         try:
             self.wait(None)
         except Exception as error:
@@ -204,7 +204,7 @@ class Operation:
                 return
             if self.error is None and self._finish is not None:
                 try:
-                    # What was made in inference mode can be written in it alone, on whatever thread this is.
+                    # Tensors that were made in inference mode can be written only in this mode, on every thread.
                     made_so = any(output.is_inference() for output in self.outputs)
                     with torch.inference_mode() if made_so else torch.no_grad():
                         self._finish()
@@ -215,7 +215,7 @@ class Operation:
 
 
 def _failure_of(handle: Handle[Any]) -> Exception | None:
-    """None: it has ended well, just after the wait for it had run out of time."""
+    """Returns None if it has ended without an error just after the wait for it timed out."""
     try:
         handle.wait()
     except Exception as error:

@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """The process group, which Python can subclass in every version of PyTorch.
 
-PyTorch's Python functions call its methods directly; its C++ code does so too, and gets by with waiting and futures. Before 2.14
-it is all there is: what PyTorch asks of a group's backends is not offered there (the table in docs/pytorch.md).
+PyTorch's Python functions call its methods directly. Its C++ code does so too, and needs only waiting and futures. Before 2.14
+there is nothing else: features that PyTorch asks of a group's backends are not offered there (the table in docs/pytorch.md).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ else:
 
 
 class RuedaProcessGroup(Operations, Base):
-    """What stands in PyTorch's place."""
+    """The process group that PyTorch uses instead of its own."""
 
     def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         try:
@@ -79,13 +79,13 @@ class RuedaProcessGroup(Operations, Base):
         return self.all_to_all_single(output, input, output_split_sizes, input_split_sizes, opts)
 
     def _start_coalescing(self, *_: Any) -> None:
-        """Of batch_isend_irecv: its operations are asynchronous, and are started one by one."""
+        """For batch_isend_irecv: its operations are asynchronous, and are started one by one."""
 
     def _end_coalescing(self, *_: Any) -> None:
         """See _start_coalescing."""
 
     def _set_sequence_number_for_group(self) -> None:
-        """Of PyTorch's checks in debug mode; Rueda compares calls by itself."""
+        """For PyTorch's checks in debug mode; Rueda compares calls by itself."""
 
     def _get_sequence_number_for_group(self) -> int:
         return 0
@@ -94,22 +94,22 @@ class RuedaProcessGroup(Operations, Base):
         return make(operation, self._callbacks if _is_called_by_python() else None)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing():  # the modules' names may be gone then, and the job is over
+        if not is_finalizing():  # then modules may be cleared already, and the job is over
             self.shutdown()  # destroy_process_group of older versions only forgets the group
 
 
 class OlderProcessGroup(RuedaProcessGroup):
-    """Where C++ code of PyTorch does not keep the Python object of a Work alive.
+    """For versions whose C++ code does not keep the Python object of a Work alive.
 
-    Its wait() would be lost with the object, and PyTorch's own, which comes in its place, waits for ever. So C++ code, DDP's for one,
-    gets a Work that PyTorch makes of the future.
+    Its wait() would be lost with the object, and PyTorch's own wait(), which takes its place, waits forever. So C++ code, for example
+    DDP's, gets a Work that PyTorch makes from the future.
     """
 
     def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
         super().__init__(store, rank, size, membership, timeout)
         self._names = {"name": "", "desc": "undefined"}
 
-    # PyTorch asks a group's backends for these, and there is none that Python could write.
+    # PyTorch asks a group's backends for these. Python cannot write a backend in these versions.
 
     def getGroupName(self) -> str:  # noqa: N802  (c10d's)
         """The name by which PyTorch registers the group."""
@@ -120,7 +120,7 @@ class OlderProcessGroup(RuedaProcessGroup):
         self._names["name"] = name
 
     def getGroupDesc(self) -> str:  # noqa: N802
-        """What the program called the group."""
+        """The program's description of the group."""
         return self._names["desc"]
 
     def setGroupDesc(self, desc: str) -> None:  # noqa: N802
@@ -133,17 +133,17 @@ class OlderProcessGroup(RuedaProcessGroup):
     group_desc = property(getGroupDesc)
 
     def _get_backend(self, device: Any) -> Any:
-        """Itself: what it cannot do it says."""
+        """Returns itself. It raises an error for features that it does not have."""
         return self
 
     @property
     def supports_coalescing(self) -> bool:
-        """batch_isend_irecv starts its operations one by one: they are asynchronous."""
+        """batch_isend_irecv starts its operations one by one, which works because they are asynchronous."""
         return False
 
     @property
     def supports_splitting(self) -> bool:
-        """Groups are made by new_group."""
+        """new_group makes groups."""
         return False
 
     @property
@@ -157,7 +157,7 @@ class OlderProcessGroup(RuedaProcessGroup):
 
 
 def _is_called_by_python() -> bool:
-    """Whether the first caller outside this package is a function of torch.distributed that returns what it gets."""
+    """Whether the first caller outside this package is a function of torch.distributed that returns the Work."""
     try:
         frame: Any = sys._getframe(2)
         while frame.f_globals.get("__package__") == __package__:
@@ -168,7 +168,7 @@ def _is_called_by_python() -> bool:
 
 
 def create(store: Any, rank: int, size: int, timeout: timedelta) -> OlderProcessGroup:
-    """For register_backend.
+    """Called through register_backend.
 
     Raises:
         RuntimeError: the group has another backend beside this one.

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """``init_process_group("rueda")`` under launchers whose job Rueda can join: ruedarun, mpirun, srun.
 
-The process joins the job first, which tells its rank and the number of ranks. Rank 0 makes the store that PyTorch wants.
+The process joins the job first, which gives its rank and the number of ranks. Rank 0 makes the store that PyTorch needs.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from rueda.torch.distributed import _joining
 # torch.distributed has a function of the same name.
 _torch_rendezvous = importlib.import_module("torch.distributed.rendezvous")
 
-#: A rank in the job, by the launcher.
+#: The variables with the rank in the job, by launcher.
 _RANKS = ("RUEDA_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
 _Handler = Callable[..., Iterator[tuple[Any, int, int]]]
 
 
 def from_job(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) -> Iterator[tuple[Any, int, int]]:
-    """Of ``init_method="rueda://"``."""
+    """For ``init_method="rueda://"``."""
     rueda.init()
     rank, size = rueda.rank(), rueda.size()
     asked = _asked(url)
@@ -45,7 +45,7 @@ def from_job(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) -> 
 
 
 def _asked(url: str) -> dict[str, int]:
-    """rank and world_size that were given to init_process_group; it says -1 for none."""
+    """rank or world_size that was given to init_process_group, which uses -1 for none."""
     given = {
         name: int(values[0]) for name, values in parse_qs(urlparse(url).query).items() if name in ("rank", "world_size")
     }
@@ -53,7 +53,7 @@ def _asked(url: str) -> dict[str, int]:
 
 
 def _store(rank: int, size: int, timeout: timedelta) -> Any:
-    """Of rank 0, which listens on the loopback only where all are on this host."""
+    """Rank 0's store. It listens on the loopback interface only, if all ranks are on this host."""
     is_one_host = rueda.local_size() == size
     made = _listening(size, timeout, "127.0.0.1" if is_one_host else _address()) if rank == 0 else None
     place: Any = rueda.broadcast_object((made.host, made.port) if made is not None else None)
@@ -64,24 +64,24 @@ def _listening(size: int, timeout: timedelta, address: str) -> Any:
     if address == "127.0.0.1":
         with socket.create_server((address, 0)) as listener:
             port = listener.getsockname()[1]
-            # The server that knows how to take a socket is the one without libuv, where there are two.
+            # If there are two servers, the one without libuv can take a socket.
             for more in ({"use_libuv": False}, {}):
                 options: dict[str, Any] = {"master_listen_fd": listener.fileno(), **more}
                 with contextlib.suppress(TypeError):  # an older version: without this option
                     store = dist.TCPStore(address, port, size, True, timeout, wait_for_workers=False, **options)
-                    listener.detach()  # the store's
+                    listener.detach()  # the store owns the socket now
                     return store
     return dist.TCPStore(address, 0, size, True, timeout, wait_for_workers=False)
 
 
 def _address() -> str:
-    """A name of this host that others know."""
+    """A name of this host that other hosts know."""
     return os.environ.get("MASTER_ADDR") or socket.getfqdn()
 
 
 def _is_ours(url: str) -> bool:
-    """Whether the job tells more than the environment: PyTorch's own way lacks a variable, or would listen on all interfaces
-    although ruedarun started all ranks on this host.
+    """Whether the job knows more than the environment: PyTorch's own method lacks a variable, or would listen on all interfaces although
+    ruedarun started all ranks on this host.
     """
     started_by = _joining.launcher()
     if started_by is None:
@@ -92,7 +92,7 @@ def _is_ours(url: str) -> bool:
 
 
 def _is_ruedarun_on_one_host(size: int) -> bool:
-    """RANK and the rest are those that ruedarun sets for its own ranks, and no others that the program has put there."""
+    """Whether RANK and the other variables are those that ruedarun set for its ranks, unchanged by the program."""
     if "RUEDA_LAUNCHER_FD" not in os.environ:
         return False
     rank = next((os.environ[name] for name in _RANKS if name in os.environ), None)
@@ -101,7 +101,7 @@ def _is_ruedarun_on_one_host(size: int) -> bool:
 
 
 def install() -> None:
-    """Makes ``rueda://`` known, and lets ``env://`` come here where it could only fail."""
+    """Makes ``rueda://`` known, and redirects ``env://`` to it where ``env://`` could only fail."""
     handlers: dict[str, _Handler] | None = getattr(_torch_rendezvous, "_rendezvous_handlers", None)
     if handlers is None:
         _torch_rendezvous.register_rendezvous_handler("rueda", from_job)

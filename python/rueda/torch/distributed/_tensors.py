@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What PyTorch's tensors become for the native module, and which reduction its operators are."""
+"""PyTorch's tensors and operators as the native module's tensors and reductions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rueda.types import DType, ReduceOp
 
 Tensor: TypeAlias = torch.Tensor
 
-#: Newer versions of PyTorch have more of them.
+#: Newer versions of PyTorch have more of these dtypes.
 NUMBERS: dict[torch.dtype, int] = {
     getattr(torch, dtype.name): int(dtype) for dtype in DType if hasattr(torch, dtype.name)
 }
@@ -27,7 +27,7 @@ _BY_NAME = {
     "MIN": ReduceOp.Min,
     "MAX": ReduceOp.Max,
 }
-# Of bool, as PyTorch's other backends have it: a sum is "or", a product is "and".
+# For bool, like PyTorch's other backends: a sum is "or", a product is "and".
 _OF_BOOL = {
     "SUM": ReduceOp.Max,
     "PRODUCT": ReduceOp.Min,
@@ -41,17 +41,17 @@ _OPERATORS = [(getattr(TorchReduceOp, name), name) for name in _NAMES if hasattr
 
 
 def view(tensor: Tensor) -> TensorView:
-    """Of a contiguous CPU tensor of a dtype that Rueda has; it keeps the tensor alive."""
+    """A view of a contiguous CPU tensor of a dtype that Rueda has; it keeps the tensor alive."""
     return TensorView(tensor.data_ptr(), tuple(tensor.shape), NUMBERS[tensor.dtype], tensor)
 
 
 def flat_view(tensor: Tensor) -> TensorView:
-    """The same as one dimension: for operations by rows, whose rows are elements then."""
+    """The same with one dimension: operations on rows then work on elements."""
     return TensorView(tensor.data_ptr(), (tensor.numel(),), NUMBERS[tensor.dtype], tensor)
 
 
 def check(tensor: Any, operation: str) -> Tensor:
-    """A dense tensor in the CPU's memory; or the error that says what it is instead."""
+    """Returns a dense tensor in the CPU's memory, or raises the error that says what it is instead."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{operation}: {type(tensor).__name__} is no torch.Tensor")
     if not tensor.is_cpu:
@@ -65,14 +65,14 @@ def check(tensor: Any, operation: str) -> Tensor:
 
 
 def only(tensors: Sequence[Any], operation: str) -> Any:
-    """The one tensor of a list: c10d's lists are of one for each device of a process."""
+    """The one tensor of a list: c10d's lists have one tensor for each device of a process."""
     if len(tensors) != 1:
         raise ValueError(f"{operation}: {len(tensors)} tensors; expected one")
     return tensors[0]
 
 
 def movable(tensor: Tensor) -> Tensor:
-    """The same memory with a dtype that Rueda moves: bytes, where it has none such. Contiguous only."""
+    """The same memory with a dtype that Rueda can move: bytes, if Rueda does not have its dtype. Contiguous tensors only."""
     return tensor if tensor.dtype in NUMBERS else tensor.detach().view(-1).view(torch.uint8)
 
 
@@ -86,8 +86,8 @@ def name_of(operator: Any) -> str:
 
 
 class Reduction:
-    """A reduction of tensors of some dtype: a number of Rueda's, or a function of two tensors where it has none. Inputs are
-    multiplied by the factor first.
+    """A reduction of tensors of some dtype: a number of Rueda's, or a function of two tensors if Rueda does not have it. Inputs are first
+    multiplied by the factor.
     """
 
     __slots__ = ("factor", "function", "number")
@@ -99,23 +99,23 @@ class Reduction:
 
 
 _known: dict[tuple[int, torch.dtype], Reduction] = {}
-# The hash of an operator is its number, in all versions so far; a dict would compare operators as well, which takes long.
+# In all versions so far, the hash of an operator is its number. A dict would also compare operators, which takes long.
 _HASHES = {hash(operator): name for operator, name in _OPERATORS}
 _hashes_tell = len(_HASHES) == len(_OPERATORS) and max(_HASHES) < 100
 
 
 def reduction(operator: Any, dtype: torch.dtype, operation: str) -> Reduction:
-    """How an operator is done on a dtype.
+    """The reduction for an operator and a dtype.
 
     Raises:
-        ValueError: an operator that is not offered, or not for this dtype.
-        TypeError: a dtype that Rueda does not reduce.
+        ValueError: the operator is not offered, or not for this dtype.
+        TypeError: Rueda does not reduce this dtype.
     """
     key = (hash(operator), dtype)
     found = _known.get(key) if _hashes_tell else None
     if found is None:
         found = _make_reduction(operator, dtype, operation)
-        if _hashes_tell and key[0] in _HASHES:  # not of an operator with a factor of its own
+        if _hashes_tell and key[0] in _HASHES:  # not for an operator with its own factor
             _known[key] = found
     return found
 
@@ -136,7 +136,7 @@ def _make_reduction(operator: Any, dtype: torch.dtype, operation: str) -> Reduct
 
 
 def _scaled_sum(operator: Any, dtype: torch.dtype, operation: str) -> Reduction:
-    """PREMUL_SUM: PyTorch shows the factor to nobody, but it goes into a pickle."""
+    """For PREMUL_SUM: PyTorch does not show the factor, but pickles it."""
     state = operator.__getstate__() if hasattr(operator, "__getstate__") else None
     factor = state[1] if isinstance(state, tuple) and len(state) == 2 else None
     if isinstance(factor, torch.Tensor) and factor.numel() == 1:

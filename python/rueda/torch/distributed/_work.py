@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""PyTorch's shell around an operation under way."""
+"""The Work that PyTorch gets for a pending operation."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from rueda.torch.distributed import _futures
 from rueda.torch.distributed._callbacks import Callbacks, OrderedFuture
 from rueda.torch.distributed._pending_operation import Operation, Order, seconds_of
 
-_making = threading.Lock()  # of the futures of Works: held for a moment
+_making = threading.Lock()  # protects the making of futures; held for a moment
 
 
 class RuedaWork(Work):  # type: ignore[misc]
-    """What torch.distributed returns with ``async_op=True``."""
+    """The object that torch.distributed returns with ``async_op=True``."""
 
     def __init__(self, operation: Operation, callbacks: Callbacks | None = None) -> None:
-        """`callbacks`: those of the group, where Python code gets this object itself."""
+        """`callbacks`: the callbacks of the group, if Python code gets this object itself."""
         super().__init__()
         self.operation = operation
         self._callbacks = callbacks
         self._future: Any = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Block until it has completed; raise what it failed with, or ``rueda.Timeout``: it goes on then."""
+        """Blocks until it has completed. Raises its error, or ``rueda.Timeout``; then the operation goes on."""
         self.operation.wait(None if timeout is None else seconds_of(timeout))
         return True
 
     def synchronize(self) -> None:
-        """wait(): results are in the CPU's memory."""
+        """The same as wait(): results are in the CPU's memory."""
         self.operation.wait(None)
 
     def is_completed(self) -> bool:
-        """Whether it has ended, well or not. Does not block."""
+        """Whether it has ended, with or without an error. Does not block."""
         if not self.operation.has_ended():
             return False
         self.operation.conclude()
         return True
 
     def is_success(self) -> bool:
-        """Whether it has ended well."""
+        """Whether it has ended without an error."""
         return self.is_completed() and self.operation.error is None
 
     def exception(self) -> Exception | None:
-        """What it failed with."""
+        """The error of the operation."""
         return self.operation.error if self.is_completed() else None
 
     def result(self) -> list[torch.Tensor]:
@@ -72,7 +72,7 @@ class RuedaWork(Work):  # type: ignore[misc]
             return self._future
 
     def source_rank(self) -> int:
-        """Of a receive: which rank of the group has sent it."""
+        """For a receive: the group's rank that sent the message."""
         raise ValueError(f"{self.operation.what}: only a receive has a source")
 
     def _source_rank(self) -> int:
@@ -80,20 +80,20 @@ class RuedaWork(Work):  # type: ignore[misc]
 
 
 class ReceiveWork(RuedaWork):
-    """Of recv and irecv."""
+    """The Work of recv and irecv."""
 
     def __init__(self, operation: Operation, ranks: dict[int, int], callbacks: Callbacks | None) -> None:
         super().__init__(operation, callbacks)
-        self._ranks = ranks  # of the job: of the group
+        self._ranks = ranks  # ranks of the job, as ranks of the group
 
     def source_rank(self) -> int:
-        """Which rank of the group has sent it."""
+        """The group's rank that sent the message."""
         self.operation.wait(None)
         return self._ranks[self.operation.handles[0].result()]
 
 
 def _future_of(operation: Operation) -> Any:
-    """For C++ code, which may take tensors out of it whatever has happened."""
+    """For C++ code, which may take tensors from it without looking for an error."""
     completed: Any = torch.futures.Future()
     overdue: list[Exception] = []
     # An error must not go into a future by set_exception(): DDP's backward ends in a SIGSEGV then (PyTorch 2.15). One
@@ -104,7 +104,7 @@ def _future_of(operation: Operation) -> Any:
         if operation.has_ended():
             operation.conclude()
         else:
-            # The operation goes on. Its handles keep its tensors alive until it has ended, also where nobody keeps the Work.
+            # The operation goes on. Its handles keep its tensors alive until it has ended, even if the Work is deleted.
             overdue.append(operation.overdue())
         completed.set_result(None)
 
@@ -122,6 +122,6 @@ def _outputs_of(operation: Operation, overdue: list[Exception]) -> list[torch.Te
     return operation.outputs
 
 
-#: What a call that has waited returns: nobody keeps it.
+#: The result of a call that has waited; no code keeps it.
 ENDED = RuedaWork(Operation("an operation", Order(""), [], [], None))
 ENDED.wait()

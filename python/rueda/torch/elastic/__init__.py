@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Trainings that go on after failures, as ``horovod.torch.elastic`` has them."""
+"""Trainings that go on after failures, with the interface of ``horovod.torch.elastic``."""
 
+from rueda.torch._basics import init, shutdown
 from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt
 from rueda.torch.elastic.loop import run
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.elastic.state import ObjectState, State, TorchState
-from rueda.torch.mpi_ops import init, shutdown
 
 __all__ = [
     "ElasticSampler",

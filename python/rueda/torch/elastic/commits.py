@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The last commit as a file, for a job that is started again: written by rank 0, replaced as a whole."""
+"""Keeps the last commit in a file, for a job that is started again. Rank 0 writes it, and replaces it as a whole."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _FORMAT = 1
 
 
 def folder() -> pathlib.Path | None:
-    """Where commits are kept; None: nowhere but in memory."""
+    """The folder of commits; None: commits stay in memory."""
     given = os.environ.get(_SETTING)
     return pathlib.Path(given) if given else None
 
 
 def write(where: pathlib.Path, number: int, content: dict[str, Any]) -> None:
-    """Whoever reads sees this commit or the one before, also when this process or the machine dies meanwhile."""
+    """A reader sees this commit or the one before, even if this process or the machine dies during the write."""
     where.mkdir(parents=True, exist_ok=True)
     new = where / f"{_FILE}.{os.getpid()}"
     try:
@@ -43,16 +43,16 @@ def write(where: pathlib.Path, number: int, content: dict[str, Any]) -> None:
 
 
 def read(where: pathlib.Path) -> tuple[int, dict[str, Any]] | None:
-    """(number, content) of the commit that is there; None without one.
+    """(number, content) of the stored commit; None if there is none.
 
     Raises:
-        InvalidArgument: the file is not this user's, or is none of ours.
+        InvalidArgument: the file belongs to another user, or is no commit.
     """
     path = where / _FILE
     if not path.exists():
         return None
     with open(path, "rb") as file:
-        # Reading it executes what its writer wanted.
+        # Unpickling the file executes code of its writer.
         owner = os.fstat(file.fileno()).st_uid
         if owner not in (os.geteuid(), 0):
             raise InvalidArgument(
@@ -67,5 +67,5 @@ def read(where: pathlib.Path) -> tuple[int, dict[str, Any]] | None:
 
 
 def remove(where: pathlib.Path) -> None:
-    """The job has ended well: the next one begins anew."""
+    """Called when the job has ended well: the next job begins anew."""
     (where / _FILE).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The loop around an elastic training: try, and after a failure go back to the last commit and try again."""
+"""The loop around an elastic training: it tries, and after a failure goes back to the last commit and tries again."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from rueda.errors import Aborted, HorovodInternalError
-from rueda.torch import mpi_ops
+from rueda.torch import _basics
 from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt
 from rueda.torch.elastic.state import State
+from rueda.torch.operations.joining import barrier
 
 __all__ = ["run", "run_fn"]
 
@@ -19,11 +20,11 @@ T = TypeVar("T")
 
 
 def run(func: Callable[..., T]) -> Callable[..., T]:
-    """Makes a function of a training one that goes on after failures. Its first argument is the State.
+    """Decorates the function of a training so that it goes on after failures. Its first argument is the State.
 
-    When a rank dies, the others end with the error, and the launcher starts the job again (``ruedarun --max-restarts``): the state
-    is that of the last commit, from ``RUEDA_ELASTIC_DIR``. After errors that leave all ranks alive they meet again
-    by themselves, and go on from the last commit; an error that comes twice without a commit between is raised.
+    When a rank dies, the others end with the error, and the launcher starts the job again (``ruedarun --max-restarts``). The state
+    is then that of the last commit, from ``RUEDA_ELASTIC_DIR``. After errors that leave all ranks alive, the ranks meet again by
+    themselves and go on from the last commit. If an error comes twice without a commit in between, it is raised.
 
     Example::
 
@@ -40,12 +41,12 @@ def run(func: Callable[..., T]) -> Callable[..., T]:
 
 
 def _meet_again() -> None:
-    mpi_ops.shutdown()
-    mpi_ops.init()
+    _basics.shutdown()
+    _basics.init()
 
 
 def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T]:
-    """run() with another way to have the ranks meet again."""
+    """run() with another function for how the ranks meet again."""
 
     @functools.wraps(func)
     def attempts(state: State, *args: Any, **kwargs: Any) -> T:
@@ -56,12 +57,12 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
                 if not skip_sync:
                     state.sync()
                 result = func(state, *args, **kwargs)
-                if mpi_ops.is_initialized():
-                    mpi_ops.barrier()  # a rank may fail in its last steps: the commit is kept until all are through
+                if _basics.is_initialized():
+                    barrier()  # a rank may fail in its last steps, so the commit is kept until all ranks are done
                 state._forget()
                 return result
             except HorovodInternalError as failure:
-                # Aborted: nobody can meet again in this job. ValueError: what was asked for cannot be, and cannot be next time.
+                # Aborted: the ranks cannot meet again in this job. ValueError: the request is impossible, and will be so next time.
                 if isinstance(failure, Aborted | ValueError) or failed_at == state._commits:
                     raise
                 failed_at = state._commits

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A sampler that knows which samples of the epoch have been seen, by whatever number of ranks."""
+"""A sampler that knows which samples of the epoch were seen, by any number of ranks."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 
 from torch.utils.data import Sampler
 
-from rueda.torch import mpi_ops
+from rueda.torch import _basics
 
 __all__ = ["ElasticSampler"]
 
 
 class ElasticSampler(Sampler):  # type: ignore[type-arg]
-    """Deals the samples that are left of an epoch to the ranks; after a restart, or with another number of ranks, it goes on.
+    """Deals the remaining samples of an epoch to the ranks. It goes on after a restart, or with another number of ranks.
 
-    Every rank gets as many samples: some are given twice where they do not divide evenly.
+    Every rank gets the same number of samples: if they do not divide evenly, some are given twice.
 
     Args:
-        dataset: has a length.
-        shuffle: another order in every epoch, the same on all ranks.
-        seed: of that order.
+        dataset: a data set with a length.
+        shuffle: whether every epoch has another order, the same on all ranks.
+        seed: the seed of that order.
 
     Example::
 
@@ -48,29 +48,29 @@ class ElasticSampler(Sampler):  # type: ignore[type-arg]
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Begins an epoch, with all samples. To be called at the end of the one before, so that a restart does not skip it."""
+        """Begins an epoch with all samples. Call it at the end of the epoch before, so that a restart does not skip the epoch."""
         self.epoch = epoch
         self.processed_num = 0
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
-        """Says that every rank has seen a batch of that many samples."""
+        """Notes that every rank has seen a batch of that many samples."""
         self.processed_num = min(self.processed_num + batch_size * self.num_replicas, len(self.dataset))
 
     def state_dict(self) -> dict[str, Any]:
-        """What to keep: the epoch, and how many of its samples were seen."""
+        """The state to keep: the epoch, and how many of its samples were seen."""
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from what state_dict() gave."""
+        """Goes on from the state that state_dict() returned."""
         self.epoch = state_dict["epoch"]
         self.processed_num = state_dict["processed_num"]
         self.reset()
 
     def reset(self) -> None:
-        """Deals out what is left, to the ranks that there are now."""
-        self.num_replicas = mpi_ops.size()
-        self.rank = mpi_ops.rank()
+        """Deals the remaining samples to the present ranks."""
+        self.num_replicas = _basics.size()
+        self.rank = _basics.rank()
         indices = list(range(len(self.dataset)))
         if self.shuffle:
             random.Random(self.seed + self.epoch).shuffle(indices)

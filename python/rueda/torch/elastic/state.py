@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What an elastic job keeps: model, optimizer, sampler and other values, as of the last commit."""
+"""The values that an elastic job keeps: model, optimizer, sampler and others, as of the last commit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from rueda.errors import InvalidArgument
-from rueda.torch import mpi_ops
+from rueda.torch import _basics
 from rueda.torch.elastic import commits
 from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt
 from rueda.torch.elastic.sampler import ElasticSampler
@@ -31,16 +31,16 @@ __all__ = [
     "set_handler_registry",
 ]
 
-#: What on_hosts_updated() is told: bits.
+#: The bits that on_hosts_updated() gets.
 _HOSTS_ADDED, _HOSTS_REMOVED = 1, 2
 
 
 class State:
-    """Base of states. A subclass says how to save(), restore() and sync().
+    """The base of states. A subclass implements save(), restore() and sync().
 
     Args:
-        bcast_object: gives every rank what rank 0 gives it.
-        get_rank: this process' rank.
+        bcast_object: a function that gives every rank the object that rank 0 passes.
+        get_rank: a function that returns this process' rank.
     """
 
     def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int]) -> None:
@@ -49,26 +49,26 @@ class State:
         self._host_messages: queue.Queue[tuple[float, int]] = queue.Queue()
         self._last_updated_timestamp: float = 0
         self._reset_callbacks: list[Callable[[], Any]] = []
-        #: How many commits there were, through restarts.
+        #: The number of commits, counted through restarts.
         self._commits = 0
 
     def register_reset_callbacks(self, callbacks: list[Callable[[], Any]]) -> None:
-        """Functions to be called when the ranks have met again: to adapt the learning rate to their number, for one."""
+        """Adds functions to call when the ranks have met again, for example to adapt the learning rate to their number."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """The ranks have met again."""
+        """Called when the ranks have met again."""
         self._host_messages = queue.Queue()
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Says, on rank 0, that hosts came (1) or went (2) at a time; the next commit interrupts all ranks. Threads: any."""
+        """Tells rank 0 that hosts were added (1) or removed (2) at a time; the next commit interrupts all ranks. Threads: any."""
         self._host_messages.put((timestamp, update_res))
 
     def commit(self) -> None:
-        """Keeps the state as it is now, and looks whether hosts are to change. Every rank calls it.
+        """Keeps the present state, and checks whether hosts will change. Every rank calls it.
 
         Example::
 
@@ -81,7 +81,7 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raises HostsUpdatedInterrupt, on all ranks, where rank 0 was told that hosts have changed."""
+        """Raises HostsUpdatedInterrupt on all ranks if rank 0 was told that hosts have changed."""
         before = latest = self._last_updated_timestamp
         changes = 0
         while not self._host_messages.empty():
@@ -109,10 +109,10 @@ class State:
         """For subclasses: called when the ranks have met again, before the callbacks."""
 
     def _keep(self) -> None:
-        """For subclasses: what was saved, for another process."""
+        """For subclasses: returns what was saved, for another process."""
 
     def _forget(self) -> None:
-        """For subclasses: the job has ended well."""
+        """For subclasses: called when the job has ended well."""
 
 
 class ObjectState(State):
@@ -170,7 +170,7 @@ class ObjectState(State):
             commits.remove(self._folder)
 
     def _take_commit(self) -> None:
-        """Once a process: rank 0 takes what an earlier one has left; the others get it from rank 0."""
+        """Runs once per process: rank 0 reads the commit of an earlier process, and the other ranks get it from rank 0."""
         if self._looked_for_commit:
             return
         self._looked_for_commit = True
@@ -184,10 +184,10 @@ class ObjectState(State):
 
 
 class TorchState(ObjectState):
-    """The state of a training: model, optimizer, samplers (whose own state_dict is kept), and other values.
+    """The state of a training: model, optimizer, samplers (kept by their own state_dict), and other values.
 
-    Its attributes are what it was given. With ``RUEDA_ELASTIC_DIR`` rank 0 writes every commit to a file there as well, and a job
-    that is started again goes on from it.
+    Its attributes are the arguments. With ``RUEDA_ELASTIC_DIR`` rank 0 also writes every commit to a file there, and a job that is
+    started again goes on from it.
 
     Example::
 
@@ -196,7 +196,7 @@ class TorchState(ObjectState):
 
     def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any) -> None:
         kwargs.update(model=model, optimizer=optimizer)
-        # Before anything else: attributes that have one go to it.
+        # This comes first, because setting an attribute that has a handler goes to the handler.
         self.__dict__["_handlers"] = {}
         handlers = {name: _handler_of(value) for name, value in kwargs.items()}
         self._handlers: dict[str, StateHandler] = {
@@ -205,7 +205,7 @@ class TorchState(ObjectState):
         for name in self._handlers:
             self.__dict__[name] = kwargs[name]
         objects = {name: value for name, value in kwargs.items() if name not in self._handlers}
-        super().__init__(bcast_object=broadcast_object, get_rank=mpi_ops.rank, **objects)
+        super().__init__(bcast_object=broadcast_object, get_rank=_basics.rank, **objects)
 
     def save(self) -> None:
         for handler in self._handlers.values():
@@ -234,7 +234,7 @@ class TorchState(ObjectState):
         super().__setattr__(name, value)
 
     def _content(self) -> dict[str, Any]:
-        # All that a handler keeps, but for the living object.
+        # Everything that a handler keeps, except the live object.
         kept = {
             name: {key: value for key, value in vars(handler).items() if key != "value"}
             for name, handler in self._handlers.items()
@@ -253,7 +253,7 @@ class TorchState(ObjectState):
 
 
 class StateHandler:
-    """Keeps the state of one attribute of a TorchState. A subclass says how, and is made known by set_handler_registry().
+    """Keeps the state of one attribute of a TorchState. Pass subclasses to set_handler_registry().
 
     Args:
         value: the attribute.
@@ -275,13 +275,13 @@ class StateHandler:
         raise NotImplementedError
 
     def set_value(self, value: Any) -> None:
-        """The attribute has become another object."""
+        """Called when the attribute has become another object."""
         self.value = value
         self.save()
 
 
 class ModelStateHandler(StateHandler):
-    """Of a torch.nn.Module."""
+    """Keeps the state of a torch.nn.Module."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__(model)
@@ -299,7 +299,7 @@ class ModelStateHandler(StateHandler):
 
 
 class OptimizerStateHandler(StateHandler):
-    """Of a torch.optim.Optimizer, a DistributedOptimizer or a plain one."""
+    """Keeps the state of a torch.optim.Optimizer, a DistributedOptimizer or a plain one."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         super().__init__(optimizer)
@@ -317,7 +317,7 @@ class OptimizerStateHandler(StateHandler):
 
 
 class SamplerStateHandler(StateHandler):
-    """Of an ElasticSampler."""
+    """Keeps the state of an ElasticSampler."""
 
     def __init__(self, sampler: ElasticSampler) -> None:
         super().__init__(sampler)
@@ -342,12 +342,12 @@ _registry: list[tuple[type, Callable[[Any], StateHandler]]] = [
 
 
 def get_handler_registry() -> list[tuple[type, Callable[[Any], StateHandler]]]:
-    """Which class's instances are kept by which handler; the first that fits."""
+    """The handler for each class; the first class that fits is used."""
     return _registry
 
 
 def set_handler_registry(registry: list[tuple[type, Callable[[Any], StateHandler]]]) -> None:
-    """For classes of your own, before a TorchState is made."""
+    """Sets handlers for your own classes. Call it before you make a TorchState."""
     global _registry
     _registry = registry
 

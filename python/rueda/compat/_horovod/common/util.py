@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""``horovod.common.util``: the public helpers that mean something without Horovod's own extension modules.
+"""``horovod.common.util``: the public helpers that make sense without Horovod's own extension modules.
 
-The questions about what was built are answered by rueda.torch, so they import PyTorch.
+rueda.torch answers the questions about the build, so these import PyTorch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether there is Horovod for a framework ("torch", "tensorflow", "mxnet"): there is for PyTorch."""
+    """Whether Horovod exists for a framework ("torch", "tensorflow", "mxnet"). It does for PyTorch."""
     return ext_base_name == "torch"
 
 
@@ -108,7 +108,7 @@ def num_rank_is_power_2(num_rank: int) -> bool:
 
 
 def split_list(items: list[Any], num_parts: int) -> list[list[Any]]:
-    """The list in so many parts, in order, as evenly as can be."""
+    """Splits the list into so many parts, in order, as evenly as possible."""
     count, more = divmod(len(items), num_parts)
     ends = [index * count + min(index, more) for index in range(num_parts + 1)]
     return [items[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]

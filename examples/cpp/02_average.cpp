@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+#include <cstdio>
+#include <rueda/rueda.hpp>
+#include <vector>
+
+// Averages a vector over all ranks, in place. The name tells Rueda which calls of the ranks belong together.
+int main() {
+    rueda::init();
+    std::vector<float> gradient(1000, static_cast<float>(rueda::rank()));
+    rueda::allreduce("gradient", gradient);  // the default is ReduceOp::average
+    std::printf("rank %d: average %.2f\n", rueda::rank(), gradient[0]);
+    rueda::shutdown();
+}

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Averages a vector over all ranks, in place. The name tells Rueda which calls of the ranks belong together."""
+
+import numpy as np
+import rueda
+
+rueda.init()
+gradient = np.full(1000, rueda.rank(), np.float32)
+rueda.allreduce_(gradient, "gradient")  # the default is op=rueda.Average
+print(f"rank {rueda.rank()}: average {gradient[0]:.2f}", flush=True)

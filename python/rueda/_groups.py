@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Operations on several tensors with one name. _collectives.py says what holds for all operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from rueda import _native
+from rueda._collectives import AnyCompression, number_of
+from rueda._forms import blocking_form_of
+from rueda._group_names import group_name
+from rueda._native import Handle
+from rueda._process_sets import ProcessSet, global_process_set
+from rueda._tensors import Tensor, arrays_of, with_output
+from rueda.types import Average, Compression, ReduceOp
+
+if TYPE_CHECKING:
+    from rueda._forms import Array
+
+T = TypeVar("T")
+
+
+def grouped_allreduce_async(
+    tensors: Iterable[Tensor],
+    name: str | None = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    compression: AnyCompression = Compression.none,
+) -> Handle[list[Array]]:
+    """grouped_allreduce() that returns one handle for all tensors at once.
+
+    Example::
+
+        weight, bias = rueda.grouped_allreduce_async([weight, bias], "layer1").result()
+    """
+    pairs = [with_output(tensor) for tensor in tensors]
+    inputs, outputs = [tensor for tensor, _ in pairs], [output for _, output in pairs]
+    number = number_of(compression)
+    with group_name(name, process_set.process_set_id) as unique:
+        return _native.grouped_allreduce_async(
+            inputs, outputs, unique, op, prescale_factor, postscale_factor, outputs, process_set.process_set_id, number
+        )
+
+
+@blocking_form_of(grouped_allreduce_async)
+def grouped_allreduce() -> None:
+    """An allreduce of each of the tensors, with one name. Either all are started or none.
+
+    Args:
+        tensors: the same number on every rank, at least one. Shapes and dtypes may differ within the group.
+        name: the members are called ``<name>_<i>of<count>``, from 1.
+        op, prescale_factor, postscale_factor, compression: as for allreduce(); they hold for all tensors.
+
+    Returns:
+        A new array for each tensor.
+
+    Example::
+
+        weight, bias = rueda.grouped_allreduce([weight, bias], "layer1")
+    """
+
+
+def grouped_allreduce_async_(
+    tensors: Iterable[T],
+    name: str | None = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    compression: AnyCompression = Compression.none,
+) -> Handle[list[T]]:
+    """grouped_allreduce_() that returns one handle for all tensors at once.
+
+    Example::
+
+        rueda.grouped_allreduce_async_([weight, bias], "layer1").wait()
+    """
+    own = list(tensors)
+    number = number_of(compression)
+    with group_name(name, process_set.process_set_id) as unique:
+        return _native.grouped_allreduce_async(
+            own, own, unique, op, prescale_factor, postscale_factor, own, process_set.process_set_id, number
+        )
+
+
+@blocking_form_of(grouped_allreduce_async_)
+def grouped_allreduce_() -> None:
+    """grouped_allreduce() in place. Returns the tensors.
+
+    Example::
+
+        rueda.grouped_allreduce_([weight, bias], "layer1")
+    """
+
+
+def grouped_allgather_async(
+    tensors: Iterable[Tensor], name: str | None = None, *, process_set: ProcessSet = global_process_set
+) -> Handle[list[Array]]:
+    """grouped_allgather() that returns one handle for all tensors at once.
+
+    Example::
+
+        predictions, labels = rueda.grouped_allgather_async([predictions, labels], "batch").result()
+    """
+    own = list(tensors)
+    with group_name(name, process_set.process_set_id) as unique:
+        return _native.grouped_allgather_async(own, unique, arrays_of, process_set.process_set_id)
+
+
+@blocking_form_of(grouped_allgather_async)
+def grouped_allgather() -> None:
+    """An allgather of each of the tensors, with one name. Either all are started or none.
+
+    Args:
+        tensors: the same number on every rank, at least one; each as for allgather(). Dtypes may differ in the group.
+        name: the members are called ``<name>_<i>of<count>``, from 1.
+
+    Returns:
+        A new array for each tensor, over memory of Rueda.
+
+    Example::
+
+        predictions, labels = rueda.grouped_allgather([predictions, labels], "batch")
+    """
+
+
+def grouped_reducescatter_async(
+    tensors: Iterable[Tensor],
+    name: str | None = None,
+    op: ReduceOp = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle[list[Array]]:
+    """grouped_reducescatter() that returns one handle for all tensors at once.
+
+    Example::
+
+        weight, bias = rueda.grouped_reducescatter_async([weight, bias], "layer1").result()
+    """
+    own = list(tensors)
+    with group_name(name, process_set.process_set_id) as unique:
+        return _native.grouped_reducescatter_async(
+            own, unique, op, prescale_factor, postscale_factor, arrays_of, process_set.process_set_id
+        )
+
+
+@blocking_form_of(grouped_reducescatter_async)
+def grouped_reducescatter() -> None:
+    """A reducescatter of each of the tensors, with one name. Either all are started or none.
+
+    Args:
+        tensors: the same number on every rank, at least one; each as for reducescatter(). Dtypes may differ in the
+            group.
+        name: the members are called ``<name>_<i>of<count>``, from 1.
+        op, prescale_factor, postscale_factor: as for allreduce(); they hold for all tensors.
+
+    Returns:
+        A new array with this rank's rows for each tensor, over memory of Rueda.
+
+    Example::
+
+        weight, bias = rueda.grouped_reducescatter([weight, bias], "layer1")
+    """

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Allgather, of one tensor and of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from rueda import _native
+from rueda.torch._tensors import tensor_of, tensors_of
+from rueda.torch.operations.allreduce import grouped_allreduce
+from rueda.torch.operations.handles import (
+    gradient_name,
+    needs_gradient,
+    number_of,
+    plain,
+    start,
+    start_group,
+    synchronize,
+    wire_name,
+)
+from rueda.torch.process_sets import ProcessSet, global_process_set
+from rueda.types import Average
+
+
+def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
+    """allgather() that returns a handle at once, and has no gradient.
+
+    Example::
+
+        predictions = hvd.synchronize(hvd.allgather_async(predictions))
+    """
+    wire = wire_name("allgather", name)
+    return start("allgather", process_set, _native.allgather_async, tensor, None, wire, tensor_of)
+
+
+class HorovodAllgather(torch.autograd.Function):
+    """The gradient is this rank's rows of the average of the ranks' gradients."""
+
+    @staticmethod
+    def forward(ctx, tensor, name, process_set):  # type: ignore[no-untyped-def]
+        gathered = synchronize(allgather_async(tensor, name, process_set))
+        ctx.arguments = [tensor.shape[0]], name, process_set
+        return gathered
+
+    @staticmethod
+    def backward(ctx, grad_output):  # type: ignore[no-untyped-def]
+        return (*_own_rows([grad_output], *ctx.arguments), None, None)
+
+
+def _own_rows(
+    gradients: Sequence[torch.Tensor], rows: Sequence[int], name: str | None, process_set: ProcessSet
+) -> list[torch.Tensor]:
+    """Averages each gathered gradient over the ranks, and returns the rows that came from this rank."""
+    base = gradient_name(name)
+    everyones = allgather(torch.tensor([list(rows)]), None if base is None else f"{base}.rows", process_set)
+    averages = grouped_allreduce(
+        [plain(gradient) for gradient in gradients], name=base, op=Average, process_set=process_set
+    )
+    before = everyones[: process_set.rank()].sum(dim=0).tolist()
+    return [average.narrow(0, first, count) for average, first, count in zip(averages, before, rows, strict=True)]
+
+
+def allgather(
+    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """The ranks' tensors, one after the other along the first dimension, which may differ; the others must agree.
+
+    Returns:
+        A new tensor. Its gradient is Horovod's: this rank's rows of the *average* of the ranks' gradients.
+
+    Example::
+
+        everyones_predictions = hvd.allgather(predictions)
+    """
+    if needs_gradient(tensor):
+        return HorovodAllgather.apply(tensor, name, process_set)  # type: ignore[no-any-return]
+    return synchronize(allgather_async(tensor, name, process_set))  # type: ignore[no-any-return]
+
+
+def grouped_allgather_async(
+    tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """grouped_allgather() that returns one handle for all tensors at once, and has no gradient.
+
+    Example::
+
+        predictions, labels = hvd.synchronize(hvd.grouped_allgather_async([predictions, labels]))
+    """
+
+    def call(unique: str) -> _native.Handle[tuple[torch.Tensor, ...]]:
+        return _native.grouped_allgather_async(list(tensors), unique, tensors_of, number_of(process_set))
+
+    return start_group("grouped_allgather", name, tensors, process_set, call)
+
+
+class HorovodGroupedAllgather(torch.autograd.Function):
+    """HorovodAllgather for several tensors."""
+
+    @staticmethod
+    def forward(ctx, name, process_set, *tensors):  # type: ignore[no-untyped-def]
+        gathered = synchronize(grouped_allgather_async(tensors, name, process_set))
+        ctx.arguments = [tensor.shape[0] for tensor in tensors], name, process_set
+        return gathered
+
+    @staticmethod
+    def backward(ctx, *grad_outputs):  # type: ignore[no-untyped-def]
+        return (None, None, *_own_rows(grad_outputs, *ctx.arguments))
+
+
+def grouped_allgather(
+    tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
+) -> list[torch.Tensor]:
+    """An allgather of each of the tensors, with one name. Either all are started or none.
+
+    Example::
+
+        predictions, labels = hvd.grouped_allgather([predictions, labels])
+    """
+    if needs_gradient(*tensors):
+        return list(HorovodGroupedAllgather.apply(name, process_set, *tensors))
+    return list(synchronize(grouped_allgather_async(tensors, name, process_set)))

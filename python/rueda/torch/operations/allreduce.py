@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Allreduce, of one tensor and of several."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from rueda import _native, errors
+from rueda.torch.compression import Compression
+from rueda.torch.operations.handles import (
+    as_horovod,
+    gradient_name,
+    needs_gradient,
+    number_of,
+    plain,
+    start_group,
+    started,
+    synchronize,
+)
+from rueda.torch.process_sets import ProcessSet, global_process_set
+from rueda.types import Average, Sum
+
+#: The number of a reduction, as Horovod takes it.
+Op: TypeAlias = int
+
+
+def _op_of(op: Op | None, average: bool | None) -> Op:
+    if op is not None:
+        if average is not None:
+            raise ValueError("The op parameter supersedes average. Please provide only one of them.")
+        return op
+    if average is None:
+        return Average
+    warnings.warn(
+        "Parameter `average` has been replaced with `op` and will be removed in v1.0", DeprecationWarning, stacklevel=3
+    )
+    return Average if average else Sum
+
+
+def allreduce_into(
+    tensor: torch.Tensor,
+    output: torch.Tensor,
+    name: str | None,
+    op: Op,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+) -> int:
+    """Runs for every gradient of every step, so it does not use start(), whose context manager takes longer."""
+    try:
+        handle = _native.allreduce_async(
+            tensor,
+            output,
+            None if name is None else f"allreduce.{name}",
+            op,
+            prescale_factor,
+            postscale_factor,
+            output,
+            process_set.process_set_id,  # type: ignore[arg-type]
+            0,
+        )
+    except (errors.NotInitialized, TypeError):
+        with as_horovod("allreduce", process_set):
+            raise
+    return started("allreduce", handle)
+
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: Op | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """allreduce() that returns a handle at once, and has no gradient.
+
+    Example::
+
+        handle = hvd.allreduce_async(loss, name="loss")
+        loss = hvd.synchronize(handle)
+    """
+    op = _op_of(op, average)
+    output = torch.empty_like(tensor, requires_grad=False)
+    return allreduce_into(tensor, output, name, op, prescale_factor, postscale_factor, process_set)
+
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: Op | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """allreduce_() that returns a handle at once.
+
+    Example::
+
+        handles = [hvd.allreduce_async_(p.grad, name=name) for name, p in model.named_parameters()]
+        for handle in handles:
+            hvd.synchronize(handle)
+    """
+    op = _op_of(op, average)
+    return allreduce_into(tensor, tensor, name, op, prescale_factor, postscale_factor, process_set)
+
+
+class HorovodAllreduce(torch.autograd.Function):
+    """The gradient of an allreduce is the same allreduce of the gradient."""
+
+    @staticmethod
+    def forward(ctx, tensor, average, name, op, prescale_factor, postscale_factor, process_set):  # type: ignore[no-untyped-def]
+        op = _op_of(op, average)
+        ctx.arguments = None, gradient_name(name), Compression.none, op, prescale_factor, postscale_factor, process_set
+        return synchronize(allreduce_async(tensor, None, name, op, prescale_factor, postscale_factor, process_set))
+
+    @staticmethod
+    def backward(ctx, grad_output):  # type: ignore[no-untyped-def]
+        return (allreduce(plain(grad_output), *ctx.arguments), *[None] * 6)
+
+
+def allreduce(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    compression: Any = Compression.none,
+    op: Op | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Element i of the result is the reduction, in the order of the ranks, of element i of every rank's tensor.
+
+    Args:
+        tensor: it has the same shape and dtype on every rank.
+        average: deprecated; use ``op``.
+        compression: a Compressor. The tensor is compressed before the reduction, and the result decompressed after it.
+        op: Average (default), Sum, Min, Max, Product or Adasum. Averages of integers truncate toward zero; 16-bit floats are
+            accumulated in float32.
+        prescale_factor: every rank's tensor is multiplied by it before the reduction.
+        postscale_factor: the result is multiplied by it after the reduction.
+
+    Returns:
+        A new tensor of the same shape and dtype. Its gradient is the same allreduce of the gradient. That is right for
+        Average and Sum; for the others it is what Horovod defines.
+
+    Example::
+
+        mean_loss = hvd.allreduce(loss, name="loss")
+    """
+    compressed, context = compression.compress(tensor)
+    arguments = None, name, _op_of(op, average), prescale_factor, postscale_factor, process_set
+    if needs_gradient(compressed):
+        reduced = HorovodAllreduce.apply(compressed, *arguments)
+    else:
+        reduced = synchronize(allreduce_async(compressed, *arguments))
+    return compression.decompress(reduced, context)  # type: ignore[no-any-return]
+
+
+def allreduce_(
+    tensor: torch.Tensor,
+    average: bool | None = None,
+    name: str | None = None,
+    op: Op | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """allreduce() in place, without a gradient. Returns the tensor.
+
+    Example::
+
+        hvd.allreduce_(counts, op=hvd.Sum, name="counts")
+    """
+    op = _op_of(op, average)
+    return synchronize(  # type: ignore[no-any-return]
+        allreduce_into(tensor, tensor, name, op, prescale_factor, postscale_factor, process_set)
+    )
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def _grouped_allreduce_into(
+    inputs: list[torch.Tensor],
+    outputs: list[torch.Tensor],
+    name: str | None,
+    op: Op,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+) -> int:
+    def call(unique: str) -> _native.Handle[Any]:
+        return _native.grouped_allreduce_async(
+            inputs, outputs, unique, op, prescale_factor, postscale_factor, tuple(outputs), number_of(process_set), 0
+        )
+
+    return start_group("grouped_allreduce", name, inputs, process_set, call)
+
+
+def grouped_allreduce_async(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: Op | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """grouped_allreduce() that returns one handle for all tensors at once, and has no gradient.
+
+    Example::
+
+        handle = hvd.grouped_allreduce_async([weight, bias], name="layer1")
+        weight, bias = hvd.synchronize(handle)
+    """
+    op = _op_of(op, average)
+    outputs = [torch.empty_like(tensor, requires_grad=False) for tensor in tensors]
+    return _grouped_allreduce_into(list(tensors), outputs, name, op, prescale_factor, postscale_factor, process_set)
+
+
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: Op | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """grouped_allreduce_() that returns one handle for all tensors at once.
+
+    Example::
+
+        hvd.synchronize(hvd.grouped_allreduce_async_([weight, bias], name="layer1"))
+    """
+    op = _op_of(op, average)
+    own = list(tensors)
+    return _grouped_allreduce_into(own, own, name, op, prescale_factor, postscale_factor, process_set)
+
+
+class HorovodGroupedAllreduce(torch.autograd.Function):
+    """HorovodAllreduce for several tensors."""
+
+    @staticmethod
+    def forward(ctx, average, name, op, prescale_factor, postscale_factor, process_set, *tensors):  # type: ignore[no-untyped-def]
+        op = _op_of(op, average)
+        ctx.arguments = None, gradient_name(name), Compression.none, op, prescale_factor, postscale_factor, process_set
+        return synchronize(
+            grouped_allreduce_async(tensors, None, name, op, prescale_factor, postscale_factor, process_set)
+        )
+
+    @staticmethod
+    def backward(ctx, *grad_outputs):  # type: ignore[no-untyped-def]
+        return (*[None] * 6, *grouped_allreduce([plain(gradient) for gradient in grad_outputs], *ctx.arguments))
+
+
+def grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    compression: Any = Compression.none,
+    op: Op | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> list[torch.Tensor]:
+    """An allreduce of each of the tensors, with one name. Either all are started or none.
+
+    Args:
+        tensors: the same number on every rank, at least one. Shapes and dtypes may differ within the group.
+        name: the members are called ``<name>_<i>of<count>``.
+
+    Returns:
+        A new tensor for each, with gradients like those of allreduce().
+
+    Example::
+
+        weight, bias = hvd.grouped_allreduce([weight, bias], name="layer1")
+    """
+    compressed, contexts = zip(*map(compression.compress, tensors), strict=True) if tensors else ((), ())
+    arguments = None, name, _op_of(op, average), prescale_factor, postscale_factor, process_set
+    if needs_gradient(*compressed):
+        reduced = HorovodGroupedAllreduce.apply(*arguments, *compressed)
+    else:
+        reduced = synchronize(grouped_allreduce_async(compressed, *arguments))
+    return [compression.decompress(tensor, context) for tensor, context in zip(reduced, contexts, strict=True)]
+
+
+def grouped_allreduce_(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: Op | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> list[torch.Tensor]:
+    """grouped_allreduce() in place, without a gradient. Returns the tensors.
+
+    Example::
+
+        hvd.grouped_allreduce_([weight, bias], name="layer1")
+    """
+    own, op = list(tensors), _op_of(op, average)
+    return list(
+        synchronize(_grouped_allreduce_into(own, own, name, op, prescale_factor, postscale_factor, process_set))
+    )

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Alltoall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from rueda import _native
+from rueda.errors import InvalidArgument
+from rueda.torch._tensors import with_received_splits
+from rueda.torch.operations.handles import gradient_name, needs_gradient, plain, start, synchronize, wire_name
+from rueda.torch.process_sets import ProcessSet, global_process_set
+
+
+def _rows_of(splits: torch.Tensor | Sequence[int] | None) -> list[int] | None:
+    """The splits as a list of numbers."""
+    if splits is None:
+        return None
+    if not isinstance(splits, torch.Tensor):
+        return list(splits)
+    if splits.dtype != torch.int32:
+        raise InvalidArgument(
+            f"alltoall expects a 32-bit integer splits tensor; its dtype is {splits.dtype}: give splits.int(), or a list"
+        )
+    if splits.dim() != 1:
+        raise InvalidArgument(f"alltoall expects a 1D splits tensor; it has {splits.dim()} dimensions")
+    return splits.tolist()  # type: ignore[no-any-return]
+
+
+def alltoall_async(
+    tensor: torch.Tensor,
+    splits: torch.Tensor | Sequence[int] | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """alltoall() that returns a handle at once, and has no gradient. synchronize() always returns ``(output, received_splits)``.
+
+    Example::
+
+        received, counts = hvd.synchronize(hvd.alltoall_async(rows, splits))
+    """
+    rows = _rows_of(splits)
+    # Rows beyond the sum of the splits go to no rank.
+    if rows is not None and tensor.dim() > 0 and all(count >= 0 for count in rows) and sum(rows) < tensor.shape[0]:
+        tensor = tensor[: sum(rows)]
+    wire = wire_name("alltoall", name)
+    return start("alltoall", process_set, _native.alltoall_async, tensor, None, rows, wire, with_received_splits)
+
+
+class HorovodAlltoall(torch.autograd.Function):
+    """The gradient of a row goes back to the rank that sent the row."""
+
+    @staticmethod
+    def forward(ctx, tensor, splits, name, process_set):  # type: ignore[no-untyped-def]
+        ctx.name, ctx.process_set = name, process_set
+        output, received = synchronize(alltoall_async(tensor, splits, name, process_set))
+        ctx.rows = tensor.shape[0]
+        ctx.received = received
+        ctx.mark_non_differentiable(received)
+        return output, received
+
+    @staticmethod
+    def backward(ctx, grad_output, _no_gradient):  # type: ignore[no-untyped-def]
+        gradient, _ = alltoall(plain(grad_output), ctx.received, gradient_name(ctx.name), ctx.process_set)
+        unsent = ctx.rows - gradient.shape[0]
+        if unsent > 0:
+            gradient = torch.cat([gradient, gradient.new_zeros((unsent, *gradient.shape[1:]))])
+        return gradient, None, None, None
+
+
+def alltoall(
+    tensor: torch.Tensor,
+    splits: torch.Tensor | Sequence[int] | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Sends some rows of every rank to each rank. The received rows are in the order of the ranks.
+
+    Args:
+        splits: how many rows go to each rank of the set, a list or an int32 tensor of one dimension; rows beyond their sum go
+            to no rank. None: the same number to each.
+
+    Returns:
+        The output; with ``splits``, ``(output, received_splits)``: how many rows came from each rank, int32.
+
+    Raises:
+        ValueError: the splits are impossible.
+
+    Example::
+
+        received, counts = hvd.alltoall(rows, splits=[1] * hvd.size())
+    """
+    if needs_gradient(tensor):
+        output, received = HorovodAlltoall.apply(tensor, splits, name, process_set)
+    else:
+        output, received = synchronize(alltoall_async(tensor, splits, name, process_set))
+    return output if splits is None else (output, received)

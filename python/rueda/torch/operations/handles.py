@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Operations under way, as Horovod's callers know them: numbers for poll() and synchronize()."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from rueda import _group_names, errors
+from rueda._native import Handle
+from rueda.errors import InvalidArgument
+from rueda.torch import _basics, timeline
+from rueda.torch._errors import NotInitialized, Refused
+from rueda.torch.process_sets import ProcessSet
+
+# Handles of operations that are pending, or whose result no caller has taken yet.
+_handle_map: dict[int, Handle[Any]] = {}
+_next_handle = itertools.count(1)  # next() of it is one step under the GIL, so threads need no lock
+_basics._at_end.append(_handle_map.clear)
+
+
+@contextmanager
+def as_horovod(operation: str, process_set: ProcessSet) -> Iterator[None]:
+    """Replaces the errors of a call by those that callers of Horovod expect."""
+    try:
+        yield
+    except errors.NotInitialized as error:
+        raise NotInitialized(f"{error}") from None
+    except TypeError:
+        if process_set.process_set_id is None:
+            raise InvalidArgument(
+                f"{operation}: {process_set!r} is not known to the job: give it to hvd.init(process_sets=...) or to "
+                "hvd.add_process_set()"
+            ) from None
+        raise
+
+
+def started(operation: str, handle: Handle[Any]) -> int:
+    """Keeps the handle, and returns its number."""
+    number = next(_next_handle)
+    _handle_map[number] = handle
+    if timeline._current is not None:
+        timeline.started(operation, handle)
+    return number
+
+
+def wire_name(operation: str, name: str | None) -> str | None:
+    """The name that ranks agree on. Operations of different kinds may have the same name at the same time."""
+    return None if name is None else f"{operation}.{name}"
+
+
+def number_of(process_set: ProcessSet) -> int:
+    return process_set.process_set_id  # type: ignore[return-value]  # the native call refuses None
+
+
+def start(operation: str, process_set: ProcessSet, call: Callable[..., Handle[Any]], *arguments: Any) -> int:
+    """Calls a function of the native module, whose last argument is the number of the process set."""
+    with as_horovod(operation, process_set):
+        return started(operation, call(*arguments, process_set.process_set_id))
+
+
+def start_group(
+    operation: str,
+    name: str | None,
+    tensors: Sequence[torch.Tensor],
+    process_set: ProcessSet,
+    call: Callable[[str], Handle[Any]],
+) -> int:
+    """Starts a group of operations: ``call`` gets the name that ranks agree on."""
+    if not tensors:
+        raise InvalidArgument(f"{operation}: there are no tensors; expected at least one")
+    with (
+        as_horovod(operation, process_set),
+        _group_names.group_name(wire_name(operation, name), number_of(process_set)) as unique,
+    ):
+        return started(operation, call(unique))
+
+
+def poll(handle: int) -> bool:
+    """Whether the operation has completed, so that synchronize() will not block.
+
+    Raises:
+        ValueError: there is no such operation, or its result was taken already.
+
+    Example::
+
+        while not hvd.poll(handle):
+            do_something_else()
+    """
+    pending = _handle_map.get(handle)
+    if pending is None:
+        raise InvalidArgument(f"Handle {handle} was not created or has been cleared.")
+    return pending.poll()
+
+
+def synchronize(handle: int) -> Any:
+    """Blocks until the operation has completed, and returns its result. Meanwhile other threads and signal handlers run.
+
+    Returns:
+        The output tensor; a tuple of them for a group; ``(output, received_splits)`` for an alltoall. None if the
+        handle is unknown or its result was taken.
+
+    Raises:
+        HorovodInternalError: the operation failed. Rueda no longer uses the tensors.
+
+    Example::
+
+        handle = hvd.allreduce_async(loss)
+        loss = hvd.synchronize(handle)
+    """
+    pending = _handle_map.get(handle)
+    if pending is None:
+        return None
+    try:
+        result = pending.result()
+    except Exception as error:
+        if not pending.poll():  # a signal handler has ended the wait; the operation goes on
+            raise
+        _handle_map.pop(handle, None)
+        if isinstance(error, InvalidArgument):
+            raise Refused(f"{error}") from None
+        if isinstance(error, errors.NotInitialized):
+            raise NotInitialized(f"{error}") from None
+        raise
+    _handle_map.pop(handle, None)
+    return result
+
+
+def needs_gradient(*tensors: torch.Tensor) -> bool:
+    """Whether the operation has to be a function of autograd."""
+    try:
+        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    except AttributeError:
+        for tensor in tensors:
+            if not isinstance(tensor, torch.Tensor):
+                raise TypeError(
+                    f"{type(tensor).__name__} {tensor!r} is no tensor; expected a torch.Tensor, such as torch.tensor(...) of it"
+                ) from None
+        raise
+
+
+def plain(gradient: torch.Tensor) -> torch.Tensor:
+    """The gradient in the form that operations take; without a copy if it has that form."""
+    return gradient.contiguous().resolve_neg()
+
+
+def gradient_name(name: str | None) -> str | None:
+    """The name of the operation that makes the gradient of an operation with this name."""
+    return None if name is None else f"{name}.gradient"

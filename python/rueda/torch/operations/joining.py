@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Operations without tensors: join and barrier."""
+
+from __future__ import annotations
+
+import rueda
+from rueda.torch.operations.handles import as_horovod
+from rueda.torch.process_sets import ProcessSet, global_process_set
+
+
+def join(device: int = -1) -> int:
+    """For ranks that have fewer batches than others: blocks until every rank has called it.
+
+    Meanwhile the allreduces of the other ranks go on as if this rank gave zeros. Operations that need something from every rank
+    (allgather, broadcast, alltoall, reducescatter) fail on the other ranks.
+
+    Args:
+        device: not used, because a joined rank needs no memory.
+
+    Returns:
+        The rank that joined last, the same on all ranks.
+
+    Example::
+
+        for batch in batches:  # more on some ranks than on others
+            train(batch)
+        hvd.join()
+    """
+    with as_horovod("join", global_process_set):
+        return rueda.join()
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Returns when every rank of the set has called it.
+
+    Example::
+
+        hvd.barrier()
+    """
+    with as_horovod("barrier", process_set):
+        rueda.barrier(process_set=process_set)

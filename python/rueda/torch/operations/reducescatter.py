@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Reduce-scatter, of one tensor and of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rueda import _native
+from rueda.torch._tensors import tensor_of, tensors_of
+from rueda.torch.compression import Compression
+from rueda.torch.operations.allgather import allgather, grouped_allgather
+from rueda.torch.operations.allreduce import Op
+from rueda.torch.operations.handles import (
+    gradient_name,
+    needs_gradient,
+    number_of,
+    plain,
+    start,
+    start_group,
+    synchronize,
+    wire_name,
+)
+from rueda.torch.process_sets import ProcessSet, global_process_set
+from rueda.types import Average, Sum
+
+
+def reducescatter_async(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    op: Op = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    """reducescatter() that returns a handle at once, and has no gradient.
+
+    Example::
+
+        mine = hvd.synchronize(hvd.reducescatter_async(gradient, op=hvd.Sum))
+    """
+    reduction = wire_name("reducescatter", name), op, prescale_factor, postscale_factor
+    return start("reducescatter", process_set, _native.reducescatter_async, tensor, None, *reduction, tensor_of)
+
+
+class HorovodReducescatter(torch.autograd.Function):
+    """The gradient is an allgather of the gradients, multiplied by the factor that Horovod uses."""
+
+    @staticmethod
+    def forward(ctx, tensor, name, op, process_set, prescale_factor, postscale_factor):  # type: ignore[no-untyped-def]
+        ctx.arguments = gradient_name(name), process_set
+        ctx.factor = _gradient_factor(op, process_set, prescale_factor, postscale_factor)
+        return synchronize(reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor))
+
+    @staticmethod
+    def backward(ctx, grad_output):  # type: ignore[no-untyped-def]
+        return (allgather(plain(grad_output * ctx.factor), *ctx.arguments), *[None] * 5)
+
+
+def _gradient_factor(op: Op, process_set: ProcessSet, prescale_factor: float, postscale_factor: float) -> float:
+    """The factor of a reduce-scatter's gradient. Like Horovod, it multiplies a sum's gradient by the number of ranks."""
+    return (process_set.size() or 1 if op == Sum else 1) * prescale_factor * postscale_factor
+
+
+def reducescatter(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    compression: Any = Compression.none,
+    op: Op = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> torch.Tensor:
+    """The reduction of an allreduce, divided along the first dimension: every rank gets its rows.
+
+    If the rows cannot be shared evenly, the first ranks get one more.
+
+    Args:
+        op: Average (default), Sum, Min, Max or Product.
+
+    Example::
+
+        mine = hvd.reducescatter(gradient, op=hvd.Sum)
+    """
+    compressed, context = compression.compress(tensor)
+    arguments = name, op, process_set, prescale_factor, postscale_factor
+    if needs_gradient(compressed):
+        reduced = HorovodReducescatter.apply(compressed, *arguments)
+    else:
+        reduced = synchronize(reducescatter_async(compressed, *arguments))
+    return compression.decompress(reduced, context)  # type: ignore[no-any-return]
+
+
+def grouped_reducescatter_async(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    op: Op = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    """grouped_reducescatter() that returns one handle for all tensors at once, and has no gradient.
+
+    Example::
+
+        weight, bias = hvd.synchronize(hvd.grouped_reducescatter_async([weight, bias]))
+    """
+
+    def call(unique: str) -> _native.Handle[tuple[torch.Tensor, ...]]:
+        return _native.grouped_reducescatter_async(
+            list(tensors), unique, op, prescale_factor, postscale_factor, tensors_of, number_of(process_set)
+        )
+
+    return start_group("grouped_reducescatter", name, tensors, process_set, call)
+
+
+class HorovodGroupedReducescatter(torch.autograd.Function):
+    """HorovodReducescatter for several tensors."""
+
+    @staticmethod
+    def forward(ctx, name, op, process_set, prescale_factor, postscale_factor, *tensors):  # type: ignore[no-untyped-def]
+        ctx.arguments = gradient_name(name), process_set
+        ctx.factor = _gradient_factor(op, process_set, prescale_factor, postscale_factor)
+        return synchronize(
+            grouped_reducescatter_async(tensors, name, op, process_set, prescale_factor, postscale_factor)
+        )
+
+    @staticmethod
+    def backward(ctx, *grad_outputs):  # type: ignore[no-untyped-def]
+        gradients = [plain(gradient * ctx.factor) for gradient in grad_outputs]
+        return (*[None] * 5, *grouped_allgather(gradients, *ctx.arguments))
+
+
+def grouped_reducescatter(
+    tensors: Sequence[torch.Tensor],
+    name: str | None = None,
+    compression: Any = Compression.none,
+    op: Op = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> list[torch.Tensor]:
+    """A reducescatter of each of the tensors, with one name. Either all are started or none.
+
+    Example::
+
+        weight, bias = hvd.grouped_reducescatter([weight, bias])
+    """
+    compressed, contexts = zip(*map(compression.compress, tensors), strict=True) if tensors else ((), ())
+    arguments = name, op, process_set, prescale_factor, postscale_factor
+    if needs_gradient(*compressed):
+        reduced = HorovodGroupedReducescatter.apply(*arguments, *compressed)
+    else:
+        reduced = synchronize(grouped_reducescatter_async(compressed, *arguments))
+    return [compression.decompress(tensor, context) for tensor, context in zip(reduced, contexts, strict=True)]

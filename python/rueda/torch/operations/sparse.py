@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Allreduce of PyTorch's sparse tensors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import torch
+
+from rueda.errors import HorovodInternalError, InvalidArgument
+from rueda.torch.operations.allgather import allgather_async
+from rueda.torch.operations.allreduce import Op
+from rueda.torch.operations.handles import synchronize
+from rueda.torch.process_sets import ProcessSet, global_process_set
+from rueda.types import Average, Sum
+
+T = TypeVar("T")
+
+
+def sparse_allreduce_async(
+    tensor: torch.Tensor, name: str | None, op: Op, process_set: ProcessSet = global_process_set
+) -> Callable[[], torch.Tensor]:
+    """The sum or the average of sparse tensors (torch.sparse_coo), by two allgathers, ``<name>.indices`` and ``<name>.values``.
+
+    If several ranks have the same place, it stays several entries; ``coalesce()`` adds them up.
+
+    Args:
+        op: Average, which divides by the number of ranks, or Sum.
+
+    Returns:
+        A function that waits and returns the sparse tensor.
+
+    Example::
+
+        total = hvd.sparse_allreduce_async(embedding.weight.grad, "embedding", hvd.Sum)
+        gradient = total().coalesce()
+    """
+    if tensor.layout != torch.sparse_coo:
+        raise InvalidArgument(
+            f"sparse_allreduce_async: the tensor's layout is {tensor.layout}; expected torch.sparse_coo"
+        )
+    if op not in (Average, Sum):
+        raise InvalidArgument(f"sparse_allreduce_async: op is {op!r}; expected hvd.Average or hvd.Sum")
+    indices_of, values_of = (None, None) if name is None else (f"{name}.indices", f"{name}.values")
+    # The values come first: if they cannot be sent, nothing was started.
+    values = allgather_async(tensor._values().contiguous(), values_of, process_set)
+    indices = allgather_async(tensor._indices().t().contiguous(), indices_of, process_set)
+
+    def ended() -> torch.Tensor:
+        # It waits for both, even if the first has failed.
+        try:
+            where = synchronize(indices)
+        finally:
+            what = synchronize(values)
+        if op == Average:
+            what = what / process_set.size() if what.is_floating_point() else _truncated(what, process_set.size() or 1)
+        return torch.sparse_coo_tensor(where.t(), what, tensor.size(), **UNCHECKED)
+
+    return _every_time(ended)
+
+
+def _every_time(wait: Callable[[], T]) -> Callable[[], T]:
+    """A handle gives its result or error once; this function gives it at every call."""
+    outcome: Future[T] = Future()
+    one_waits = threading.Lock()  # the other threads wait for the thread that holds it
+
+    def result() -> T:
+        with one_waits:
+            if not outcome.done():
+                try:
+                    outcome.set_result(wait())
+                except HorovodInternalError as error:
+                    outcome.set_exception(error)
+        return outcome.result()
+
+    return result
+
+
+# The parts come from valid sparse tensors. Newer versions of PyTorch warn if the caller does not say whether to check
+# the tensor again.
+UNCHECKED: dict[str, Any] = (
+    {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
+)
+
+
+def _truncated(total: torch.Tensor, count: int) -> torch.Tensor:
+    return torch.div(total, count, rounding_mode="trunc")
