@@ -12,7 +12,8 @@ using base::AttentionState;
 using core::Urgency;
 using core::Waking;
 
-/// How often each bell of a member has been rung; a look, so that the next ring is one.
+/// Counts how often each of a member's wake-up calls was used. Reading a count also arms it again, so that the next
+/// call counts.
 struct Rings {
     explicit Rings(const TwoMembers& set, std::uint32_t member)
         : attention(set.arena(0).blocks().of(member).attention) {}
@@ -68,7 +69,7 @@ TEST_CASE("an announcement wakes blocked callers, and this rank's background thr
         static_cast<void>(other.since(AttentionState::asleep));
         waking.announced_more(urgency);
         CHECK(own.since(AttentionState::blocked) == (urgency == Urgency::background ? kBackground : kNone));
-        CHECK(other.since(AttentionState::blocked) == kNone);  // whoever starts the batch wakes it
+        CHECK(other.since(AttentionState::blocked) == kNone);  // the member that starts the batch wakes it
         waking.announced_more(urgency);
         CHECK(own.since(AttentionState::asleep) == kCaller);
         CHECK(other.since(AttentionState::asleep) == kCaller);
