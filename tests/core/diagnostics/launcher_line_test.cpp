@@ -23,7 +23,7 @@ using Kind = LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// A socket as ruedarun makes it, and the launcher's end of it.
+/// A socket like the one that ruedarun creates, with the launcher's end.
 struct Ends {
     explicit Ends(int type = SOCK_SEQPACKET) {
         std::array<int, 2> ends{};
@@ -31,7 +31,7 @@ struct Ends {
         launcher.reset(ends[0]);
         rank.reset(ends[1]);
     }
-    /// Whether all of it went off; without an assertion, for threads of a test.
+    /// Returns whether all bytes were sent. It contains no assertion, because it is also called on threads of a test.
     [[nodiscard]] bool send(const std::string& bytes) const {
         return ::send(launcher.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
     }
@@ -66,15 +66,17 @@ TEST_CASE("who ends the job for whom") {
     const std::int64_t long_after = 5000 * kMillisecond;
 
     CHECK(named({}, Standing::running, long_after) == -1);
-    // Nobody leaves in order before this rank has shut down.
+    // While this rank is running, every end of another rank counts, because no rank leaves in order before this rank
+    // shuts down.
     CHECK(named({well}, Standing::running, 0) == 1);
     CHECK(named({failed}, Standing::running, 0) == 2);
     CHECK(named({failed, well}, Standing::running, 0) == 2);
     CHECK(named({well, failed}, Standing::running, 0) == 1);
-    // In init what an ended rank has sent before may still come.
+    // During init, a message that the ended rank sent before may still arrive.
     CHECK(named({well}, Standing::joining, 99 * kMillisecond) == -1);
     CHECK(named({well}, Standing::joining, 100 * kMillisecond) == 1);
-    // Once it has, a good end is none, and a bad one has time to be one after the shutdown.
+    // During shutdown, the orderly end of another rank is no error. A failed rank is the cause only after a second,
+    // because it may have failed after its own shutdown.
     CHECK(named({well}, Standing::shutting_down, long_after) == -1);
     CHECK(named({well, failed}, Standing::shutting_down, 999 * kMillisecond) == -1);
     CHECK(named({well, failed}, Standing::shutting_down, 1000 * kMillisecond) == 2);
@@ -141,11 +143,11 @@ TEST_CASE("in a job of some ranks the words about others are not heard, and numb
     const std::string text = "of the ranks that were launched, rank 4 was killed";
     CHECK(cause_of(line) == text);
     CHECK(line.word_of_failure() == text);
-    CHECK(line.word_about(2) == text);  // the job's number
-    CHECK_FALSE(line.word_about(1));    // this rank's own
-    CHECK_FALSE(line.word_about(7));    // there is no such rank: another one has written over it
+    CHECK(line.word_about(2) == text);  // rank numbers are those of the job
+    CHECK_FALSE(line.word_about(1));    // this rank itself
+    CHECK_FALSE(line.word_about(7));    // a rank that does not exist: another process overwrote the line
     CHECK_FALSE(line.word_about(-1));
-    line.set_members({});  // the next job is of all
+    line.set_members({});  // the next job has all ranks
     CHECK(cause_of(line) ==
           "rank 1 ended and had not finished rueda::shutdown(), while other ranks still needed it: let every rank do "
           "the same "
@@ -246,7 +248,7 @@ TEST_CASE("the descriptor is taken from the environment, and programs started la
     Ends ends;
     const int fd = ends.rank.value();
     const auto line = LauncherLine::open(base::environment_of({{"RUEDA_LAUNCHER_FD", ends.address(1, 3)}}));
-    static_cast<void>(ends.rank.release());  // the line's from now on
+    static_cast<void>(ends.rank.release());  // from now on the line owns the descriptor
     CHECK(line->notice().empty());
     CHECK(line->is_about(1, 3));
     CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);

@@ -16,7 +16,7 @@ namespace {
 
 using base::RankState;
 
-/// A control block of three members: this process is the first, the others are processes that the test starts.
+/// A control block of three members. This process is the first one. The test starts processes for the others.
 class Job {
 public:
     Job() {
@@ -46,7 +46,8 @@ private:
     Child children_[2];
 };
 
-/// Leaves the process one free descriptor number: enough to read /proc, which gives it back, and for no pidfd.
+/// Leaves the process one free descriptor. That is enough to read /proc, which gives the descriptor back, but a pidfd
+/// would keep it.
 class OneDescriptor {
 public:
     OneDescriptor() {
@@ -75,7 +76,7 @@ TEST_CASE("who has ended before he left is known before anybody looks") {
     job.child(2).kill_without_reaping();
     CHECK(liveness.ended() == std::vector<std::string>{job.name(2)});
     CHECK(liveness.check());
-    job.set_state(2, RankState::dead);  // as the engine does then
+    job.set_state(2, RankState::dead);  // as the engine does in this case
     CHECK(liveness.ended() == std::vector<std::string>{job.name(2)});
     job.set_state(2, RankState::left);
     CHECK(liveness.ended().empty());

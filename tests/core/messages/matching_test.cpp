@@ -31,7 +31,8 @@ MessageArrival arrival(int sender, std::int32_t tag, std::int32_t set, std::uint
     return made;
 }
 
-/// The rule in the plainest form: of all that has come and not been taken, and of all receives, the first that fit.
+/// A model of the rule in its simplest form: the first receive that fits gets the first message that fits and was not
+/// taken yet.
 TEST_CASE("random messages and receives meet as the first that fit do", "[unit]") {
     std::mt19937 random(3);
     for (int round = 0; round < 200; ++round) {
@@ -92,7 +93,7 @@ TEST_CASE("senders of whole messages that are kept are told once", "[unit]") {
     CHECK((untold[0].sender == 1 && untold[0].id == 1 && untold[1].sender == 2 && untold[1].id == 1));
     CHECK_FALSE(matching.has_untold());
     CHECK(matching.take_untold().empty());
-    // One that is received before anybody is told needs no telling.
+    // A message that is received before its sender is told that it was kept: the sender need not be told.
     matching.keep(arrival(0, 1, 0, 9, /*whole=*/true));
     CHECK(matching.arrival_for(receive(0, 1, kWorld).request).has_value());
     CHECK_FALSE(matching.has_untold());

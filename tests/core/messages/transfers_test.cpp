@@ -26,7 +26,8 @@ void check(int size, const std::function<void(RuntimeClient&)>& body, const Layo
     CHECK(result.passed());
 }
 
-/// Empty, inline, the last that goes whole, the first that does not, about a chunk, several rings.
+/// An empty message; inline ones; the largest that is sent whole; the smallest that is not; about one chunk; several
+/// times the ring.
 constexpr std::array<std::size_t, 9> kSizes = {0, 1, 4, 8192, 8193, 65'464, 65'536, 262'144 * 3 + 5, 2'000'003};
 
 void there_and_back(RuntimeClient& client) {
@@ -133,7 +134,8 @@ TEST_CASE("what came before a rank waits in something else lets its sender go on
         if (client.rank() == 0) {
             expect_ok(send(client, std::span(values), {1, 0, DType::float64}), "send");
         } else {
-            std::this_thread::sleep_for(std::chrono::milliseconds(30));  // mostly long enough to come and be kept
+            // usually long enough for the message to arrive and be kept
+            std::this_thread::sleep_for(std::chrono::milliseconds(30));
         }
         if (in_join) {
             RUEDA_RANK_CHECK(client.join(true).is_ok());
@@ -245,8 +247,8 @@ TEST_CASE("messages from resident memory into resident and private memory", "[th
     });
 }
 
-/// Everybody sends random messages to random ranks, and receives what comes for it, in random orders, with
-/// allreduces in between: the same plan is drawn on all ranks.
+/// Every rank sends random messages to random ranks and receives what was sent to it, in random orders and with
+/// allreduces in between. All ranks draw the same plan.
 void everything_at_random(RuntimeClient& client, std::uint32_t seed) {
     struct Planned {
         int from, to;
@@ -263,7 +265,7 @@ void everything_at_random(RuntimeClient& client, std::uint32_t seed) {
         planned.push_back({static_cast<int>(plan() % size), static_cast<int>(plan() % size),
                            static_cast<std::int32_t>(plan() % 4), bytes, i});
     }
-    // By channel, in the order of the calls; which channel goes on next is drawn.
+    // The calls of each channel, in their order. A random draw decides which channel continues.
     std::map<std::tuple<bool, int, std::int32_t>, std::deque<Planned>> calls;
     for (const Planned& message : planned) {
         if (message.from == client.rank()) {

@@ -150,7 +150,7 @@ TEST_CASE("what ranks can do is not refused") {
     for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
         all.push_back(of(Operation::allreduce, ReduceOp::adasum, dtype));
     }
-    // What has no reduction has any in that field.
+    // An operation without a reduction accepts any value in that field.
     for (const Operation operation : {Operation::broadcast, Operation::allgather, Operation::alltoall,
                                       Operation::gather, Operation::scatter, Operation::group}) {
         all.push_back(of(operation, ReduceOp::average, DType::boolean));

@@ -6,7 +6,7 @@
 
 #include "tests/core/negotiation/members.hpp"
 
-/// What the registrar makes of announcements of members that have joined, and how joining ends.
+/// How the registrar treats announcements of members that have joined, and how joining ends.
 namespace rueda::core::test {
 namespace {
 
@@ -91,7 +91,7 @@ TEST_CASE("what needs every rank is said to lack who has joined, and loses its s
     REQUIRE(set.resolve(2, 1, 1).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::lacks_joined);
     CHECK(set.memory().record(1).state == static_cast<std::uint32_t>(SlotState::bound));
-    // Of a barrier nobody is missed.
+    // A barrier is called even though a member has joined.
     Metadata barrier;
     barrier.operation = static_cast<std::uint8_t>(collectives::Operation::barrier);
     REQUIRE(set.arrive_at(0, 2, 1, 1, &barrier) == Arrival::counted);
@@ -138,7 +138,7 @@ TEST_CASE("a rank that has joined owes nobody the refusal of a name") {
     CHECK(set.header().refusals == 0);
     set.catch_up();
     REQUIRE(set.announce_in_full(1, "refused", allreduce_of({3})).is_ok());
-    CHECK(set.entries().back().kind == EntryKind::retire);  // of "taken", for it
+    CHECK(set.entries().back().kind == EntryKind::retire);  // retires "taken" to get its slot
 }
 
 TEST_CASE("what no working rank does ends the job; after a shutdown nobody settles") {

@@ -62,7 +62,7 @@ TEST_CASE("the first end of a batch wins, and what earlier rounds of the ring le
         CHECK(log.close_batch(begin, begin + 3) == begin + 16);
         CHECK(log.end_of_batch(begin) == begin + 16);
     }
-    CHECK_FALSE(log.is_published(0));  // the ring has come round
+    CHECK_FALSE(log.is_published(0));  // the ring has wrapped around
 }
 
 TEST_CASE("an appender that begins a batch can close it behind its entry") {

@@ -13,7 +13,7 @@
 namespace rueda::core::test {
 namespace {
 
-/// Every field changed in turn.
+/// Functions that each change one field; every field has one.
 const std::vector<std::function<void(Metadata&)>> kChanges = {
     [](Metadata& m) { m.operation = 1; },       [](Metadata& m) { m.dtype = 0; },
     [](Metadata& m) { m.reduce_op = 1; },       [](Metadata& m) { m.ndim = 1; },
@@ -47,7 +47,7 @@ TEST_CASE("extents behind the last dimension mean nothing, and a NaN agrees with
     CHECK(agree(a, b));
     b.prescale = 0.0;
     a.prescale = -0.0;
-    CHECK_FALSE(agree(a, b));  // by the bits
+    CHECK_FALSE(agree(a, b));  // floats are compared by their bits
 }
 
 TEST_CASE("bytes of a tensor") {

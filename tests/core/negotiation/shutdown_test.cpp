@@ -34,7 +34,7 @@ TEST_CASE("what is incomplete fails, in every form, and what is complete does no
     }
     CHECK(set.header().first_shut_down.load() == 1);
     CHECK(set.header().shut_down.load() == 0b010);
-    // Nothing can be announced any more, on any way.
+    // After that, no kind of announcement is possible.
     CHECK(set.arrive_at(0, pending, 1) == Arrival::retired);
     CHECK(set.arrive_at(0, complete, 2) == Arrival::retired);
     CHECK(set.arrive_at(0, 2, 1, 1, &metadata) == Arrival::retired);

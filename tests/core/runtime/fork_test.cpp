@@ -136,8 +136,8 @@ TEST_CASE("a child that is forked while its parent shuts down", "[processes]") {
     CHECK(result.passed());
 }
 
-/// Runs in a child at exit. By then the destructors of the thread have run, and so has everything that Rueda does at
-/// exit.
+/// An exit handler in a child. The destructors of the thread's variables have already run; nothing else of Rueda has
+/// ended.
 void fail_at_exit() {
     int rank = 0;
     const bool failed = rueda_rank(&rank) == RUEDA_NOT_INITIALIZED;
