@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What ranks write to each other at a meeting over MPI, to the lowest of them and to a guest. Whatever comes, and when,
-// each side ends once its time is over, says something that fits one line, and goes on answering who comes after that.
+// The messages of the rendezvous over MPI, as the lowest rank and as a guest receive them. Whatever arrives, and
+// whenever: each side ends when its time is over, gives an error of one line, and continues to answer ranks that come
+// later.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -24,7 +25,8 @@ void expect(bool holds) {
     }
 }
 
-/// The input as letters: a byte for the time that passes, one for who writes, one for how many numbers come, and those.
+/// Reads the input as messages: a byte for the time that passes, a byte for the sender, a byte for the number of
+/// integers, and these integers.
 class Letters {
 public:
     explicit Letters(std::span<const std::uint8_t> input) : rest_(input) {}
@@ -78,7 +80,7 @@ void be_the_lowest(std::span<const std::uint8_t> input, const MeetingPlan& plan)
         expect(!had_ended || lowest.verdict());
         check_letters();
     }
-    // Its time is over, and then that of the last question.
+    // The time of the rendezvous passes, and then the time for the answer to the last question.
     lowest.look(now + plan.timeout);
     lowest.look(now + plan.timeout + 2 * kConfirming);
     lowest.look(now + plan.timeout + 4 * kConfirming);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The MPI plugin under an MPI that brings what other ranks have sent, as long as they have made it: at the meeting, in
-// the exchanges of the control plane, and as messages that somebody or nobody waits for. This rank is 1 of 3.
+// The MPI plugin on top of an MPI that delivers messages of any length: in the rendezvous, in the exchanges of the
+// control plane, and as messages, whether a receive waits for them or not. This rank is rank 1 of 3.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,24 +41,24 @@ constexpr int kRank = 1;
 constexpr int kSize = 3;
 constexpr std::byte kFill{0x5A};
 
-/// A length as it is said. What would be accepted is kept short, for speed.
+/// A length that another rank announces. If it would be accepted, it is made small, for speed.
 std::uint64_t said_length(Input& input, std::uint64_t accepted, std::uint64_t shortened) {
     const auto length = input.take<std::uint64_t>();
     return length > accepted ? length : length % shortened;
 }
 
-/// It keeps MPI's own promises: writes into no room more than it was given, and tells of a message that was cut off.
+/// Keeps the promises of MPI: it never writes more into a buffer than fits, and it reports a message that was cut off.
 class SomebodysMpi final : public MpiApi {
 public:
     explicit SomebodysMpi(Input& input) : input_(input) {}
 
-    std::array<std::uint64_t, kSize> told{};       ///< in the last exchange of lengths
-    bool tells_length = false;                     ///< the next broadcast is of a length
-    std::optional<std::uint64_t> message;          ///< bytes of one that comes for whoever waits for it
-    std::optional<MpiEnvelope> waiting;            ///< a message that nobody waits for
-    bool has_strays = false;                       ///< the rest of the input are such messages
-    std::uint32_t expected = 0;                    ///< messages that the others say they have sent to this rank
-    std::deque<std::vector<std::byte>> letters{};  ///< of the meeting, before what lets it end well
+    std::array<std::uint64_t, kSize> told{};       ///< lengths in the last exchange of lengths
+    bool tells_length = false;                     ///< whether the next broadcast is of a length
+    std::optional<std::uint64_t> message;          ///< the size of a message that arrives for any receive
+    std::optional<MpiEnvelope> waiting;            ///< a message for which no receive waits
+    bool has_strays = false;                       ///< whether the rest of the input is such messages
+    std::uint32_t expected = 0;                    ///< messages that the other ranks claim to have sent to this rank
+    std::deque<std::vector<std::byte>> letters{};  ///< messages of the rendezvous, before those that let it end well
 
     bool initialized() override { return true; }
     bool finalized() override { return false; }
@@ -175,7 +175,8 @@ private:
         result.bytes = bytes;
         std::fill_n(room.begin(), std::min<std::uint64_t>(bytes, room.size()), kFill);
     }
-    /// The lowest rank hears a guest. A letter whose second number is 1 is one to this attempt.
+    /// The lowest rank receives a guest's message. If the second number of a message is 1, the message is an answer to
+    /// this attempt.
     void answer(std::span<const std::byte> letter) {
         std::array<std::int32_t, 2> numbers{};
         expect(letter.size() >= sizeof numbers);
@@ -211,7 +212,7 @@ void check(const Status& status) {
     expect(std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < ' '; }));
 }
 
-/// A plane under way: what the input asks of it.
+/// A control plane in use. The input decides which calls it makes.
 class Driver {
 public:
     Driver(Input& input, SomebodysMpi& mpi, ControlPlane& plane) : input_(input), mpi_(mpi), plane_(plane) {}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What comes through sockets, in pieces of any length: frames of the meeting of ranks and of ruedarun's supervisors on
-// other hosts, and messages with open files, those of supervisors on this host among them. What is taken from a stream
-// is the same however it was cut; no descriptor is lost.
+// Bytes that come through sockets, in pieces of any length: frames of the rendezvous and of ruedarun's supervisors on
+// other hosts, and messages with open files, which supervisors on this host also send. The result must not depend on
+// how the stream was cut, and no descriptor may be lost.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -42,7 +42,7 @@ struct Sockets {
     base::UniqueFd mine;
 };
 
-/// The stream in pieces of `cut` bytes; 0: at once.
+/// Sends the stream in pieces of `cut` bytes; 0 means all at once.
 template <class Take>
 void in_pieces(const Sockets& sockets, std::span<const std::byte> bytes, std::size_t cut, Take&& take) {
     const std::size_t piece = cut == 0 ? std::max<std::size_t>(bytes.size(), 1) : cut;
@@ -54,7 +54,7 @@ void in_pieces(const Sockets& sockets, std::span<const std::byte> bytes, std::si
     }
 }
 
-/// All frames as one text, and how it ended.
+/// All frames as one text, followed by how the stream ended.
 std::string frames_of_meeting(std::span<const std::byte> bytes, std::size_t cut) {
     const Sockets sockets(SOCK_STREAM);
     collectives::FrameReceiver receiver;
@@ -101,7 +101,7 @@ std::size_t lowest_free_fd() {
 
 constexpr std::size_t kMostFiles = 8;
 
-/// One message, with so many open files.
+/// Sends one message with `files` open files.
 void send_files(const Sockets& sockets, std::span<const std::byte> bytes, std::size_t files) {
     alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFiles * sizeof(int))> control{};
     std::array<int, kMostFiles> fds{};
@@ -123,7 +123,7 @@ void send_files(const Sockets& sockets, std::span<const std::byte> bytes, std::s
     expect(::sendmsg(sockets.theirs.value(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-/// More files than are taken as well, and bytes that do not fit.
+/// Also with more files than are accepted, and with bytes that do not fit.
 void take_files(std::span<const std::byte> bytes, std::size_t files) {
     const std::size_t before = lowest_free_fd();
     {
@@ -141,7 +141,7 @@ void take_files(std::span<const std::byte> bytes, std::size_t files) {
     expect(lowest_free_fd() == before);
 }
 
-/// A message of a supervisor on this host is taken whole, or the connection counts as closed.
+/// A message of a supervisor on this host is received as a whole, or the connection counts as closed.
 void take_message(std::span<const std::byte> bytes, std::size_t files) {
     const std::size_t before = lowest_free_fd();
     {
@@ -169,7 +169,7 @@ void take_message(std::span<const std::byte> bytes, std::size_t files) {
 
 }  // namespace
 
-/// The first byte says how, the second how the stream is cut.
+/// The first byte chooses the kind of connection, the second one how the stream is cut.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < 3 || size > 16'384) {
         return 0;

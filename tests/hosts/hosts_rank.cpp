@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One rank of a job on several hosts.
-// hosts_rank layout         prints where it stands, and checks a sum
-// hosts_rank transfer N     prints how long, in seconds, a small allreduce takes and one of N float32, both checked
-// hosts_rank steps FOLDER   trains until something ends the job; writes FOLDER/rank<n>: its pid, "running", and the
-//                           error with the time when it came; ends when FOLDER/done is there
-// hosts_rank wait FOLDER    the same, but the last rank stays away from the steps after some, and the others wait for
+// One rank of a job on several hosts. In all modes that write to FOLDER, a rank writes to FOLDER/rank<n>.
+//
+// hosts_rank layout         prints the rank's position in the job, and checks a sum
+// hosts_rank transfer N     checks a small allreduce and one of N float32, and prints the seconds that each took
+// hosts_rank steps FOLDER   trains until something ends the job; writes its pid, "running", and the error with its
+//                           time; ends when FOLDER/done exists
+// hosts_rank wait FOLDER    as "steps", but after some steps the last rank takes part in none, and the others wait for
 //                           it
 // hosts_rank again FOLDER STATUS
-//                           a job, and then another in the same processes, for which the last rank does not come: it
+//                           one job, and then another one in the same processes, which the last rank does not join: it
 //                           writes "left" and the time, and ends with this exit status
 // hosts_rank absent FOLDER STATUS
-//                           as "again", but there is no job before
-// hosts_rank late FOLDER    as "absent", but the last rank does not end before FOLDER/done is there
-// hosts_rank leave FOLDER   a job whose ranks shut down when FOLDER/go is there; writes "pid", "running", and "left" or
-// the
-//                           error with the time when it came, in which case its exit status is 1
-// hosts_rank exit FOLDER    the same, but the ranks end without having called shutdown()
+//                           as "again", but without the first job
+// hosts_rank late FOLDER    as "absent", but the last rank does not end before FOLDER/done exists
+// hosts_rank leave FOLDER   a job whose ranks shut down when FOLDER/go exists; writes "pid", "running", and either
+//                           "left" or the error with its time; after an error, the exit status is 1
+// hosts_rank exit FOLDER    as "leave", but the ranks end without a call of shutdown()
 #include <unistd.h>
 
 #include <chrono>
