@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
 /*
- * Sizes, offsets and numbers that are compiled into programs (README.md of this folder). This file is in C, because such
- * programs may be. It is also run, because the defaults of the options are no constants.
+ * Sizes, offsets and numbers that are compiled into programs (README.md of this folder). This file is in C, because
+ * such programs may be. It is also run, because the defaults of the options are no constants.
  */
 #include <assert.h>
 #include <stddef.h>
