@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Ranks, hosts and launchers that end or are cut off: every survivor gets its error in time, and nothing stays behind.
-"""
+"""Ranks, hosts and launchers that end or are cut off: every survivor gets its error in time, and nothing stays behind."""
 
 import contextlib
 import os
