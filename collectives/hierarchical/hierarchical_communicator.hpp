@@ -37,7 +37,7 @@ public:
     /// each member has for this rank (`from`). The caller must check `from`, because the numbers come from other ranks.
     /// Both spans stay valid until the task is done.
     [[nodiscard]] Task& start_splits(std::span<const std::int64_t> to, std::span<std::int64_t> from);
-    /// The reason why no task can go on any more.
+    /// The reason why tasks cannot continue. OK if they can.
     [[nodiscard]] const Status& failed() const;
     /// Call this after an abort: the memory of unfinished messages is kept until the process ends.
     void abandon();

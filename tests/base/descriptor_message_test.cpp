@@ -103,7 +103,7 @@ TEST_CASE("more files than fit are refused, and nothing is sent") {
     CHECK(errno == EAGAIN);
 }
 
-TEST_CASE("who has gone is an error, and no signal") {
+TEST_CASE("sending to a process that has ended gives an error and no signal") {
     Pair pair;
     pair.far.reset();
     CHECK(send(pair, "too late", {}) == -1);

@@ -146,7 +146,7 @@ TEST_CASE("a terminal gets colours", "[logging]") {
     close(terminal);
 }
 
-TEST_CASE("a full pipe loses the line and holds nobody up for ever", "[logging]") {
+TEST_CASE("a full pipe loses the line and does not block the writer forever", "[logging]") {
     std::array<int, 2> ends{};
     REQUIRE(pipe2(ends.data(), O_NONBLOCK | O_CLOEXEC) == 0);
     const std::string filler(4096, 'x');

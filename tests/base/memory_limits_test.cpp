@@ -91,7 +91,7 @@ TEST_CASE("the address space is what the limit leaves", "[memory]") {
     CHECK(limits_of(files, 50 * kMega).address_space_left_bytes == 0);
 }
 
-TEST_CASE("a system that tells nothing is said so", "[memory]") {
+TEST_CASE("a system without information is reported as such", "[memory]") {
     const Result<MemoryLimits> limits = read_memory_limits(reader_of({}), MemoryLimits::kUnlimited);
     REQUIRE_FALSE(limits.is_ok());
     CHECK(limits.status().code() == ErrorCode::unsupported);

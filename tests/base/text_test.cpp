@@ -50,7 +50,7 @@ TEST_CASE("ranks are written as runs", "[text]") {
     CHECK(format_ranks({0, 2, 3, 5, 6, 7}) == "ranks 0, 2, 3, 5-7");
 }
 
-TEST_CASE("text that is cut says so, and is cut between characters", "[text]") {
+TEST_CASE("a shortened text ends with an ellipsis and is cut between characters", "[text]") {
     CHECK(shortened("0123456789", 10) == "0123456789");
     CHECK(shortened("0123456789", 9) == "012345…");
     CHECK(shortened("0123456789", 3) == "…");

@@ -77,7 +77,7 @@ TEST_CASE("a described machine has the caches and nodes of its description", "[t
     CHECK(topology_of("package:2 numa:2 l2:1 pu:1").numa_nodes == std::vector<int>{0, 1, 2, 3});
 }
 
-TEST_CASE("without a word of the second-level cache it has a mebibyte", "[topology]") {
+TEST_CASE("without information about the second-level cache, one mebibyte is assumed", "[topology]") {
     CHECK(topology_of("numa:2 core:2 pu:1").l2_bytes == 1048576);
     CHECK(topology_of("pu:4").l2_bytes == 1048576);
 }
@@ -98,7 +98,7 @@ TEST_CASE("a machine from a file of lstopo", "[topology]") {
     CHECK_FALSE(topology.own_node.has_value());
 }
 
-TEST_CASE("what describes no machine is refused in one line", "[topology]") {
+TEST_CASE("a file that describes no machine is refused in one line", "[topology]") {
     const TemporaryFile rubbish("<topology");
     const TemporaryFile empty("");
     for (const std::string& described :
@@ -116,7 +116,8 @@ TEST_CASE("what describes no machine is refused in one line", "[topology]") {
     CHECK(read_topology("/no/such/file").status().message().find("(No such file or directory)") != std::string::npos);
 }
 
-TEST_CASE("this machine: the cache of the kernel's files, and a node for who is bound to one core", "[topology]") {
+TEST_CASE("this machine: the cache size of the kernel's files, and the node of a process that is bound to one core",
+          "[topology]") {
     const Topology machine = topology_of("");
     std::size_t kibibytes = 0;
     std::ifstream("/sys/devices/system/cpu/cpu0/cache/index2/size") >> kibibytes;

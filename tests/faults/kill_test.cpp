@@ -272,7 +272,7 @@ void copy_for_long(RankContext& context) {
     constexpr std::int64_t kBytes = std::int64_t{48} << 20;
     constexpr int kCopies = 1000;
     base::Config config = test_config();
-    config.hold_seconds = 0;  // no breaks
+    config.hold_seconds = 0;  // batches are not held back
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
     auto created = RuntimeClient::create(config, std::move(plane).value());

@@ -56,7 +56,7 @@ std::optional<std::string> cause_of(LauncherLine& line, Standing standing = Stan
     return line.cause([standing] { return standing; }, base::monotonic_ns());
 }
 
-TEST_CASE("who ends the job for whom") {
+TEST_CASE("which deaths end the job of which ranks") {
     const HeardWord well{{Kind::ended_well, 1, "rank 1 ended"}, 0};
     const HeardWord failed{{Kind::failed, 2, "rank 2 was killed"}, 0};
     const auto named = [](std::vector<HeardWord> heard, Standing standing, std::int64_t now) {
@@ -95,7 +95,7 @@ TEST_CASE("the cause says that a rank with a good exit status left too early") {
           "number of steps, and then call rueda::shutdown(), which _exit() and os._exit() skip");
 }
 
-TEST_CASE("the file for steps comes with the first word, and is none of the words that are heard") {
+TEST_CASE("the file for steps comes with the first message, which is no notification") {
     Ends ends;
     auto file = base::make_step_file();
     REQUIRE(file.is_ok());
@@ -113,7 +113,7 @@ TEST_CASE("the file for steps comes with the first word, and is none of the word
     CHECK(cause_of(line));
 }
 
-TEST_CASE("words are heard, kept, and none is about this rank") {
+TEST_CASE("notifications are received and kept, and none is about this rank") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 3);
     CHECK(line.is_about(0, 3));
@@ -131,7 +131,7 @@ TEST_CASE("words are heard, kept, and none is about this rank") {
     CHECK(line.word_about(1) == "rank 1 fell over it");
 }
 
-TEST_CASE("in a job of some ranks the words about others are not heard, and numbers are the launch's") {
+TEST_CASE("a job of some ranks ignores notifications about other ranks, and uses the launch's numbers") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 2, 6);
     line.set_members({5, 2, 4});
@@ -154,7 +154,7 @@ TEST_CASE("in a job of some ranks the words about others are not heard, and numb
           "number of steps, and then call rueda::shutdown(), which _exit() and os._exit() skip");
 }
 
-TEST_CASE("a launcher that has gone without reading has told what it has told") {
+TEST_CASE("notifications that a launcher sent before it ended without reading are received") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 2);
     line.report_abort("nobody reads this");
@@ -163,7 +163,7 @@ TEST_CASE("a launcher that has gone without reading has told what it has told") 
     CHECK(cause_of(line) == "rank 1 was killed");
 }
 
-TEST_CASE("a standing is asked for after the words were read") {
+TEST_CASE("the standing is asked for after the notifications were read") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 2);
     ends.say(Kind::ended_well, 1, "rank 1 ended");
@@ -177,7 +177,7 @@ TEST_CASE("a standing is asked for after the words were read") {
     CHECK_FALSE(unread);
 }
 
-TEST_CASE("a word that is on its way is waited for, and one that does not come is not for long") {
+TEST_CASE("a notification in transit is awaited, and a missing one only for a short time") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 3);
     const auto begin = std::chrono::steady_clock::now();
@@ -198,7 +198,7 @@ TEST_CASE("a word that is on its way is waited for, and one that does not come i
     CHECK(line.word_about(1) == describe_cause({Kind::ended_well, 1, "rank 1 ended"}));
 }
 
-TEST_CASE("what is no word of a launcher ends the listening") {
+TEST_CASE("bytes that are no notification end the reading") {
     for (const std::string& bytes :
          {std::string("hello"), base::encode({Kind::failed, 7, "a rank that does not exist"}),
           base::encode({Kind::aborted, 1, "a rank's word"})}) {

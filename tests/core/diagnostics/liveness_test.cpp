@@ -66,7 +66,7 @@ private:
     rlimit before_{};
 };
 
-TEST_CASE("who has ended before he left is known before anybody looks") {
+TEST_CASE("the end of a rank that did not leave in order is known before any rank looks") {
     Job job;
     Liveness liveness(job.control(), 3, 0);
     REQUIRE(liveness.watch().is_ok());
@@ -82,7 +82,7 @@ TEST_CASE("who has ended before he left is known before anybody looks") {
     CHECK(liveness.ended().empty());
 }
 
-TEST_CASE("nobody is dead while all live, stopped ones included") {
+TEST_CASE("no rank counts as dead while all live, including stopped ones") {
     Job job;
     Liveness liveness(job.control(), 3, 0);
     REQUIRE(liveness.watch().is_ok());
@@ -135,7 +135,7 @@ TEST_CASE("where a job has several hosts the host of a dead rank is named") {
     CHECK(liveness.check()->text.starts_with(fmt::format("rank 11 on b (pid {}) died: ", pid)));
 }
 
-TEST_CASE("two that die together are found one after the other") {
+TEST_CASE("two ranks that die together are found one after the other") {
     Job job;
     Liveness liveness(job.control(), 3, 0);
     REQUIRE(liveness.watch().is_ok());

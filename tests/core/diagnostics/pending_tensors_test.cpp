@@ -182,7 +182,8 @@ TEST_CASE("of two members that change places, the one that is missing is the one
     }
 }
 
-TEST_CASE("what was announced directly is pending until all have, before and after what is counted") {
+TEST_CASE(
+    "a directly announced tensor is pending until all have announced it, before and after counted announcements") {
     Members set(kThree);
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
     const std::uint32_t other = set.bind("other", allreduce_of({3}));
@@ -221,7 +222,7 @@ TEST_CASE("what was announced directly is pending until all have, before and aft
     CHECK(pending_tensors(set.memory())[0].ready_mask == 0b010);
 }
 
-TEST_CASE("what was announced directly is pending in a slot that was retired under it") {
+TEST_CASE("a directly announced tensor is pending in a slot that was retired meanwhile") {
     Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8});
     set.bind("a", allreduce_of({3}));
     set.bind("bb", allreduce_of({3}));
@@ -268,7 +269,7 @@ TEST_CASE("the longest pending tensor comes first") {
     CHECK(pending[1].name == "early");
 }
 
-TEST_CASE("what an earlier use of a number left is not taken for an announcement") {
+TEST_CASE("remains of an earlier use of a number are not taken for an announcement") {
     Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8});
     set.bind("a", allreduce_of({3}));
     set.bind("bb", allreduce_of({3}));

@@ -47,7 +47,7 @@ TEST_CASE("a leader that has ended before its threads has not ended the process"
     CHECK_FALSE(ProcessStatus{'T', 1, 5}.has_ended());
 }
 
-TEST_CASE("of real processes") {
+TEST_CASE("the status of real processes") {
     const auto own = read_process_status(getpid());
     REQUIRE(own);
     CHECK(own->state == 'R');

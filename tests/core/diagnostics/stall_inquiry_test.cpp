@@ -35,7 +35,7 @@ StallMessage account_message() {
     return message;
 }
 
-TEST_CASE("what leaders say about stalls survives the way", "[unit]") {
+TEST_CASE("messages about stalls are decoded as they were encoded", "[unit]") {
     const Result<StallMessage> parsed = parse_stall_message(encode(account_message()), 4, 2);
     REQUIRE(parsed.is_ok());
     CHECK(parsed.value().kind == StallMessageKind::account);
@@ -59,7 +59,7 @@ TEST_CASE("what leaders say about stalls survives the way", "[unit]") {
     CHECK(account.ranks.back().busy == "saving");
 }
 
-TEST_CASE("damaged words about stalls are refused", "[unit]") {
+TEST_CASE("damaged messages about stalls are refused", "[unit]") {
     const std::vector<std::byte> whole = encode(account_message());
     for (std::size_t length = 0; length < whole.size(); ++length) {
         CHECK_FALSE(parse_stall_message(std::span(whole).first(length), 4, 2).is_ok());
@@ -129,7 +129,7 @@ TEST_CASE("where the hosts' ranks have called a tensor from, and how many unname
     CHECK(report.started == StartedByRank{{0, {0, 2, 3}}, {5, {1}}});
 }
 
-TEST_CASE("what a host had no room to tell of, or has not told, makes nobody missing", "[unit]") {
+TEST_CASE("tensors that a host could not report or did not report make no rank missing", "[unit]") {
     const std::vector<std::int32_t> host_of{0, 0, 1, 1};
     const std::vector<HostAccount> cut = {
         {0, {tensor("a", 70, {0, 1}), tensor("z", 70, {0, 1})}, false, {rank(0), rank(1)}},
@@ -214,7 +214,7 @@ TEST_CASE("a tensor that only the last host has announced is reported by the roo
     CHECK(chain.pass(60, [](std::int64_t) { return HostAccount{2, {}, false, {rank(2)}}; }).empty());
 }
 
-TEST_CASE("where the time to shut down has come, the root says why", "[unit]") {
+TEST_CASE("when the time for the shutdown has come, the root gives the reason", "[unit]") {
     base::Config config;
     config.stall_warning_seconds = 10;
     config.stall_shutdown_seconds = 15;

@@ -162,7 +162,7 @@ TEST_CASE("a shutdown that ranks do not come to is reported by the lowest rank, 
     CHECK(pending_tensors(job.set.memory()).empty());
 }
 
-TEST_CASE("an end that all have announced, and that does not come, names them all") {
+TEST_CASE("a shutdown that all ranks announced, and that does not complete, names them all") {
     Job job;
     StallMonitor first = job.monitor(0);
     for (std::uint32_t member = 0; member < 3; ++member) {
@@ -179,7 +179,7 @@ TEST_CASE("an end that all have announced, and that does not come, names them al
           std::string::npos);
 }
 
-TEST_CASE("an end that all have announced, and that nobody holds up as far as can be seen, ends the job") {
+TEST_CASE("a shutdown that all ranks announced, and that no visible rank delays, ends the job") {
     Job job;
     for (std::uint32_t member = 0; member < 3; ++member) {
         begin_to_await_end(job.set.memory(), member, EndCall::shutdown, 0);
@@ -218,7 +218,7 @@ TEST_CASE("a rank with announcements that wait for room is not called missing") 
     CHECK(finding->text.find("\n  rank 1" + job.pid() + ": waits itself in tensor 'b'") != std::string::npos);
 }
 
-TEST_CASE("a wait for what this rank could not announce says why") {
+TEST_CASE("an error of a wait for a tensor that this rank could not announce gives the reason") {
     Job job;
     const AwaitedTensor awaited{.name = "a", .waits_for_room = true};
     const auto wait = [&] { return format_wait(job.monitor(0).account_of(std::span(&awaited, 1), kSecond)); };
@@ -236,7 +236,7 @@ TEST_CASE("a wait for what this rank could not announce says why") {
                            "read the log; rank 2 (pid"));
 }
 
-TEST_CASE("a wait for something of which nothing is known does not say that it is under way") {
+TEST_CASE("an error of a wait for an unknown tensor does not say that it is in progress") {
     Job job;
     const std::uint32_t slot = job.set.bind("a", allreduce_of({3}));
     job.set.catch_up();
@@ -349,7 +349,7 @@ TEST_CASE("the job ends within a liveness interval of its time") {
     }
 }
 
-TEST_CASE("of a missing rank, its host, the step that it is in, and what it has finished last") {
+TEST_CASE("the report gives a missing rank's host, its step, and the operation that it finished last") {
     Job job;
     const std::uint32_t slot = job.set.bind("layer1.weight", allreduce_of({3}));
     REQUIRE(job.set.announce_in_full(0, "other", allreduce_of({3}), 0).is_ok());

@@ -53,7 +53,7 @@ TEST_CASE("a report with everything") {
             "\n    step at train.py:30");
 }
 
-TEST_CASE("ranks that wait for each other are named as that") {
+TEST_CASE("ranks that wait for each other are reported as such") {
     StallReport report;
     report.tensors = {{"a", 0, 61, {0, 2}, {1, 3}}, {"b", 0, 60, {1, 2, 3}, {0}}};
     CHECK(format_stall_report(report) ==

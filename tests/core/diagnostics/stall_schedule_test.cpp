@@ -33,7 +33,7 @@ TEST_CASE("one stalled tensor is reported after the warning time and then after 
           std::vector<std::int64_t>{70, 130, 250, 490, 970});
 }
 
-TEST_CASE("nothing is reported that does not last") {
+TEST_CASE("short stalls are not reported") {
     StallSchedule schedule(60, 0);
     CHECK(report_times(schedule, 600, [](std::int64_t now) {
               return std::vector{tensor(9, now - now % 59)};  // a new generation begins every 59 units

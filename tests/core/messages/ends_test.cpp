@@ -51,7 +51,7 @@ TEST_CASE("a message that does not fit its receive fails on both sides alike, an
         layout);
 }
 
-TEST_CASE("who waits for a rank that shuts down hears that; what it sent before arrives", "[threads]") {
+TEST_CASE("a receive from a rank that shuts down reports that; messages that it sent before arrive", "[threads]") {
     const Layout layout = GENERATE("", "ab", "aab");
     const int size = layout.size() > 2 ? 3 : 2;
     check(

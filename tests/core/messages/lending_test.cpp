@@ -191,7 +191,7 @@ TEST_CASE("a rank shuts down while its message is read", "[unit]") {
     CHECK(pair.receiver().pending() == 0);
 }
 
-TEST_CASE("a rank shuts down before anybody has asked for its message", "[unit]") {
+TEST_CASE("a rank shuts down before any rank has received its message", "[unit]") {
     Pair pair;
     const Call& sent = pair.sender().send(kLarge, 0, 1);
     pair.sender().step();
@@ -232,7 +232,7 @@ TEST_CASE("both ranks shut down, the receiver first or last", "[unit]") {
     CHECK(sent.completion.status().code() == ErrorCode::not_initialized);
 }
 
-TEST_CASE("a process set goes while a message in it is read", "[unit]") {
+TEST_CASE("a process set is removed while a message in it is read", "[unit]") {
     Pair pair;
     const bool sender_first = GENERATE(false, true);
     const bool is_read = GENERATE(false, true);
@@ -267,7 +267,7 @@ TEST_CASE("a process set goes while a message in it is read", "[unit]") {
     CHECK((next.done() && next.is_ok()));
 }
 
-TEST_CASE("a rank that is held up while it reads, until the others have given the job up", "[unit]") {
+TEST_CASE("a rank is stopped while it reads, until the others have aborted the job", "[unit]") {
     Pair pair;
     const Call& received = pair.receiver().receive(kLarge, 0, 1);
     pair.sender().send(kLarge, 0, 1);

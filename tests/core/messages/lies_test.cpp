@@ -98,7 +98,7 @@ TEST_CASE("only a message in resident memory can be withdrawn", "[threads]") {
 
 using Ring = collectives::MessageRingState<base::StdAtomics>;
 
-TEST_CASE("a ring whose writer or reader has written nonsense is found out", "[unit]") {
+TEST_CASE("invalid counts of a ring's writer or reader are detected", "[unit]") {
     std::mt19937_64 random(5);
     std::uint32_t refused = 0;
     for (int round = 0; round < 20'000; ++round) {

@@ -125,7 +125,7 @@ TEST_CASE("a rank that waits in an allreduce lets the sender of a small message 
         layout);
 }
 
-TEST_CASE("what came before a rank waits in something else lets its sender go on as soon as it does", "[threads]") {
+TEST_CASE("when a rank waits in another operation, senders of messages that arrived before continue", "[threads]") {
     const bool in_join = GENERATE(false, true);
     check(2, [in_join](RuntimeClient& client) {
         std::array<double, 3> values{1, 2, 3};
@@ -191,7 +191,7 @@ TEST_CASE("a rank sends to itself", "[threads]") {
     });
 }
 
-TEST_CASE("a receive from anybody says who it was", "[threads]") {
+TEST_CASE("a receive from any rank returns the sender", "[threads]") {
     const Layout layout = GENERATE("", "aabb", "abcd");
     check(
         4,
@@ -351,7 +351,7 @@ TEST_CASE("several threads of a rank send and receive at once", "[threads]") {
     });
 }
 
-TEST_CASE("messages of a process set do not meet those of the world", "[threads]") {
+TEST_CASE("messages of a process set do not match those of the world", "[threads]") {
     const Layout layout = GENERATE("", "aabb");
     check(
         4,

@@ -20,7 +20,7 @@ void take_all_entries(const Members& set) {
     }
 }
 
-TEST_CASE("a log without a free entry ends an append, and the look for its end") {
+TEST_CASE("in a log without a free entry, an append and the search for the end return") {
     Members set(kThree);
     take_all_entries(set);
     Log<Atomics> log(set.memory(), 1);
@@ -62,7 +62,7 @@ TEST_CASE("a mailbox of which more was handled than posted has no record") {
     CHECK(set.registrar(1).is_damaged());
 }
 
-TEST_CASE("a shutdown looks at no slot that there is not") {
+TEST_CASE("a shutdown reads no slot that does not exist") {
     Members set(kThree);
     REQUIRE(set.announce_in_full(1, "weight", allreduce_of({3})).is_ok());
     set.header().high_slot.store(0xFFFF'FFFF);

@@ -118,7 +118,7 @@ std::vector<Refusal> refusals() {
     return all;
 }
 
-TEST_CASE("what no rank can do is plausible, and refused with its reason and what to do instead") {
+TEST_CASE("impossible metadata are plausible, and are refused with the reason and the remedy") {
     for (const Refusal& row : refusals()) {
         INFO(row.text);
         CHECK(is_plausible(row.metadata));
@@ -135,7 +135,7 @@ TEST_CASE("what no rank can do is plausible, and refused with its reason and wha
     }
 }
 
-TEST_CASE("what ranks can do is not refused") {
+TEST_CASE("possible operations are not refused") {
     std::vector<Metadata> all = {allreduce_of({}), compressed_of(Operation::allreduce),
                                  compressed_of(Operation::allreduce, DType::float64, ReduceOp::max),
                                  scalar_of(Operation::broadcast), scalar_of(Operation::barrier)};

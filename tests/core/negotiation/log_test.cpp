@@ -74,7 +74,7 @@ TEST_CASE("an appender that begins a batch can close it behind its entry") {
     CHECK(log.end_of_batch(1) == Log<Atomics>::kOpen);
 }
 
-TEST_CASE("an end that no working rank writes is told apart") {
+TEST_CASE("an invalid end is recognized") {
     Members set(kSmall);
     const Log<Atomics> log(set.memory());
     CHECK(log.is_plausible_end(100, 101));

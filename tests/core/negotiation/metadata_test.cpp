@@ -58,7 +58,7 @@ TEST_CASE("bytes of a tensor") {
     CHECK(bytes_of(allreduce_of({Metadata::kAnyExtent, 5})) == 20);  // a row
 }
 
-TEST_CASE("bytes that no working rank writes are told apart") {
+TEST_CASE("bytes that no working rank writes are recognized") {
     CHECK(is_plausible(allreduce_of({3, 4})));
     CHECK(is_plausible(allreduce_of({Metadata::kAnyExtent, 4})));
     const std::vector<std::function<void(Metadata&)>> broken = {
@@ -81,7 +81,7 @@ TEST_CASE("bytes that no working rank writes are told apart") {
     }
 }
 
-TEST_CASE("a mismatch names the tensor, what differs, and who has which value") {
+TEST_CASE("a mismatch names the tensor, the difference, and the value of each rank") {
     std::vector<Metadata> by_rank(4, allreduce_of({3, 4}));
     by_rank[3] = allreduce_of({3, 5});
     const Status status = mismatch_of("layer1.weight", by_rank);
@@ -90,7 +90,7 @@ TEST_CASE("a mismatch names the tensor, what differs, and who has which value") 
           "tensor 'layer1.weight': the ranks disagree about the shape: ranks 0-2: [3, 4]; rank 3: [3, 5]");
 }
 
-TEST_CASE("of an operation without a name a mismatch says which call it was, and all that each rank meant") {
+TEST_CASE("a mismatch of unnamed operations gives the number of the call and all metadata of each rank") {
     Metadata broadcast = allreduce_of({7});
     broadcast.operation = static_cast<std::uint8_t>(collectives::Operation::broadcast);
     broadcast.root = 1;

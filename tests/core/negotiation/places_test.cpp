@@ -38,7 +38,7 @@ Lines lines_of(const Members& set, std::uint32_t slot, std::uint32_t rank, std::
     return lines;
 }
 
-TEST_CASE("what two announcements of a generation and of the next one write does not overlap") {
+TEST_CASE("announcements of one generation and of the next one write to different memory") {
     for (const std::uint32_t members : {2U, 3U, 8U}) {
         const Members set(extent_of(members));
         for (std::uint64_t generation = 0; generation < 9; ++generation) {
@@ -94,7 +94,7 @@ TEST_CASE("the smallest payloads lie in their place, larger ones where there is 
 }
 
 /// The places of the number's earlier use contain the highest stamps of both members, each in both places.
-TEST_CASE("a number is used again: nobody finds an announcement of its earlier use") {
+TEST_CASE("a number is used again: no member finds an announcement of its earlier use") {
     for (const std::uint32_t members : {2U, 3U}) {
         // Four numbers are for names. The table cannot grow.
         Members set({.members = members, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8});

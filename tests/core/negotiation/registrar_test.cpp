@@ -47,7 +47,7 @@ TEST_CASE("a bound name is called by its last arriver, without the registrar") {
     CHECK(ArrivalCount::arrivals(set.memory().arrivals(slot).count.load()) == 12);
 }
 
-TEST_CASE("names that arrive in different orders meet") {
+TEST_CASE("names that arrive in different orders are matched") {
     Members set(kThree);
     const Metadata metadata = allreduce_of({3});
     CHECK(set.announce_in_full(0, "aa", metadata).value() == 0);  // the names have equal lengths, so they have the same
@@ -98,7 +98,7 @@ TEST_CASE("a change that all members make is called once more, and gives up the 
     CHECK(set.bind("weight", changed) != slot);
 }
 
-TEST_CASE("a change that only some make is a mismatch, whoever comes last") {
+TEST_CASE("a change that only some ranks make is a mismatch, whichever rank comes last") {
     for (const std::uint32_t changing : {0U, 1U, 2U}) {
         Members set(kThree);
         const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
@@ -248,7 +248,7 @@ TEST_CASE("metadata that no working rank writes is not compared, and its rank is
     CHECK(posted.status().message() == expected + "4");
 }
 
-TEST_CASE("a mailbox fills while another rank is the registrar, who then handles all of it") {
+TEST_CASE("a mailbox fills while another rank is the registrar, which then handles all of it") {
     Members set(kThree);
     const Metadata metadata = allreduce_of({3});
     set.header().requests.store(1);  // rank 2 is the registrar at the moment, and is slow

@@ -212,7 +212,7 @@ TEST_CASE("a burst of new names waits for the readers of the retirements, not fo
     }
 }
 
-TEST_CASE("who posts next goes on with what waited; a shutdown ends it") {
+TEST_CASE("the next rank that posts continues with waiting requests; a shutdown ends them") {
     Members set(kFixed);
     const Metadata metadata = allreduce_of({3});
     for (const char* name : {"a", "b", "c", "d"}) {

@@ -290,7 +290,7 @@ TEST_CASE("the longest that cannot be split fits into a message") {
     }
 }
 
-TEST_CASE("a message that is cut short, or longer than it says, is refused") {
+TEST_CASE("a message that is shorter or longer than its length field is refused") {
     for (const TreeMessage& message : std::vector<TreeMessage>{full_up(), full_down(), AbortMessage{5, "reason"}}) {
         std::vector<std::byte> bytes = encode(message);
         for (std::size_t length = 0; length < bytes.size(); ++length) {
@@ -334,7 +334,7 @@ TEST_CASE("a length without the bytes for it costs nothing") {
     CHECK(parsed.status().message() == kDamaged + "it ends too early, or a text in it is too long");
 }
 
-TEST_CASE("what no leader writes is refused, with the value found") {
+TEST_CASE("bytes that no leader writes are refused, with the value found") {
     const auto up = [](const std::function<void(UpMessage&)>& spoil) {
         UpMessage message = full_up();
         spoil(message);

@@ -71,7 +71,7 @@ std::uint32_t depth_of(const TreeShape& shape) {
     return depth;
 }
 
-TEST_CASE("the tree: every host is the child of its parent, and nobody is left out") {
+TEST_CASE("the tree: every host is the child of its parent, and no host is left out") {
     for (const std::uint32_t radix : {1U, 2U, 8U}) {
         for (const std::uint32_t hosts : {1U, 2U, 9U, 10U, 73U, 74U}) {
             const TreeShape shape{hosts, radix};
@@ -119,7 +119,7 @@ TEST_CASE("a tensor is called once all hosts have announced it") {
     }
 }
 
-TEST_CASE("afterwards the id is enough, and the name is not said again") {
+TEST_CASE("later the id is enough, and the name is not sent again") {
     Leaders leaders({.hosts = 5, .radix = 2});
     give_ids(leaders, {allreduce_of({3}), allreduce_of({5})});
     leaders.announce_everywhere(by_id(2));
@@ -171,7 +171,7 @@ TEST_CASE("changed metadata are called, and are what an announcement by id means
     CHECK(leaders.only_decision().kind == DecisionKind::call);
 }
 
-TEST_CASE("hosts that disagree all learn who means what, and the next announcement is called") {
+TEST_CASE("all hosts that disagree learn the metadata of each rank, and the next announcement is called") {
     Leaders leaders({.hosts = 4, .ranks_per_host = 2, .radix = 2});
     for (std::uint32_t host = 0; host < 4; ++host) {
         leaders.announce(host, by_name("w"), host == 3 ? allreduce_of({3, 5}) : allreduce_of({3, 4}));
@@ -189,7 +189,7 @@ TEST_CASE("hosts that disagree all learn who means what, and the next announceme
     CHECK(call.id == 1);
 }
 
-TEST_CASE("hosts that agree on what no rank can do all learn why, by name, by id and without a name") {
+TEST_CASE("hosts that agree on an impossible operation all learn the reason, by name, by id and without a name") {
     Metadata impossible = allreduce_of({3}, DType::boolean);
     impossible.reduce_op = static_cast<std::uint8_t>(ReduceOp::sum);
     std::vector<std::int32_t> ranks(6);
@@ -212,7 +212,7 @@ TEST_CASE("hosts that agree on what no rank can do all learn why, by name, by id
     CHECK(leaders.only_decision().bytes == 32);
 }
 
-TEST_CASE("where some ranks mean groups by a name, all hosts hear how many members those have") {
+TEST_CASE("if some ranks announce a group under a name, all hosts learn its number of members") {
     Metadata group;
     group.operation = static_cast<std::uint8_t>(collectives::Operation::group);
     group.ndim = 1;
@@ -234,7 +234,7 @@ TEST_CASE("where some ranks mean groups by a name, all hosts hear how many membe
 
 /// The ranks of one host, and of several hosts together, have more different metadata than fit into a message. Those of
 /// groups are not dropped.
-TEST_CASE("the numbers of groups come through, however many other things the ranks mean") {
+TEST_CASE("the numbers of groups are sent, however many different metadata the ranks announce") {
     Metadata group;
     group.operation = static_cast<std::uint8_t>(collectives::Operation::group);
     group.ndim = 1;
@@ -262,7 +262,7 @@ TEST_CASE("the numbers of groups come through, however many other things the ran
     CHECK(disagreed.text.find("ranks 158, 159, 237-239: group") != std::string::npos);
 }
 
-TEST_CASE("ranks of one host that disagree are told apart, also from what was called before") {
+TEST_CASE("a disagreement of ranks of one host is noticed, also with the previous call") {
     Leaders leaders({.hosts = 3, .ranks_per_host = 3});
     give_ids(leaders, {allreduce_of({8})});
     leaders[0].announce({by_id(1), {}, {}});
@@ -297,7 +297,7 @@ TEST_CASE("the text of a disagreement names ranks and values as it does on one h
     CHECK(unnamed.call == 0U);
 }
 
-TEST_CASE("where very many mean different things, the first are named and nothing grows without bound") {
+TEST_CASE("if very many ranks disagree, the first ones are named and no text grows without bound") {
     Leaders leaders({.hosts = 100, .radix = 3});
     for (std::uint32_t host = 0; host < 100; ++host) {
         leaders.announce(host, by_name("w"), allreduce_of({1 + static_cast<std::int64_t>(host)}));
@@ -330,7 +330,7 @@ TEST_CASE("an id that all hosts have released is forgotten, and the name gets an
     CHECK(call.name == "a");
 }
 
-TEST_CASE("an id is not forgotten while somebody has announced the name again, and all hold it after the call") {
+TEST_CASE("an id is kept while some host has announced the name again, and all hosts hold it after the call") {
     Leaders leaders({.hosts = 3});
     give_ids(leaders, {allreduce_of({3})});
     leaders[0].release(1);
@@ -356,7 +356,7 @@ TEST_CASE("an id is not forgotten while somebody has announced the name again, a
     CHECK(leaders.decisions().empty());
 }
 
-TEST_CASE("a disagreement of a name whose id nobody holds any more is followed by its end") {
+TEST_CASE("after a disagreement about a name whose id no host holds any more, the id ends") {
     Leaders leaders({.hosts = 2});
     give_ids(leaders, {allreduce_of({3})});
     leaders[0].release(1);
@@ -442,7 +442,7 @@ TEST_CASE("a threshold of 0 calls every tensor by itself, and a batch has an end
     CHECK(batches_of(many.decisions()) == std::vector<int>{kBatchEntries, 5});
 }
 
-TEST_CASE("while two batches are not executed what becomes ready waits and joins, unless it fills a batch") {
+TEST_CASE("while two batches are not executed, ready tensors wait and are added, unless they fill a batch") {
     Leaders leaders({.hosts = 3, .fusion_threshold_bytes = 32});
     give_ids(leaders, std::vector<Metadata>(8, allreduce_of({2})));  // 8 bytes each
     const auto announce = [&leaders](std::uint64_t id) {
@@ -467,7 +467,7 @@ TEST_CASE("while two batches are not executed what becomes ready waits and joins
     CHECK(announce(8) == Ids{5, 6, 7, 8});  // 32 bytes
 }
 
-TEST_CASE("what is no batch keeps its place in the order") {
+TEST_CASE("operations outside of batches keep their place in the order") {
     Leaders leaders({.hosts = 2, .fusion_threshold_bytes = 1000});
     give_ids(leaders, std::vector<Metadata>(4, allreduce_of({2})));
     for (const std::uint64_t id : {1U, 2U}) {
@@ -572,7 +572,7 @@ TEST_CASE("the first shutdown closes: what is pending ends, and later announceme
     CHECK(leaders.only_decision().kind == DecisionKind::closed);
 }
 
-TEST_CASE("an announcement that crosses the news of the shutdown is ignored by an inner host and by the root") {
+TEST_CASE("an inner host and the root ignore an announcement that crosses the notification of the shutdown") {
     Leaders leaders({.hosts = 3, .radix = 1});
     leaders.announce(2, by_name("x"), allreduce_of({3}));
     const auto late = leaders[2].next_message(1);
@@ -591,7 +591,7 @@ TEST_CASE("an announcement that crosses the news of the shutdown is ignored by a
     CHECK(leaders.only_decision().kind == DecisionKind::closed);
 }
 
-TEST_CASE("what a host had not yet sent when it learns of the shutdown it does not send any more") {
+TEST_CASE("a host that learns of the shutdown no longer sends what it had not yet sent") {
     Leaders leaders({.hosts = 2, .ranks_per_host = 2});
     leaders.announce(1, by_name("x"), allreduce_of({3}));
     const auto first = leaders[1].next_message(0);
@@ -604,7 +604,7 @@ TEST_CASE("what a host had not yet sent when it learns of the shutdown it does n
     CHECK(leaders.only_decision().rank == 0);
 }
 
-TEST_CASE("what was announced before a shutdown of the same host is counted before it") {
+TEST_CASE("announcements before a shutdown of the same host are counted before it") {
     Leaders leaders({.hosts = 2});
     leaders.announce(0, by_name("x"), allreduce_of({3}));
     leaders.announce(1, by_name("x"), allreduce_of({3}));
@@ -667,7 +667,7 @@ Status answer_of(std::uint32_t from, std::uint32_t to, const TreeMessage& messag
     return status;
 }
 
-TEST_CASE("what no working leader sends is refused, with what is wrong") {
+TEST_CASE("a message that no working leader sends is refused, with the reason") {
     const auto up = [](Announcement announcement) {
         UpMessage message = numbered(2);
         message.announcements.push_back(std::move(announcement));

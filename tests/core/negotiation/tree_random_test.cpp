@@ -676,7 +676,7 @@ TEST_CASE("random jobs: the same decisions everywhere, and one for each tensor")
     }
 }
 
-TEST_CASE("random jobs whose ranks join: what the others announce is called, and all are back together") {
+TEST_CASE("random jobs whose ranks join: announcements of the other ranks are called, and all ranks return together") {
     std::size_t asks = 0;
     for (std::uint32_t seed = 0; seed < 150; ++seed) {
         const std::uint32_t hosts = 1 + seed % 25;

@@ -92,7 +92,7 @@ void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint
     context.report("failed", has_failed.load() ? 1 : 0);
 }
 
-TEST_CASE("an abort is told on a rank that has no memory for it", "[threads]") {
+TEST_CASE("an abort is reported on a rank that has no memory for it", "[threads]") {
     std::uint64_t successes = 0;
     for (bool failed = true; failed; ++successes) {
         REQUIRE(successes < 200);
@@ -109,7 +109,7 @@ TEST_CASE("an abort is told on a rank that has no memory for it", "[threads]") {
 }
 
 /// From the abort on, no allocation succeeds on any thread of the process, until every wait has ended.
-TEST_CASE("an abort is told where no thread has memory", "[threads]") {
+TEST_CASE("an abort is reported while no thread has memory", "[threads]") {
     std::atomic<int> about_to_wait{0};
     std::atomic<int> ended{0};
     const RanksResult result =

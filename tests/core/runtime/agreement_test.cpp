@@ -42,7 +42,7 @@ std::pair<ErrorCode, std::string> heard(std::string_view said) {
     return {status.code(), status.message()};
 }
 
-TEST_CASE("a reason to fail is a code and a text, or it is told that it is not", "[threads]") {
+TEST_CASE("a failure is sent as a code and a text; anything else is an error", "[threads]") {
     using Heard = std::pair<ErrorCode, std::string>;
     CHECK(heard("") == Heard{ErrorCode::ok, ""});
     CHECK(heard("7:no memory: none") == Heard{static_cast<ErrorCode>(7), "rank 1: no memory: none"});

@@ -69,7 +69,7 @@ TEST_CASE("an input in resident memory is found through the reader's mapping", "
     CHECK(refused_by_0(set, own.entry) == "tensor 'pending': rank 5 announced memory outside its resident region");
 }
 
-TEST_CASE("a first dimension that cannot be is refused, and this rank's own is what its caller said", "[threads]") {
+TEST_CASE("an impossible first dimension is refused, and this rank's own one is the one of its caller", "[threads]") {
     const TwoMembers set;
     Pending own(1, 3);
     Pending other(1, 2);
@@ -88,7 +88,7 @@ TEST_CASE("a first dimension that cannot be is refused, and this rank's own is w
           fmt::format("tensor 'pending': rank 5 announced a first dimension of {}", kHuge));
 }
 
-TEST_CASE("who stands in gives nothing, and says whether averages count him", "[threads]") {
+TEST_CASE("a rank that stands in contributes nothing, and says whether averages count it", "[threads]") {
     for (const bool is_counted : {true, false}) {
         INFO("counted: " << is_counted);
         const TwoMembers set;

@@ -239,7 +239,7 @@ void success_and_failure(RankContext& context) {
     rueda::shutdown();
 }
 
-TEST_CASE("a callback is told how its operation ended", "[processes]") {
+TEST_CASE("a callback receives the final status of its operation", "[processes]") {
     check_passed(run_public_ranks(2, success_and_failure));
 }
 
@@ -361,7 +361,7 @@ TEST_CASE("a barrier with a handle completes when every rank has come, by whatev
     }));
 }
 
-TEST_CASE("what a callback throws is logged, and the next one is called", "[processes]") {
+TEST_CASE("an exception of a callback is logged, and the next callback is called", "[processes]") {
     check_passed(run_public_ranks(1, [](RankContext&) {
         rueda::init();
         float value = 1;
@@ -394,7 +394,7 @@ TEST_CASE("callbacks of what is pending at a shutdown come before its return", "
     }));
 }
 
-TEST_CASE("a death is told to every survivor's callbacks", "[processes]") {
+TEST_CASE("every survivor's callbacks receive the death of a rank", "[processes]") {
     const RanksResult result = run_public_ranks(3, [](RankContext& context) {
         rueda::init();
         float value = 1;

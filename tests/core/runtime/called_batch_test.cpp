@@ -123,7 +123,7 @@ TEST_CASE("a gather's splits are for its root alone", "[threads]") {
     CHECK(batch.called.rows_of(1) == 2);
 }
 
-TEST_CASE("of a number of members, those who have joined say none", "[threads]") {
+TEST_CASE("ranks that have joined announce no number of members", "[threads]") {
     const TwoMembers set;
     Pending own;
     Pending other;
@@ -144,7 +144,7 @@ void attach(const TwoMembers& set, std::array<std::int64_t, 3> rows) {
     std::memcpy(set.memory().attachment(0), rows.data(), sizeof(rows));
 }
 
-TEST_CASE("on several hosts the call says how many rows the ranks have", "[threads]") {
+TEST_CASE("on several hosts the call contains the number of rows of each rank", "[threads]") {
     const TwoMembers set(/*attachments=*/4);
     Pending own(1, 3);
     Pending other(1, 2);

@@ -143,7 +143,8 @@ TEST_CASE("process sets from the start, in C++", "[processes]") {
     }));
 }
 
-TEST_CASE("ranks that give different process sets are told who gives which, and the next init works", "[processes]") {
+TEST_CASE("ranks that give different process sets learn which rank gives which, and the next init works",
+          "[processes]") {
     check_passed(run_public_ranks(3, [](RankContext& context) {
         const RankLists mine = context.rank() == 1   ? RankLists{{1, 0}, {2}}
                                : context.rank() == 2 ? RankLists{}
@@ -201,7 +202,7 @@ Result<std::int32_t> agree_with(const std::vector<std::int32_t>& others, std::si
     return core::agree_on_first_sets(plane, {.next_id = 5, .ranks = {{1, 0}}});
 }
 
-TEST_CASE("what another rank says about its process sets is checked", "[threads]") {
+TEST_CASE("announcements of other ranks about their process sets are checked", "[threads]") {
     CHECK(agree_with({7, 2, 0, 1}).value() == 7);
     CHECK(agree_with({3, 2, 0, 1}).value() == 5);
     for (const std::vector<std::int32_t>& wrong : {std::vector<std::int32_t>{}, {0, 2, 0, 1}, {-4, 2, 0, 1}}) {

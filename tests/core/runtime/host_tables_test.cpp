@@ -105,7 +105,7 @@ public:
         return reason.message();
     }
     [[nodiscard]] Memory memory() const { return sets_[1]->memory(); }
-    /// Of rank 1.
+    /// The log as rank 1 uses it.
     [[nodiscard]] Log log() const { return Log(memory(), 1); }
     [[nodiscard]] std::uint64_t next() const { return memory().cursor(1).position.load(); }
 

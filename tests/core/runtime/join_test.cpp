@@ -236,7 +236,7 @@ void train_without_waiting(RuntimeClient& client, float* memory, int tensors) {
     }
 }
 
-TEST_CASE("a rank that waits in join leaves batches open as long as those who train would", "[threads]") {
+TEST_CASE("a rank that waits in join leaves batches open as long as a rank that trains", "[threads]") {
     const int size = GENERATE(2, 3);
     constexpr int kTensors = 161;
     constexpr int kSteps = 4;
@@ -335,7 +335,8 @@ TEST_CASE("groups of tensors and averages of integers without a rank", "[threads
     check(3, body, layout);
 }
 
-TEST_CASE("what needs every rank is refused on all alike while one has joined, and works afterwards", "[threads]") {
+TEST_CASE("an operation that needs every rank is refused on all ranks while one has joined, and works afterwards",
+          "[threads]") {
     const Layout layout = GENERATE("aaaa", "aabb", "abab");
     const auto body = [](RankContext&, RuntimeClient& client) {
         std::uint64_t unnamed = 0;
@@ -437,7 +438,7 @@ TEST_CASE("a rank that has joined starts nothing, and joins once", "[threads]") 
 }
 
 /// A sleeping caller looks again after 100 ms in any case. If that alone woke the callers, this test would take 20 s.
-TEST_CASE("who has joined and sleeps is woken for what the others announce", "[threads]") {
+TEST_CASE("a joined rank that sleeps is woken when the others announce something", "[threads]") {
     const Layout layout = GENERATE("aa", "ab");
     const auto body = [](RankContext& context, RuntimeClient& client) {
         if (client.rank() == 0) {
@@ -550,7 +551,7 @@ TEST_CASE("a rank that is killed ends the joins of all survivors, with its name"
     }
 }
 
-TEST_CASE("whole hosts join, and what the others see first meanwhile, change and miss goes on", "[threads]") {
+TEST_CASE("whole hosts join, and new names, changes and mismatches of the others still work", "[threads]") {
     const Layout layout = GENERATE("ab", "aabb", "aab", "abb", "abcdefghijkl", "abaccb");
     const auto size = static_cast<int>(layout.size());
     check(

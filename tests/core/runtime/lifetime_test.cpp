@@ -276,7 +276,7 @@ TEST_CASE("slots and handles across jobs", "[processes]") {
 }
 
 /// Releasing a handle neither waits nor cancels.
-TEST_CASE("handles that nobody waits for", "[processes]") {
+TEST_CASE("handles that no thread waits for", "[processes]") {
     check_passed(run_public_ranks(3, [](RankContext&) {
         rueda::init();
         std::vector<std::vector<float>> values(50, std::vector<float>(300, 1));

@@ -37,7 +37,7 @@ constexpr Rings::Count kNone{0, 0};
 constexpr Rings::Count kCaller{1, 0};
 constexpr Rings::Count kBackground{0, 1};
 
-TEST_CASE("who is awake is not rung, and who sleeps is rung as what he sleeps", "[threads]") {
+TEST_CASE("an awake member is not woken, and a sleeping one is woken according to its kind of sleep", "[threads]") {
     const TwoMembers set;
     const Waking waking(set.view(0));
     Rings own(set, 0);
@@ -57,7 +57,7 @@ TEST_CASE("who is awake is not rung, and who sleeps is rung as what he sleeps", 
     }
 }
 
-TEST_CASE("an announcement wakes blocked callers, and this rank's background thread if nobody else looks",
+TEST_CASE("an announcement wakes blocked callers, and this rank's background thread if no other thread looks",
           "[threads]") {
     const TwoMembers set;
     const Waking waking(set.view(0));
@@ -76,7 +76,7 @@ TEST_CASE("an announcement wakes blocked callers, and this rank's background thr
     }
 }
 
-TEST_CASE("who is behind a position is rung, and readers once for each", "[threads]") {
+TEST_CASE("members behind a position are woken, and each reader once", "[threads]") {
     const TwoMembers set;
     Waking waking(set.view(0));
     Rings own(set, 0);
@@ -97,7 +97,7 @@ TEST_CASE("who is behind a position is rung, and readers once for each", "[threa
     CHECK(own.since(AttentionState::asleep) == kNone);
 }
 
-TEST_CASE("at the end everybody is rung, awake or not, and rung before or not", "[threads]") {
+TEST_CASE("at the end all members are woken, whether they are awake or were woken before", "[threads]") {
     const TwoMembers set;
     const Waking waking(set.view(0));
     Rings own(set, 0);

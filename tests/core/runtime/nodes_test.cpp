@@ -94,7 +94,7 @@ TEST_CASE("ranks lie where they are bound to", "[threads]") {
     CHECK_FALSE(find_nodes(test_config(), {4, 0, 4, 0})[0].combine_first);  // the setting does not ask for it
 }
 
-TEST_CASE("ranks bound to no single node: rank order, and a word about it", "[threads]") {
+TEST_CASE("ranks bound to no single node: rank order, and a note", "[threads]") {
     const Found found = find_nodes(by_node(""), {0, -1, 1, -1})[0];
     CHECK_FALSE(found.combine_first);
     CHECK(
