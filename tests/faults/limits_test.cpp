@@ -45,7 +45,7 @@ void limit_address_space(std::uint64_t more_bytes) {
     }
 }
 
-/// Starts a job and does something in it. Reports the error if that is impossible.
+/// Starts a job and runs an operation in it. If that is impossible, reports the error.
 void try_to_work(RankContext& context, const base::Config& config) {
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();

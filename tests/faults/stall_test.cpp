@@ -127,7 +127,7 @@ TEST_CASE("a stalled job is ended", "[faults]") {
     CHECK(result.passed());
 }
 
-/// Runs `body` with a report after half a second. Captures what this rank prints.
+/// Runs `body` in a job that reports stalls after half a second. `body` can read what this rank printed.
 void with_captured_errors(RankContext& context, const base::Config& settings,
                           const std::function<void(RuntimeClient&, const CapturedErrors&)>& body) {
     const CapturedErrors errors;

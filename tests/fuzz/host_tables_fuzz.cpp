@@ -316,8 +316,8 @@ public:
                 lie(*ranks_[0], input);
         }
     }
-    /// Steps until no rank makes progress. Operations that are still pending then are fine only if the input lied; a
-    /// rank may wait forever.
+    /// Steps until no rank makes progress. An operation may still be pending then only if the input wrote something
+    /// wrong; a rank may wait forever for that.
     void finish() {
         constexpr int kTurns = 64;
         for (int i = 0; i < kTurns && !has_ended() && !(ranks_[0]->is_done() && ranks_[1]->is_done()); ++i) {

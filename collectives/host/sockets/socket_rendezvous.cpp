@@ -114,7 +114,8 @@ private:
                        seconds(options_.start_timeout), last_refusal_.empty() ? "" : "; last refused: ", last_refusal_);
     }
 
-    /// Tells all ranks that have connected why the start fails, as far as their sockets accept the message at once.
+    /// Tells all ranks that have connected why the start fails. A rank whose socket does not accept the message at once
+    /// is not told.
     Status refuse_all(const Status& status) {
         for (const base::UniqueFd& socket : ranks_) {
             if (socket.is_open()) {

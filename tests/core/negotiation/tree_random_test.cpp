@@ -65,7 +65,7 @@ struct Tensor {
 struct State {
     std::size_t rounds = 0;      ///< decided
     bool pending = false;        ///< the host has announced it
-    std::size_t wanted = 0;      ///< rounds up to this one are wanted
+    std::size_t wanted = 0;      ///< the host was asked for the rounds before this one
     std::set<std::size_t> asks;  ///< the rounds in which the host was asked for it
     std::uint64_t id = 0;        ///< 0: not held
     Metadata last_called;

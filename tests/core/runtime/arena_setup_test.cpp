@@ -62,7 +62,7 @@ TEST_CASE("with less memory smaller inputs travel, and in fewer slots, before no
             more = less;
         }
     }
-    // With enough memory, there are as many payloads as with two ranks.
+    // With less memory, payloads first become smaller, and only then fewer.
     CHECK(planned(2, 24 * base::kMiB).payload_slots == 256);
     CHECK(planned(2, 24 * base::kMiB).payload_bytes == 16 * base::kKiB);
     CHECK(planned(2, 14 * base::kMiB).payload_bytes == 8 * base::kKiB);

@@ -208,7 +208,7 @@ std::uint64_t digest(const Bytes& bytes) {
 
 struct Layouts {
     std::string hosts;  ///< the host of each rank; "aaa" is one host
-    int nodes = 1;      ///< NUMA nodes, whose members are combined first
+    int nodes = 1;      ///< the number of NUMA nodes; the members of each node are combined first
 };
 
 RanksResult run(const Layouts& layout, RanksAs as, std::uint32_t seed) {
