@@ -30,7 +30,7 @@ struct Draw {
     Kind kind = Kind::allreduce;
     DType dtype = DType::float32;
     ReduceOp op = ReduceOp::sum;
-    std::int64_t rows = 0;     ///< the number of rows that all members have, where it is the same; see rows_of()
+    std::int64_t rows = 0;     ///< the number of rows if all members have the same number; else see rows_of()
     std::int64_t columns = 1;  ///< elements of a row
     std::size_t set = 0;       ///< index into the sets
     std::uint32_t salt = 0;    ///< makes its values differ from those of other operations

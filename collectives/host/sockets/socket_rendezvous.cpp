@@ -182,7 +182,7 @@ private:
         }
     }
 
-    /// Reads the hello of one connection, or more of it.
+    /// Reads the hello of one connection, as far as it has arrived.
     void hear(Comer& comer) {
         const auto count = receive_some(comer.socket.value(), std::span(comer.hello).subspan(comer.received));
         if (!count.is_ok()) {

@@ -81,7 +81,7 @@ void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& clien
         RUEDA_RANK_CHECK(other.code() == ErrorCode::aborted || other.code() == ErrorCode::not_initialized);
         return;
     }
-    // Refused, and it does not shut down before rank 0 knows.
+    // The operation is refused. Rank 1 must not shut down before rank 0 has seen the failure.
     RUEDA_RANK_CHECK(!reduce_until_failure().is_ok());
     context.wait_for_phase(0, "failed");
 }
@@ -94,7 +94,7 @@ TEST_CASE("a shutdown beside a thread that blocks on a small tensor", "[threads]
     }
 }
 
-/// The places have room for the payloads of eight.
+/// The places have room for the payloads of eight ranks.
 TEST_CASE("more ranks than small inputs travel between", "[threads]") {
     const RanksResult result = run_clients(9, test_config(), [](RankContext&, RuntimeClient& client) {
         for (int round = 0; round < 5; ++round) {
