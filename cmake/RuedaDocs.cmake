@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# The target `docs`: the reference of the public headers, <build>/docs/html/index.html. A doxygen warning fails it.
+# The target `docs` builds the reference of the public headers, <build>/docs/html/index.html. It fails if doxygen warns.
 find_program(RUEDA_DOXYGEN doxygen)
 if(RUEDA_DOXYGEN)
   configure_file("${PROJECT_SOURCE_DIR}/docs/Doxyfile.in" "${PROJECT_BINARY_DIR}/docs/Doxyfile" @ONLY)

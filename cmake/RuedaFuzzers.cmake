@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# rueda_fuzzer(name SOURCES … USES …): a libFuzzer program <build>/fuzzers/<name>, built with RUEDA_BUILD_FUZZERS only, and
-# the test fuzz.<name>, which gives it its seeds: the files of tests/fuzz/seeds/<name>/, where there are any, and what
-# fuzz_seeds writes. `scripts/test --long --stage fuzz` looks for more with all of them.
+# rueda_fuzzer(name SOURCES … USES …) adds a libFuzzer program <build>/fuzzers/<name>, if RUEDA_BUILD_FUZZERS is on. It
+# also adds the test fuzz.<name>, which runs the program on its seeds: the files of tests/fuzz/seeds/<name>/, if there
+# are any, and the files that fuzz_seeds writes. `scripts/test --long --stage fuzz` searches for more inputs with all
+# these programs.
 if(RUEDA_BUILD_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "RUEDA_BUILD_FUZZERS needs clang's libFuzzer; the compiler is ${CMAKE_CXX_COMPILER_ID}. "
@@ -11,7 +12,7 @@ if(RUEDA_BUILD_FUZZERS)
   add_custom_target(fuzzers)
 endif()
 if(RUEDA_FUZZ_COUNTERS)
-  # The rooms get the coverage counters too; only the fuzz programs get libFuzzer's main().
+  # The rooms are compiled with coverage counters too. Only the fuzz programs get libFuzzer's main().
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 

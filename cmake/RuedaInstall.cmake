@@ -20,7 +20,7 @@ install(
   PATTERN "*.h"
   PATTERN "*.hpp")
 
-# Plugins lie beside librueda.so, which loads them from there.
+# The plugins are in the folder of librueda.so, which loads them from there.
 foreach(plugin IN ITEMS rueda_mpi rueda_mpich)
   if(TARGET ${plugin})
     install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rueda_runtime NAMELINK_SKIP)
@@ -43,7 +43,7 @@ install(
   DESTINATION ${RUEDA_PACKAGE_DIR}
   COMPONENT rueda_development)
 
-# The prefix is found from where rueda.pc lies, so that a moved installation still works.
+# The prefix is computed from the position of rueda.pc, so that a moved installation still works.
 file(RELATIVE_PATH RUEDA_PREFIX_FROM_PC "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" RUEDA_PREFIX_FROM_PC "${RUEDA_PREFIX_FROM_PC}")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/rueda.pc.in" "${PROJECT_BINARY_DIR}/rueda.pc" @ONLY)
@@ -52,7 +52,7 @@ install(
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
   COMPONENT rueda_development)
 
-# A wheel has them in its metadata.
+# The metadata of a wheel contain these files, so they are not installed a second time.
 if(SKBUILD)
   return()
 endif()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# A second MPI: one with MPICH's ABI beside the MPI that find_package(MPI) finds. MPICH itself, Intel MPI and MVAPICH have it.
+# Finds a second MPI with the ABI of MPICH, in addition to the one that find_package(MPI) finds. MPICH itself, Intel MPI
+# and MVAPICH have this ABI.
 include_guard(GLOBAL)
 set(RUEDA_MPICH_COMPILER "" CACHE FILEPATH "C compiler wrapper of an MPI with MPICH's ABI; empty: mpicc.mpich where there is one")
 
-# Sets RUEDA_MPI_IS_OPEN_MPI, by the headers of what find_package(MPI) has found.
+# Sets RUEDA_MPI_IS_OPEN_MPI, based on the headers that find_package(MPI) found.
 function(rueda_look_at_mpi)
   include(CheckSymbolExists)
   set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_C)
@@ -12,8 +13,8 @@ function(rueda_look_at_mpi)
   check_symbol_exists(OPEN_MPI mpi.h RUEDA_MPI_IS_OPEN_MPI)
 endfunction()
 
-# Makes the target RuedaMpich of what the wrapper adds to a compiler's command, and finds the launcher beside it
-# (RUEDA_MPICH_LAUNCHER). No target where there is no such MPI.
+# Creates the target RuedaMpich from the flags that the compiler wrapper adds. Finds the launcher in the folder of the
+# wrapper (RUEDA_MPICH_LAUNCHER). Creates no target if there is no such MPI.
 function(rueda_find_mpich)
   set(wrapper "${RUEDA_MPICH_COMPILER}")
   if(NOT wrapper)
@@ -41,6 +42,6 @@ function(rueda_find_mpich)
     endif()
   endforeach()
   get_filename_component(folder "${wrapper}" DIRECTORY)
-  # Debian gives each MPI's programs a suffix.
+  # Debian adds a suffix to the programs of each MPI.
   find_program(RUEDA_MPICH_LAUNCHER NAMES mpiexec.mpich mpiexec.hydra mpiexec PATHS "${folder}" NO_DEFAULT_PATH)
 endfunction()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# A room is a folder of the source tree (docs/design) and a static library `rueda_<name>` that tests link directly.
-# What a room may use is what it names in USES; headers of other rooms are found from the root of the tree.
+# A room is a folder of the source tree (docs/design), and a static library `rueda_<name>` that tests link directly. A
+# room may use only the libraries that it lists in USES. Headers of other rooms are included by their path from the root
+# of the tree.
 function(rueda_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;USES" ${ARGN})
   add_library(rueda_${name} STATIC ${ROOM_SOURCES})

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# How tests are registered. Each test has these labels:
+# Functions that register tests. Each test has these labels:
 #  - what it needs: unit, threads, processes, mpi, hosts, packaging;
-#  - where it lies under tests/: "core" and "core/negotiation", for example (`scripts/test --only core/negotiation`);
+#  - its folders under tests/, for example "core" and "core/negotiation" (`scripts/test --only core/negotiation`);
 #  - how long it takes: short (under 3 s), medium, long (over 20 s);
-#  - full, where only `scripts/test --full` runs it. `scripts/test` runs the others, and builds what these need.
+#  - "full" if only `scripts/test --full` runs it. `scripts/test` runs the other tests, and builds only their programs.
 include_guard(GLOBAL)
 set(RUEDA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test counts as hanging")
 
-# All programs of the tests that `scripts/test` runs.
+# Builds all programs that the tests of `scripts/test` need.
 add_custom_target(default_tests)
 
-# Adds the targets that the command names, as such or as $<TARGET_FILE:target>.
+# Makes default_tests depend on the targets in the command. A target is given by its name or as $<TARGET_FILE:target>.
 function(rueda_default_test_needs)
   foreach(word IN LISTS ARGN)
     string(REGEX REPLACE ".*\\$<TARGET_FILE:([A-Za-z0-9_]+)>.*" "\\1" word "${word}")
@@ -26,9 +26,10 @@ endfunction()
 
 # rueda_test(name COMMAND program arguments… LABELS unit|threads|processes|mpi|hosts [SECONDS seconds] [TIMEOUT seconds]
 #            [NEEDS targets…] [FULL|DEFAULT])
-# SECONDS: what the test takes on two free cores, if more than two. CTest starts the longest tests first.
+# SECONDS: how long the test takes on two free cores, if that is more than two. CTest starts the longest tests first.
 # NEEDS: targets that the command uses without naming them.
-# FULL: only `scripts/test --full` runs it. In a folder that sets RUEDA_TESTS_ARE_FULL so are all tests but those with DEFAULT.
+# FULL: only `scripts/test --full` runs it. If a folder sets RUEDA_TESTS_ARE_FULL, all its tests are FULL except those with
+#       DEFAULT.
 function(rueda_test name)
   cmake_parse_arguments(TEST "FULL;DEFAULT" "SECONDS;TIMEOUT" "COMMAND;LABELS;NEEDS" ${ARGN})
   if(NOT TEST_TIMEOUT)
@@ -59,7 +60,8 @@ function(rueda_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${TEST_TIMEOUT} COST ${TEST_SECONDS})
 endfunction()
 
-# What Open MPI's mpirun needs to run more ranks than cores, and as root in a container; other launchers need nothing.
+# The flags with which Open MPI's mpirun starts more ranks than there are cores, and runs as root in a container. Other
+# launchers need none.
 function(rueda_mpiexec_flags result)
   if(NOT DEFINED RUEDA_MPIEXEC_FLAGS)
     execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE version ERROR_QUIET)
@@ -72,8 +74,8 @@ function(rueda_mpiexec_flags result)
   set(${result} ${RUEDA_MPIEXEC_FLAGS} PARENT_SCOPE)
 endfunction()
 
-# The environment of a test that initialises MPI by the given plugin. Open MPI keeps memory until the process ends, in
-# components it has unloaded by then, so that no suppression can name them: such a process is not searched for leaks.
+# The environment of a test that initialises MPI with the given plugin. Such a process is not searched for leaks: Open
+# MPI keeps memory until the process ends, in components that are unloaded by then, so no suppression can name them.
 function(rueda_mpi_environment result)
   set(plugin rueda_mpi)
   if(ARGN)
@@ -86,9 +88,9 @@ function(rueda_mpi_environment result)
   set(${result} "${variables}" PARENT_SCOPE)
 endfunction()
 
-# rueda_mpi_test(name NP 1 2 4 COMMAND program arguments… [SECONDS seconds] [TIMEOUT seconds] [DEFAULT 2]): one test name.np<N>
-# for each number of ranks, started by the launcher of the MPI that the plugin was built with. Without the plugin, none. All but
-# those of DEFAULT are FULL.
+# rueda_mpi_test(name NP 1 2 4 COMMAND program arguments… [SECONDS seconds] [TIMEOUT seconds] [DEFAULT 2]): adds one
+# test name.np<N> for each number of ranks. The launcher of the plugin's MPI starts it. Without the plugin, no test is
+# added. All tests are FULL except those for the numbers in DEFAULT.
 function(rueda_mpi_test name)
   if(NOT TARGET rueda_mpi OR NOT MPIEXEC_EXECUTABLE)
     return()
@@ -97,7 +99,7 @@ function(rueda_mpi_test name)
   rueda_tests_under(${name} rueda_mpi "${MPIEXEC_EXECUTABLE};${flags};${MPIEXEC_NUMPROC_FLAG}" ${ARGN})
 endfunction()
 
-# The same with the plugin for MPICH, and its launcher.
+# The same with the plugin for MPICH and MPICH's launcher.
 function(rueda_mpich_test name)
   if(TARGET rueda_mpich AND RUEDA_MPICH_LAUNCHER)
     rueda_tests_under(${name} rueda_mpich "${RUEDA_MPICH_LAUNCHER};-n" ${ARGN})
@@ -106,7 +108,7 @@ endfunction()
 
 function(rueda_tests_under name plugin launcher)
   cmake_parse_arguments(TEST "" "SECONDS;TIMEOUT" "NP;COMMAND;DEFAULT" ${ARGN})
-  # A launcher looks for the program by itself.
+  # A launcher does not know CMake's targets, so the program is replaced by its path.
   list(POP_FRONT TEST_COMMAND program)
   if(TARGET ${program})
     set(program $<TARGET_FILE:${program}>)

@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
         return app.exit(error) == 0 ? 0 : 2;
     }
     try {
-        static_cast<void>(cases_of(options));  // checks the options before anything is started
+        static_cast<void>(cases_of(options));  // reports wrong options before the job starts
     } catch (const rueda::Error& error) {
         fmt::print(stderr, "rueda_bench: {}\n", error.what());
         return 2;

@@ -42,7 +42,7 @@ Size size_of(const TreeMessage& message) {
     return size;
 }
 
-/// A message that has arrived, or is under way.
+/// A message that has arrived, or that is in transit.
 struct Delivery {
     std::uint32_t from = 0;
     TreeMessage message;
@@ -108,7 +108,7 @@ public:
         }
     }
 
-    /// A step begins when everything of the previous step is over.
+    /// A step begins when everything of the previous step has ended.
     StepResult step(const Arrivals& arrivals) {
         arrivals_ = &arrivals;
         result_ = {};
@@ -152,7 +152,8 @@ private:
             leader.inbox.push_back(std::move(delivery.mapped()));
         }
         if (leader.free_at > now_) {
-            if (leader.looks_at != leader.free_at) {  // one look is enough for everything that arrived meanwhile
+            if (leader.looks_at != leader.free_at) {  // the leader looks once for all messages that arrived in the
+                                                      // meantime
                 leader.looks_at = leader.free_at;
                 look(host, leader.free_at);
             }

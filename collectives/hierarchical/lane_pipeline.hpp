@@ -41,7 +41,7 @@ public:
     [[nodiscard]] bool is_open(std::uint64_t chunk) const { return chunk < opened_; }
     [[nodiscard]] std::byte* partials(std::uint64_t chunk) const { return slot(chunk).algorithm->partials(); }
     void filled(std::uint64_t chunk) { slot(chunk).filled = true; }
-    /// If is_ready(), the caller may read results(). It then calls delivered() to say that nobody needs them any more.
+    /// If is_ready(), the caller may read results(). It then calls delivered() to say that they are no longer needed.
     /// Chunks are delivered in order.
     [[nodiscard]] bool is_ready(std::uint64_t chunk) const { return chunk < ready_; }
     [[nodiscard]] const std::byte* results(std::uint64_t chunk) const { return slot(chunk).algorithm->results(); }
@@ -53,7 +53,7 @@ private:
     /// Chunks in progress at one time. Three are enough to keep a link busy; meanwhile the others are filled or
     /// delivered.
     static constexpr std::uint64_t kSlots = 6;
-    /// The number of chunks whose first phase is sent before the second phase of the first of them.
+    /// The number of chunks that start their first phase before the first of them starts its second phase.
     static constexpr std::uint64_t kPhaseDistance = 3;
 
     struct Slot {

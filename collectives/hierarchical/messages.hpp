@@ -14,17 +14,17 @@
 
 namespace rueda::collectives {
 
-/// A message under way, or one that has ended.
+/// A message that is in progress or has ended.
 struct Message {
     Transport::Ticket ticket = 0;
     std::size_t bytes = 0;
-    std::uint32_t rank = 0;  ///< the other one
+    std::uint32_t rank = 0;  ///< the rank on the other side
     bool under_way = false;
 };
 
-/// The messages of a communicator's tasks, and the memory that they are sent from and received into: it belongs to the
-/// communicator, as after an abort MPI may still read and write it. The first failure is kept; after it nothing is
-/// asked of the transport any more, and no message ends.
+/// The messages of a communicator's tasks, and the memory that they are sent from and received into. The memory belongs
+/// to the communicator, because MPI may still read and write it after an abort. The first failure is kept. After a
+/// failure the transport is not called any more, and no message ends.
 ///
 /// Threads: as Transport.
 class Messages {
@@ -35,25 +35,26 @@ public:
     Messages(const Messages&) = delete;
     Messages& operator=(const Messages&) = delete;
 
-    /// Room that lives as long as this, and for good where a message is under way then. Not initialised.
+    /// Returns memory that lives as long as this object. If messages are still in progress then, the memory is never
+    /// freed. It is not initialised.
     [[nodiscard]] std::byte* allocate(std::size_t bytes);
 
-    /// `bytes` lie in allocated room.
+    /// `bytes` must lie in memory from allocate().
     [[nodiscard]] Message send(std::uint32_t rank, std::span<const std::byte> bytes);
-    /// So does `room`, all of which the message fills: one that does not is a failure.
+    /// `room` must lie in memory from allocate(). The message must fill all of it; a shorter message is a failure.
     [[nodiscard]] Message receive(std::uint32_t rank, std::span<std::byte> room);
-    /// Whether it has ended, which one that was never under way has.
+    /// Whether the message has ended. True for a message that was never started.
     [[nodiscard]] bool has_ended(Message& message);
 
     [[nodiscard]] bool under_way() const { return under_way_ > 0; }
     [[nodiscard]] const Status& failure() const { return failure_; }
-    /// A task has found that what other ranks say of their messages cannot be.
+    /// A task calls this if other ranks announce impossible messages.
     void fail(const Status& reason) noexcept {
         if (failure_.is_ok()) {
             failure_ = reason;
         }
     }
-    /// After an abort: all memory stays for as long as the process lives.
+    /// Call this after an abort: all memory stays allocated as long as the process lives.
     void abandon() noexcept;
 
 private:
@@ -63,7 +64,7 @@ private:
     std::vector<std::unique_ptr<std::byte[]>> memory_;
     std::uint64_t under_way_ = 0;
     Status failure_;
-    Status abandoned_;  // made while there is memory for it
+    Status abandoned_;  // created early, because an abort may come when no memory is left
 };
 
 }  // namespace rueda::collectives

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Checks that a wheel runs on other machines: check_wheel.py WHEEL. Prints one line for each thing that is wrong.
+"""Checks that a wheel runs on other machines: check_wheel.py WHEEL. Prints one line for each error.
 
-Looks at every ELF file of the wheel: which libraries it needs, which symbol versions of glibc, where it looks for libraries,
-and which symbols it shows. Needs readelf, nm and c++filt. auditwheel checks the same against the rules of PyPI (scripts/wheel).
+Examines every ELF file of the wheel: the libraries and the glibc versions that it needs, the folders in which it looks
+for libraries, and the symbols that it exports. Needs readelf, nm and c++filt. auditwheel checks the same against the
+rules of PyPI (scripts/wheel).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MPI = {
 OWN = {"librueda.so.0"}
 PROGRAMS = {"rueda/bin/ruedarun", "rueda/bin/rueda"}
 EXPECTED = {"rueda/_native.abi3.so", "rueda/lib/librueda.so.0"} | set(MPI) | PROGRAMS
-# What C++ code of namespace rueda may show; anything else would be a bundled library's.
+# The C++ symbols of namespace rueda that may be exported. Any other symbol would belong to a bundled library.
 OWN_CXX = re.compile(r"^((typeinfo|typeinfo name|vtable) for )?rueda::|^RUEDA_0$")
 
 
@@ -40,13 +41,13 @@ def version(text: str) -> tuple[int, ...]:
 
 
 def newest_glibc(path: pathlib.Path) -> tuple[int, ...]:
-    """The newest version of glibc that the file asks for."""
+    """The newest version of glibc that the file needs."""
     versions = re.findall(r"\bGLIBC_([0-9.]+)", output("readelf", "--version-info", "--wide", str(path)))
     return max((version(found) for found in versions), default=(0,))
 
 
 def dynamic_section(path: pathlib.Path) -> tuple[set[str], list[str]]:
-    """The libraries that the file needs, and the folders in which it looks for them."""
+    """Returns the libraries that the file needs, and the folders in which it looks for them."""
     text = output("readelf", "--dynamic", "--wide", str(path))
     needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", text))
     folders = [folder for found in re.findall(r"\(R(?:UN)?PATH\).*\[(.*)\]", text) for folder in found.split(":")]
@@ -64,14 +65,16 @@ def listed_symbols(name: str) -> set[str]:
 
 
 def linked_libraries() -> set[str]:
-    """What scripts/lib/wheel.sh links statically: Debian's source packages, and the compiler's own libraries."""
+    """The libraries that scripts/lib/wheel.sh links statically: Debian's source packages, and the compiler's own
+    libraries."""
     lines = SOURCES.read_text(encoding="utf-8").splitlines()
     packages = {line.strip() for line in lines if line.strip() and not line.startswith("#")}
     return packages | {"libcxx", "libcxxabi", "libunwind", "zig"}
 
 
 def wrong_symbols(name: str, shown: set[str]) -> list[str]:
-    """The wheel has another C++ standard library than tests/abi's lists, so of C++ symbols only the namespace is compared."""
+    """The wheel uses a different C++ standard library from the one in tests/abi's lists. So C++ symbols are compared
+    only by namespace."""
     if name in PROGRAMS:
         return []
     base = "librueda_mpi" if name in MPI else "librueda" if name.startswith("rueda/lib/") else "_native"

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# The parts of scripts/test. Needs lib/steps.sh and lib/results.sh.
+# The checks of scripts/test. Needs lib/steps.sh and lib/results.sh.
 
 readonly kPython=build/python
 readonly kRooms='^(base|ops|collectives|core|conformance|fuzz)$'
 
-# Files of the tree by pattern, in which a * stands for folders as well: those of git where this is a clone and git is there
-# (new ones too), else all that are not built.
+# tree_files PATTERN…: prints the files of the tree that match; a * also matches folders. In a clone git lists them,
+# including new files. Without git these are all files outside of build folders.
 tree_files() {
     local file pattern
     {
@@ -28,7 +28,7 @@ check_scripts() {
         tree_files 'tests/*.sh' | xargs -r shellcheck --external-sources
 }
 
-# Tools that Debian does not have, in a virtual environment under build/. Without a network there are none.
+# Installs tools that Debian does not have into a virtual environment under build/. Without a network they stay missing.
 python_tools() {
     [[ $kPython/installed -nt scripts/python-tools.txt ]] && return
     python3 -m venv "$kPython" &&
@@ -50,7 +50,8 @@ static_checks() {
     fi
 }
 
-# build_preset PRESET WHAT [cmake --build arguments…]; without it, the tests of that preset cannot be run either.
+# build_preset PRESET WHAT [cmake --build arguments…]: builds a preset. If that fails, the tests of the preset cannot
+# run either.
 build_preset() {
     local preset=$1 what=$2
     shift 2
@@ -67,18 +68,18 @@ gcc_build_and_tests() {
     run_tests ci "g++: all tests" build/ci
 }
 
-# What a change needs: all tests but those with the label "full", and only the programs that they need.
+# The checks for an ordinary change: all tests without the label "full", and only the programs that these tests need.
 fast_build_and_tests() {
     build_preset ci "g++" --target default_tests || return 0
     run_tests ci "g++: tests" build/ci --label-exclude '^full$'
 }
 
-# Folders under tests/ that have tests, as --only takes them.
+# Prints the folders under tests/ that have tests, in the form that --only takes.
 test_folders() {
     find tests -name CMakeLists.txt -mindepth 2 -printf '%P\n' | sed 's,/CMakeLists.txt$,,' | sort | tr '\n' ' '
 }
 
-# build_and_tests_of FOLDER…: all tests that lie in these folders under tests/, or below them.
+# build_and_tests_of FOLDER…: runs all tests in these folders under tests/ and below them.
 build_and_tests_of() {
     local folder targets=() pattern=""
     for folder; do
@@ -89,8 +90,8 @@ build_and_tests_of() {
     run_tests ci "g++: tests of $*" build/ci --label-regex "^($pattern)\$"
 }
 
-# Some kernels place programs where ThreadSanitizer cannot map its shadow; without randomisation it always can. A container
-# may forbid that, and mostly needs it not.
+# On some kernels a program may lie where ThreadSanitizer needs to map its shadow memory. Without address randomisation
+# this cannot happen. A container may forbid turning it off, and usually does not need it.
 no_randomisation() {
     ! setarch --addr-no-randomize true 2>/dev/null || echo setarch --addr-no-randomize
 }
@@ -99,22 +100,23 @@ sanitizer_runs() {
     export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
     export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
     if build_preset asan "clang, address and undefined behaviour"; then
-        # The conformance suite, and what runs over MPI, in scripts/long.d/sanitizers: many minutes.
+        # The conformance suite and the tests over MPI are in scripts/long.d/sanitizers, because they take many minutes.
         run_tests asan "address and undefined behaviour: tests of the rooms" build/asan --label-regex "$kRooms" \
             --label-exclude '^(mpi|conformance)$'
     fi
-    # What is not run is not built, for the quarter of the time that it takes; the build before has shown that clang takes it.
+    # Builds only what is run, which takes a quarter of the time. The build before has shown that clang compiles the
+    # rest.
     if build_preset tsan "clang, threads" --target tests/{base,ops,collectives,core}/all rueda_config_doc; then
         ctest_under=$(no_randomisation)
-        # Without ranks that are processes: what orders two threads of one through another it cannot see. The conformance
-        # suite in scripts/long.d/sanitizers.
+        # Leaves out tests with processes as ranks, because ThreadSanitizer cannot see how two threads synchronise
+        # through another process. The conformance suite runs in scripts/long.d/sanitizers.
         run_tests tsan "threads: tests of the rooms" build/tsan --label-regex "$kRooms" \
             --label-exclude '^(processes|conformance)$'
         ctest_under=
     fi
 }
 
-# long_stages SECONDS STAGE…: each stage gets the same time, and leaves JUnit files build/results/<stage>*.xml.
+# long_stages SECONDS STAGE…: gives each stage the same time. Each stage leaves JUnit files build/results/<stage>*.xml.
 long_stages() {
     local seconds=$1 stage
     shift

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# The data of examples/digits: digits.csv.gz, as it lies in Debian's python3-sklearn. Only that file is taken out of the
-# package; the package itself, and the hundred megabytes it depends on, are not installed. Needs lib/steps.sh.
+# The data of examples/digits: the file digits.csv.gz of Debian's python3-sklearn. Only this file is taken out of the
+# package. The package and its dependencies (a hundred megabytes) are not installed. Needs lib/steps.sh.
 
 readonly kDigits=build/cache/digits.csv.gz
 readonly kDigitsInside='*/sklearn/datasets/data/digits.csv.gz'
 
-# Prints the path of an installed scikit-learn's copy.
+# Prints the path of the file in an installed scikit-learn.
 installed_digits() {
     local folder
     for folder in /usr/lib/python3*/dist-packages /usr/lib*/python3*/site-packages /usr/local/lib/python3*/*-packages; do
@@ -19,10 +19,11 @@ installed_digits() {
     return 1
 }
 
-# download_with APT-OPTIONS…: the package into the current folder. apt checks its signature; no rights are needed.
+# download_with APT-OPTIONS…: downloads the package into the current folder. apt checks its signature; no rights are
+# needed.
 download_with() { apt-get -o APT::Sandbox::User= "$@" download python3-sklearn; }
 
-# The package lists of the machine do, where there are any; else lists of our own, which any user can fetch.
+# Uses the package lists of the machine if there are any. Otherwise uses lists of its own, which any user can fetch.
 download_package() {
     download_with && return
     echo "the machine's package lists do not do; fetching lists of our own"
@@ -31,7 +32,7 @@ download_package() {
     apt-get -o APT::Sandbox::User= "${own[@]}" update && download_with "${own[@]}"
 }
 
-# Written beside and renamed, so that an interrupted run leaves no half file.
+# Writes to another name and renames, so that an interrupted run leaves no incomplete file.
 fetch_digits() {
     local folder status=0
     folder=$(mktemp -d build/cache/sklearn.XXXXXX) || return
@@ -47,7 +48,7 @@ extract_digits() { # folder of the package
         gzip --test "$file" && mv "$file" "$kDigits"
 }
 
-# Leaves the data at kDigits. Fails where it can be had from nowhere.
+# Puts the data at kDigits. Fails if no source is available.
 ensure_digits() {
     local installed
     if [[ -s $kDigits ]]; then

@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Draws random texts of the repository for a reading test.
 
-Somebody who has not seen the project reads the texts and marks each one that had to be read twice. At most one in
+A reader who has not seen the project reads the texts and marks each one that had to be read twice. At most one in
 twenty may be marked. The same seed draws the same texts from the same tree. For example:
 
     $ scripts/lib/draw_texts.py --seed 7 --paragraphs 2 --comments 1
@@ -38,7 +38,7 @@ LIST_ITEM = re.compile(r"\s*([-*]|\d+\.)\s+")
 FOR_TOOLS = re.compile(
     r"SPDX-|NOLINT|clang-format|shellcheck|noqa|type: ignore|pragma:|^!|ruff:|mypy:|-\*- coding", re.IGNORECASE
 )
-# Inside of a string or a character literal, "//" begins no comment. Raw strings come first.
+# Inside a string or a character literal, "//" does not begin a comment. Raw strings come first.
 CPP_TOKEN = re.compile(
     r"""(?P<literal>R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
     r"""|(?P<line>//[^\n]*)|(?P<block>/\*.*?\*/)""",
@@ -60,7 +60,7 @@ class CommentLine:
     line: int
     words: str
     column: int
-    stands_alone: bool  # no code in front of it
+    stands_alone: bool  # no code before it on the line
 
 
 def count_words(text: str) -> int:
@@ -104,7 +104,8 @@ def comment_lines_of_cpp(text: str) -> Iterator[CommentLine]:
 
 
 def comment_lines_of_hash(text: str) -> Iterator[CommentLine]:
-    """Of CMake and of shell scripts: only comments that have a line of their own, as a '#' may also be code."""
+    """Comments of CMake and shell scripts. Only comments on lines of their own count, because a '#' after code may be a
+    part of the code."""
     for number, line in enumerate(text.splitlines(), start=1):
         bare = line.lstrip()
         if bare.startswith("#"):
@@ -121,7 +122,7 @@ def comment_lines_of_python(text: str) -> Iterator[CommentLine]:
 
 
 def docstrings_of(file: str, text: str) -> Iterator[Text]:
-    """One text for each paragraph of a docstring, without examples."""
+    """One text for each paragraph of a docstring, without the examples."""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -173,7 +174,7 @@ def texts_of_tree(root: Path) -> tuple[list[Text], list[Text]]:
         try:
             text = (root / file).read_text(encoding="utf-8")
         except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
-            continue  # not a text, or not in the working tree
+            continue  # no text file, or not in the working tree
         if is_page(file):
             paragraphs.extend(paragraphs_of(file, text))
         else:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# Accelerate, Transformers and Lightning in a virtual environment under build/, which finds the PyTorch of build/pytorch. About
-# 40 MB are fetched, 330 MB installed. Needs lib/steps.sh, lib/results.sh and lib/pytorch.sh.
+# Installs Accelerate, Transformers and Lightning into a virtual environment under build/, which also finds the PyTorch
+# of build/pytorch. Downloads about 40 MB; 330 MB are installed. Needs lib/steps.sh, lib/results.sh and lib/pytorch.sh.
 
 readonly kFrameworks=build/frameworks
 readonly kFrameworksTitle="Accelerate, Transformers, Lightning"
-# A network that needs longer is as good as none.
+# a network that needs longer counts as missing
 readonly kFrameworksSeconds=300
 
-# What an installation depends on; beside it lies what it was made from.
+# Prints everything on which an installation depends. Each installation has a copy of this text.
 frameworks_recipe() { cat scripts/frameworks.txt scripts/frameworks-needs.txt "$kPyTorch/installed"; }
 
 are_frameworks_there() {
@@ -21,7 +21,8 @@ frameworks_pip() { # arguments of pip install…
         --no-input --no-cache-dir install --only-binary :all: "$@"
 }
 
-# The marker is the last thing, so what was interrupted is begun again. A .pth file leads to the installed PyTorch.
+# The marker is written last, so an interrupted installation is started again. A .pth file points to the installed
+# PyTorch.
 install_frameworks() {
     local packages
     mkdir -p "$kFrameworks"
@@ -53,7 +54,7 @@ ensure_frameworks() {
     fi
 }
 
-# With --no-install.
+# Used with --no-install.
 report_frameworks() {
     if are_frameworks_there; then
         print_step "  $kFrameworksTitle: in $kFrameworks" 0

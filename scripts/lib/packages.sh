@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# Packages of the distribution: which are missing, and how they are installed. Needs lib/steps.sh.
+# Packages of the distribution: finds missing ones and installs them. Needs lib/steps.sh.
 
-# packages_of COLUMN GROUP…: names of that column of packages.txt (1 Debian, 2 Fedora, 3 Arch), each once.
+# packages_of COLUMN GROUP…: prints the names in that column of packages.txt (1 Debian, 2 Fedora, 3 Arch), each one
+# once.
 packages_of() {
     local column=$(($1 + 1))
     shift
@@ -12,7 +13,8 @@ packages_of() {
         scripts/packages.txt
 }
 
-# Which of the names on the command line are not installed, as the distribution's own tool says.
+# missing_debian NAMES… and the two functions below print the names that are not installed, according to the
+# distribution's own tool.
 missing_debian() {
     local package
     for package; do
@@ -28,13 +30,13 @@ missing_fedora() {
 }
 missing_arch() { pacman --deptest "$@" || true; }
 
-# How this user becomes root, in `as_root`; fails where there is no way.
+# Sets `as_root` to the command with which this user becomes root. Fails if there is none.
 find_root() {
     as_root=()
     ((EUID != 0)) || return 0
     command -v sudo >/dev/null || return 1
     as_root=(sudo)
-    # Without a terminal nobody can type a password.
+    # Without a terminal, no password can be typed.
     [[ -t 0 ]] || sudo -n true 2>/dev/null || return 1
 }
 
@@ -50,13 +52,13 @@ install_with_apt() {
     "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "$@"
 }
 
-# install_by_hand COMMAND NAMES…: nobody else can do it here.
+# install_by_hand COMMAND NAMES…: tells the user what to install, because this script cannot.
 install_by_hand() {
     printf '  %s\n' "$1 ${*:2}" >&2
     die "$kCannotInstall" "then run scripts/${0##*/} again (or with --no-install, to go on with what is there)"
 }
 
-# The one apt-get run of a script. On a terminal one sees what it says, as sudo may ask for a password.
+# Runs apt-get, once in a script. On a terminal its output is shown, because sudo may ask for a password.
 run_apt() {
     local begin=$SECONDS
     print_packages "$@"
@@ -80,7 +82,8 @@ print_packages() {
     printf '\n'
 }
 
-# ensure_packages GROUP…: installs what is missing, or ends the script with what to install by hand.
+# ensure_packages GROUP…: installs missing packages. If that is impossible, ends the script and says what to install by
+# hand.
 ensure_packages() {
     local -a wanted missing
     if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
@@ -127,7 +130,7 @@ require_by_hand() { # command names…
     fi
 }
 
-# CMake in particular is old in many distributions, and its own message does not say what to do.
+# CMake is often too old in distributions, and its own message does not say what to do.
 check_cmake() {
     [[ $dry_run == no ]] || return 0
     local version

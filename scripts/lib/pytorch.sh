@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# The newest PyTorch of PyPI in a virtual environment under build/. Its wheel is for CUDA, and is installed without the CUDA
-# packages (2.5 GB), in whose place come libraries that say "no device". 560 MB are fetched, and kept; 1.5 GB installed.
-# Needs lib/steps.sh, lib/results.sh and a C compiler.
+# Installs the newest PyTorch of PyPI into a virtual environment under build/. Its wheel is for CUDA. It is installed
+# without the CUDA packages (2.5 GB); small libraries that return "no device" replace them. 560 MB are downloaded and
+# kept, 1.5 GB are installed. Needs lib/steps.sh, lib/results.sh and a C compiler.
 
 readonly kPyTorch=build/pytorch
-# A network that is slower than 600 kB/s is as good as none.
+# a network that is slower than 600 kB/s counts as missing
 readonly kPyTorchSeconds=900
 
-# What an installation depends on; beside it lies what it was made from.
+# Prints everything on which an installation depends. Each installation has a copy of this text.
 pytorch_recipe() { cat scripts/pytorch.txt scripts/pytorch-needs.txt scripts/lib/cuda_stand_ins.py && python3 --version; }
 
 is_pytorch_there() {
@@ -27,8 +27,8 @@ download_pytorch() { # pip's arguments…
         pytorch_pip fetch "${wheels[@]}" --no-deps -r scripts/pytorch.txt
 }
 
-# All wheels, into build/pytorch/wheels: where those of an earlier time do, from there. They come beside it and are renamed
-# together, so that an interrupted download leaves nothing that is half there.
+# Downloads all wheels into build/pytorch/wheels, and reuses the wheels of an earlier run. They are downloaded into
+# another folder, which is then renamed. So an interrupted download leaves nothing incomplete.
 fetch_pytorch() {
     rm -rf "$kPyTorch/wheels.new" &&
         mkdir -p "$kPyTorch/wheels" "$kPyTorch/wheels.new" &&
@@ -38,7 +38,7 @@ fetch_pytorch() {
         mv "$kPyTorch/wheels.new" "$kPyTorch/wheels"
 }
 
-# Out of the wheels alone. The marker is the last thing, so what was interrupted is begun again.
+# Installs only from the wheels. The marker is written last, so an interrupted installation is started again.
 install_pytorch() {
     local from_wheels=(install --no-index --find-links "$kPyTorch/wheels") packages
     rm -rf "$kPyTorch/installed" "$kPyTorch/latest" &&
@@ -52,7 +52,7 @@ install_pytorch() {
         mv "$kPyTorch/installed.new" "$kPyTorch/installed"
 }
 
-# Without a network there is none, or an older one stays, and the tests go with what is there. What has been fetched has to
+# Without a network, the tests use an older PyTorch or run without it. If the download succeeds, the installation must
 # work.
 ensure_pytorch() {
     local title="PyTorch: the newest of PyPI, without its CUDA packages" begin=$SECONDS

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""clang-tidy over the sources of some rooms, several at a time; a file that was clean before is not checked again.
+"""Runs clang-tidy over the sources of some rooms, several at a time. A file that was clean before is not checked again.
 
-A file is the same as before when its preprocessed text, its command and .clang-tidy are: the key of a clean file is kept
-as an empty file in the cache folder.
+A file is unchanged if its preprocessed text, its command and .clang-tidy are the same. These three form a key. For each
+clean file, an empty file with the key as its name is kept in the cache folder.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def sources(database: list[dict], root: pathlib.Path, rooms: list[str]) -> list[
 
 
 def command_of(entry: dict) -> list[str]:
-    """The compiler's command without a launcher before it and without its output."""
+    """The compiler's command, without a compiler cache in front and without the output file."""
     words = shlex.split(entry["command"])
     while "ccache" in os.path.basename(words[0]):
         words = words[1:]
@@ -42,7 +42,7 @@ def key_of(entry: dict, configuration: bytes) -> str:
 
 
 def check(entry: dict, build: pathlib.Path, cache: pathlib.Path, configuration: bytes, checks: str) -> tuple[str, str]:
-    """(outcome, what clang-tidy said); the outcome is "clean", "clean before" or "findings"."""
+    """Returns (outcome, the output of clang-tidy). The outcome is "clean", "clean before" or "findings"."""
     key = cache / key_of(entry, configuration)
     if key.exists():
         return "clean before", ""

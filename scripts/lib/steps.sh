@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# Steps: each prints one line with the time it took; what it says goes to build/logs/<name>.log, whose end is shown when
-# it fails. Sourced by scripts that have set -euo pipefail and stand in the root of the tree.
+# Steps of a script. Each step prints one line with the time that it took. Its output goes to build/logs/<name>.log, and
+# the end of the log is shown if the step fails. Scripts that source this file have set -euo pipefail and run in the
+# root of the tree.
 
-# Objects of one clone serve another one: the folder of the clone is not part of what ccache compares.
+# With these variables the cache does not compare the folder of the clone, so all clones share their object files.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 # shellcheck disable=SC2034  # the scripts that source this file use them
@@ -14,7 +15,7 @@ readonly kLogs=build/logs
 dry_run=no
 assume_yes=no
 
-# Minutes and seconds of a number of seconds.
+# Prints a number of seconds as minutes and seconds.
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 
 die() { # status message
@@ -24,10 +25,10 @@ die() { # status message
 
 usage_error() { die "$kUsage" "scripts/${0##*/}: $1; see scripts/${0##*/} --help"; }
 
-# A terminal on both ends is the only place where a question makes sense.
+# Whether the script may ask a question: both input and output are a terminal.
 interactive() { [[ -t 0 && -t 1 && $assume_yes == no && -z ${CI:-} ]]; }
 
-# Where something in build/ belongs to root from an earlier run, say so before a tool says it less clearly.
+# If files in build/ belong to root from an earlier run, this says so. Otherwise a tool would say it less clearly.
 prepare_build_folder() {
     if mkdir -p "$kLogs" build/cache 2>/dev/null && [[ -w $kBuild && -w $kLogs && -w build/cache ]]; then
         return
@@ -39,8 +40,8 @@ print_step() { # title seconds remark
     printf '%s%*s%7s%s\n' "$1" $((62 - ${#1} > 0 ? 62 - ${#1} : 0)) '' "$(clock "$2")" "${3:+  $3}"
 }
 
-# step NAME TITLE COMMAND…: runs it, with its output in the log. Returns its status; the last lines of the log are shown
-# when it fails.
+# step NAME TITLE COMMAND…: runs the command and writes its output to the log. Returns its status. If it fails, the last
+# lines of the log are shown.
 step() {
     local name=$1 title=$2 begin=$SECONDS status=0
     shift 2
@@ -60,7 +61,7 @@ step() {
     return "$status"
 }
 
-# The cores that a build may use: by affinity, and one job for each 1.5 GB of memory.
+# Prints the number of build jobs: the cores that this process may use, but at most one job for each 1.5 GB of memory.
 build_jobs() {
     local cores memory_kb
     cores=$(nproc)

@@ -6,8 +6,8 @@
     test_results.py line FAILED_STEPS FILE…
                                    "358 passed, 0 failed (436 runs in 3 builds); slowest: soak.np4 5 s, …"
 
-A test that runs in several builds is one test: it has failed if it failed in any of them, and is skipped if it was skipped in
-all. A step of the script that is no test and failed counts as a failure. A file that cannot be read is an error.
+A test that runs in several builds counts as one. It failed if it failed in any build, and was skipped if it was skipped
+in all. A step of the script that is no test counts as a failure if it failed. A file that cannot be read is an error.
 """
 
 import sys
@@ -27,7 +27,7 @@ class Run(NamedTuple):
 
 
 def runs_of(path: str) -> list[Run]:
-    """The runs that one JUnit file tells of."""
+    """The runs in one JUnit file."""
     runs = []
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         outcome = "passed"
@@ -51,7 +51,7 @@ def counts(runs: list[Run]) -> dict[str, int]:
 
 
 def last_line(paths: list[str], failed_steps: int) -> str:
-    """What scripts/test prints in the end."""
+    """The last line that scripts/test prints."""
     runs = [run for path in paths for run in runs_of(path)]
     count = counts(runs)
     text = f"{count['passed']} passed, {count['failed'] + failed_steps} failed"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# The parts of scripts/wheel, which makes a wheel for other machines than the one that builds it. Needs lib/steps.sh.
+# The parts of scripts/wheel, which builds a wheel that runs on other machines. Needs lib/steps.sh.
 # docs/design/0003-python.md says why the wheel is built this way.
 
-# The glibc that the wheel is linked for. RHEL 8 has 2.28; a distribution with an older glibc is out of support.
+# The glibc for which the wheel is linked. RHEL 8 has 2.28; distributions with an older glibc are no longer supported.
 readonly kGlibc=2.28
 readonly kManylinux=manylinux_2_28_x86_64
 readonly kRoot=$PWD
@@ -13,13 +13,13 @@ readonly kWheelTools=$kWheel/tools
 readonly kWheelSources=$kWheel/sources
 readonly kWheelPrefix=$kWheel/prefix
 
-# strictly COMMAND…: a function of this file, in a shell of its own that ends at the first command that fails. (A shell that
-# asks for the status of a function goes on inside of it.)
+# strictly COMMAND…: runs a function of this file in a separate shell that ends at the first command that fails. (If a
+# shell tests the status of a function, the function continues after a failed command.)
 strictly() {
     bash -euo pipefail -c '. scripts/lib/steps.sh; . scripts/lib/wheel.sh; "$@"' - "$@"
 }
 
-# What the tools are made from; a copy lies beside them.
+# Prints everything from which the tools are made. Each installation has a copy of this text.
 wheel_tools_recipe() {
     cat scripts/wheel-tools.txt && python3 --version && echo "$kGlibc" && declare -f write_compiler install_wheel_tools
 }
@@ -54,8 +54,8 @@ install_wheel_tools() {
     wheel_tools_recipe >"$kWheelTools/installed"
 }
 
-# apt-get, told to fetch source packages too from where this machine fetches its packages. It has folders of its own, so
-# that it changes nothing outside of build/ and needs no root.
+# Runs apt-get so that it also fetches source packages, from the servers that this machine uses. It works in folders of
+# its own, so it changes nothing outside of build/ and needs no root.
 source_apt() {
     local own=$kWheel/apt
     rm -rf "$own/parts"
@@ -72,7 +72,8 @@ wheel_source_packages() { grep -v '^#' scripts/wheel-sources.txt; }
 
 are_wheel_sources_there() { cmp --quiet scripts/wheel-sources.txt "$kWheelSources/fetched"; }
 
-# build/wheel/sources/<package>, with Debian's patches. apt compares what it fetches with Debian's signed lists.
+# Fetches the sources with Debian's patches into build/wheel/sources/<package>. apt checks them against Debian's signed
+# lists.
 fetch_wheel_sources() {
     local -a packages
     mapfile -t packages < <(wheel_source_packages)
@@ -88,8 +89,8 @@ fetch_wheel_sources() {
     cp "$kRoot/scripts/wheel-sources.txt" "$kWheelSources/fetched"
 }
 
-# MPICH is unpacked and not installed: installed beside Open MPI it would change what every other build on this machine finds.
-# Only its header and the names in its library are used.
+# MPICH is only unpacked. If it were installed beside Open MPI, it would change what every other build on this machine
+# finds. Only its header and the names in its library are used.
 unpack_mpich() {
     local root=$kWheelSources/mpich archive
     source_apt download libmpich12 libmpich-dev
@@ -103,8 +104,8 @@ TEXT
     chmod +x "$root/mpicc"
 }
 
-# with_wheel_compiler COMMAND…: finds that compiler and the static libraries, and none of this machine. ccache knows the compiler
-# by its version, since each clone has a copy of its own.
+# with_wheel_compiler COMMAND…: runs a command that finds only this compiler and the static libraries, and no libraries
+# of this machine. ccache compares the compiler by its version, because each clone has its own copy.
 with_wheel_compiler() {
     env CC="$kWheelTools/bin/cc" CXX="$kWheelTools/bin/c++" CCACHE_COMPILERTYPE=clang \
         CCACHE_COMPILERCHECK="string:$(grep ziglang "$kRoot/scripts/wheel-tools.txt") for glibc $kGlibc" \
@@ -112,7 +113,7 @@ with_wheel_compiler() {
         PATH="$kWheelTools/bin:$PATH" "$@"
 }
 
-# Libraries only, static ones: a project takes what it knows of these.
+# Build only static libraries, without tests and programs. Each project ignores the options that it does not know.
 readonly kWheelLibraryOptions=(
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF
     -DBUILD_TESTING=OFF -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache
@@ -130,7 +131,8 @@ build_wheel_library() { # package
     rm -rf "$build"
     mkdir -p "$build"
     if [[ $1 == hwloc ]]; then
-        # Caches, cores and NUMA nodes come from /sys; devices, which need more libraries, are not asked for.
+        # hwloc reads caches, cores and NUMA nodes from /sys. Finding devices would need more libraries, so it is turned
+        # off.
         (
             cd "$build"
             with_wheel_compiler "$source/configure" CC="ccache $kWheelTools/bin/cc" --quiet --prefix="$kWheelPrefix" --enable-static --disable-shared --with-pic \
@@ -151,7 +153,7 @@ are_wheel_libraries_there() {
         $kWheelPrefix/built -nt scripts/lib/wheel.sh ]]
 }
 
-# In alphabetical order each comes after what it needs.
+# In alphabetical order, each library comes after those that it needs.
 build_wheel_libraries() {
     local package
     rm -rf "$kWheelPrefix"
@@ -162,7 +164,7 @@ build_wheel_libraries() {
     touch "$kWheelPrefix/built"
 }
 
-# build/wheel/linux/rueda-*-linux_x86_64.whl
+# Builds build/wheel/linux/rueda-*-linux_x86_64.whl.
 build_plain_wheel() {
     rm -rf "$kWheel/linux" "$kWheel"/rueda-*.whl
     with_wheel_compiler "$kWheelTools/bin/python" -m pip --disable-pip-version-check wheel . --verbose --no-deps \
@@ -170,9 +172,9 @@ build_plain_wheel() {
         -C cmake.define.RUEDA_MPI_RPATH=OFF -C cmake.define.RUEDA_MPICH_COMPILER="$kWheelSources/mpich/mpicc"
 }
 
-# The licences of what is linked into the wheel. MPICH's library has the name libmpich.so.12 on Debian and Ubuntu; MPICH
-# elsewhere, Intel MPI and MVAPICH have libmpi.so.12. So there are two copies of that plugin: librueda.so tries the one
-# beside itself, and then the one in the folder rueda.
+# Adds the licences of what is linked into the wheel. On Debian and Ubuntu, MPICH's library has the name libmpich.so.12.
+# MPICH elsewhere, Intel MPI and MVAPICH have libmpi.so.12. So the wheel has two copies of that plugin. librueda.so
+# first tries the one in its own folder, then the one in the folder rueda.
 complete_wheel() {
     local unpacked=$kWheel/unpacked library
     local -a trees
@@ -188,14 +190,15 @@ complete_wheel() {
     for library in libcxx libcxxabi libunwind; do
         cp "$(find "$kWheelTools" -path "*/site-packages/ziglang/lib/$library/LICENSE.TXT")" "${information[0]}/licenses/libraries/$library"
     done
-    # Its compiler_rt is linked, too.
+    # compiler_rt, a part of zig, is linked too.
     cp "$(find "$kWheelTools" -path '*/site-packages/ziglang/LICENSE')" "${information[0]}/licenses/libraries/zig"
     "$kWheelTools/bin/wheel" pack --dest-dir "$kWheel/packed" "${trees[0]}"
 }
 
-# build/wheel/rueda-*-manylinux_*.whl. auditwheel fails if the wheel needs a newer glibc than the tag says, or a library that
-# it may neither expect on the user's machine nor find in the wheel. It would copy such a library into the wheel; an MPI must
-# not be copied, since it has to be the one of the user's mpirun. check_wheel.py sees that no library was copied.
+# Builds build/wheel/rueda-*-manylinux_*.whl. auditwheel fails if the wheel needs a newer glibc than its tag says. It
+# also fails if the wheel needs a library that is neither in the wheel nor expected on the user's machine. It would copy
+# such a library into the wheel. An MPI must not be copied, because it has to be the one of the user's mpirun.
+# check_wheel.py checks that no library was copied.
 tag_wheel() {
     PATH="$kWheelTools/bin:$PATH" "$kWheelTools/bin/auditwheel" repair --plat "$kManylinux" --only-plat --exclude libmpi.so.40 \
         --exclude libmpi.so.12 --exclude libmpich.so.12 --wheel-dir "$kWheel" "$kWheel"/packed/rueda-*.whl
@@ -207,7 +210,7 @@ make_wheel() {
     tag_wheel
 }
 
-# The wheel in an environment that has nothing else, without and with a second process.
+# Runs the wheel in an environment that has nothing else, with one process and with two.
 try_wheel() {
     local environment=$kWheel/environment printed ranks
     rm -rf "$environment"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
 /*
- * Sizes, offsets and numbers that are compiled into programs (README.md of this folder). As C, as those programs may
- * be; as a program, for the defaults of the options, which are no constants.
+ * Sizes, offsets and numbers that are compiled into programs (README.md of this folder). This file is in C, because
+ * such programs may be. It is also run, because the defaults of the options are no constants.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -15,17 +15,17 @@
     static_assert(sizeof(((type*)NULL)->member) == (size), #type "::" #member " has another size")
 #define NUMBER(name, value) static_assert((name) == (value), #name " has another number")
 
-/* Of 64 bits, as the library is. */
+/* 64 bits, like the library. */
 static_assert(sizeof(void*) == 8, "Rueda has been built for 64 bits only");
 
-/* Closed: an array of them is passed to groups, so that nothing can be added. */
+/* Closed: groups take an array of this struct, so no member can be added. */
 static_assert(sizeof(rueda_tensor) == 24, "rueda_tensor has another size");
 MEMBER(rueda_tensor, data, 0, 8);
 MEMBER(rueda_tensor, shape, 8, 8);
 MEMBER(rueda_tensor, ndim, 16, 4);
 MEMBER(rueda_tensor, dtype, 20, 4);
 
-/* Open: struct_size says what the caller has. What is new comes at the end. */
+/* Open: struct_size tells how many members the caller has. New members are added at the end. */
 static_assert(sizeof(rueda_options) >= 48, "rueda_options has become smaller");
 MEMBER(rueda_options, struct_size, 0, 8);
 MEMBER(rueda_options, prescale, 8, 8);
@@ -38,7 +38,7 @@ MEMBER(rueda_options, source_file, 48, 8);
 MEMBER(rueda_options, source_line, 56, 4);
 MEMBER(rueda_options, reserved, 60, 4);
 
-/* Closed, as an array of them is passed. */
+/* Closed: callers pass an array of this struct. */
 static_assert(sizeof(rueda_rank_list) == 16, "rueda_rank_list has another size");
 MEMBER(rueda_rank_list, ranks, 0, 8);
 MEMBER(rueda_rank_list, count, 8, 8);

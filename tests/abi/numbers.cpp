@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The enumerators of C++ have the numbers of those of C, which layout.c holds fast. Compiling this is the test.
+// The enumerators of C++ have the same numbers as those of C, which layout.c checks. This file is a test because it
+// must compile.
 #include "rueda/error.hpp"
 #include "rueda/rueda.h"
 #include "rueda/rueda.hpp"

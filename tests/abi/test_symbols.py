@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The built libraries show the symbols that are written down, and no others. ABI_LIBRARIES: `list=library`, one a line."""
+"""The built libraries export the listed symbols and no others. The environment variable ABI_LIBRARIES has lines
+`list=library`."""
 
 import os
 import pathlib

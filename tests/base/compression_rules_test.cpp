@@ -18,7 +18,7 @@ CompressionRules rules_of(std::string_view text) {
     return *rules;
 }
 
-TEST_CASE("a word is a rule for all tensors") {
+TEST_CASE("one word is a rule for all tensors") {
     CHECK(rules_of("").empty());
     CHECK(rules_of("").of("w", 4) == Compression::none);
     for (const char* text : {"bf16", "BF16", "Bf16"}) {
@@ -49,7 +49,7 @@ TEST_CASE("the first rule counts of which all conditions hold") {
     CHECK(rules_of("fp16:<0").of("w", 0) == Compression::none);
 }
 
-TEST_CASE("what is no rule is refused") {
+TEST_CASE("an invalid rule is refused") {
     for (const char* text : {"f16",        "fp16,",     ",fp16",
                              "fp16,,bf16", "fp16:",     "fp16::w",
                              ":w",         "fp16 ",     " fp16",
@@ -76,7 +76,8 @@ TEST_CASE("patterns are compared with the whole name") {
     CHECK_FALSE(fits_pattern("abcabc", "a*bcd"));
     CHECK(fits_pattern("a*b", "a?b"));
     CHECK(fits_pattern(std::string(100'000, 'a'), "*a*a*a*a*a*a*a*a*"));
-    CHECK_FALSE(fits_pattern(std::string(100'000, 'a'), "*a*a*a*a*a*a*a*b"));  // without trying all ways to divide it
+    // must not try all ways to divide the text
+    CHECK_FALSE(fits_pattern(std::string(100'000, 'a'), "*a*a*a*a*a*a*a*b"));
 }
 
 /// By definition.

@@ -245,7 +245,7 @@ TEST_CASE("notes name misspelt settings and Horovod's without meaning", "[config
                                 {"HOROVOD_GLOO_IFACE", "eth0"},
                                 {"HOROVOD_AUTOTUNE", "1"},
                                 {"HOROVOD_NEVER_HEARD_OF", "1"},
-                                {"HOROVOD_TIMELINE", "t.json"},  // read by rueda.torch, as the next one is
+                                {"HOROVOD_TIMELINE", "t.json"},  // rueda.torch reads this variable and the next one
                                 {"HOROVOD_ELASTIC", "1"},
                                 {"RUEDA_ELASTIC_DIR", "commits"},
                                 {"PATH", "/bin"}});
@@ -289,7 +289,7 @@ TEST_CASE("the table is in order", "[config]") {
         CAPTURE(variable.name);
         CHECK(names.insert(variable.name).second);
     }
-    // Every line of a table has as many columns as its head.
+    // Every line of a table has as many columns as its heading.
     CHECK(page.find("| `RUEDA_CELLS` | number | `4` | 2 … 16 |  | rank 0's | Chunks per rank") != std::string::npos);
     CHECK(page.find("| `RUEDA_STALL_CHECK` | switch | `1` | 0, 1 | `HOROVOD_STALL_CHECK_DISABLE` (inverted) |") !=
           std::string::npos);

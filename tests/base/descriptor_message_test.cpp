@@ -41,7 +41,7 @@ ssize_t send(const Pair& pair, std::string text, std::span<const int> fds) {
     return send_with_descriptors(pair.near.value(), {&part, 1}, fds);
 }
 
-/// What arrived in a room of eight bytes.
+/// Receives into a buffer of eight bytes, and returns what arrived.
 std::string receive(const Pair& pair, Attachments& attachments) {
     std::array<char, 8> room{};
     std::array<iovec, 2> parts{{{room.data(), 3}, {room.data() + 3, 5}}};
@@ -103,7 +103,7 @@ TEST_CASE("more files than fit are refused, and nothing is sent") {
     CHECK(errno == EAGAIN);
 }
 
-TEST_CASE("who has gone is an error, and no signal") {
+TEST_CASE("sending to a process that has ended gives an error and no signal") {
     Pair pair;
     pair.far.reset();
     CHECK(send(pair, "too late", {}) == -1);

@@ -10,7 +10,7 @@
 
 namespace rueda::base {
 
-/// A file system that has just these files.
+/// Reads from a file system that contains exactly these files.
 inline FileReader reader_of(const std::map<std::string, std::string>& files) {
     return [files](const std::string& path) -> std::optional<std::string> {
         const auto found = files.find(path);

@@ -11,7 +11,8 @@ namespace {
 
 using Kind = LauncherNotification::Kind;
 
-/// As it travels: four numbers of 32 bits, lowest byte first on the machines that Rueda runs on, then the text.
+/// The encoded notification: four numbers of 32 bits, then the text. The lowest byte is first, as on all machines that
+/// Rueda supports.
 std::string bytes_of(std::vector<std::uint32_t> numbers, const std::string& text) {
     std::string bytes;
     for (const std::uint32_t number : numbers) {
@@ -24,7 +25,7 @@ std::string bytes_of(std::vector<std::uint32_t> numbers, const std::string& text
 
 constexpr std::uint32_t kMagic = 0x31574452;
 
-TEST_CASE("a word of the launcher and its bytes", "[unit]") {
+TEST_CASE("a notification of the launcher and its bytes", "[unit]") {
     const std::string bytes = bytes_of({kMagic, 2, 3, 5}, "hello");
     CHECK(encode({Kind::failed, 3, "hello"}) == bytes);
     const Result<LauncherNotification> word = parse_launcher_notification(bytes);
@@ -43,7 +44,7 @@ TEST_CASE("a text is cut, and harms no terminal", "[unit]") {
     CHECK(word.value().text.starts_with("a?[31m?xxx"));
 }
 
-TEST_CASE("what is no word is refused", "[unit]") {
+TEST_CASE("bytes that are no notification are refused", "[unit]") {
     for (const std::string& bytes :
          {std::string(), std::string("hello"), bytes_of({kMagic, 2, 3}, ""), bytes_of({kMagic + 1, 2, 3, 5}, "hello"),
           bytes_of({kMagic, 0, 3, 5}, "hello"), bytes_of({kMagic, 5, 3, 5}, "hello"),

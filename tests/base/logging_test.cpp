@@ -19,7 +19,7 @@ namespace rueda::base {
 
 namespace {
 
-/// A file in memory that a logger writes into.
+/// A file in memory into which a logger writes.
 class Page {
 public:
     Page() : descriptor_(memfd_create("log", MFD_CLOEXEC)) { REQUIRE(descriptor_ >= 0); }
@@ -101,7 +101,7 @@ TEST_CASE("loggers of several ranks live side by side", "[logging]") {
     constexpr int kLines = 200;
     const Page page;
     const Logger first(without_time(LogLevel::info), std::nullopt, page.descriptor());
-    // A memfd has one offset for all: appending makes each write land behind the last one.
+    // All descriptors of a memfd share one offset. With O_APPEND, each write begins behind the last one.
     REQUIRE(fcntl(page.descriptor(), F_SETFL, O_APPEND) == 0);
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -146,7 +146,7 @@ TEST_CASE("a terminal gets colours", "[logging]") {
     close(terminal);
 }
 
-TEST_CASE("a full pipe loses the line and holds nobody up for ever", "[logging]") {
+TEST_CASE("a full pipe loses the line and does not block the writer forever", "[logging]") {
     std::array<int, 2> ends{};
     REQUIRE(pipe2(ends.data(), O_NONBLOCK | O_CLOEXEC) == 0);
     const std::string filler(4096, 'x');

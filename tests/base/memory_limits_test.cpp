@@ -19,7 +19,7 @@ using Files = std::map<std::string, std::string>;
 
 constexpr std::uint64_t kMega = 1048576;
 
-// 1 GiB available on the machine; a job with 256 MiB, of which 200 are used, in a slice with 512 MiB.
+// The machine has 1 GiB available. The job may use 256 MiB, of which 200 are in use, and is in a slice with 512 MiB.
 Files unified_machine() {
     return {{"/proc/meminfo", "MemTotal:       8388608 kB\nMemFree:          65536 kB\nMemAvailable:    1048576 kB\n"},
             {"/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"},
@@ -56,7 +56,7 @@ TEST_CASE("version 2: the smallest rest counts, and is named", "[memory]") {
 
 TEST_CASE("the page cache counts as free, a group above its limit has nothing", "[memory]") {
     Files files = unified_machine();
-    // Of 157 MiB of file, 27 lie in shared memory, which nothing gives up.
+    // 27 of the 157 MiB of file pages are shared memory, which the kernel cannot give up.
     files["/sys/fs/cgroup/slice/job/memory.stat"] =
         "anon 1\nfile 164626432\nshmem 28311552\ninactive_anon 28311552\ninactive_file 104857600\n"
         "active_file 31457280\n";
@@ -91,7 +91,7 @@ TEST_CASE("the address space is what the limit leaves", "[memory]") {
     CHECK(limits_of(files, 50 * kMega).address_space_left_bytes == 0);
 }
 
-TEST_CASE("a system that tells nothing is said so", "[memory]") {
+TEST_CASE("a system without information is reported as such", "[memory]") {
     const Result<MemoryLimits> limits = read_memory_limits(reader_of({}), MemoryLimits::kUnlimited);
     REQUIRE_FALSE(limits.is_ok());
     CHECK(limits.status().code() == ErrorCode::unsupported);
@@ -129,7 +129,7 @@ TEST_CASE("on this machine a byte fits and an exabyte does not", "[memory]") {
 TEST_CASE("a limit on this process' address space is seen", "[memory]") {
     rlimit before{};
     REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
-    // Far above what any run maps now, so that nothing fails meanwhile; sanitizers map terabytes.
+    // Far above what any run maps now, because sanitizers map terabytes. So nothing else fails meanwhile.
     rlimit limited = before;
     limited.rlim_cur = before.rlim_max == RLIM_INFINITY ? rlim_t{1} << 50 : before.rlim_max;
     REQUIRE(setrlimit(RLIMIT_AS, &limited) == 0);

@@ -50,14 +50,14 @@ TEST_CASE("ranks are written as runs", "[text]") {
     CHECK(format_ranks({0, 2, 3, 5, 6, 7}) == "ranks 0, 2, 3, 5-7");
 }
 
-TEST_CASE("text that is cut says so, and is cut between characters", "[text]") {
+TEST_CASE("a shortened text ends with an ellipsis and is cut between characters", "[text]") {
     CHECK(shortened("0123456789", 10) == "0123456789");
     CHECK(shortened("0123456789", 9) == "012345…");
     CHECK(shortened("0123456789", 3) == "…");
     CHECK(shortened("0123456789", 2) == "01");
     CHECK(shortened("0123456789", 0).empty());
     CHECK(shortened("", 5).empty());
-    CHECK(shortened("aüüüü", 8) == "aüü…");  // 9 bytes; a cut after the fifth, at the end of a character
+    CHECK(shortened("aüüüü", 8) == "aüü…");  // 9 bytes; cut after the fifth byte, which ends a character
     CHECK(shortened("üüüü", 7) == "üü…");
     CHECK(shortened("üüüü", 6) == "ü…");
     CHECK(shortened("\x80\x80\x80\x80\x80", 4) == "…");  // continues nothing
@@ -70,7 +70,7 @@ TEST_CASE("printable text is one line, harms no terminal and ends", "[text]") {
     CHECK(printable("a\x1b[0m\nb\x7f\tü") == "a?[0m?b??ü");
     CHECK(printable("012345\n789", 9) == "012345…");
     CHECK(printable(std::string(5000, 'x')).size() == 512);
-    // A binary file: no UTF-8, and what would be control characters of eight bits.
+    // The text of a binary file. It is not UTF-8, and some bytes would be 8-bit control characters.
     CHECK(printable("\x80\xff\xc3(\xe2\x82") == "\?\?\?(\?\?");
     CHECK(printable("\xc2\x9b\x31m") == "\?\?1m");
     CHECK(printable("\xc0\xaf\xed\xa0\x80\xf5\x80\x80\x80") == std::string(9, '?'));

@@ -23,7 +23,7 @@ Topology topology_of(const std::string& described) {
     return topology.value();
 }
 
-/// A file that is gone with the object.
+/// A file that is removed together with this object.
 class TemporaryFile {
 public:
     explicit TemporaryFile(const std::string& content) {
@@ -71,25 +71,26 @@ TEST_CASE("a described machine has the caches and nodes of its description", "[t
     const Topology two = topology_of("numa:2 l2:2(size=3145728) core:1 pu:1");
     CHECK(two.l2_bytes == 3145728);
     CHECK(two.numa_nodes == std::vector<int>{0, 1});
-    CHECK_FALSE(two.own_node.has_value());  // nothing runs there
+    CHECK_FALSE(two.own_node.has_value());  // the process does not run there
 
     CHECK(topology_of("numa:4 core:2 pu:2").numa_nodes == std::vector<int>{0, 1, 2, 3});
     CHECK(topology_of("package:2 numa:2 l2:1 pu:1").numa_nodes == std::vector<int>{0, 1, 2, 3});
 }
 
-TEST_CASE("without a word of the second-level cache it has a mebibyte", "[topology]") {
+TEST_CASE("without information about the second-level cache, one mebibyte is assumed", "[topology]") {
     CHECK(topology_of("numa:2 core:2 pu:1").l2_bytes == 1048576);
     CHECK(topology_of("pu:4").l2_bytes == 1048576);
 }
 
 TEST_CASE("memory in other cores' reach is no node of its own", "[topology]") {
-    // Fast memory beside the ordinary one of each socket, and an expander that both reach.
+    // Each socket has fast memory in addition to its ordinary memory. Both sockets can also use the memory of an
+    // expander.
     CHECK(topology_of("package:2 [numa] [numa] core:2 pu:1").numa_nodes.size() == 2);
     CHECK(topology_of("[numa] package:2 [numa] core:2 pu:1").numa_nodes.size() == 2);
 }
 
 TEST_CASE("a machine from a file of lstopo", "[topology]") {
-    // The second socket's memory has the lower number, as after an unplugged module.
+    // The second socket's memory has the lower number, as after a memory module was removed.
     const TemporaryFile file(xml(socket_xml(0, 5, "524288") + socket_xml(1, 4, "262144")));
     const Topology topology = topology_of(file.path());
     CHECK(topology.l2_bytes == 524288);
@@ -97,7 +98,7 @@ TEST_CASE("a machine from a file of lstopo", "[topology]") {
     CHECK_FALSE(topology.own_node.has_value());
 }
 
-TEST_CASE("what describes no machine is refused in one line", "[topology]") {
+TEST_CASE("a file that describes no machine is refused in one line", "[topology]") {
     const TemporaryFile rubbish("<topology");
     const TemporaryFile empty("");
     for (const std::string& described :
@@ -115,7 +116,8 @@ TEST_CASE("what describes no machine is refused in one line", "[topology]") {
     CHECK(read_topology("/no/such/file").status().message().find("(No such file or directory)") != std::string::npos);
 }
 
-TEST_CASE("this machine: the cache of the kernel's files, and a node for who is bound to one core", "[topology]") {
+TEST_CASE("this machine: the cache size of the kernel's files, and the node of a process that is bound to one core",
+          "[topology]") {
     const Topology machine = topology_of("");
     std::size_t kibibytes = 0;
     std::ifstream("/sys/devices/system/cpu/cpu0/cache/index2/size") >> kibibytes;
@@ -124,7 +126,7 @@ TEST_CASE("this machine: the cache of the kernel's files, and a node for who is 
     }
     CHECK(machine.l2_bytes >= 65536);
 
-    // A process that is bound, whatever threads this one has.
+    // Tests a bound process in a child, because this process may have other threads.
     const pid_t child = fork();
     if (child == 0) {
         cpu_set_t first;

@@ -143,7 +143,7 @@ TEST_CASE("the size that a launcher gives is its own", "[unit]") {
     CHECK(rank({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "0"}}) == 3);
     CHECK(rank({{"OMPI_COMM_WORLD_SIZE", "4"}}) == std::nullopt);
     CHECK(rank({{"PMIX_RANK", "2"}, {"PMIX_SERVER_TMPDIR", folder.path()}}) == 2);
-    CHECK(rank({{"OMPI_COMM_WORLD_RANK", "3"}}) == std::nullopt);  // no launcher is there
+    CHECK(rank({{"OMPI_COMM_WORLD_RANK", "3"}}) == std::nullopt);  // the size is missing, so no launcher started it
 }
 
 TEST_CASE("a launcher tells which MPI it is of, where that is certain", "[unit]") {
@@ -190,7 +190,7 @@ TEST_CASE("a missing plugin is named, with how to get it", "[unit]") {
                Catch::StartsWith("started by mpirun (OMPI_COMM_WORLD_SIZE), but the MPI plugin "
                                  "'/nonexistent/librueda_mpi.so' cannot be loaded") &&
                    Catch::Contains("libopenmpi-dev"));
-    // Test programs have no plugin beside them.
+    // Test programs have no plugin in their folder.
     const auto nowhere = load_mpi_plugin("", std::nullopt);
     CHECK(nowhere.status().code() == ErrorCode::unsupported);
     for (const std::string& candidate : mpi_plugin_candidates(std::nullopt)) {

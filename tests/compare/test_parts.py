@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The parts of benchmarks/compare that compute: gradient sets, targets, statistics, the table."""
+"""The parts of benchmarks/compare that compute something: gradient sets, targets, statistics, the table."""
 
 import fcntl
 import sys
@@ -32,7 +32,7 @@ class Gradients(unittest.TestCase):
     def test_the_recommender_has_many_tiny_tensors(self):
         counts = gradients.counts("recommender")
         self.assertGreater(sum(count <= 1024 for count in counts), 800)
-        self.assertEqual(counts.count(16), 300 + 1)  # the shifts, and a bias
+        self.assertEqual(counts.count(16), 300 + 1)  # the shifts, and one bias
         self.assertTrue(all(count > 0 for count in counts))
 
     def test_weights_share_the_backward_pass(self):
@@ -213,7 +213,7 @@ class Statistics(unittest.TestCase):
 
 
 def passed(name: str, way: str, pairs: list[tuple[float, float]], family: Family | None = None) -> Measured:
-    """Of a backward pass: (step, computation alone) of each round, µs."""
+    """A measured backward pass: (step, computation alone) in µs for each round."""
     rounds = [{"median": s, "alone": a, "p10": s, "p90": s, "iterations": 5, "wrong": 0} for s, a in pairs]
     case = Case("backward", (1000, 24), "resnet50", (0.0, 40_000.0))
     return Measured(2, case, Runner(family or Named(name), way), Setting("default"), rounds)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""benchmarks/compare as it is used, with Rueda and Open MPI, and with what it cannot do."""
+"""Runs benchmarks/compare as users do, with Rueda and Open MPI, and with cases that it must refuse."""
 
 import json
 import os
@@ -69,7 +69,7 @@ class Quick(unittest.TestCase):
         self.assertRegex(page, r"\| 1 MiB \| -?[\d.]+ \(-?[\d.]+\) \| -?[\d.]+ \(-?[\d.]+\) \|")
 
     def check_backward(self, rows, peers):
-        """Each step holds the computation, whose time is as asked for, however busy the machine is."""
+        """Each step includes the computation, which takes the requested time on any machine, however busy it is."""
         runners = ["rueda staged", "rueda resident", "rueda staged, 1 ms cycle", "rueda staged, 5 ms cycle"]
         runners += [f"openmpi {way}" for way in ("each", "nonblocking", "packed")] if "openmpi" in peers else []
         self.assertEqual([row["runner"] for row in rows], runners)
@@ -86,7 +86,7 @@ class Quick(unittest.TestCase):
             for operation in ("allreduce", "broadcast", "allgather"):
                 for size in (4, 8192):
                     self.assertIn((runner, operation, "", size), kinds)
-            for operation in ("reducescatter", "alltoall"):  # two ranks cannot share one element
+            for operation in ("reducescatter", "alltoall"):  # two ranks cannot divide one element
                 self.assertIn((runner, operation, "", 8192), kinds)
         self.assertIn(("bound", "allreduce", "", 8192), kinds)
         for row in rows:

@@ -297,7 +297,7 @@ void timeouts(Client& client) {
             const std::string text = expect_failure(pending.wait(0.25), ErrorCode::timeout, "a wait of 0.25 s");
             RUEDA_RANK_CHECK(text.starts_with("tensor 'late': not completed after 0.25 s: "));
             RUEDA_RANK_CHECK(text.ends_with("; the operation goes on"));
-            // Ranks of this host are told apart, those of other hosts are named.
+            // The text says which ranks of this host have announced it. Ranks of other hosts are only named.
             RUEDA_RANK_CHECK(text.find("not announced it, rank 0 has") != std::string::npos ||
                              text.find("on other hosts, may not have") != std::string::npos);
             RUEDA_RANK_CHECK(text.find(fmt::format("rank {}", client.size() - 1)) != std::string::npos ||

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Starts examples/digits in all its ways. The environment names the programs: DIGITS, RUEDARUN, MPIRUN (may be empty), and
-DIGITS_DATA (the UCI digits; where that file is not there, images made here take its place)."""
+"""Starts examples/digits in all possible ways. These environment variables name the programs: DIGITS, RUEDARUN, MPIRUN
+(may be empty), and DIGITS_DATA. The last one is the file of the UCI digits. If the file does not exist, images that are
+made here replace it."""
 
 import csv
 import os
@@ -22,7 +23,7 @@ TIMEOUT = 120  # seconds; a run takes about two on two free cores
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "training"))
 import safetensors_reader  # noqa: E402, F401 (for the tests)
 
-# Without what an outer launcher may have set.
+# The environment without the variables that an outer launcher may have set.
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
@@ -48,7 +49,7 @@ def plain_mpirun(processes, program):
 
 
 def make_data(path):
-    """A thousand images of ten blurred patterns: as easy as the digits."""
+    """Writes a thousand images of ten blurred patterns, which are as easy to learn as the digits."""
     numbers = random.Random(1)
     patterns = [[numbers.choice((0, 3, 13, 16)) for _ in range(64)] for _ in range(10)]
     with open(path, "w", encoding="ascii") as file:
@@ -72,19 +73,19 @@ def content(*parts):
 
 
 def processes_of_digits():
-    """Ids of live processes that run the program."""
+    """The ids of live processes that run the program."""
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             if os.readlink(f"/proc/{entry}/exe") == os.path.realpath(DIGITS):
                 found.append(int(entry))
         except OSError:
-            pass  # ended meanwhile, or somebody else's
+            pass  # the process ended meanwhile, or belongs to another user
     return found
 
 
 class DigitsTest(unittest.TestCase):
-    """A folder for each test, and the ways to start the program."""
+    """Creates a folder for each test, and has the ways to start the program."""
 
     def setUp(self):
         holder = tempfile.TemporaryDirectory(prefix="rueda-digits-")
@@ -115,7 +116,7 @@ class DigitsTest(unittest.TestCase):
         )
 
     def train(self, launch, processes, run, *options):
-        """Runs to a good end; returns the standard output."""
+        """Runs the program, which must succeed. Returns its standard output."""
         done = self.start(launch(processes, self.program(run, *options)))
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return done.stdout
@@ -125,7 +126,7 @@ class DigitsTest(unittest.TestCase):
             self.assertEqual(content(self.path(run), name), content(self.path(other), name), name)
 
     def refused(self, command, *words, status=2):
-        """Exactly one line from the program, holding the words, whatever the launcher adds."""
+        """Expects exactly one line from the program, which contains the words. The launcher may print more lines."""
         done = self.start(command)
         self.assertEqual(done.returncode, status, done.stderr)
         lines = [line for line in done.stderr.splitlines() if "digits: " in line]

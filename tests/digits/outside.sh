@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# outside.sh SOURCE WORK: the example as a project of its own, built against the Rueda that packaging.install has installed
-# in WORK/prefix, shows its help.
+# outside.sh SOURCE WORK: builds the example as a project of its own against the Rueda that packaging.install has
+# installed in WORK/prefix. The example then shows its help.
 set -euo pipefail
 cmake -S "$1/examples/digits" -B "$2/digits" -DCMAKE_PREFIX_PATH="$2/prefix" -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON -DCMAKE_DISABLE_FIND_PACKAGE_spdlog=ON

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""However the same processes are started, they compute the same bits, and say what is wrong once."""
+"""The same processes compute the same bits whichever launcher starts them, and they report an error once."""
 
 import unittest
 

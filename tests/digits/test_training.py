@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""What digits promises: the same training at any number of processes, the same bits every time, and resuming exactly."""
+"""What digits promises: the same training with any number of processes, the same bits every time, and an exact
+continuation after an interruption."""
 
 import os
 import pty
@@ -26,7 +27,7 @@ from digits_job import (
     safetensors_reader,
 )
 
-DEADLINE = 60  # seconds for something that takes one
+DEADLINE = 60  # seconds for something that takes one second
 
 
 def wait_until(condition, what):
@@ -52,7 +53,7 @@ class Agreement(DigitsTest):
             self.assertLessEqual(abs(accuracies[processes] - accuracies[1]), 0.01)
 
     def test_a_share_without_images_changes_nothing(self):
-        # 3 images for 4 processes: one of them has none in every step.
+        # There are 3 images for 4 processes, so in every step one process has none.
         self.train(direct, 1, "one", "--epochs", "1", "--batch", "3", "--lr", "0.001")
         self.train(direct, 4, "four", "--epochs", "1", "--batch", "3", "--lr", "0.001")
         for loss, other in zip(losses(self.path("one"))[:50], losses(self.path("four"))[:50]):
@@ -191,7 +192,7 @@ class Results(DigitsTest):
         try:
             while piece := os.read(main, 65536):
                 shown += piece
-        except OSError:  # Linux's way to say that the other end is closed
+        except OSError:  # on Linux this means that the other end is closed
             pass
         os.close(main)
         self.assertEqual(job.wait(timeout=DEADLINE), 0)

@@ -13,7 +13,7 @@
 
 namespace rueda::tests {
 
-/// The standard error of this process goes here while it lives.
+/// Captures the standard error of this process while this object lives.
 class CapturedErrors {
 public:
     CapturedErrors() : saved_(::dup(STDERR_FILENO)), file_(std::tmpfile()) { ::dup2(::fileno(file_), STDERR_FILENO); }

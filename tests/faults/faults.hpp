@@ -13,21 +13,21 @@
 
 namespace rueda::tests {
 
-/// Promised is about a second; this is for a machine that does much else.
+/// The documentation promises about a second. This limit allows for a busy machine.
 inline constexpr double kPromiseSeconds = 3;
 
-/// Of a clock that all processes of the host share.
+/// Read from a clock that all processes of the host share.
 [[nodiscard]] inline double now_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// A number from the environment, for longer runs: FAULT_ROUNDS, FAULT_SEED.
+/// Reads a number from the environment variable FAULT_ROUNDS or FAULT_SEED; longer runs set them.
 [[nodiscard]] inline std::uint32_t number_from_environment(const char* name, std::uint32_t usual) {
     const char* const text = std::getenv(name);
     return text == nullptr ? usual : static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
 }
 
-/// Allreduces under `name` until one fails; returns how, and checks the sums of those that do not.
+/// Starts allreduces under `name` until one fails, and returns its status. Checks the sums of the others.
 [[nodiscard]] inline Status reduce_until_failure(Client& client, const std::string& name, bool new_names,
                                                  std::int64_t elements, bool resident) {
     const Buffer buffer(client, DType::float32, {elements}, resident);
@@ -42,7 +42,7 @@ inline constexpr double kPromiseSeconds = 3;
     }
 }
 
-/// The same by Adasum, of ranks that have the same vector: that is the result then, on any tree of pairs.
+/// The same with Adasum. All ranks have the same vector, so the result is that vector for every tree of pairs.
 [[nodiscard]] inline Status adasum_until_failure(Client& client, const std::string& name, std::int64_t elements,
                                                  bool resident) {
     const Buffer buffer(client, DType::float32, {elements}, resident);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Several hosts, played by threads: one that is cut off, a rank that stays away, one that leaves early.
+// Several hosts, with threads as ranks: a host is cut off, a rank stays away, a rank leaves early.
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -19,10 +19,11 @@ struct Work {
     std::int64_t elements = 4;
     bool by_adasum = false;
     std::string compression{};  ///< a rule
-    char joining = '-';         ///< ranks of this host are in join() meanwhile
+    char joining = '-';         ///< the ranks of this host are in join() meanwhile
 };
 
-/// Until somebody pulls the cable of host b: then no rank goes on, and each says which host it does not hear from.
+/// Reduces until the test cuts the connections of host b. Then no rank continues, and each error names the host that
+/// does not answer.
 void reduce_until_cut(RankContext& context, const Layout& layout, const Work& work) {
     context.phase("init");
     auto plane = context.open_control_plane();
@@ -72,7 +73,7 @@ void reduce_until_cut(RankContext& context, const Layout& layout, const Work& wo
         RUEDA_RANK_CHECK(failed_at - cut_at < kHostTimeout + kPromiseSeconds);
     }
     RUEDA_RANK_CHECK(status.code() == ErrorCode::aborted);
-    // Host b hears from nobody, the others not from b.
+    // Host b gets no answer from any host. The other hosts get none from b.
     expect_part(status.message(), " has not answered for ");
     if (host != 'b') {
         expect_part(status.message(), "host host-b (");
@@ -243,7 +244,8 @@ TEST_CASE("names come and go on several hosts where there are few slots", "[faul
     const RanksResult result = run_clients(
         4, config,
         [](RankContext& context, RuntimeClient& client) {
-            // As many at a time as there are slots for names: the next ones wait until the last ones' are free again.
+            // Starts as many operations at a time as there are slots for names. The next ones wait until the previous
+            // slots are free again.
             std::array<float, 2> values{};
             for (int i = 0; i < 20; ++i) {
                 context.phase(fmt::format("round {}", i));
@@ -300,7 +302,7 @@ TEST_CASE("a report of many tensors names only the rank that stays away", "[faul
             const auto start_all = [&] {
                 std::vector<PendingPointer> pending;
                 for (int i = 0; i < kTensors; ++i) {
-                    // In another order on each host, as slots are.
+                    // Each host uses another order, as it does for slots.
                     const int number = client.rank() < 2 ? i : kTensors - 1 - i;
                     const Tensor tensor{&values[static_cast<std::size_t>(number)], DType::float32, {1}};
                     pending.push_back(expect_value(
@@ -310,7 +312,7 @@ TEST_CASE("a report of many tensors names only the rank that stays away", "[faul
             };
             if (client.rank() == 2) {
                 context.wait_for_phase(3, "away");
-                std::this_thread::sleep_for(50ms);  // what host a waits in is older
+                std::this_thread::sleep_for(50ms);  // the operations for which host a waits are older
             }
             if (client.rank() == 3) {
                 context.phase("away");
@@ -369,7 +371,7 @@ TEST_CASE("a rank leaves while others have more to say than their mailboxes hold
                 pending.push_back(std::move(started).value());
             }
             context.phase("all");
-            std::this_thread::sleep_for(20ms);  // the background thread takes its time
+            std::this_thread::sleep_for(20ms);  // gives the background thread time
             for (const auto& one : pending) {
                 expect_part(expect_failure(one->wait(), ErrorCode::aborted, "gradient"), "rank 2 has shut down");
             }

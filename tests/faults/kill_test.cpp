@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank is killed at some moment: every other one learns of it in time, by an error that names it, and ends cleanly.
+// A rank is killed at some moment. Every other rank learns of it in time, by an error that names the rank, and ends
+// cleanly.
 #include <unistd.h>
 
 #include <array>
@@ -87,7 +88,8 @@ Status gather_until_failure(Client& client) {
     }
 }
 
-/// Resident, so that the root writes to the others' memory; every rank is the root in turns.
+/// The tensors are resident, so the root writes to the memory of the other ranks. The ranks take turns in being the
+/// root.
 Status broadcast_until_failure(Client& client) {
     const Buffer mine(client, DType::float32, {1 << 20}, true);
     for (int round = 0;; ++round) {
@@ -112,7 +114,7 @@ Status scatter_until_failure(Client& client) {
     }
 }
 
-/// Sets come and go, without another rank each time, and work in between.
+/// Creates and removes sets, each time without another rank, and works in between.
 Status change_sets_until_failure(RuntimeClient& world) {
     for (int round = 0;; ++round) {
         std::vector<int> ranks;
@@ -169,7 +171,7 @@ void live_until_failure(RankContext& context, const base::Config& config, Moment
         context.report("text", status.message());
     };
     context.report("pid", ::getpid());
-    // Who dies before that is one that never came: the others' start times out.
+    // A rank that dies before this point has never arrived, so the start of the others times out.
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
     context.phase(name_of(Moment::init));
@@ -182,12 +184,12 @@ void live_until_failure(RankContext& context, const base::Config& config, Moment
     if (moment != Moment::shutdown) {
         const Status status = work_until_failure(client, moment);
         failed(status);
-        // It stays so, at once, and with the same words.
+        // The error remains: later calls return it at once, with the same text.
         float value = 0;
         const Tensor tensor{&value, DType::float32, {1}};
         const std::string after =
             expect_failure(client.allreduce("after", tensor, tensor, {}), ErrorCode::aborted, "after");
-        if (moment != Moment::sets) {  // what was being done there is not a tensor's
+        if (moment != Moment::sets) {  // a change of process sets does not work on a tensor
             RUEDA_RANK_EQUAL(after, "tensor 'after': " + status.message().substr(status.message().find("rank ")));
         }
     }
@@ -203,7 +205,7 @@ struct Kill {
     double at = 0;
 };
 
-/// A rank that was told nothing: it never needed the victim.
+/// Checks a rank that got no error, because it never needed the victim.
 void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
     REQUIRE(rank.end == RankEnd::returned);
     if (rank.values.count("text") == 0) {
@@ -214,11 +216,11 @@ void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
     CHECK(std::stod(rank.value("failed")) - kill.at < kPromiseSeconds);
     CHECK(rank.value("code") == "Aborted");
     if (kill.moment == Moment::init && rank.value("text").find("died") == std::string::npos) {
-        // Before there is an arena, the control plane tells.
+        // Before there is an arena, the control plane reports the death.
         CHECK(rank.value("text").find(fmt::format("rank {}", kill.victim)) != std::string::npos);
         return;
     }
-    // After the name of a tensor, but for a start that failed.
+    // The name of a tensor comes first, except in the error of a failed start.
     const std::string& text = rank.value("text");
     const std::string death = fmt::format(
         "rank {} (pid {}) died: its process ended and had not finished rueda::shutdown(); how it ended is "
@@ -234,7 +236,7 @@ void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
     CHECK(std::stod(rank.value("ended")) - kill.at < kPromiseSeconds);
 }
 
-/// The longest time from the kill to an error.
+/// Returns the longest time from the kill to an error.
 double run_kill(Kill& kill) {
     const base::Config config = test_config();
     const RanksResult result = run_ranks(
@@ -247,7 +249,7 @@ double run_kill(Kill& kill) {
          }});
     INFO(result.text());
     const RankOutcome& dead = result.ranks[static_cast<std::size_t>(kill.victim)];
-    if (dead.end != RankEnd::killed) {  // it was faster
+    if (dead.end != RankEnd::killed) {  // the rank had finished before the kill
         CHECK((kill.moment == Moment::init || kill.moment == Moment::shutdown));
         return 0;
     }
@@ -265,12 +267,12 @@ double run_kill(Kill& kill) {
     return longest;
 }
 
-/// Rank 0 has work for many seconds that needs the others no more: copies out of the memory of rank 1, which dies.
+/// Rank 0 copies for many seconds out of the memory of rank 1, which dies. It no longer needs the other ranks for that.
 void copy_for_long(RankContext& context) {
     constexpr std::int64_t kBytes = std::int64_t{48} << 20;
     constexpr int kCopies = 1000;
     base::Config config = test_config();
-    config.hold_seconds = 0;  // no breaks
+    config.hold_seconds = 0;  // batches are not held back
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
     auto created = RuntimeClient::create(config, std::move(plane).value());
@@ -285,7 +287,7 @@ void copy_for_long(RankContext& context) {
     if (client.rank() == 1) {
         context.wait_for_phase(0, "a phase that never comes");
     }
-    while (!client.runtime().aborted()) {  // in the hands of the background thread
+    while (!client.runtime().aborted()) {  // the background thread drives progress
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     context.report("aborted", fmt::format("{:.6f}", now_seconds()));
@@ -308,7 +310,7 @@ TEST_CASE("a rank is killed while another one has work without a break", "[fault
     CHECK(std::stod(result.ranks[0].value("aborted")) - killed_at < kPromiseSeconds);
 }
 
-/// FAULT_ROUNDS and FAULT_SEED make it longer and different.
+/// FAULT_ROUNDS and FAULT_SEED make this test longer and select other kills.
 TEST_CASE("a rank is killed", "[faults]") {
     const std::uint32_t seed = number_from_environment("FAULT_SEED", 1);
     const std::uint32_t rounds = number_from_environment("FAULT_ROUNDS", 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank whose announcement is not what a working rank writes: the others say whose it is, and read nothing that is not
-// there.
+// A rank's announcement differs from what a working rank writes. The other ranks name that rank, and read no memory
+// that does not exist.
 #include <array>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -19,16 +19,16 @@ using Atomics = base::StdAtomics;
 using Memory = core::NegotiationMemory<Atomics>;
 using Place = core::Place<Atomics>;
 
-constexpr std::uint32_t kSlot = 64;  // of the first name
+constexpr std::uint32_t kSlot = 64;  // the slot of the first name
 constexpr std::int64_t kRow = 5;
 
-/// The tables of the job, as any rank of it could write to them.
+/// The tables of the job. Any rank of the job could write to them.
 Memory memory_of(RuntimeClient& client) {
     std::byte* const tables = client.runtime().arena()->negotiation();
     return {tables, reinterpret_cast<const core::SetHeader<Atomics>*>(tables)->extent};
 }
 
-/// What a rank puts into its place, and how it would be right.
+/// What a rank writes into its place, and what would be right.
 struct Announced {
     std::int64_t first_dimension;
     std::uint32_t payload_bytes;
@@ -53,7 +53,8 @@ void wait_for_announcement(const Memory& memory, std::uint32_t rank, std::uint64
 
 enum class Kind { reducescatter, alltoall, allgather };
 
-/// One blocking operation of rows * kRow elements of float32, evenly split where it is, with its result checked.
+/// One blocking operation on rows * kRow elements of float32, with equal splits if the operation has splits. Checks the
+/// result.
 Status run_one(Client& client, Kind kind, std::int64_t rows, int salt) {
     const Buffer in(client, DType::float32, {rows, kRow}, false);
     fill_input(in.tensor(), ReduceOp::sum, client.rank(), salt);
@@ -82,7 +83,7 @@ Status run_one(Client& client, Kind kind, std::int64_t rows, int salt) {
     return status;
 }
 
-/// After `generations` operations without a lie the last rank lies in the next one.
+/// The last rank sends `generations` right announcements, and then a wrong one.
 void lie(RankContext& context, RuntimeClient& client, Kind kind, std::int64_t rows, std::uint64_t generations,
          const Announced& announced) {
     for (std::uint64_t generation = 0; generation < generations; ++generation) {
@@ -104,7 +105,8 @@ void lie(RankContext& context, RuntimeClient& client, Kind kind, std::int64_t ro
 }
 
 void check_lie(int size, Kind kind, std::int64_t rows, const Announced& announced, const std::string& expected) {
-    for (const std::uint64_t generations : {2U, 4U, 5U}) {  // in either place, changed hands or not
+    for (const std::uint64_t generations : {2U, 4U, 5U}) {  // the wrong announcement is in either place, and the place
+                                                            // has changed its owner or not
         for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
             const RanksResult result = run_clients(size, test_config(),
                                                    [&](RankContext& context, RuntimeClient& client) {
@@ -136,7 +138,7 @@ TEST_CASE("a reducescatter with other rows, or bytes, than were agreed on", "[fa
               " announced a first dimension of 1152921504606846976");
     check_lie(size, Kind::reducescatter, rows, {rows, 0, {}, Place::kDirect},
               " announced directly, and without a payload");
-    // 16 MiB have no room anywhere.
+    // No payload has room for 16 MiB.
     check_lie(size, Kind::reducescatter, rows, {838'861, 16'777'220, {}},
               " announced a payload of 16777220 bytes for 16777220");
 }
@@ -155,7 +157,7 @@ TEST_CASE("an alltoall with splits that are not those of its rows", "[faults]") 
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(rows, 1)}, wrong);
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(rows - 1, 0)}, wrong);
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(-1, rows + 1)}, wrong);
-    // Their sum is right, if it may overflow.
+    // Their sum is right if it overflows.
     constexpr std::int64_t kMost = 0x7FFF'FFFF'FFFF'FFFF;
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(kMost, rows - kMost)}, wrong);
     check_lie(size, Kind::alltoall, rows, {rows, 80, with(rows, 0)},
@@ -168,7 +170,7 @@ TEST_CASE("an allgather of rows that do not travel", "[faults]") {
               fmt::format(" announced a payload of {} bytes for {}", 4 * kRowBytes, 8 * kRowBytes));
 }
 
-/// The log says that the ranks disagree, and their places that none of them has a part in it.
+/// The log says that the ranks disagree. Their places say that no rank takes part.
 void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
     constexpr std::uint64_t kGenerations = 3;
     constexpr std::int64_t kRows = 6;
@@ -189,8 +191,8 @@ void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
         for (std::uint32_t rank = 0; rank < liar; ++rank) {
             client.runtime().control().ranks[rank].attention.ring_all();
         }
-        // This rank has nothing pending there. It is not to read that before the others do, which its background thread
-        // does a few times per second only.
+        // This rank has nothing pending there. It must not read that entry before the other ranks do; its background
+        // thread reads only a few times a second.
         for (int rank = 0; rank < client.rank(); ++rank) {
             context.wait_for_phase(rank, "has ended");
         }
@@ -225,7 +227,7 @@ TEST_CASE("a mismatch of which all places say that their ranks have joined", "[f
     CHECK(told_by_others > 0);
 }
 
-/// A rank says that it has a million members, which its own library would have refused.
+/// A rank announces a group of a million members. Its own library would have refused that.
 Status claim_members(RuntimeClient& client, const std::string& group) {
     core::Request count;
     core::make_count(core::kMostGroupMembers, 0, count);
@@ -236,7 +238,7 @@ Status claim_members(RuntimeClient& client, const std::string& group) {
 
 TEST_CASE("a group whose members' names would be too long", "[faults]") {
     const int size = GENERATE(2, 3);
-    // "_1of2" fits behind it, "_1000000of1000000" does not.
+    // "_1of2" fits behind this name, "_1000000of1000000" does not.
     const std::string group(RUEDA_MAX_NAME - 10, 'x');
     for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
         const auto body = [&](RankContext& context, RuntimeClient& client) {
@@ -268,7 +270,7 @@ TEST_CASE("a group whose members' names would be too long", "[faults]") {
     }
 }
 
-/// Rank 1 writes into the place of rank 0, as one does that is a generation behind: rank 0 believes itself.
+/// Rank 1 writes into the place of rank 0, like a rank that is one generation behind. Rank 0 trusts its own data.
 void write_to_the_others_place(RankContext&, RuntimeClient& client, Kind kind) {
     constexpr std::int64_t kRows = 4;
     constexpr std::uint64_t kGenerations = 3;

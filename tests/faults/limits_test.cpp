@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Too little memory is an error before it is a fault.
+// If memory is too small, a call fails with an error, and no process is killed for a page that it cannot get.
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ void limit_address_space(std::uint64_t more_bytes) {
     }
 }
 
-/// Starts a job and does something in it, or reports why not.
+/// Starts a job and runs an operation in it. If that is impossible, reports the error.
 void try_to_work(RankContext& context, const base::Config& config) {
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
@@ -60,12 +60,12 @@ void try_to_work(RankContext& context, const base::Config& config) {
     fill_input(tensor, ReduceOp::sum, context.rank(), 1);
     expect_ok(created.value()->allreduce("tensor", tensor, tensor, {ReduceOp::sum}), "an allreduce");
     check_allreduce(tensor, {ReduceOp::sum}, context.size(), 1, "an allreduce");
-    // More than there can be: an error, and nothing else.
+    // More than any machine has. Only this call fails.
     expect_failure(created.value()->allocate(std::size_t{1} << 50).status(), ErrorCode::resource_exhausted, "2^50");
     expect_ok(created.value()->shutdown(), "shutdown");
 }
 
-/// All ranks work, or all get the error, which is one line.
+/// Either all ranks work, or all ranks get the same error, which is one line.
 std::string check_same_end(const RanksResult& result) {
     INFO(result.text());
     CHECK(result.passed());
@@ -90,7 +90,7 @@ TEST_CASE("a limit of address space", "[faults]") {
     int refused = 0;
     for (const std::uint64_t mebibytes : {4U, 10U, 16U, 24U, 40U, 80U, 300U}) {
         base::Config config = test_config();
-        config.resident_limit_bytes = 0;  // from what the limit leaves
+        config.resident_limit_bytes = 0;  // the default: derived from what the limit leaves
         const RanksResult result = run_ranks(2,
                                              [&](RankContext& context) {
                                                  if (!on_one_rank || context.rank() == 1) {
@@ -123,7 +123,7 @@ TEST_CASE("an arena larger than its limit", "[faults]") {
     }
 }
 
-/// Where there is no chunk size of the user's, cells shrink to what the limit leaves.
+/// If the user set no chunk size, the cells shrink to what the limit leaves.
 TEST_CASE("cells shrink to the arena's limit", "[faults]") {
     base::Config config = test_config();
     config.slots = 16;
@@ -133,7 +133,7 @@ TEST_CASE("cells shrink to the arena's limit", "[faults]") {
     CHECK(check_same_end(result) == "Ok");
 }
 
-/// A control group of the memory controller, where this process may make one.
+/// A control group of the memory controller. Only some processes have the right to create one.
 class SmallControlGroup {
 public:
     explicit SmallControlGroup(std::uint64_t bytes) {

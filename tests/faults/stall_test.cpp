@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A tensor that one rank does not submit: the report on the standard error, and the end of the job where one is asked
-// for.
+// One rank does not submit a tensor. These tests check the report on standard error, and the end of the job if the
+// settings ask for that.
 #include <unistd.h>
 
 #include <array>
@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The number behind the first `before` in `text`, which is rounded to a tenth of a second.
+/// The number that follows the first `before` in `text`. The text rounds it to a tenth of a second.
 double number_after(const std::string& text, const std::string& before) {
     expect_part(text, before);
     return std::stod(text.substr(text.find(before) + before.size()));
@@ -31,12 +31,12 @@ constexpr const char* kSentence =
     "remainder of ranks for more than 0.5 seconds. This may indicate that different ranks are trying to submit "
     "different tensors or that only subset of ranks is submitting tensors, which will cause deadlock.";
 
-/// Rank 2 is busy while the others wait for it; later it comes, and everything goes on.
+/// Rank 2 is busy while the other ranks wait for it. Later it arrives, and everything continues.
 void one_rank_is_late(RankContext& context, RuntimeClient& client, const CapturedErrors& errors) {
     std::vector<float> values(100);
     const Tensor tensor{values.data(), DType::float32, {100}};
     fill_input(tensor, ReduceOp::sum, client.rank(), 1);
-    for (int step = 0; step < 2; ++step) {  // bound by now
+    for (int step = 0; step < 2; ++step) {  // the name is bound after these steps
         float one = 1;
         expect_ok(client.allreduce("gradient", {&one, DType::float32, {1}}, {&one, DType::float32, {1}}, {}), "before");
     }
@@ -59,7 +59,7 @@ void one_rank_is_late(RankContext& context, RuntimeClient& client, const Capture
         const double seconds = now_seconds() - begin;
         RUEDA_RANK_CHECK(seconds >= 0.5);
         RUEDA_RANK_CHECK(seconds < 0.5 + kPromiseSeconds);
-        std::this_thread::sleep_for(50ms);  // a second report in a hurry would be one too many
+        std::this_thread::sleep_for(50ms);  // a second report within this time would be one too many
         context.phase("reported");
     }
     expect_ok(pending->wait(), "gradient");
@@ -119,7 +119,7 @@ TEST_CASE("a stalled job is ended", "[faults]") {
                         RUEDA_RANK_CHECK(told >= 0.6);
                         RUEDA_RANK_CHECK(told < 0.6 + kPromiseSeconds);
                         expect_part(text, " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.6); ready: rank");
-                        RUEDA_RANK_CHECK(late || seconds >= 0.3);  // the other may have come later
+                        RUEDA_RANK_CHECK(late || seconds >= 0.3);  // the other rank may have come later
                         RUEDA_RANK_CHECK(seconds < 0.6 + kPromiseSeconds);
                     },
                     {.as = RanksAs::processes});
@@ -127,7 +127,7 @@ TEST_CASE("a stalled job is ended", "[faults]") {
     CHECK(result.passed());
 }
 
-/// What a rank prints while `body` runs, with reports after half a second.
+/// Runs `body` in a job that reports stalls after half a second. `body` can read what this rank printed.
 void with_captured_errors(RankContext& context, const base::Config& settings,
                           const std::function<void(RuntimeClient&, const CapturedErrors&)>& body) {
     const CapturedErrors errors;
@@ -149,7 +149,7 @@ void wait_for_text(const CapturedErrors& errors, const std::string& text) {
     }
 }
 
-/// shutdown() in a thread of its own, while this one watches what is printed.
+/// Calls shutdown() in a thread of its own, while this thread watches what is printed.
 template <class Meanwhile>
 void shut_down_while(RuntimeClient& client, Meanwhile&& meanwhile) {
     Status status;
@@ -186,7 +186,7 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                         wait_for_text(errors, "saving a checkpoint");
                         RUEDA_RANK_CHECK(now_seconds() - begin >= 0.5);
                         RUEDA_RANK_CHECK(now_seconds() - begin < 0.5 + kPromiseSeconds);
-                        // The second one comes after a warning time more.
+                        // The second report comes one more warning time later.
                         while (occurrences(errors.text(), "shutdown() was called") < 2) {
                             RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                             std::this_thread::sleep_for(5ms);
@@ -207,7 +207,7 @@ TEST_CASE("a shutdown that a rank does not come to is reported", "[faults]") {
                     expect_part(text, "sleeping; ");
                     expect_part(text, "busy with 'saving a checkpoint'; waits in no collective itself");
                 } else {
-                    RUEDA_RANK_EQUAL(text, std::string());  // the lowest rank that responds says it
+                    RUEDA_RANK_EQUAL(text, std::string());  // only the lowest rank that responds reports it
                 }
             });
         },
@@ -239,7 +239,7 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
                 float value = 0;
                 const Tensor tensor{&value, DType::float32, {1}};
                 std::string text;
-                // Before this rank has read the abort, it reads that rank 0 has shut down.
+                // This rank reads that rank 0 has shut down before it reads the abort.
                 for (const double begin = now_seconds(); text.find("has waited for rank 1") == std::string::npos;) {
                     RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                     text = expect_failure(client.allreduce("gradient", tensor, tensor, {}), ErrorCode::aborted,
@@ -252,7 +252,7 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
         {.as = RanksAs::processes});
     INFO(result.text());
     CHECK(result.passed());
-    // Every rank keeps the time; the first says it.
+    // Every rank measures the time. The first one to notice reports it.
     const std::string said = result.ranks[0].value("errors") + result.ranks[1].value("errors");
     CHECK(said.find("shutdown() has waited for rank 1 for ") != std::string::npos);
     CHECK(said.find(" s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.9); ready: rank 0; the job is ended") !=
@@ -265,7 +265,7 @@ double processor_seconds() {
     return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
 }
 
-/// Rank 0's mailbox stays full while rank 1 does not read the answers: names that no slot is left for.
+/// Rank 1 does not read the answers, so rank 0's mailbox stays full with names for which no slot is left.
 void fill_mailbox(RankContext& context, RuntimeClient& client, std::vector<PendingPointer>& pending) {
     context.phase("filling");
     context.wait_for_phase(1, "idle");
@@ -294,7 +294,7 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
                 }
                 std::vector<PendingPointer> pending;
                 fill_mailbox(context, client, pending);
-                // The first of those that found no room, and one that the others cannot see.
+                // First the first tensor that found no room in the mailbox, then one that the other ranks cannot see.
                 for (const std::size_t late : {std::size_t{16 + 64}, pending.size() - 1}) {
                     expect_part(
                         expect_failure(pending[late]->wait(0.3), ErrorCode::timeout, "an operation without room"),
@@ -310,7 +310,8 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
                     }
                     const double share = (processor_seconds() - used) / (now_seconds() - begin);
                     context.report("share of a core", share);
-                    RUEDA_RANK_CHECK(share < 0.4);  // a core was burnt before; now and then a look is some per cent
+                    RUEDA_RANK_CHECK(share < 0.4);  // an earlier version used a whole core; looking from time to time
+                                                    // takes some per cent
                     context.phase("reported");
                     context.continue_rank(1);
                 });
@@ -355,8 +356,8 @@ TEST_CASE("a shutdown with a time limit can be gone on with", "[faults]") {
     CHECK(result.passed());
 }
 
-/// Gives two names their slots. The second one is opened while the first one is pending, or its slot would be taken
-/// back for it.
+/// Gives two names their slots. The second name is announced while the first one is pending, because otherwise it would
+/// take the slot of the first one.
 void bind_both(RankContext& context, RuntimeClient& client) {
     std::array<float, 2> values{};
     if (client.rank() == 2) {
@@ -373,8 +374,8 @@ void bind_both(RankContext& context, RuntimeClient& client) {
     expect_ok(other->wait(), "second");
 }
 
-/// All slots are bound, and idle. Rank 2 stands still before it can read that one of them is taken back, so the name
-/// that the others announce gets no slot.
+/// All slots are bound and idle. Rank 2 is stopped before it can read that one of them is taken back. So the name that
+/// the others announce gets no slot.
 void announce_without_a_slot(RankContext& context, RuntimeClient& client) {
     const CapturedErrors errors;
     float value = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank that stands still is no dead rank. But once the job is aborted for another reason, nobody waits for it for
-// long.
+// A stopped rank counts as alive. But once the job was aborted for another reason, the other ranks do not wait for it
+// for long.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <thread>
@@ -25,7 +25,7 @@ TEST_CASE("a rank is stopped and goes on", "[faults]") {
                 fill_input(buffer.tensor(), ReduceOp::sum, client.rank(), i);
                 expect_ok(client.allreduce("tensor", buffer.tensor(), buffer.tensor(), {ReduceOp::sum}), "a step");
                 check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), i, "a step");
-                // Both make the same number of steps: rank 0's clock decides.
+                // Rank 0's clock decides the number of steps for both ranks.
                 std::int64_t more = now_seconds() - begin < 2 ? 1 : 0;
                 const Tensor tensor{&more, DType::int64, {1}};
                 expect_ok(client.broadcast("more", tensor, 0), "more");
@@ -48,7 +48,7 @@ TEST_CASE("a rank is stopped and goes on", "[faults]") {
     CHECK(result.passed());
 }
 
-/// Rank 1 stands still somewhere in a resident allreduce, when rank 2 dies: it may still write into rank 0's tensor.
+/// Rank 1 is stopped somewhere in a resident allreduce when rank 2 dies. It may still write into rank 0's tensor.
 TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
     const double grace = 0.3;
     double killed_at = 0;
@@ -61,7 +61,7 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
             config.abort_grace_seconds = grace;
             auto client = RuntimeClient::create(config, std::move(plane).value());
             client.status().throw_if_failed();
-            // Of this rank only: nobody waits for it before the end.
+            // An operation that only this rank starts. No thread waits for it before the end.
             const Buffer alone(*client.value(), DType::float32, {10}, /*resident=*/true);
             const auto unawaited =
                 expect_value(client.value()->start_allreduce("alone." + std::to_string(context.rank()), alone.tensor(),
@@ -77,7 +77,8 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
                     client.value()->start_allreduce("later", alone.tensor(), alone.tensor(), {}).status(),
                     ErrorCode::aborted, "an operation after the abort");
             };
-            // The same words for all: of what was under way, of what nobody waited for, and of what comes.
+            // Three operations have the same error: the one in progress, the one that no thread waited for, and the
+            // next one.
             const std::string reason = status.message().substr(status.message().find("rank "));
             RUEDA_RANK_EQUAL(status.message(), "tensor 'tensor': " + reason);
             RUEDA_RANK_EQUAL(later(), "tensor 'later': " + reason);
@@ -94,7 +95,7 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
              running.stop_rank(1);
              killed_at = now_seconds();
              running.kill_rank(2, SIGKILL);
-             // The survivor does not need the stopped one to end.
+             // The survivor can end while the other rank is still stopped.
              running.wait_for_phase(0, "ended");
              running.continue_rank(1);
          }});
@@ -110,7 +111,7 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
     const double seconds = std::stod(survivor.value("failed")) - killed_at;
     CHECK(seconds >= grace);
     CHECK(seconds < grace + kPromiseSeconds);
-    // The stopped one finds everything over when it goes on.
+    // When the stopped rank continues, the job has already ended.
     CHECK(result.ranks[1].end == RankEnd::returned);
     CHECK(result.ranks[1].value("code") == "Aborted");
     CHECK(result.ranks[2].end == RankEnd::killed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Everything that a control plane takes apart of what another process has sent. Whatever is accepted must come out the
-// same when it is put together again: that shows more than not crashing.
+// All parsers of a control plane for messages of other processes. If a message is accepted, encoding the result must
+// give the same bytes again, which shows more than the absence of a crash.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

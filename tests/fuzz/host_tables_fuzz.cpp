@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What another rank of the host writes into the tables of the negotiation and over what it says about its progress, in
-// the middle of operations. Whatever it is, each turn of a rank comes to an end; what the rank has pending ends, once
-// each; and it reads and writes nothing outside of the arena and its caller's memory.
+// Another rank of the host writes anything into the tables of the negotiation and into the words that report its
+// progress, in the middle of operations. Whatever it writes, each turn of a rank returns, and each pending operation of
+// the rank ends exactly once. The rank reads and writes nothing outside of the arena and its caller's memory.
 #include <unistd.h>
 
 #include <array>
@@ -48,17 +48,18 @@ NegotiationExtent extent_of_host() {
     return extent;
 }
 
-/// An operation of a rank. Its memory is exactly as large as it says, for AddressSanitizer to see.
+/// An operation of a rank. Its memory has exactly the size that it announces, so that AddressSanitizer sees any access
+/// outside.
 struct Call {
     explicit Call(std::uint32_t members = 1) : completion(members) {}
 
     Completion completion;
     std::vector<std::unique_ptr<std::byte[]>> memory;
     bool began = false;
-    bool at_once = false;  // ended before anybody was told
+    bool at_once = false;  // ended before any rank was told of it
 };
 
-/// One rank with its end of the arena.
+/// One rank with its mapping of the arena.
 class Rank {
 public:
     Rank(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::uint32_t number)
@@ -115,7 +116,7 @@ public:
 private:
     static constexpr std::int64_t kColumns = 3;
 
-    /// Of `rows` rows of int32; `resident`: the same memory for all, in the arena.
+    /// A tensor of `rows` rows of int32. If it is `resident`, all operations use the same memory in the arena.
     rueda_tensor tensor(Call& call, std::array<std::int64_t, 2>& shape, std::int64_t rows, bool resident) {
         shape = {rows, kColumns};
         const auto bytes = static_cast<std::size_t>(rows * kColumns) * sizeof(std::int32_t);
@@ -184,11 +185,11 @@ private:
     std::shared_ptr<collectives::Arena> arena_;
     const std::uint32_t number_;
     std::atomic<std::uint32_t> pending_{0};
-    std::deque<Call> calls_;  // they outlive the set's use of them
+    std::deque<Call> calls_;  // they outlive the set, which uses them
     ProcessSet set_;
 };
 
-/// Bytes of the tables, as far as anybody reads them.
+/// The bytes of the tables that are read by any rank.
 struct Target {
     void* memory = nullptr;
     std::size_t bytes = 0;
@@ -239,7 +240,7 @@ Target target_in(const Rank& rank, std::uint8_t table, std::uint8_t index) {
     }
 }
 
-/// Most often a number that could stand there.
+/// Writes a number into a table. Usually it is a number that could be right.
 void lie(const Rank& rank, Input& input) {
     const auto table = input.take<std::uint8_t>();
     const Target target = target_in(rank, table, input.take<std::uint8_t>());
@@ -315,7 +316,8 @@ public:
                 lie(*ranks_[0], input);
         }
     }
-    /// What can still move, moves; where nothing does, somebody has lied, and a rank may wait for ever.
+    /// Steps until no rank makes progress. An operation may still be pending then only if the input wrote something
+    /// wrong; a rank may wait forever for that.
     void finish() {
         constexpr int kTurns = 64;
         for (int i = 0; i < kTurns && !has_ended() && !(ranks_[0]->is_done() && ranks_[1]->is_done()); ++i) {
@@ -335,7 +337,8 @@ private:
 
 }  // namespace
 
-/// A result may be as large as somebody says: what is too much for any machine is refused as such.
+/// A result may have any announced size. Allocations that are too large for any machine must fail instead of ending the
+/// process.
 extern "C" const char* __asan_default_options() {  // NOLINT(bugprone-reserved-identifier): AddressSanitizer's name
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <span>
 
-/// What the fuzz targets share: taking an input apart, and saying that something does not hold.
+/// Helpers of the fuzz targets: reading an input, and reporting a violated condition.
 namespace rueda::fuzz {
 
 inline void expect(bool holds) {
@@ -18,7 +18,7 @@ inline void expect(bool holds) {
     }
 }
 
-/// Bytes of the input; zeros after its end.
+/// The bytes of the input, followed by zeros.
 class Input {
 public:
     explicit Input(std::span<const std::uint8_t> bytes) : rest_(bytes) {}

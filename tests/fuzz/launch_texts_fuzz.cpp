@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What ruedarun reads of files, variables and options that others wrote, and of what its supervisors tell. The first
-// byte chooses the reader. What is accepted keeps what the plan relies on, what is refused is refused in one line.
+// Texts that ruedarun reads: files, variables and options that other programs or people wrote, and the reports of its
+// supervisors. The first byte chooses the reader. An accepted text has everything that the plan relies on; a refused
+// text gives an error of one line.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -42,7 +43,7 @@ bool accepted(const Result<T>& result) {
     return result.is_ok();
 }
 
-/// No name may look like an option of mpirun or ssh, or end a word of a command line.
+/// A name must not look like an option of mpirun or ssh, and must not end a word of a command line.
 void check_name(const std::string& name) {
     expect(!name.empty() && name.front() != '-');
     expect(name.find_first_of(" \t\n,'\"$;|&") == std::string::npos);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What comes over a socket that somebody else has opened, and what a variable says of it. Whatever is accepted comes
-// out the same when it is put together again, and fits one line.
+// Bytes that come over a socket which another process opened, and the variable that describes the socket. If a
+// notification is accepted, encoding it again gives the same bytes, and its text fits into one line.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

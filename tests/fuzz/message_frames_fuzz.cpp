@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What another rank of the host writes about messages: into its ring, or over the ring's counts. Whatever it is, a rank
-// with sends and receives of its own goes on, or gives the job up with a reason; it writes behind no caller's memory,
-// and all its operations end.
+// Another rank of the host writes anything into its message ring or over the ring's counters. Whatever it writes, a
+// rank with sends and receives of its own continues, or ends the job with a reason. It never writes beyond a caller's
+// memory, and all its operations end.
 #include <unistd.h>
 
 #include <atomic>
@@ -29,13 +29,14 @@ using fuzz::Input;
 
 constexpr std::uint64_t kResidentBytes = 128 * 1024;
 
-/// An operation of the rank under test; its memory is exactly as large as it says, for AddressSanitizer to see.
+/// An operation of the rank under test. Its memory has exactly the size that it announces, so that AddressSanitizer
+/// sees any access outside.
 struct Call {
     Completion completion;
     std::unique_ptr<std::byte[]> memory;
 };
 
-/// Two ranks of one host: 0 is as shipped, 1 is the input.
+/// Two ranks of one host. Rank 0 runs the real code, and the input acts as rank 1.
 class Host {
 public:
     Host() {
@@ -88,7 +89,7 @@ public:
     void lie(Input& input) {
         const auto length = input.take<std::uint8_t>();
         auto frame = input.take<Frame>();
-        if (length % 2 == 0) {  // more often one that has a meaning
+        if (length % 2 == 0) {  // more often a valid kind of frame
             frame.kind %= 13;
             frame.id %= 8;
             frame.tag &= 1;
@@ -124,7 +125,7 @@ public:
         liar_->tell();
         static_cast<void>(region.door(0).step.knock(1));
     }
-    /// False: the job has ended.
+    /// Returns false if the job has ended.
     bool step() {
         const auto step = messenger_->step(/*somebody_waits=*/true, /*asks_others=*/false);
         if (!step.is_ok()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A ring between two ranks of which the other side has written anything at all, also while it is read: every record
-// that is given out lies in the ring, and every place to write to.
+// A ring between two ranks. The other side writes anything into it, also while it is read. Every record that the reader
+// returns lies in the ring, and so does every place that the writer returns.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

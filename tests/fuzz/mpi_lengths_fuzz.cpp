@@ -41,13 +41,13 @@ constexpr int kRank = 1;
 constexpr int kSize = 3;
 constexpr std::byte kFill{0x5A};
 
-/// A length as it is said. What would be accepted is kept short, for speed.
+/// A length that another rank announces. If it would be accepted, it is made small, for speed.
 std::uint64_t said_length(Input& input, std::uint64_t accepted, std::uint64_t shortened) {
     const auto length = input.take<std::uint64_t>();
     return length > accepted ? length : length % shortened;
 }
 
-/// It keeps MPI's own promises: writes into no room more than it was given, and tells of a message that was cut off.
+/// Keeps the promises of MPI: it never writes more into a buffer than fits, and it reports a message that was cut off.
 class SomebodysMpi final : public MpiApi {
 public:
     explicit SomebodysMpi(Input& input) : input_(input) {}
@@ -204,7 +204,7 @@ void check(const Status& status) {
     expect(std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < ' '; }));
 }
 
-/// A plane under way: what the input asks of it.
+/// A control plane in use. The input decides which calls it makes.
 class Driver {
 public:
     Driver(Input& input, SomebodysMpi& mpi, ControlPlane& plane) : input_(input), mpi_(mpi), plane_(plane) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What a rank of another host sends about messages, frame by frame, of any length. Whatever it is, a rank with sends
-// and receives of its own goes on, or gives the job up with a reason; it writes behind no caller's memory, and all its
+// A rank of another host sends message frames of any content and length. Whatever it sends, a rank with sends and
+// receives of its own continues, or ends the job with a reason. It never writes beyond a caller's memory, and all its
 // operations end.
 #include <algorithm>
 #include <atomic>
@@ -28,9 +28,9 @@ using collectives::Bytes;
 using fuzz::expect;
 using fuzz::Input;
 
-constexpr int kThere = 1;  // the rank that is the input
+constexpr int kThere = 1;  // the rank whose frames come from the input
 
-/// What is sent leaves when the input says so; what comes is the input's.
+/// Sends complete when the input says so. The input supplies everything that is received.
 class Wire final : public collectives::Transport {
 public:
     void bring(Bytes message) { coming_.push_back(std::move(message)); }
@@ -43,7 +43,7 @@ public:
     }
     Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override {
         expect(rank == kThere && port.channel == Channel::messages && !coming_.empty());
-        expect(room.size() == coming_.front().size());  // MPI would fail
+        expect(room.size() == coming_.front().size());  // MPI would fail here
         std::copy(coming_.front().begin(), coming_.front().end(), room.begin());
         coming_.pop_front();
         tickets_.push_back(room.size());
@@ -62,11 +62,11 @@ public:
 
 private:
     std::deque<Bytes> coming_;
-    std::vector<std::size_t> tickets_;  // bytes of each
+    std::vector<std::size_t> tickets_;  // the size of each
     bool holds_ = false;
 };
 
-/// Its memory is exactly as large as it says, for AddressSanitizer to see.
+/// Its memory has exactly the size that it announces, so that AddressSanitizer sees any access outside.
 struct Call {
     Completion completion;
     std::unique_ptr<std::byte[]> memory;
@@ -112,7 +112,7 @@ public:
         request.memory = call.memory.get();
         expect(messenger_->submit(std::move(request), call.completion).is_ok());
     }
-    /// More often a frame that has a meaning.
+    /// Makes a frame from the input. More often than not it is a valid kind of frame.
     void bring(Input& input) {
         const auto choice = input.take<std::uint8_t>();
         const auto length = input.take<std::uint8_t>();
@@ -139,7 +139,7 @@ public:
     void hold(bool holds) { wire_.hold(holds); }
     void forget() { messenger_->forget(1, failure(ErrorCode::invalid_argument, "removed")); }
     void shut_down() { messenger_->shut_down(); }
-    /// False: the job has ended.
+    /// Returns false if the job has ended.
     bool step() {
         const auto step = messenger_->step(/*somebody_waits=*/true, /*asks_others=*/true);
         if (!step.is_ok()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What ranks tell each other about how something has ended: an operation that is checked (RUEDA_VERIFY,
-// RUEDA_CHECK_NAN), and a body that run_on_root() ran. What is accepted is what a working rank says, bit by bit.
+// What ranks send each other about the end of an operation that is checked (RUEDA_VERIFY, RUEDA_CHECK_NAN), and about
+// the end of a body that run_on_root() ran. Only bytes that a working rank sends are accepted.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ using namespace rueda;
 using fuzz::expect;
 using fuzz::Input;
 
-/// The end that the numbers' own bits say, whatever judge() makes of them.
+/// The end that the bits of the numbers mean, computed without judge().
 ErrorCode expected_code(const std::vector<std::int64_t>& numbers) {
     bool not_finite = false;
     bool changed = false;
@@ -60,7 +60,7 @@ bool is_shown(char c) {
     return byte >= 0x20 ? byte != 0x7f : c == '\n' || c == '\t';
 }
 
-/// A code, a length of text that goes with it, the text, and zeros.
+/// Checks the format: a code, a length that goes with the code, the text, and zeros.
 bool is_outcome(std::span<const std::uint8_t> bytes) {
     Input input(bytes);
     const auto code = input.take<std::uint32_t>();
@@ -72,7 +72,7 @@ bool is_outcome(std::span<const std::uint8_t> bytes) {
                        [](std::uint8_t byte) { return byte == 0; });
 }
 
-/// Where nothing had to be hidden of it, the text says the same again in the same bytes.
+/// If no character of the text had to be replaced, encoding the text again gives the same bytes.
 void read_outcome(std::span<const std::uint8_t> bytes) {
     const Status ended = training::decode_outcome(bytes, 3);
     expect(std::all_of(ended.message().begin(), ended.message().end(), is_shown));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// fuzz_seeds DIRECTORY: writes inputs for the fuzz targets to DIRECTORY/<target>/, made of what working ranks and
-// supervisors say. So they are of today's formats, and a target gets behind the first checks at once.
+// fuzz_seeds DIRECTORY: writes inputs for the fuzz targets to DIRECTORY/<target>/. They are made of messages of working
+// ranks and supervisors. So they always have the current formats, and a target passes the first checks from the start.
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -48,7 +48,7 @@ namespace {
 using namespace rueda;
 using collectives::Bytes;
 
-/// An input in the making.
+/// An input that is being built.
 class Seed {
 public:
     template <class T>
@@ -97,13 +97,13 @@ T value_of(Result<T> result) {
     return std::move(result).value();
 }
 
-// ---- what ranks say while they start --------------------------------------------------------------------------------
+// ---- what ranks send while they start ------------------------------------------------------------------------------
 
 constexpr int kRanks = 3;
-constexpr int kListener = 1;  // whose view the target takes
+constexpr int kListener = 1;  // the rank whose view the target takes
 
-/// Writes down what the others say, as the target reads it: a byte for the length, and those bytes. What is too long
-/// for that stands as 255: "as this rank does".
+/// Records what the other ranks send, in the format of the target: a byte for the length, and the bytes themselves. A
+/// longer message is recorded as 255, which means "the same as this rank's message".
 class Recorder final : public collectives::ControlPlane {
 public:
     explicit Recorder(std::unique_ptr<collectives::ControlPlane> plane) : plane_(std::move(plane)) {}
@@ -145,7 +145,7 @@ private:
     Seed heard_;
 };
 
-/// What rank kListener hears while all ranks do the exchange.
+/// What rank kListener receives while all ranks do the exchange.
 template <class Exchange>
 Seed heard_in(std::uint8_t choice, Exchange&& exchange) {
     std::vector<std::unique_ptr<Recorder>> recorders;
@@ -207,9 +207,9 @@ void write_start_messages(const Folder& folder) {
 
 // ---- sockets --------------------------------------------------------------------------------------------------------
 
-constexpr int kCut = 5;  // how the target cuts the stream; of messages, how many files come along
+constexpr int kCut = 5;  // how the target cuts the stream; for messages, the number of files that come with one
 
-/// What the link writes to its socket.
+/// The bytes that the link writes to its socket.
 template <class Say>
 Seed written_by_link(Say&& say) {
     std::array<int, 2> fds{};
@@ -317,7 +317,7 @@ void write_network_frames(const Folder& folder) {
     folder.write("gone", Seed().append(receive).append(come(core::FrameKind::gone, 0)).append(step));
 }
 
-/// Both ranks begin the same, and turn until it has ended; then once more, bound to a slot.
+/// Both ranks start the same operation and are stepped until it has ended; then once more, bound to a slot.
 Seed operations(std::span<const std::uint8_t> choices, std::uint8_t shape) {
     Seed seed;
     for (const std::uint8_t choice : choices) {
@@ -371,7 +371,7 @@ void write_outcomes(const Folder& folder) {
     outcome("cut", Status(ErrorCode::internal, std::string(5000, 'x')));
 }
 
-/// What three ranks gather of places in a tensor of shape (5, 4, 2).
+/// What three ranks gather: places in a tensor of shape (5, 4, 2).
 void write_sparse_places(const Folder& folder) {
     const std::vector<std::int64_t> shape{5, 4, 2};
     for (const std::int64_t along : std::array<std::int64_t, 2>{1, 2}) {
@@ -424,7 +424,7 @@ void write_mpi_lengths(const Folder& folder) {
     folder.write("answers", Seed().bytes(2, bytes.size()).append(std::span(bytes)).bytes(4).add(std::int32_t{1}));
 }
 
-/// What the writer of a ring does, for its reader; and what its reader does, for the writer.
+/// What a ring's writer writes, for the reader under test; and what its reader writes, for the writer under test.
 void write_message_ring(const Folder& folder) {
     using collectives::MessageRingRecord;
     constexpr std::uint8_t written = 1;
@@ -449,7 +449,7 @@ void write_message_ring(const Folder& folder) {
                  Seed().bytes(write, 255, write, 200, write, 200, all_read, write, 255, write, 255, all_read));
 }
 
-/// One rank of two hosts hears how many rows it gets, and then gets them.
+/// One rank on two hosts learns how many rows it receives, and then receives them.
 void write_splits(const Folder& folder) {
     for (const std::uint8_t choice : std::array<std::uint8_t, 2>{0, 1}) {
         Seed seed;

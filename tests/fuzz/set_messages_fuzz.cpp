@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What ranks tell each other about process sets. The input is what the allgathers of the job bring, one after the
-// other; whatever it is, members and those who follow come to an end, and what a working rank says comes out as it went
-// in.
+// What ranks send each other about process sets. The allgathers of the job return pieces of the input, one after the
+// other. Whatever it is, each member and each follower comes to an end, and what a working rank sends arrives
+// unchanged.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -41,7 +41,8 @@ Bytes joined(const std::vector<Bytes>& all) {
     return bytes;
 }
 
-/// The job as one rank sees it: each exchange takes the next bytes of the input; it fails where they are no exchange.
+/// The job as one rank sees it. Each exchange returns the next bytes of the input, or fails if they are no valid
+/// exchange.
 class Job {
 public:
     explicit Job(std::span<const std::byte> input) : rest_(input) {}
@@ -70,7 +71,7 @@ void be_a_member(std::span<const std::byte> input) {
     SetUpPlane plane(exchange, kSet, 2);
     const Result<std::vector<Bytes>> all = plane.allgather({});
     if (!all.is_ok()) {
-        return plane.give_up(all.status());  // has no effect any more
+        return plane.give_up(all.status());  // has no effect after the first time
     }
     expect(all.value().size() == kSet.ranks.size());
     if (const Result<Bytes> one = plane.broadcast({}, 1); one.is_ok()) {
@@ -87,7 +88,8 @@ void follow(std::span<const std::byte> input) {
     static_cast<void>(SetUpPlane::follow(exchange, kSet));
 }
 
-/// What members gather for each other comes apart by rank, and together again where each is there once.
+/// Splits what members gathered for each other into one part for each rank. If each rank occurs once, joining the parts
+/// gives the input again.
 void read_members(std::span<const std::byte> input) {
     const Result<std::vector<Bytes>> all = split_by_named_rank(input, kRanks);
     expect(all.is_ok() ? all.value().size() == kRanks : !all.status().message().empty());

@@ -41,7 +41,7 @@ struct Sockets {
     base::UniqueFd mine;
 };
 
-/// The stream in pieces of `cut` bytes; 0: at once.
+/// Sends the stream in pieces of `cut` bytes; 0 means all at once.
 template <class Take>
 void in_pieces(const Sockets& sockets, std::span<const std::byte> bytes, std::size_t cut, Take&& take) {
     const std::size_t piece = cut == 0 ? std::max<std::size_t>(bytes.size(), 1) : cut;
@@ -100,7 +100,7 @@ std::size_t lowest_free_fd() {
 
 constexpr std::size_t kMostFiles = 8;
 
-/// One message, with so many open files.
+/// Sends one message with `files` open files.
 void send_files(const Sockets& sockets, std::span<const std::byte> bytes, std::size_t files) {
     alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFiles * sizeof(int))> control{};
     std::array<int, kMostFiles> fds{};
@@ -122,7 +122,7 @@ void send_files(const Sockets& sockets, std::span<const std::byte> bytes, std::s
     expect(::sendmsg(sockets.theirs.value(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-/// More files than are taken as well, and bytes that do not fit.
+/// Also with more files than are accepted, and with bytes that do not fit.
 void take_files(std::span<const std::byte> bytes, std::size_t files) {
     const std::size_t before = lowest_free_fd();
     {
@@ -142,7 +142,7 @@ void take_files(std::span<const std::byte> bytes, std::size_t files) {
 
 }  // namespace
 
-/// The first byte says how, the second how the stream is cut.
+/// The first byte chooses the kind of connection, the second one how the stream is cut.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < 3 || size > 16'384) {
         return 0;

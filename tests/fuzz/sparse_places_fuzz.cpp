@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What the ranks of a sparse allreduce have gathered: places, what is there, and what each of them asked for. The
-// input is what the others said; it is refused, or the sums are those of a table by place.
+// What the ranks of a sparse allreduce gathered: the places, the values at them, and the options of each rank. The
+// input stands for the other ranks. Either it is refused, or the sums equal those of a table by place.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ using Numbers = std::vector<std::int64_t>;
 const Numbers kShape{5, 4, 2};
 const std::vector<int> kRanks{0, 3, 4};
 
-/// What this rank gives: rows at the places 4 and 1, along as many dimensions as asked.
+/// This rank's contribution: rows at the places 4 and 1, along as many dimensions as asked.
 std::unique_ptr<SparseAllreduce> make_own(std::size_t along, const std::vector<std::int64_t>& values) {
     static const std::vector<std::int32_t> indices{4, 1, 1, 3};
     const Numbers extents{2, static_cast<std::int64_t>(along)};
@@ -44,7 +44,7 @@ std::unique_ptr<SparseAllreduce> make_own(std::size_t along, const std::vector<s
     return std::move(made).value();
 }
 
-/// As an allgather leaves it: so many bytes as its shape has.
+/// Fills the output as an allgather does: with as many bytes as its shape has.
 void fill(Completion::Output& output, Numbers shape, const Numbers& numbers) {
     std::size_t count = 1;
     for (const std::int64_t extent : shape) {
@@ -63,7 +63,7 @@ struct Gathered {
     std::size_t along = 1;
     Numbers places;
     std::size_t rows = 0;      ///< of values
-    std::size_t elements = 1;  ///< of a row
+    std::size_t elements = 1;  ///< elements of a row
     Numbers values;
 };
 
@@ -130,7 +130,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Numbers value_shape{static_cast<std::int64_t>(gathered.rows)};
     value_shape.insert(value_shape.end(), kShape.begin() + static_cast<std::ptrdiff_t>(gathered.along), kShape.end());
     fill(completion.output(1), value_shape, gathered.values);
-    // What they asked for: the same, but for the numbers that are left of the input.
+    // The options of the other ranks. They equal this rank's options, except for the numbers that the input still has.
     Numbers rows;
     for (std::size_t i = 0; i < kRanks.size() * length; ++i) {
         const bool is_said = i >= length && !input.empty();

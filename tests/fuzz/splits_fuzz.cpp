@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// An alltoall on two hosts: how many rows each of the others says that it sends, in cells and in messages, and then
-// the rows. This rank is 1 of the ranks 0 and 1 of its host; 2 and 3 are on the other one. The others may say and
-// write anything, at any time.
+// An alltoall on two hosts. The other ranks announce how many rows they send, in cells and in messages, and then send
+// the rows. This rank is rank 1; rank 0 is on the same host, ranks 2 and 3 are on the other one. The other ranks may
+// announce and write anything, at any time.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -30,16 +30,16 @@ using fuzz::Input;
 constexpr std::uint32_t kRanks = 4;
 constexpr std::uint32_t kRank = 1;
 constexpr std::uint64_t kRowBytes = 8;
-constexpr std::uint64_t kFar = std::uint64_t{1} << 40;  // of progress: as far as anybody waits for
+constexpr std::uint64_t kFar = std::uint64_t{1} << 40;  // a count of progress that is more than any step waits for
 constexpr std::byte kFill{0x5A};
 
-/// What is sent leaves at once. A message is there as soon as it is asked for, as long as the others send any; `next`
-/// is what it holds, in so many bytes as its sender has made it.
+/// Sends complete at once. A message is there as soon as it is asked for, as long as the other ranks have messages
+/// left. `next` is its content; its length is whatever its sender chose.
 class SomebodysTransport final : public Transport {
 public:
     struct Said {
         std::vector<std::byte> bytes;
-        bool is_whole = true;  ///< as long as the room, whatever that is
+        bool is_whole = true;  ///< as long as the receiver's memory, whatever its size
     };
     std::map<int, Said> next;  ///< by sender
 
@@ -88,7 +88,7 @@ private:
     }
     std::map<Ticket, UnderWay> under_way_;
     Ticket last_ = 0;
-    int left_ = 64;  // messages that come
+    int left_ = 64;  // messages that still arrive
 };
 
 std::shared_ptr<Arena> make_arena() {
@@ -106,7 +106,7 @@ std::shared_ptr<Arena> make_arena() {
     return std::move(arena).value();
 }
 
-/// Once: own_facts() asks the machine.
+/// Made only once, because own_facts() asks the machine.
 const LocalGroup& group() {
     static const LocalGroup made =
         group_by_host(kRank, {own_facts("a"), own_facts("a"), own_facts("b"), own_facts("b")});
@@ -137,14 +137,14 @@ private:
             (arena_->progress(0).*counter).store(value, std::memory_order_seq_cst);
         }
     }
-    /// Into the cells of the rank beside this one: a number, for each of the two.
+    /// Writes into the cells of the other rank of this host: a number for that rank, and a number for this rank.
     void write_cells(std::uint64_t for_itself, std::uint64_t for_me) {
         std::memcpy(arena_->cell(0, 0), &for_itself, sizeof for_itself);
         std::memcpy(arena_->cell(0, 0) + sizeof for_itself, &for_me, sizeof for_me);
     }
-    /// Steps while there is something to do; in between the rank beside this one writes.
+    /// Steps while there is progress. Between the steps, the other rank of this host writes.
     bool finish(Task& task, bool others_write) {
-        constexpr int kMostSteps = 3;  // of up to a thousand actions each
+        constexpr int kMostSteps = 3;  // each with up to a thousand actions
         constexpr int kIdle = 8;
         int idle = 0;
         for (int i = 0; i < kMostSteps && idle < kIdle; ++i) {
@@ -186,7 +186,8 @@ private:
         expect(all_whole && std::equal(said.begin(), said.end(), splits_.begin() + kRanks));
         return true;
     }
-    /// As its caller does: no fewer than none, and no more than can be counted. Room for all, or nothing is kept.
+    /// Makes the output as the caller of the task does. The number of rows is not negative and does not overflow. There
+    /// is room for all rows, or the result is not kept.
     bool make_output() {
         constexpr std::int64_t kMostKept = 4096;
         std::int64_t rows = 0;
@@ -219,7 +220,7 @@ private:
         }
         Task& task = communicator_.start({Operation::alltoall, {&segment, 1}, locations, splits_});
         if (finish(task, true) && segment.output != nullptr) {
-            // This rank's own rows came from itself, wherever the others put theirs.
+            // This rank's own rows come from itself, wherever the other ranks put their rows.
             const auto before =
                 std::accumulate(splits_.begin() + kRanks, splits_.begin() + kRanks + kRank, std::int64_t{0});
             const auto own = output_.begin() + before * static_cast<std::int64_t>(kRowBytes);

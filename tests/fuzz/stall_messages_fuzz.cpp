@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What leaders of several hosts ask and tell each other about tensors that stand still. Whatever is accepted is told
-// again in the same bytes, or in those of a shorter account, and makes a report.
+// Questions and answers between the leaders of several hosts about stalled tensors. If a message is accepted, encoding
+// it again gives the same bytes or those of a shorter account, and a report can be made of it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

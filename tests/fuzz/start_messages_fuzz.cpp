@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What ranks tell each other while they start: who is in the job, how it went, their settings, cores, NUMA nodes and
-// hosts, the process sets that they begin with, and where the host's memory is. The input is what the control plane
-// brings, one exchange after the other; whatever it is, each comes to an end that fits one line.
+// What ranks send each other while they start: which ranks are in the job, whether the start succeeded, their settings,
+// cores, NUMA nodes and hosts, the first process sets, and where the host's memory is. The control plane returns pieces
+// of the input, one exchange after the other. Whatever it is, each exchange comes to an end, and an error fits into one
+// line.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -34,8 +35,8 @@ using fuzz::expect;
 
 constexpr int kRanks = 3;
 
-/// This rank is 1, and says what it says; the others' words are the input's: a byte for the length, and those bytes.
-/// Where the length is 255 the other says what this one does.
+/// This rank is rank 1 and sends its real messages. The messages of the others come from the input: a byte for the
+/// length, and the bytes themselves. If the length is 255, the other rank sends the same as this rank.
 class SomebodysPlane final : public collectives::ControlPlane {
 public:
     explicit SomebodysPlane(std::span<const std::byte> input) : rest_(input) {}
@@ -87,7 +88,7 @@ void begin_with_sets(SomebodysPlane& plane) {
     expect(!first.is_ok() || first.value() >= mine.next_id);
 }
 
-/// Whoever has another list in mind, or none, is told; who says nothing at all is no member either.
+/// A rank with another list, or without a list, gets an error. A rank that sends nothing at all is no member either.
 void meet_in_a_list(SomebodysPlane& plane) {
     const std::vector<int> mine{0, 2, 5};
     const Status agreed = collectives::agree_on_members(plane, mine);
@@ -95,7 +96,7 @@ void meet_in_a_list(SomebodysPlane& plane) {
     expect(agreed.is_ok() || agreed.code() == ErrorCode::mismatch || agreed.code() == ErrorCode::internal);
 }
 
-/// As a rank that gets the memory of a leader, and as the leader of a host of its own.
+/// First as a rank that receives the memory of its leader, then as the leader of a host of its own.
 void share_memory(SomebodysPlane& plane, bool is_leader) {
     const std::vector<collectives::RankFacts> all = {collectives::own_facts("one"),
                                                      collectives::own_facts(is_leader ? "two" : "one"),

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# take_seeds.sh PROGRAM FOLDER…: gives a fuzz program every input of those folders that are there, each once, and none of its own.
+# take_seeds.sh PROGRAM FOLDER…: runs a fuzz program once with every input of the given folders, as far as they exist,
+# and with no other input.
 set -euo pipefail
 program=$1
 shift

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Every form of the C++ interface says from where it was called, also where it has no TensorName.
+// The errors of every form of the C++ interface name the place of the call, including the forms without a TensorName.
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -15,7 +15,7 @@
 namespace rueda {
 namespace {
 
-/// The error of `call`; "" without one.
+/// The error of `call`; "" if there is none.
 std::string text_of(const std::function<void()>& call) {
     try {
         call();
@@ -25,7 +25,7 @@ std::string text_of(const std::function<void()>& call) {
     return {};
 }
 
-/// An expression, and where it stands.
+/// A call, and the line in which it stands.
 struct Call {
     std::function<void()> run;
     int line;
@@ -35,7 +35,7 @@ struct Call {
         [&] { static_cast<void>(expression); }, __LINE__ \
     }
 
-constexpr ProcessSet kNone{77};  // which nobody has added
+constexpr ProcessSet kNone{77};  // a process set that was never added
 constexpr Options kOptions{.process_set = kNone};
 constexpr AllreduceOptions kReduction{.process_set = kNone};
 
@@ -108,7 +108,8 @@ TEST_CASE("every operation says from where it was called, where the job wants to
         const std::string text = text_of(call.run);
         INFO(text);
         CHECK_FALSE(text.empty());
-        const std::string end = "/call_sites_test.cpp:" + std::to_string(call.line);  // of a long path the end
+        // of a long path, only the end is shown
+        const std::string end = "/call_sites_test.cpp:" + std::to_string(call.line);
         CHECK(text.ends_with(end) == wanted);
         CHECK((text.find("; called from ") != std::string::npos) == wanted);
     }
@@ -116,7 +117,7 @@ TEST_CASE("every operation says from where it was called, where the job wants to
     unsetenv("RUEDA_CALL_SITES");
 }
 
-/// A failure that only the end shows.
+/// The operation starts without an error, and fails later.
 TEST_CASE("a callback is told from where the operation was called, as a wait is") {
     const bool wanted = GENERATE(false, true);
     REQUIRE(setenv("RUEDA_CALL_SITES", wanted ? "1" : "0", 1) == 0);

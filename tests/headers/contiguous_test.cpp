@@ -9,7 +9,7 @@
 namespace rueda {
 namespace {
 
-/// What Eigen's objects have, of any strides.
+/// The members of Eigen's objects, with any strides.
 struct Strided {
     std::vector<float> memory = std::vector<float>(100);
     std::int64_t inner_size = 3;
@@ -34,7 +34,7 @@ TEST_CASE("containers are vectors of their elements") {
     CHECK(TensorView(array).data() == array.data());
 }
 
-// What is only read can be an input, and nothing else.
+// A tensor that is read only can be an input, and nothing else.
 template <class Values>
 constexpr bool kCanBeInput = requires(Values& values) {
     rueda::allgather("x", values);

@@ -42,7 +42,7 @@ TEST_CASE("layouts that other ranks may not have are refused") {
     CHECK_THROWS_AS(tensor_of(memory_of({2, 8, 4, 4}, Type::f32, Tag::nhwc)), InvalidArgument);
     CHECK_THROWS_AS(tensor_of(memory_of({2, 8, 4, 4}, Type::f32, Tag::nChw8c)), InvalidArgument);
     CHECK_THROWS_WITH(tensor_of(memory_of({2, 3, 4, 4}, Type::f32, Tag::nChw8c)), Catch::Contains("reorder"));
-    // One after the other all the same, as there is one channel.
+    // There is one channel, so the elements lie one after the other also in this order.
     CHECK(tensor_of(memory_of({2, 1, 4, 4}, Type::f32, Tag::nhwc)).shape().elements() == 32);
 }
 
@@ -53,12 +53,12 @@ TEST_CASE("a submemory is the part that it describes, not the beginning of the w
     const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
     const TensorView rows = tensor_of({whole.submemory_desc({2, 3}, {2, 0}), cpu, elements.data()});
     CHECK(rows.shape().elements() == 6);
-    CHECK(*static_cast<const std::int32_t*>(rows.data()) == 6);  // row 2 of 3 columns
+    CHECK(*static_cast<const std::int32_t*>(rows.data()) == 6);  // row 2, which has 3 columns
     const TensorView part_of_a_row = tensor_of({whole.submemory_desc({1, 2}, {3, 1}), cpu, elements.data()});
     CHECK(*static_cast<const std::int32_t*>(part_of_a_row.data()) == 10);
     CHECK_THROWS_AS(tensor_of({whole.submemory_desc({4, 2}, {0, 1}), cpu, elements.data()}), InvalidArgument);
 
-    // What oneDNN itself takes for the submemory's first element.
+    // Asks oneDNN itself for the first element of the submemory.
     std::vector<std::int32_t> copied(6, -1);
     dnnl::memory source(whole.submemory_desc({2, 3}, {2, 0}), cpu, elements.data());
     dnnl::memory copy(dnnl::memory::desc({2, 3}, Type::s32, Tag::ab), cpu, copied.data());

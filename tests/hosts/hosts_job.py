@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Jobs of ranks on test hosts. The environment names the programs: MPIRUN, HOSTS_RANK, CONFORMANCE, DIGITS (may be empty), and
-RUEDA_MPI_PLUGIN."""
+"""Jobs of ranks on test hosts. These environment variables name the programs: MPIRUN, HOSTS_RANK, CONFORMANCE, DIGITS
+(may be empty), and RUEDA_MPI_PLUGIN."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ MPIRUN = os.environ["MPIRUN"]
 HOSTS_RANK = os.environ["HOSTS_RANK"]
 TIMEOUT = 120
 
-# Without what an outer launcher may have set.
+# The environment without the variables that an outer launcher may have set.
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
@@ -25,12 +25,12 @@ ENVIRONMENT = {
 }
 
 
-# As under ruedarun, ranks survive each other; then mpirun's status is 0 whatever they return.
+# With these flags ranks survive each other, as under ruedarun. The status of mpirun is then always 0.
 SURVIVING = ("--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1")
 
 
 def mpirun(hosts, layout, program, flags=(), **settings):
-    """The command that starts layout[h] ranks on host h."""
+    """Returns the command that starts layout[h] ranks on host h."""
     places = ",".join(f"{name}:{ranks}" for name, ranks in zip(hosts.names, layout))
     words = [MPIRUN, "--allow-run-as-root", "--host", places, "-np", str(sum(layout)), "--map-by", "slot"]
     words += ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
@@ -43,22 +43,22 @@ def mpirun(hosts, layout, program, flags=(), **settings):
 
 
 def left_in_memory():
-    """What Rueda has left in /dev/shm."""
+    """The files that Rueda left in /dev/shm."""
     return {entry.name for entry in pathlib.Path("/dev/shm").iterdir() if entry.name.startswith("rueda")}
 
 
 def remove_what_open_mpi_left():
-    """An mpirun that was killed cannot do it; the names have the test host in them."""
+    """Removes files that a killed mpirun leaves behind. Their names contain the test host."""
     for entry in pathlib.Path("/dev/shm").glob(f"vader_segment.{test_hosts.PREFIX}*"):
         entry.unlink()
 
 
 class HostsTest(unittest.TestCase):
-    """Hosts for all tests of a class, and a folder for each. Nothing of a job may stay behind."""
+    """Creates hosts for all tests of a class, and a folder for each test. Checks that no job leaves anything behind."""
 
     count = 3
     rate = None  # of each link, as tc writes it
-    delay_ms = 0  # of each packet, each way
+    delay_ms = 0  # of each packet, in each direction
 
     @classmethod
     def setUpClass(cls):
@@ -93,7 +93,7 @@ class HostsTest(unittest.TestCase):
 
 
 def main(limits=False):
-    """`limits`: the links have to be limited."""
+    """`limits`: whether the links have to be limited."""
     reason = test_hosts.why_not() or (test_hosts.why_no_limits() if limits else None)
     if reason:
         print(f"skipped: {reason}")

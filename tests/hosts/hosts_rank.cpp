@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// One rank of a job on several hosts.
-// hosts_rank layout         prints where it stands, and checks a sum
-// hosts_rank transfer N     prints how long, in seconds, a small allreduce takes and one of N float32, both checked
-// hosts_rank steps FOLDER   trains until something ends the job; writes FOLDER/rank<n>: its pid, "running", and the
-//                           error with the time when it came; ends when FOLDER/done is there
-// hosts_rank wait FOLDER    the same, but the last rank stays away from the steps after some, and the others wait for
+// One rank of a job on several hosts. In all modes that write to FOLDER, a rank writes to FOLDER/rank<n>.
+//
+// hosts_rank layout         prints the rank's position in the job, and checks a sum
+// hosts_rank transfer N     checks a small allreduce and one of N float32, and prints the seconds that each took
+// hosts_rank steps FOLDER   trains until something ends the job; writes its pid, "running", and the error with its
+//                           time; ends when FOLDER/done exists
+// hosts_rank wait FOLDER    as "steps", but after some steps the last rank takes part in none, and the others wait for
 //                           it
 // hosts_rank again FOLDER STATUS
-//                           a job, and then another in the same processes, for which the last rank does not come: it
+//                           one job, and then another one in the same processes, which the last rank does not join: it
 //                           writes "left" and the time, and ends with this exit status
 // hosts_rank absent FOLDER STATUS
-//                           as "again", but there is no job before
-// hosts_rank late FOLDER    as "absent", but the last rank does not end before FOLDER/done is there
-// hosts_rank leave FOLDER   a job whose ranks shut down when FOLDER/go is there; writes "pid", "running", and "left" or
-// the
-//                           error with the time when it came, in which case its exit status is 1
-// hosts_rank exit FOLDER    the same, but the ranks end without having called shutdown()
+//                           as "again", but without the first job
+// hosts_rank late FOLDER    as "absent", but the last rank does not end before FOLDER/done exists
+// hosts_rank leave FOLDER   a job whose ranks shut down when FOLDER/go exists; writes "pid", "running", and either
+//                           "left" or the error with its time; after an error, the exit status is 1
+// hosts_rank exit FOLDER    as "leave", but the ranks end without a call of shutdown()
 #include <unistd.h>
 
 #include <chrono>
@@ -50,7 +50,7 @@ double seconds_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Whole numbers, whose sums are exact, and other ones at every place and on every rank.
+/// Whole numbers, whose sums are exact. They differ between places and between ranks.
 float value_at(std::size_t place, int rank) {
     return static_cast<float>(place % 1021) + static_cast<float>(rank * (static_cast<int>(place % 7) + 1));
 }
@@ -81,7 +81,7 @@ int transfer(std::size_t count) {
     rueda::init();
     const double small = seconds_of_allreduce("small", 2);
     const double large = seconds_of_allreduce("large", count);
-    // In one write: lines of ranks do not mix.
+    // Written at once, so that the lines of several ranks do not mix.
     std::printf("rank %d: small %.6f large %.6f\n", rueda::rank(), small, large);
     std::fflush(stdout);
     rueda::shutdown();
@@ -92,7 +92,7 @@ double seconds_of_the_clock() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Both kinds of tensors between hosts, small and large.
+/// Reduces one small and one large tensor, which are combined between hosts in different ways.
 void step(std::vector<float>& gradient) {
     float loss = 1;
     auto handle = rueda::allreduce_async("gradient", gradient);
@@ -131,12 +131,12 @@ int steps(const std::filesystem::path& folder, bool last_stays_away) {
     } catch (const rueda::Error& error) {
         report_error(report, error);
     }
-    // Under some launchers the first rank that ends takes the others with it, before they could report.
+    // Under some launchers, the first rank that ends makes the launcher kill the others, before they could report.
     wait_for(folder / "done");
     return 1;
 }
 
-/// As ruedarun or mpirun numbers it: before init.
+/// The number that ruedarun or mpirun gave this rank. It is known before init.
 int number_in_environment(const char* of_ruedarun, const char* of_mpirun) {
     const char* const text = std::getenv(of_ruedarun);                  // NOLINT(concurrency-mt-unsafe): one thread
     return std::stoi(text != nullptr ? text : std::getenv(of_mpirun));  // NOLINT(concurrency-mt-unsafe): one thread
@@ -173,12 +173,12 @@ int join_without_the_last(const std::filesystem::path& folder, bool after_a_job,
         rueda::shutdown();
     }
     if (rank == size - 1) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the others are to wait by then
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the other ranks wait by then
         if (comes_late) {
             wait_for(folder / "done");
         }
         report << "left " << std::to_string(seconds_of_the_clock()) << std::endl;
-        ::_exit(status);  // MPI_Finalize would wait for the others
+        ::_exit(status);  // MPI_Finalize would wait for the other ranks
     }
     try {
         rueda::init();

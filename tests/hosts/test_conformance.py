@@ -11,7 +11,7 @@ CONFORMANCE = os.environ["CONFORMANCE"]
 
 
 def lines_of(layout):
-    """What `hosts_rank layout` prints where host h has layout[h] ranks."""
+    """What `hosts_rank layout` prints if host h has layout[h] ranks."""
     size = sum(layout)
     lines = []
     for host, ranks in enumerate(layout):

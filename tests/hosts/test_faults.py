@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Ranks, hosts and launchers that go away: every survivor has its error in time, and nothing stays behind."""
+"""Ranks, hosts and launchers that end or are cut off: every survivor gets its error in time, and nothing stays behind."""
 
 import contextlib
 import os
@@ -17,14 +17,14 @@ LIMIT = 5  # seconds from the fault to the last survivor's error; RUEDA_HOST_TIM
 class Faults(HostsTest):
     @classmethod
     def setUpClass(cls):
-        pass  # each test breaks its hosts
+        pass  # each test creates its own hosts, because it breaks them
 
     def setUp(self):
         super().setUp()
         self.hosts = None
 
     def start(self, *layout, flags=SURVIVING):
-        """A job in the middle of its steps."""
+        """Starts a job and waits until it is in the middle of its steps."""
         self.hosts = test_hosts.Hosts(len(layout))
         self.addCleanup(self.hosts.close)
         self.ranks = range(sum(layout))
@@ -54,9 +54,9 @@ class Faults(HostsTest):
         return int(self.lines(rank)[0].split()[1])
 
     def errors(self, survivors, begin, partners=()):
-        """The error of every survivor, which it had in time. When a connection breaks in the middle of its message, Open MPI 4
-        ends the process without a word, or, now and then, never returns from MPI_Test: of those that exchange data with the
-        victim, some may be gone, or have to be ended here."""
+        """Checks that every survivor got its error in time, and returns the errors. If a connection breaks in the
+        middle of a message, Open MPI 4 ends the process without an error, or rarely never returns from MPI_Test. So
+        some of the ranks that exchange data with the victim may be gone, or this function ends them."""
         deadline = begin + LIMIT + 1
         errors = {}
         survivors = list(survivors)
@@ -82,8 +82,8 @@ class Faults(HostsTest):
         return self.pid(rank) in self.hosts.processes()
 
     def finish(self):
-        """Lets the survivors end: they do, by themselves. mpirun waits for ever for one that was killed on another host
-        (seen with Open MPI 4.1.4), and its daemons for those that are cut off; ending them is ruedarun's task."""
+        """Lets the survivors end, which they do by themselves. If a rank on another host was killed, mpirun waits
+        forever (seen with Open MPI 4.1.4). So do its daemons if they are cut off. Ending them is ruedarun's task."""
         (self.folder / "done").write_text("")
         deadline = time.monotonic() + 10
         while self.ranks_left() and time.monotonic() < deadline:
@@ -111,7 +111,8 @@ class Faults(HostsTest):
         errors = self.kill(2, 2, 2, partners=[0])
         self.assertIn("rank 2", errors[3])
         for rank in {0, 1} & set(errors):
-            # Rank 3 speaks for their host. Rank 0 may have ended with its connection to rank 2, which rank 1 sees then.
+            # Rank 3 reports to the other hosts for its host. Rank 0 may have ended together with its connection to rank
+            # 2; rank 1 then sees the end of rank 0.
             self.assertRegex(errors[rank], "rank 2 |rank 0 ", f"rank {rank}")
 
     def test_the_root_is_killed(self):
@@ -123,7 +124,8 @@ class Faults(HostsTest):
     def test_a_host_of_one_rank_dies_with_it(self):
         errors = self.kill(1, 1, 1, partners=[0])
         for rank in {0} & set(errors):
-            # Nobody speaks for it: it is not heard of any more, or the connection to it breaks, whichever comes first.
+            # No rank can report the end of this host. Either the host no longer answers, or the connection to it
+            # breaks.
             self.assertRegex(errors[rank], "rueda-h1|rank 1", f"rank {rank}")
 
     def test_a_host_is_cut_off(self):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A part of the conformance suite between hosts whose links are limited, and that they are: nothing arrives earlier than the
-link can carry it."""
+"""A part of the conformance suite between hosts with limited links. Also checks the limits: no data arrives earlier
+than the link can carry it."""
 
 import os
 import re
@@ -10,9 +10,9 @@ from hosts_job import HOSTS_RANK, HostsTest, main
 
 CONFORMANCE = os.environ["CONFORMANCE"]
 BITS_PER_BYTE = 8
-# tbf lets this pass at once: what hosts.py gives it, whose k is tc's 1024.
+# The bytes that tbf lets pass at once, as set in hosts.py. The k of tc is 1024.
 BURST = 256 * 1024
-# Every kind of way between hosts once: small and large sums, streams, and from rank to rank.
+# One scenario for each way in which hosts exchange data: small and large sums, streams, and messages between ranks.
 SCENARIOS = (
     "allreduce: a mebibyte",
     "allreduce: groups",
@@ -31,7 +31,7 @@ class LimitedLinks(HostsTest):
         self.run_job(layout, CONFORMANCE, *SCENARIOS)
 
     def seconds_of_transfer(self, *layout):
-        """(small, large) of each rank; hosts_rank has compared every element."""
+        """Returns (small, large) of each rank. hosts_rank has compared every element."""
         lines = self.run_job(layout, HOSTS_RANK, "transfer", str(self.floats)).splitlines()
         found = [re.fullmatch(r"rank \d+: small ([\d.]+) large ([\d.]+)", line) for line in lines]
         self.assertEqual(len(found), sum(layout), lines)
@@ -41,9 +41,10 @@ class LimitedLinks(HostsTest):
         return times
 
     def check_limit(self, *layout):
-        # Of two hosts each sends the other half of its sum, and the result of the other half: as many bytes as the tensor has.
+        # Each of two hosts sends half of its partial sum, and half of the result. That is as many bytes as the tensor
+        # has.
         least = (4 * self.floats - BURST) * BITS_PER_BYTE / self.bits_per_second
-        # A rank's result depends on what others say to its own word: a way there and a way back.
+        # A rank gets its result only after another host has answered its announcement: one way there and one way back.
         round_trip = 2 * self.delay_ms / 1000
         for small, large in self.seconds_of_transfer(*layout):
             self.assertGreaterEqual(large, least + round_trip / 2)

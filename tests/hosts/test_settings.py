@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Settings that differ between two hosts, which are hosts by name alone: no rights are needed. The environment names the programs,
-as for hosts_job.py."""
+"""Settings that differ between two hosts. The hosts differ only by name, so no rights are needed. The environment names
+the programs, as for hosts_job.py."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ SUM = 1 + 2 + 3
 
 
 def start(on_a, on_b):
-    """Two ranks on a, one on b, each host with settings of its own."""
+    """Starts two ranks on a and one on b. Each host has settings of its own."""
     sets = []
     for name, ranks, settings in (("a", 2, on_a), ("b", 1, on_b)):
         words = ["-np", str(ranks), "-x", f"RUEDA_HOSTNAME={name}"]
@@ -35,8 +35,8 @@ def start(on_a, on_b):
 
 class Differ(unittest.TestCase):
     def test_rank_0s_count_and_one_warning_says_so(self):
-        # Cells of other sizes, ways between the hosts that do not fit together, a table of other slots: did each host go by its own, one
-        # could wait for messages that the other never sends.
+        # Another chunk size, another limit for recursive doubling, and another number of slots. If each host used its
+        # own values, one host could wait for messages that the other one never sends.
         there = {
             "RUEDA_DOUBLING_LIMIT": "0",
             "RUEDA_RING": "1",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Shutdowns while a host does not answer, on hosts that are hosts by name alone: every rank has the same error, which names the
-host, and the job ends as a failed one. Takes RUEDARUN, besides what hosts_job.py takes."""
+"""Shutdowns while a host does not answer. The hosts differ only by name. Every rank gets the same error, which names
+the host, and the job ends as failed. The environment also names RUEDARUN, in addition to the programs of hosts_job.py."""
 
 import contextlib
 import os
@@ -31,11 +31,11 @@ class Shutdown(WordTest):
         return self.start_command(words, RUEDA_HOST_TIMEOUT=HOST_TIMEOUT)
 
     def stop_the_last(self, job):
-        """The others may shut down then. Returns the process' number."""
+        """Stops the last rank; the others may shut down then. Returns the number of its process."""
         self.wait_until(lambda: self.is_running(RANKS), job)
         pid = int(self.lines(RANKS - 1)[0].split()[1])
         os.kill(pid, signal.SIGSTOP)
-        self.addCleanup(self.kill, pid)  # of a test that fails
+        self.addCleanup(self.kill, pid)  # needed only if the test fails
         (self.folder / "go").write_text("")
         return pid
 

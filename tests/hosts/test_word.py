@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Notifications from the launcher: what ruedarun knows of a rank's end reaches the others at once, on the same host and on others, while
-they work and while they start. Takes RUEDARUN, besides what hosts_job.py takes."""
+"""Notifications from the launcher. What ruedarun knows about the end of a rank reaches the other ranks at once, on the
+same host and on other hosts, while they work and while they start. The environment also names RUEDARUN, in addition to
+the programs of hosts_job.py."""
 
 import os
 import pathlib
@@ -16,13 +17,13 @@ from hosts_job import ENVIRONMENT, HOSTS_RANK, MPIRUN, left_in_memory, remove_wh
 
 RUEDARUN = os.environ["RUEDARUN"]
 TIMEOUT = 60
-GRACE = 5  # seconds; ruedarun's own default
+GRACE = 5  # seconds; the default of ruedarun
 HOST_TIMEOUT = 3  # seconds; the default of RUEDA_HOST_TIMEOUT
-LIMIT = 1  # second from the end of a rank to the error of the last of the others
+LIMIT = 1  # seconds from the end of a rank to the last error of the other ranks
 
 
 class WordTest(unittest.TestCase):
-    """A job under ruedarun, whose ranks write what becomes of them into files."""
+    """A job under ruedarun. Its ranks write into files what happens to them."""
 
     def setUp(self):
         holder = tempfile.TemporaryDirectory(prefix="rueda-word-test-")
@@ -58,14 +59,15 @@ class WordTest(unittest.TestCase):
         return file.read_text().splitlines() if file.exists() else []
 
     def check_seconds_of_silence(self, text, host_timeout):
-        """A rank gives up after its host timeout; on a busy machine it may notice that later."""
+        """Checks the seconds of silence in an error. A rank gives up after its host timeout, but may notice that later
+        on a busy machine."""
         found = [float(seconds) for seconds in re.findall(r"has not answered for (\d+\.\d) s", text)]
         self.assertTrue(found, text)
         self.assertGreaterEqual(min(found), host_timeout, text)
         self.assertLess(max(found), host_timeout + 20, text)
 
     def is_running(self, ranks):
-        """Every rank has begun to work."""
+        """Waits until every rank has begun to work."""
         return all("running" in self.lines(rank) for rank in range(ranks))
 
     def wait_until(self, condition, job):
@@ -76,13 +78,13 @@ class WordTest(unittest.TestCase):
             time.sleep(0.01)
 
     def finish(self, job):
-        """Lets the survivors end; returns what ruedarun has written."""
+        """Lets the survivors end. Returns the output of ruedarun."""
         (self.folder / "done").write_text("")
         output, _ = job.communicate(timeout=TIMEOUT)
         return output.splitlines()
 
     def expect_errors(self, ranks, begin, text):
-        """Every one of the ranks was told so, in time; `begin` is when the cause was there."""
+        """Checks that each of the ranks got this error in time. `begin` is the time of the cause."""
         for rank in ranks:
             errors = [line for line in self.lines(rank) if line.startswith("error ")]
             self.assertEqual(len(errors), 1, f"rank {rank}: {self.lines(rank)}")
@@ -91,7 +93,7 @@ class WordTest(unittest.TestCase):
             self.assertLess(float(when) - begin, LIMIT, f"rank {rank}: {message}")
 
     def end_of_a_rank(self, words, ranks, number, text, mode="wait"):
-        """The last rank is sent a signal in the middle of a job."""
+        """Sends a signal to the last rank in the middle of a job."""
         victim = ranks - 1
         job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, mode, str(self.folder)])
         self.wait_until(lambda: all(self.lines(rank)[1:] == ["running"] for rank in range(ranks)), job)
@@ -116,8 +118,8 @@ class WordTest(unittest.TestCase):
         return output
 
     def rank_that_ends_before_mpi_init(self, words, ranks, status, where=""):
-        """MPI_Init is one call and cannot be left: the ranks that wait in it end, each with the line that names the one that has
-        ended."""
+        """MPI_Init is one call that a rank cannot leave. The ranks that wait in it end, each with a line that names the
+        rank that ended."""
         settings = {"RUEDA_START_TIMEOUT": str(TIMEOUT)}
         job = self.start([*words, "-np", str(ranks)], [HOSTS_RANK, "absent", self.folder, status], **settings)
         output = self.finish(job)
@@ -138,7 +140,7 @@ class WordTest(unittest.TestCase):
         self.assertRegex(output[-1], rf"^ruedarun: .*{how}", output)
         self.assertNotIn("still run", "".join(output))
         self.assertEqual(job.returncode, status or 1, output)
-        # 0.2 s were measured; the grace after which ruedarun would have ended the others is 5 s.
+        # 0.2 s were measured. After a grace period of 5 s, ruedarun would have ended the other ranks.
         self.assertLess(ended - float(self.lines(victim)[0].split()[1]), GRACE - 1, output)
 
 
@@ -171,7 +173,7 @@ class OneHost(WordTest):
         self.rank_that_ends_before_mpi_init([], 3, 3)
 
     def test_a_rank_that_mpi_init_waits_for_too_long(self):
-        """Under plain mpirun, which knows of no rank that has ended."""
+        """Runs under plain mpirun, which does not report the end of a rank."""
         words = [MPIRUN, "--allow-run-as-root", "--oversubscribe", "-np", "2", HOSTS_RANK, "late", self.folder]
         job = self.start_command(words, RUEDA_START_TIMEOUT="1")
         output, _ = job.communicate(timeout=TIMEOUT)
@@ -181,7 +183,7 @@ class OneHost(WordTest):
             r"interrupted, so this process ends with exit status 1\n",
         )
         self.assertNotEqual(job.returncode, 0, output)
-        self.assertEqual(self.lines(1), [])  # mpirun has ended it, and nothing else
+        self.assertEqual(self.lines(1), [])  # mpirun ended it; Rueda reported nothing
 
 
 @unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
@@ -212,14 +214,15 @@ class SeveralHosts(WordTest):
 
 @unittest.skipIf(test_hosts.why_not(), test_hosts.why_not())
 class EndsOfJobs(WordTest):
-    """A job ends soon after its ranks have said why, also where a host does not answer, and its last line is the cause."""
+    """A job ends soon after its ranks have given the reason, even if a host does not answer. Its last line is the
+    cause."""
 
-    # Seconds from the ranks' errors to ruedarun's end; 4 s were measured, and 15 before.
+    # Seconds from the ranks' errors to the end of ruedarun. 4 s were measured, and 15 s in an earlier version.
     LIMIT = 8
 
     def setUp(self):
         super().setUp()
-        self.hosts = test_hosts.Hosts(2)  # each test breaks its hosts
+        self.hosts = test_hosts.Hosts(2)  # each test creates its own hosts, because it breaks them
         self.addCleanup(self.hosts.close)
 
     def popen(self, command, **options):

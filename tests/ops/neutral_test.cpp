@@ -12,7 +12,7 @@
 namespace rueda::ops::test {
 namespace {
 
-/// The neutral source is put before, behind and between the others.
+/// The neutral source stands before, between and behind the other sources.
 TEST_CASE("who gives neutral elements changes no bit of what the others give") {
     std::mt19937_64 random(11);
     constexpr std::size_t kCount = 700;

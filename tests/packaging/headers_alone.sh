@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# headers_alone.sh gcc|clang INCLUDE-FOLDER: each public header compiles by itself and twice in a row, .h as C99 and as
-# C++20, .hpp as C++20, with strict warnings as errors. Those to other libraries where the library is there.
+# headers_alone.sh gcc|clang INCLUDE-FOLDER: each public header compiles alone and when included twice: .h as C99 and as
+# C++20, .hpp as C++20. Strict warnings are errors. Headers for other libraries are compiled if the library exists.
 set -euo pipefail
 case $1 in
     gcc) cc=gcc cxx=g++ ;;
@@ -15,7 +15,7 @@ checked=0
 failures=0
 
 compile() { # compiler language standard header
-    # The last line is there as ISO C wants a declaration, and a header of macros has none.
+    # ISO C requires a declaration in every file, and a header of macros has none. So the last line is one.
     printf '#include "%s"\n#include "%s"\ntypedef int end_of_file;\n' "$4" "$4" | "$1" -x "$2" -std="$3" "${strict[@]}" - || {
         echo "$4 does not compile by itself as $3 with $1"
         failures=$((failures + 1))
@@ -39,5 +39,5 @@ while IFS= read -r header; do
     compile "$cxx" c++ c++20 "$header"
 done < <(find rueda -name '*.h' -o -name '*.hpp' | sort)
 echo "$checked compilations, $failures failed"
-# rueda.h alone is two: as C and as C++.
+# rueda.h alone counts as two: as C and as C++.
 ((failures == 0 && checked >= 2))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# install.sh BUILD WORK LIBDIR: installs into one folder and moves it to another, as packagers and users do.
+# install.sh BUILD WORK LIBDIR: installs into one folder and moves it to another one, as packagers and users do.
 set -euo pipefail
 rm -rf "$2"
 mkdir -p "$2"
@@ -13,7 +13,8 @@ for file in "$3/librueda.so" "$3/librueda.so.$RUEDA_VERSION" "$3/cmake/Rueda/Rue
     [[ -e $file ]] || { echo "$file is not installed"; exit 1; }
 done
 [[ -n $(find share -name LICENSE) ]] || { echo "LICENSE is not installed"; exit 1; }
-# A file of the package that names the build folder or the first prefix works on this machine only.
+# A file of the package that contains the name of the build folder or of the first prefix would work on this machine
+# only.
 if grep -rIlF -e "$1" -e "$2/first" .; then
     echo "the files above name folders of the build"
     exit 1

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""outside.py LIBRARY: the sum of rank + 1 over the ranks by the C interface, for a Python that has no package rueda."""
+"""outside.py LIBRARY: computes the sum of rank + 1 over the ranks with the C interface, in a Python without the package
+rueda."""
 
 import ctypes
 import sys
@@ -9,7 +10,7 @@ FLOAT64 = 7
 
 
 class Tensor(ctypes.Structure):
-    """rueda_tensor of rueda.h."""
+    """The struct rueda_tensor of rueda.h."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -32,12 +33,12 @@ call("rueda_init")
 rank, size = ctypes.c_int(), ctypes.c_int()
 call("rueda_rank", ctypes.byref(rank))
 call("rueda_size", ctypes.byref(size))
-# The default of the reduction is the average.
+# The default reduction is the average.
 value = (ctypes.c_double * 1)((rank.value + 1) * size.value)
 shape = (ctypes.c_int64 * 1)(1)
 tensor = Tensor(ctypes.addressof(value), shape, 1, FLOAT64)
 call("rueda_allreduce", b"sum", ctypes.byref(tensor), ctypes.byref(tensor), None)
-# A failure inside of the library comes out as a status and a text.
+# A failure inside the library becomes a status and a text.
 if library.rueda_allreduce(None, None, None, None) == 0 or not library.rueda_last_error():
     raise SystemExit("rueda_allreduce without a tensor did not fail")
 print(f"rank {rank.value} of {size.value}: {value[0]}", flush=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# pkg_config.sh BUILD WORK LIBDIR: an outside program without CMake.
+# pkg_config.sh BUILD WORK LIBDIR: builds and runs an outside program that finds Rueda with pkg-config, without CMake.
 set -euo pipefail
 command -v pkg-config >/dev/null || { echo "pkg-config is not there"; exit 77; }
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
-# run_outside PREFIX LIBDIR PROGRAM: alone, with two processes under the installed launcher, and under mpirun where the MPI
-# plugin was installed, which librueda.so finds beside itself. The sum of rank + 1 over the ranks is 1 and 3.
+# run_outside PREFIX LIBDIR PROGRAM: runs the program alone, then with two processes under the installed launcher. If
+# the MPI plugin was installed, it also runs under mpirun; librueda.so finds the plugin beside itself. The sum of rank +
+# 1 over the ranks is 1 and 3.
 run_outside() {
     local alone
     unset RUEDA_MPI_PLUGIN

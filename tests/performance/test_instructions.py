@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""An operation may not become dearer unnoticed: instructions from enqueue to completion, counted by callgrind.
+"""Notices if an operation becomes more expensive: callgrind counts its instructions from enqueue to completion.
 
-Two runs that differ in the number of rounds only, so that what happens once drops out. The limits are the counts of a
-build with g++ 12 and the checks of the preset "ci", and a seventh for other compilers and processors.
-Who makes an operation dearer raises its limit here, and says why. VALGRIND and PROGRAM name the programs.
+Compares two runs that differ only in the number of rounds, so that everything that happens once drops out. The limits
+are the counts of a build with g++ 12 and the checks of the preset "ci", plus one seventh for other compilers and
+processors. A change that makes an operation more expensive raises the limit here and gives the reason. VALGRIND and
+PROGRAM name the programs.
 """
 
 import os
@@ -18,13 +19,14 @@ PROGRAM = os.environ["PROGRAM"]
 VALGRIND = os.environ["VALGRIND"]
 TENSORS = 161
 
-# Instructions for one operation on one float32 of one rank. Asynchronous ones take a hundred more since there are
-# compression, completion callbacks and messages (a look at each where it may be asked for), and another fifty or so where
-# the cores are busy: whether the background thread or the caller completes an operation is then another one's choice. Since
-# each step of the negotiation and the last finished operation are noted for stall reports, a blocking operation takes about
-# 20 instructions more, and an asynchronous one about 120 (2,963 were counted).
+# Instructions for one operation on one float32 of one rank. An asynchronous operation includes about a hundred for
+# compression, completion callbacks and messages, which it has to look for. On a busy machine there are about fifty
+# more, because either the background thread or the caller may complete the operation. Stall reports need notes of each
+# step of the negotiation and of the last finished operation: about 20 instructions for a blocking operation, and about
+# 120 for an asynchronous one (2,963 were counted).
 LIMITS = {"slot": 1680, "name": 1850, "asynchronous": 3100}
-# Beside other tests that share varies by some hundred instructions; the least of a few runs is what the code needs.
+# The count varies by some hundred instructions if other tests run at the same time. The least of a few runs is what the
+# code needs.
 RUNS = 4
 
 

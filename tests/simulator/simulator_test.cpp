@@ -43,7 +43,7 @@ TEST_CASE("a round costs at most three messages for each host but the root, and 
     const std::vector<std::uint32_t> all_hosts = {73, 200, 512};
     Nanoseconds root = 0;
     for (const std::uint32_t hosts : all_hosts) {
-        // Up, down, and where the parent had nothing to say yet, its acknowledgement.
+        // One message up and one down. If the parent had nothing to send yet, also its acknowledgement.
         const StepResult alone = simulate_tree(job_of(hosts, 1), Costs(), 2).back();
         CHECK(alone.rounds == 1);
         CHECK(alone.messages >= 2 * (hosts - 1));
@@ -72,10 +72,11 @@ TEST_CASE("with two hosts and one tensor the delay is the sum of its parts") {
     Costs costs;
     costs.bytes_per_nanosecond = 1;
     const StepResult step = simulate_tree(job, costs, 2).back();
-    // Both hosts announce at the same time; the root waits for host 1's message, 33 bytes and 12 of the announcement.
+    // Both hosts announce at the same time. The root waits for host 1's message, which has 33 bytes plus 12 for the
+    // announcement.
     const Nanoseconds up = costs.item + (costs.send + costs.item) + (33 + 12) + costs.latency;
     const Nanoseconds at_root = (costs.receive + costs.item) + costs.item + (costs.send + costs.item);
-    // A call by id is 19 bytes, behind 33 that are reckoned for the message.
+    // A call by id has 19 bytes, in addition to 33 for the message itself.
     const Nanoseconds down = (33 + 19) + costs.latency + (costs.receive + costs.item) + costs.item;
     REQUIRE(step.delays.size() == 1);
     CHECK(step.delays[0] == up + at_root + down);
@@ -87,12 +88,12 @@ TEST_CASE("Horovod's cycles: all ranks in every cycle, and rank 0 has all lists 
     job.skew = job.noise = 0;
     job.stragglers = 0;
     const auto steps = simulate_cycles(job, Costs(), 2);
-    // 64 ranks, 6 doublings; 10 ms of tensors at 1 ms a cycle, and one at the beginning.
+    // 64 ranks need 6 doublings. The tensors become ready over 10 ms, with one cycle each ms and one at the beginning.
     CHECK(steps[1].rounds == 11);
     CHECK(steps[1].messages == 11 * 64 * 6);
     CHECK(steps[0].messages == 11 * 64 * 6 + 10 * 2 * 63);
     CHECK(steps[0].coordinator > 10 * 63 * Costs().receive);
-    // More tensors than the cache holds: they stay new.
+    // There are more tensors than the cache holds, so they stay new.
     job.cache_capacity = 9;
     CHECK(simulate_cycles(job, Costs(), 2)[1].messages == steps[0].messages);
 }

@@ -21,37 +21,38 @@ enum class Kind {
     alltoall,
     reducescatter,
     reduce,
-    message,  ///< to the next member, and from the one before
+    message,  ///< sent to the next member, and received from the previous one
     mismatch,
 };
 
-/// An operation, drawn alike on all ranks. Nothing in it depends on who draws.
+/// An operation that all ranks draw alike. It does not depend on which rank draws.
 struct Draw {
     Kind kind = Kind::allreduce;
     DType dtype = DType::float32;
     ReduceOp op = ReduceOp::sum;
-    std::int64_t rows = 0;     ///< of a member whose number of rows is as others'; see rows_of()
+    std::int64_t rows = 0;     ///< the number of rows if all members have the same number; else see rows_of()
     std::int64_t columns = 1;  ///< elements of a row
     std::size_t set = 0;       ///< index into the sets
-    std::uint32_t salt = 0;    ///< what makes its values others than the last one's
+    std::uint32_t salt = 0;    ///< makes its values differ from those of other operations
     bool blocking = false;
-    Compression compression = Compression::none;  ///< of an allreduce or a group of them
+    Compression compression = Compression::none;  ///< of an allreduce, or of a group of allreduces
 
-    /// Rows of an allgather's or alltoall's member: others for each, sometimes none.
+    /// The number of rows of a member in an allgather or alltoall. It differs between members and is sometimes 0.
     [[nodiscard]] std::int64_t rows_of(int member) const { return (rows + member * 5 + salt) % (rows + 3); }
 };
 
-/// `sets`: how many there are to draw from.
+/// `sets` is the number of sets from which one is drawn.
 [[nodiscard]] Draw draw_operation(std::mt19937& random, std::size_t sets);
 
-/// What `rank` has at `index`: small whole numbers, whose sums over ranks are exact in every dtype, 16-bit ones too;
-/// products are those of ones and twos; of bool, zeros and ones.
+/// The value of `rank` at `index`: a small whole number. Sums over the ranks are exact in every dtype, also in 16-bit
+/// ones. For products the values are 1 and 2, for bool 0 and 1.
 [[nodiscard]] inline int value_at(const Draw& draw, int rank, std::int64_t index) {
     const auto mixed = static_cast<int>((index * 3 + rank * 7 + draw.salt) % 5);
     return draw.dtype == DType::boolean ? mixed % 2 : draw.op == ReduceOp::product ? 1 + mixed % 2 : mixed;
 }
 
-/// Subsets of 0 … size − 1 without duplicates among them, none of them empty or all; fewer where there are no more.
+/// Draws different subsets of 0 … size − 1. None of them is empty or contains all numbers. Returns fewer than `count`
+/// if there are no more.
 [[nodiscard]] std::vector<std::vector<std::int32_t>> draw_sets(std::mt19937& random, int size, std::size_t count);
 
 }  // namespace rueda::tests

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-/// soak_rank [seconds [threads [seed]]]: random operations on all ranks of the job that it is started in.
+/// soak_rank [seconds [threads [seed]]]: runs random operations on all ranks of the job in which it is started.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -24,13 +24,14 @@
 namespace rueda::tests {
 namespace {
 
-constexpr int kOperations = 60;     ///< of a thread in a round
-constexpr std::size_t kWindow = 8;  ///< operations of a thread that are under way
-constexpr std::size_t kSets = 3;    ///< beside the world
-/// A job can add 7999 in its life, which is the case after half an hour with four ranks; then the last ones stay.
+constexpr int kOperations = 60;     ///< of each thread in each round
+constexpr std::size_t kWindow = 8;  ///< operations of a thread that are in progress
+constexpr std::size_t kSets = 3;    ///< in addition to the world
+/// A job can add 7999 sets in its life. With four ranks this number is reached after half an hour; from then on the
+/// last sets stay.
 constexpr std::size_t kMostSets = 7500;
-constexpr std::uint32_t kJoinsEach = 4;  ///< so many rounds one with joins
-constexpr int kNames = 40;               ///< of a thread; each is used with other metadata again and again
+constexpr std::uint32_t kJoinsEach = 4;  ///< one round of this many has joins
+constexpr int kNames = 40;               ///< of each thread; each name is used with changing metadata, again and again
 
 struct Plan {
     double seconds = 3;
@@ -38,7 +39,7 @@ struct Plan {
     std::uint32_t seed = 1;
 };
 
-/// At once: what is under way still owns its tensors.
+/// Ends the process at once, because operations in progress still use their tensors.
 [[noreturn]] void fail(const char* what) {
     fmt::print(stderr, "soak_rank: rank {}: {}\n", rank(), what);
     std::fflush(stderr);
@@ -54,7 +55,7 @@ Members members_of(ProcessSet set) {
     return members;
 }
 
-/// One thread of a rank in one round. Its operations are drawn alike on all ranks; how long it dawdles is not.
+/// One thread of a rank in one round. All ranks draw the same operations, but each pauses for different times.
 class Worker {
 public:
     Worker(std::uint32_t seed, int thread, const std::vector<Members>& sets)
@@ -80,7 +81,7 @@ private:
         const int which = (number + (draw.salt % 2 == 0 ? 0 : 17)) % kNames;
         const std::string name = fmt::format("t{}.{}", thread_, which);
         const Members& members = sets_[draw.set];
-        finish_down_to(draw.salt % 4 == 0 || number % kNames == 0 ? 0 : kWindow);  // alike on all ranks
+        finish_down_to(draw.salt % 4 == 0 || number % kNames == 0 ? 0 : kWindow);  // the same on all ranks
         if (members.position < 0) {
             return;
         }
@@ -90,7 +91,7 @@ private:
             {name, draw.set,
              std::make_unique<RunningOperation>(draw, members, name, thread_ * kNames + which, own_() % 2 == 0)});
     }
-    /// A name may be pending once, in each set.
+    /// A name may be pending only once in each set.
     void finish_named(const std::string& name, std::size_t set) {
         while (std::any_of(under_way_.begin(), under_way_.end(),
                            [&](const UnderWay& one) { return one.name == name && one.set == set; })) {
@@ -124,7 +125,7 @@ private:
     std::deque<UnderWay> under_way_;
 };
 
-/// The world and some sets that come.
+/// The world, and some new sets.
 std::vector<Members> add_sets(std::uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<Members> sets = {members_of(world())};
@@ -142,14 +143,14 @@ void remove_sets(const std::vector<Members>& sets) {
 /// All threads work in all sets.
 void run_round(std::uint32_t seed, int threads, const std::vector<Members>& sets) {
     std::vector<std::unique_ptr<Worker>> workers;
-    std::vector<std::jthread> running;  // joined also where one cannot be started
+    std::vector<std::jthread> running;  // they are joined even if a thread cannot be started
     for (int thread = 0; thread < threads; ++thread) {
         workers.push_back(std::make_unique<Worker>(seed, thread, sets));
         running.emplace_back([worker = workers.back().get()] { worker->run(); });
     }
 }
 
-/// Ranks with different numbers of allreduces: who has none left joins, and counts as nothing.
+/// Ranks have different numbers of allreduces. A rank that has none left joins, and contributes nothing.
 void run_joins(std::uint32_t seed) {
     std::mt19937 common(seed);
     std::vector<int> counts;
@@ -178,13 +179,13 @@ void run_joins(std::uint32_t seed) {
     }
 }
 
-/// Rank 0's clock decides for all.
+/// Rank 0's clock decides for all ranks.
 class Schedule {
 public:
     explicit Schedule(double seconds)
         : end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
 
-    /// After a round.
+    /// Called after each round.
     void next() {
         const Clock::time_point now = Clock::now();
         const bool change = rounds_ < kEachRound || now - changed_ >= std::chrono::seconds(1);
@@ -201,7 +202,8 @@ public:
 
 private:
     using Clock = std::chrono::steady_clock;
-    /// Rounds with sets of their own; later they stay for a second, as a job cannot add any number of sets.
+    /// At first, each round has sets of its own. Later the sets stay for a second, because the number of sets that a
+    /// job can add is limited.
     static constexpr std::uint32_t kEachRound = 500;
 
     Clock::time_point end_;
@@ -211,9 +213,9 @@ private:
     bool new_sets_ = true;
 };
 
-/// Nothing may grow from the second third of the rounds to the last; the least of several, as threads allocate at will.
-/// What is compared is what is there between two draws of sets, when all there is belongs to the world: a rank is in as
-/// many sets as it happens to be, and each has memory of its own.
+/// Checks that nothing grows from the second third of the rounds to the last third. It compares the least of several
+/// measurements, because threads allocate at any time. It measures between two draws of sets, when only the world
+/// exists: the number of sets that a rank belongs to is random, and each set has memory of its own.
 class Growth {
 public:
     void add(std::uint32_t round, const Footprint& footprint) { all_.push_back({round, footprint}); }
@@ -232,18 +234,19 @@ public:
     }
 
 private:
-    /// Until then what is drawn for the first time outweighs what leaks: names, larger tensors, parts of the arena.
+    /// In fewer rounds, first uses need more memory than a leak would: new names, larger tensors, parts of the arena.
     static constexpr std::uint32_t kFewest = 2000;
     static constexpr std::uint64_t kSlack = 2 << 20;
-    /// Pages of the arena are met for the first time for long, though it does not grow: of four ranks 13, 16 and 18 MiB
-    /// after 1,000, 2,000 and 14,000 rounds. A cache line that leaks with each operation is more.
+    /// For a long time, pages of the arena are touched for the first time although the arena does not grow. With four
+    /// ranks, 13, 16 and 18 MiB were resident after 1,000, 2,000 and 14,000 rounds. A leak of one cache line for each
+    /// operation is more than that.
     static constexpr std::uint64_t kSharedSlack = 4 << 20;
 
     struct Measured {
         std::uint32_t round = 0;
         Footprint footprint;
     };
-    /// In the rounds from `begin` to before `end`; of every third there are some.
+    /// The least footprint in the rounds [begin, end). One round in three is measured.
     [[nodiscard]] Footprint least(std::uint32_t begin, std::uint32_t end) const {
         Footprint least = all_.back().footprint;
         for (const Measured& one : all_) {
@@ -312,8 +315,8 @@ Plan plan_from(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        // Of several arenas, which threads come to as it happens, each keeps fragments of its own (mallopt(3)): what is
-        // free in them is no leak, and grows for long.
+        // Threads share the arenas of malloc at random, and each arena keeps free fragments (mallopt(3)). These are no
+        // leak, but grow for a long time. So there is only one arena.
         ::mallopt(M_ARENA_MAX, 1);
         const rueda::tests::Plan plan = rueda::tests::plan_from(argc, argv);
         rueda::init();

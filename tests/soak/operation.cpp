@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kGroup = 3;
 
-/// IEEE 754 binary16 of a small whole number.
+/// The IEEE 754 binary16 bits of a small whole number.
 std::uint16_t half_of(int value) {
     if (value == 0) {
         return 0;
@@ -27,13 +27,14 @@ std::uint16_t half_of(int value) {
 int value_of_half(std::uint16_t bits) {
     return bits == 0 ? 0 : static_cast<int>(std::ldexp((bits & 0x3FF) | 0x400, (bits >> 10) - 25));
 }
-/// The upper half of a float.
+/// The upper half of a float32.
 std::uint16_t bfloat16_of(int value) {
     return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16U);
 }
 int value_of_bfloat16(std::uint16_t bits) { return static_cast<int>(std::bit_cast<float>(std::uint32_t{bits} << 16U)); }
 
-/// Element `index` as a small whole number that is not negative; what is none is no result of the soak's inputs either.
+/// Element `index`, which has to be a small whole number that is not negative. Any other value cannot be a result of
+/// these inputs.
 template <class T>
 int get(const void* data, std::size_t index) {
     return static_cast<int>(static_cast<const T*>(data)[index]);
@@ -81,7 +82,7 @@ std::uint64_t bits_of(DType dtype, int value) {
         case DType::float64:
             return std::bit_cast<std::uint64_t>(static_cast<double>(value));
         default:
-            return static_cast<std::uint64_t>(value);  // the lowest bytes come first
+            return static_cast<std::uint64_t>(value);  // assumes that the lowest bytes come first
     }
 }
 static_assert(std::endian::native == std::endian::little);
@@ -117,8 +118,8 @@ RunningOperation::Tensor RunningOperation::input(std::int64_t rows, bool residen
     return tensor;
 }
 
-/// Of an adasum: in some draws all members have the same, of which the result is their average; in others each element
-/// is that of one member, so that no two have anything in common, and the result is their sum.
+/// Values for Adasum. In some draws all members have the same values, so the result is their average. In the others
+/// each element is not zero on one member only, so the vectors are orthogonal and the result is their sum.
 int RunningOperation::value(int member, std::int64_t index) const {
     if (draw_.kind == Kind::adasum) {
         const bool is_own = draw_.salt % 2 == 0 || index % members() == member;
@@ -205,14 +206,14 @@ void RunningOperation::start_group(bool resident) {
                                       {.op = draw_.op, .process_set = members_.set, .compression = draw_.compression});
 }
 
-/// The last member brings a row more than the others.
+/// The last member has one row more than the others.
 void RunningOperation::start_mismatch() {
     const bool differs = members_.position == members() - 1;
     tensors_.push_back(input(draw_.rows + (differs ? 1 : 0), false));
     handle_ = allreduce_async(name_, view(tensors_[0]), {.op = draw_.op, .process_set = members_.set});
 }
 
-/// As many rows for every member as the two of them make, so that each knows what all of them send.
+/// The number of rows between two members depends on both of them, so each member knows what all others send.
 std::vector<std::int64_t> RunningOperation::splits_of(int member) const {
     std::vector<std::int64_t> splits;
     for (int to = 0; to < members(); ++to) {
@@ -231,7 +232,7 @@ void RunningOperation::start_alltoall() {
     handle_ = alltoall_async(name_, view(tensors_[0]), splits, {.process_set = members_.set});
 }
 
-/// The root has for every member what it would send it in an alltoall.
+/// For each member the root has the rows that it would send to it in an alltoall.
 void RunningOperation::start_scatter() {
     const bool is_root = root() == members_.ranks[static_cast<std::size_t>(members_.position)];
     const std::vector<std::int64_t> splits = splits_of(members_.position);
@@ -243,7 +244,7 @@ void RunningOperation::start_message(bool resident) {
     const Options options{.process_set = members_.set};
     tensors_.push_back(input(draw_.rows, resident));
     tensors_.push_back(make({draw_.rows, draw_.columns}, !resident));
-    const int from = draw_.salt % 3 == 0 ? any_peer : neighbour(-1);  // nobody else has the tag
+    const int from = draw_.salt % 3 == 0 ? any_peer : neighbour(-1);  // no other message has this tag
     handle_ = receive_async(view(tensors_[1]), from, tag_, options);
     sent_ = send_async(view(tensors_[0]), neighbour(1), tag_, options);
 }
@@ -269,7 +270,7 @@ void RunningOperation::finish() {
     }
     const bool is_root = root() == members_.ranks[static_cast<std::size_t>(members_.position)];
     if ((draw_.kind == Kind::gather || draw_.kind == Kind::reduce) && !is_root) {
-        return;  // the result is the root's
+        return;  // only the root has a result
     }
     if (draw_.kind == Kind::allgather || draw_.kind == Kind::gather || draw_.kind == Kind::alltoall ||
         draw_.kind == Kind::reducescatter || draw_.kind == Kind::scatter) {
@@ -351,7 +352,7 @@ std::vector<int> RunningOperation::expected_message() const {
     return right;
 }
 
-/// The first members get one row more where the rows cannot be shared evenly.
+/// If the rows cannot be divided evenly, the first members get one row more.
 std::vector<int> RunningOperation::expected_share() const {
     const std::int64_t each = draw_.rows / members();
     const std::int64_t more = draw_.rows % members();

@@ -12,22 +12,22 @@
 
 namespace rueda::tests {
 
-/// The members that do an operation, and which of them this rank is.
+/// The members that do an operation, and the position of this rank among them.
 struct Members {
     ProcessSet set;
-    std::vector<std::int32_t> ranks;  ///< of the job, ascending
-    int position = -1;                ///< of this rank; -1: no member
+    std::vector<std::int32_t> ranks;  ///< ranks of the job, ascending
+    int position = -1;                ///< of this rank; -1 means that it is no member
 };
 
-/// An operation under way, its memory, and what it has to give.
+/// An operation in progress, with its memory and its expected result.
 class RunningOperation {
 public:
-    /// Starts it, or does it where the draw is one that blocks.
-    /// `tag`: of a message, which no other has that is under way in the set.
+    /// Starts the operation. If the draw is a blocking one, the operation is done when this returns. `tag` is for a
+    /// message; no other message in progress in the set has it.
     RunningOperation(const Draw& draw, const Members& members, const std::string& name, std::int32_t tag,
                      bool resident);
 
-    /// Waits, and throws std::runtime_error with the name where the result is not what the inputs give.
+    /// Waits. Throws std::runtime_error with the name if the result is wrong.
     void finish();
 
 private:
@@ -35,7 +35,7 @@ private:
     struct FreeResident {
         void operator()(void* memory) const { rueda_deallocate(memory); }
     };
-    /// A tensor of this rank: private memory, or resident.
+    /// A tensor of this rank, in private or in resident memory.
     struct Tensor {
         std::unique_ptr<void, FreeResident> resident;
         std::unique_ptr<Bytes> own;
@@ -78,8 +78,8 @@ private:
     std::int32_t tag_;
     std::vector<Tensor> tensors_;
     Handle handle_;
-    Handle sent_;                ///< The send of a message; handle_ is that of its receive.
-    bool has_finished_ = false;  ///< The operation was a blocking call, and handle_ is empty.
+    Handle sent_;                ///< the handle of a message's send; handle_ is that of its receive
+    bool has_finished_ = false;  ///< the operation was a blocking call, and handle_ is empty
 };
 
 }  // namespace rueda::tests

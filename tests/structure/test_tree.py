@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The tree keeps its rules; and the rules are such that a breach is seen."""
+"""The tree follows its rules, and the rules find a violation."""
 
 import os
 import pathlib

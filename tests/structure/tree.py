@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The rules of the source tree, as functions from text to complaints."""
+"""The rules of the source tree, as functions that take a text and return complaints."""
 
 import os
 import pathlib
 import re
 
-# A room may include itself, what stands here, and the public headers.
+# Files of a room may include files of the same room, of the rooms listed here, and the public headers.
 ROOMS = {
     "base": set(),
     "ops": {"base"},
@@ -19,7 +19,8 @@ ROOMS = {
     "examples": set(),
 }
 
-# The folders of a room from the bottom to the top: each may include those before it. The room's own files are "".
+# The folders of each room, from the bottom to the top. A folder may include the folders before it. "" stands for the
+# files of the room itself.
 LAYERS = {
     "base": ["", "settings", "shared_memory", "system"],
     "collectives": ["", "host/arena", "host/sockets", "host/tasks", "host", "mpi", "hierarchical", "selection"],
@@ -51,7 +52,7 @@ LAYERS = {
         "",
     ],
 }
-# Folders beside each other of which neither may know the other, although one of them has to stand first.
+# Pairs of folders that must not include each other, although one of them comes first in the list above.
 STRANGERS = {("collectives/mpi", "collectives/host"), ("launcher/start", "launcher/doctor")}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -61,7 +62,7 @@ SPDX = ("SPDX-License-Identifier: Apache-2.0", "SPDX-FileCopyrightText: ")
 
 
 def files(root: pathlib.Path) -> list[pathlib.PurePosixPath]:
-    """Files of the tree, relative to it; without hidden folders and build folders."""
+    """The files of the tree, with paths relative to it, without hidden folders and build folders."""
     found = []
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if not re.match(r"^(\..*|build(-.*)?|__pycache__|digits-run)$", name)]
@@ -70,7 +71,7 @@ def files(root: pathlib.Path) -> list[pathlib.PurePosixPath]:
 
 
 def include_complaints(path: pathlib.PurePosixPath, text: str, exists) -> list[str]:
-    """What is wrong with the includes of one file; `exists` says whether a path of the tree is there."""
+    """The errors in the includes of one file. `exists` tells whether a path of the tree exists."""
     room = path.parts[0]
     if room not in ROOMS:
         return []
@@ -94,7 +95,7 @@ def include_complaints(path: pathlib.PurePosixPath, text: str, exists) -> list[s
 
 
 def is_below(lower: pathlib.PurePosixPath, upper: pathlib.PurePosixPath) -> bool:
-    """Whether the files of folder `upper` may include those of folder `lower` of the same room."""
+    """Whether files of folder `upper` may include files of folder `lower` of the same room."""
     room = upper.parts[0]
     if lower == upper or room not in LAYERS:
         return True
@@ -113,7 +114,7 @@ def allowed(room: str) -> str:
 
 
 def has_spdx(text: str) -> bool:
-    """Both lines stand at the top; a #! line or an opening of a comment may come first."""
+    """Whether both lines are at the top. A #! line or the beginning of a comment may come first."""
     return all(any(line in head for head in text.splitlines()[:6]) for line in SPDX)
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What is collective, in its smallest form: a job of one process. tests/digits has the others.
+// The collective functions in their smallest form, a job of one process. tests/digits tests them with several
+// processes.
 #include <catch2/catch.hpp>
 #include <stdexcept>
 

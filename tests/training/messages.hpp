@@ -8,7 +8,7 @@
 
 namespace rueda::training::test {
 
-/// The text with which `body` throws exactly an Expected; otherwise what it did instead.
+/// Returns the text with which `body` throws exactly an Expected. Otherwise returns what it did instead.
 template <class Expected, class Body>
 std::string message_of(Body&& body) {
     try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// How a body ended, as it travels, and what no working rank says.
+// How the end of a body is encoded, and the rejection of bytes that no working rank sends.
 #include "training/outcome.hpp"
 
 #include <catch2/catch.hpp>

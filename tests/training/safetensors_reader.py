@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A reader and a writer of safetensors files that share nothing with the library's: from the format's description."""
+"""A reader and a writer of safetensors files. They share no code with the library; they follow the description of the
+format."""
 
 import json
 import struct
@@ -24,7 +25,7 @@ def read(path):
 
 
 def write(path, tensors, metadata):
-    """`tensors` as read() gives them; placed in the order given."""
+    """Writes `tensors`, in the form that read() returns, in the given order."""
     header = {"__metadata__": metadata} if metadata else {}
     place = 0
     for name, (dtype, shape, data) in tensors.items():

@@ -47,7 +47,8 @@ struct Seat {
 };
 static_assert(sizeof(Seat) == 128 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// Zeroed memory that the conductor creates for one run. Only rank 0 writes `goes_on`, between two line-ups.
+/// Zeroed memory that the conductor creates for one run. Only rank 0 writes `goes_on`, between two barriers
+/// (line_up()).
 struct Board {
     std::array<Seat, kMostRanks> seats;
     std::uint32_t goes_on;

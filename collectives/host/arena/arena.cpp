@@ -20,7 +20,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// Regions begin on 2 MiB, so that huge pages fit where the kernel gives them.
+/// Regions begin at a multiple of 2 MiB, so that the kernel can use huge pages.
 constexpr std::uint64_t kRegion = kHugePage;
 
 #if defined(__SANITIZE_THREAD__)
@@ -32,13 +32,14 @@ constexpr std::uint64_t kRegion = kHugePage;
 #endif
 
 #if defined(RUEDA_ONE_MAPPING)
-/// ThreadSanitizer follows virtual addresses: two mappings of one memory would hide every race and every
-/// synchronisation between ranks that are threads. So ranks of one process share a mapping in such builds only.
+/// ThreadSanitizer works with virtual addresses. With two mappings of the same memory it would miss every race and
+/// every synchronisation between ranks that are threads. So in such builds, and only there, the ranks of one process
+/// share a mapping.
 struct SharedMapping {
     std::byte* address = nullptr;
     int users = 0;
 };
-using MappedPart = std::pair<ino_t, std::uint64_t>;  // and how many of its first bytes
+using MappedPart = std::pair<ino_t, std::uint64_t>;  // the inode, and the number of mapped bytes
 std::mutex shared_mappings_mutex;
 std::map<MappedPart, SharedMapping> shared_mappings;
 
@@ -49,7 +50,7 @@ ino_t inode_of(int fd) {
 }
 #endif
 
-/// The first `bytes`. `addresses` may be null.
+/// Maps the first `bytes` of the file. `addresses` may be null.
 std::byte* map_memory(int fd, std::uint64_t bytes, AddressReserve* addresses) {
 #if defined(RUEDA_ONE_MAPPING)
     addresses = nullptr;
@@ -68,7 +69,7 @@ std::byte* map_memory(int fd, std::uint64_t bytes, AddressReserve* addresses) {
         }
         return nullptr;
     }
-    // fork: the child would share this memory, not copy it. It gets none of it.
+    // After a fork, the child would share this memory instead of copying it. So the child does not get it.
     madvise(address, bytes, MADV_DONTFORK);
     madvise(address, bytes, MADV_DONTDUMP);
 #if defined(RUEDA_ONE_MAPPING)
@@ -95,7 +96,7 @@ void unmap_memory(std::byte* address, std::uint64_t bytes, AddressReserve* addre
     }
 }
 
-/// The part of the control block that so many ranks use, in whole pages.
+/// The size of the part of the control block that the members use, in whole pages.
 std::uint64_t head_bytes(const ArenaPlan& plan) {
     const std::uint64_t members = std::min<std::uint64_t>(plan.members, base::kMaxLocalRanks);
     return round_up(offsetof(base::ControlBlock, ranks) + members * sizeof(base::RankBlock), kPage);
@@ -123,9 +124,9 @@ Result<base::UniqueFd> Arena::create_memory(const ArenaPlan& plan) {
         return system_failure(ErrorCode::resource_exhausted, fmt::format("reserving an arena of {}: ftruncate",
                                                                          base::format_bytes(offsets(plan).end)));
     }
-    // Every process of this user can open the file through /proc. If one of them made it shorter, the next access of
-    // each rank would be a SIGBUS, so its size is fixed from here on. F_SEAL_WRITE would forbid the mappings of the
-    // ranks. A kernel that does not seal this file leaves the job as it would be without the seals.
+    // Every process of this user can open the file through /proc. If one of them truncated it, the next access of each
+    // rank would be a SIGBUS. The seals therefore fix its size from here on. F_SEAL_WRITE cannot be used, because it
+    // would forbid the mappings of the ranks. If the kernel cannot seal this file, the job continues without seals.
     static_cast<void>(fcntl(memory.value(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
     return memory;
 }
@@ -175,7 +176,8 @@ void Arena::release(std::span<const Pages> kept) {
         unmap_memory(base_, offsets_.end, addresses_);
         return;
     }
-    // Where a piece cannot be unmapped, because the process has as many mappings as it may, its addresses stay taken.
+    // If the process already has the maximum number of mappings, a piece cannot be unmapped. Its addresses then stay in
+    // use.
     std::byte* from = base_;
     for (const Pages& pages : kept) {
         std::byte* const begin = resident(rank_) + pages.offset;
@@ -198,14 +200,16 @@ void Arena::release_kept(Pages pages) {
     }
 }
 
-/// As long as any of its pages is mapped, all of the arena's memory stays. In one step for who looks at it meanwhile.
+/// Replaces the control block by private memory, because the arena's memory stays allocated as long as any of its pages
+/// is mapped. The replacement is one step, so a thread that reads the block at that time sees either the old or the new
+/// one.
 void Arena::detach_head() {
     const std::uint64_t bytes = head_bytes(plan_);
     void* const own = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (own == MAP_FAILED) {
         return;
     }
-    // Zeros are a block in which nobody sleeps, and nobody has raised anything.
+    // In a block of zeros no rank sleeps, and no abort was raised.
     auto& block = *static_cast<base::ControlBlock*>(own);
     for (std::uint32_t member = 0; member < plan_.members; ++member) {
         const base::RankBlock& from = control().ranks[member];
@@ -213,7 +217,7 @@ void Arena::detach_head() {
         to.pid.store(from.pid.load(std::memory_order_relaxed), std::memory_order_relaxed);
         to.global_rank.store(from.global_rank.load(std::memory_order_relaxed), std::memory_order_relaxed);
         to.process_start.store(from.process_start.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        // Of the others as well: from here on their ends mean nothing.
+        // The other ranks also count as having left, because their ends no longer matter to this process.
         to.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_relaxed);
     }
     if (mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, head_) == MAP_FAILED) {

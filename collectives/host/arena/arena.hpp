@@ -17,77 +17,86 @@
 
 namespace rueda::collectives {
 
-/// How large the parts of an arena are; the same on all ranks of the host.
+/// The sizes of an arena's parts. They are the same on all ranks of the host.
 struct ArenaPlan {
     std::uint32_t members = 1;
     std::uint64_t negotiation_bytes = 0;
     std::uint64_t cell_bytes = 0;
     std::uint32_t cells_per_rank = 4;
-    std::uint64_t resident_bytes = 0;  ///< address space per rank; memory is used only where it is allocated
-    std::uint64_t ring_bytes = 0;      ///< for messages, per pair of ranks and direction (MessageRegion); 0: none
+    std::uint64_t resident_bytes = 0;  ///< address space for each rank; memory is used only for allocated tensors
+    std::uint64_t ring_bytes = 0;      ///< for messages, per pair of ranks and direction (MessageRegion); 0 means no
+                                       ///< messages
 
     [[nodiscard]] bool operator==(const ArenaPlan&) const = default;
 };
 
-/// How far a rank is in moving bytes: counts of chunks, over all batches of the set. One line per rank, written by it.
+/// A rank's progress in moving bytes. All members are counts over all batches of the set. Each rank has its own line,
+/// and only the rank itself writes it.
 struct alignas(base::kCacheLine) Progress {
-    std::atomic<std::uint64_t> staged{0};    ///< my contribution to so many chunks lies in my cells
-    std::atomic<std::uint64_t> combined{0};  ///< by NUMA node: my part of my node's partial of so many lies in my cells
-    std::atomic<std::uint64_t> reduced{0};   ///< my share of so many chunks is combined
-    std::atomic<std::uint64_t> fetched{0};   ///< of so many chunks I need no cell and nobody's memory any more
-    std::atomic<std::uint64_t> resident{0};  ///< my share of so many batches is combined in resident memory
-    std::atomic<std::uint64_t> ended{0};     ///< between hosts: of so many batches I need nobody's cells any more
+    std::atomic<std::uint64_t> staged{0};    ///< chunks whose input from this rank is in its cells
+    std::atomic<std::uint64_t> combined{0};  ///< chunks whose partial of this rank's NUMA node this rank has combined,
+                                             ///< for its part
+    std::atomic<std::uint64_t> reduced{0};   ///< chunks of which this rank has combined its share
+    std::atomic<std::uint64_t> fetched{0};   ///< chunks for which this rank no longer needs any cell or any other
+                                             ///< rank's memory
+    std::atomic<std::uint64_t> resident{0};  ///< batches in resident memory of which this rank has combined its share
+    std::atomic<std::uint64_t> ended{0};     ///< between hosts: batches for which this rank no longer needs any rank's
+                                             ///< cells
 };
 static_assert(sizeof(Progress) == base::kCacheLine);
 
-/// The memory that the ranks of one host share: one memfd, or what stands in for it, mapped by each. Only offsets are
-/// stored in it, because every rank has it at another address. The mapping lives as long as anybody holds the Arena, or
-/// until release(), which leaves what outlives a job. A forked child does not have it: a touch there is a fault of the
-/// child, and cannot change the parent's tensors.
+/// The memory that the ranks of one host share. It is one memfd, or a replacement for it, that every rank maps. It
+/// contains only offsets, because every rank maps it at a different address. The mapping lives as long as any
+/// shared_ptr to the Arena, or until release(), which keeps the tensors that outlive the job. A forked child does not
+/// have the mapping. If the child accesses it, the child gets a fault, and it cannot change the parent's tensors.
 ///
 /// Threads: the accessors are const and may be called from any thread; what they point to has its own rules.
 class Arena {
 public:
-    /// An unwritten memory object of the size that `plan` needs, which no process can change any more where the kernel
-    /// has seals (memfd_create(2)). Nothing of it is used yet.
+    /// Creates a memory object of the size that `plan` needs. It is not written to, and none of its memory is used yet.
+    /// If the kernel has seals (memfd_create(2)), no process can change its size any more.
     [[nodiscard]] static Result<base::UniqueFd> create_memory(const ArenaPlan& plan);
-    /// Maps it. All ranks do, the leader too. `addresses`, which may be null and outlives it: where it may lie, and
-    /// what it leaves when it goes.
+    /// Maps the memory. All ranks call this, including the leader. `addresses` may be null. Otherwise it offers the
+    /// addresses of an earlier arena, and receives this arena's addresses at the end; it must outlive the arena.
     [[nodiscard]] static Result<std::shared_ptr<Arena>> map(base::UniqueFd memory, const ArenaPlan& plan,
                                                             std::uint32_t rank, AddressReserve* addresses = nullptr);
     ~Arena();
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
 
-    /// Writes the control block into fresh memory: the leader, before the others look.
+    /// Writes the control block into fresh memory. The leader calls this before the other ranks read the block.
     void initialise();
-    /// Whether what the leader wrote is what this rank would have written.
+    /// Checks that the leader wrote the same control block that this rank would have written.
     [[nodiscard]] Status check() const;
 
-    /// Makes this the arena of a process set: its ranks sleep, live and end, and keep their resident tensors, in `job`,
-    /// where element m of `members` says which member is member m of this. Before anybody else has it.
+    /// Makes this the arena of a process set. The control block and the resident tensors of its ranks stay in the arena
+    /// `job`. Element m of `members` is the number in `job` of this arena's member m. Call this before other threads
+    /// can use the arena.
     void join(std::shared_ptr<Arena> job, std::span<const std::uint32_t> members);
 
-    /// Whole pages of this rank's resident region.
+    /// A range of whole pages in this rank's resident region.
     struct Pages {
         std::uint64_t offset = 0;
         std::uint64_t bytes = 0;
     };
-    /// At the end of a job that was not aborted: unmaps everything but `kept`, in ascending order. The control block of
-    /// a job becomes this process' own, in which all have left: threads that came late may look at it, and write there.
-    /// Whoever calls this sees to it that nobody uses anything else (docs/design/0001-negotiation.md, "After the end").
-    /// Once; under ThreadSanitizer, where ranks share the mapping, it stays.
+    /// Unmaps everything except `kept`, which is in ascending order. Call this once, at the end of a job that was not
+    /// aborted. The control block of a job is replaced by a private one in which all ranks have left, so threads that
+    /// come late may still read and write it. The caller ensures that no thread uses anything else
+    /// (docs/design/0001-negotiation.md, "After the end"). Under ThreadSanitizer, where ranks share the mapping,
+    /// nothing is unmapped.
     void release(std::span<const Pages> kept);
-    /// And later some of those, for good; nothing before release(). Threads: one at a time.
+    /// Unmaps some of the kept pages later. Does nothing before release(). Threads: one at a time.
     void release_kept(Pages pages);
 
     [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
     [[nodiscard]] std::uint32_t rank() const { return rank_; }
-    /// -1 after close_descriptor(): the mapping stays. Threads: who closes it sees to it that nobody uses it.
+    /// Returns -1 after close_descriptor(), which does not unmap the memory. Threads: the caller of close_descriptor()
+    /// ensures that no thread uses the descriptor.
     [[nodiscard]] int descriptor() const { return memory_.value(); }
     void close_descriptor() { memory_.reset(); }
     [[nodiscard]] base::ControlBlock& control() const { return *reinterpret_cast<base::ControlBlock*>(head_); }
-    /// Of its ranks, and the end of the job: in its control block, or in that of the job's arena.
+    /// The blocks of this arena's ranks, and the word for the end of the job. They are in this control block, or in
+    /// that of the job's arena.
     [[nodiscard]] const base::HostBlocks& blocks() const { return blocks_; }
     [[nodiscard]] std::byte* negotiation() const { return base_ + offsets_.negotiation; }
     [[nodiscard]] Progress& progress(std::uint32_t rank) const {
@@ -97,7 +106,7 @@ public:
         const std::uint64_t index = std::uint64_t{rank} * plan_.cells_per_rank + chunk % plan_.cells_per_rank;
         return base_ + offsets_.cells + index * plan_.cell_bytes;
     }
-    /// Of the job's arena only.
+    /// Only the job's arena has one.
     [[nodiscard]] MessageRegion message_region() const {
         return {base_ + offsets_.messages, plan_.members, plan_.ring_bytes};
     }
@@ -108,7 +117,8 @@ public:
         return offsets_.resident + rank * plan_.resident_bytes;
     }
 
-    /// Offset of [memory, memory + bytes) if all of it lies in this rank's resident region; what announcements carry.
+    /// The offset of [memory, memory + bytes) if all of it lies in this rank's resident region. Announcements contain
+    /// this offset.
     [[nodiscard]] std::optional<std::uint64_t> resident_offset(const void* memory, std::uint64_t bytes) const {
         if (job_ != nullptr) {
             return job_->resident_offset(memory, bytes);
@@ -121,7 +131,7 @@ public:
         }
         return begin - region;
     }
-    /// The way back, for another rank's offset: null if it does not lie in that rank's region.
+    /// The inverse, for an offset of another rank. Returns null if the bytes do not lie in that rank's region.
     [[nodiscard]] std::byte* resident_memory(std::uint32_t rank, std::uint64_t offset, std::uint64_t bytes) const {
         if (job_ != nullptr) {
             return job_->resident_memory(job_members_[rank], offset, bytes);
@@ -154,11 +164,11 @@ private:
     base::UniqueFd memory_;
     std::uint32_t rank_;
     AddressReserve* addresses_;
-    std::byte* head_;  // the control block of its ranks, mapped once more: the only part that stays where it is
+    std::byte* head_;  // a second mapping of the control block: the only part that stays at its address
     std::byte* base_;
     bool released_ = false;
     base::HostBlocks blocks_;
-    std::shared_ptr<Arena> job_;  // null: this is the job's
+    std::shared_ptr<Arena> job_;  // null if this is the job's arena
     std::vector<std::uint32_t> job_members_;
 };
 

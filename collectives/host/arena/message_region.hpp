@@ -13,7 +13,7 @@ namespace rueda::collectives {
 
 using RingState = MessageRingState<base::StdAtomics>;
 
-/// What a rank shows the other ranks of its host about messages. Fresh memory is zero, which means that nobody has
+/// What a rank shows the other ranks of its host about messages. Fresh memory is zero, which means that no rank has
 /// knocked or left.
 struct alignas(base::kCacheLine) MessageDoor {
     Doorstep<base::StdAtomics> step;
@@ -22,7 +22,7 @@ struct alignas(base::kCacheLine) MessageDoor {
 };
 
 /// The part of an arena for messages between two ranks: a line about all ranks, a door for each rank, and a ring for
-/// each pair of sender and receiver. A part that nobody writes to uses no memory. Threads: a view; see its parts.
+/// each pair of sender and receiver. A part that no rank writes to uses no memory. Threads: a view; see its parts.
 class MessageRegion {
 public:
     MessageRegion(std::byte* memory, std::uint32_t members, std::uint64_t ring_bytes)

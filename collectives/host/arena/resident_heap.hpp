@@ -33,7 +33,7 @@ public:
     /// Call this after an abort: other ranks may still write here, so nothing is reused or given back from now on.
     void quarantine();
     /// Ends the job for this heap. From now on allocate() fails with NotInitialized. The arena's descriptor, which
-    /// nobody else uses, is closed. Blocks that are still in use stay valid and may be given back.
+    /// nothing else uses, is closed. Blocks that are still in use stay valid and may be given back.
     void end();
     /// Call this after end(), if the job was not aborted. It calls Arena::release() for everything except blocks in
     /// use; their memory is released when they are given back.

@@ -282,7 +282,7 @@ private:
                 return opened;
             });
         }
-        // The name is removed when this function returns. Nobody uses the memory before that.
+        // The name is removed when this function returns. No rank uses the memory before that.
         return exchange_outcomes(outcome);
     }
 

@@ -15,7 +15,7 @@ struct DescriptorWays {
     bool same_process = true;  ///< for ranks that are threads: a duplicate of the descriptor
     bool socket = true;        ///< SCM_RIGHTS over an abstract Unix socket, same user checked on both sides
     bool proc = true;          ///< /proc/<pid>/fd/<n> of the leader
-    bool shm = true;           ///< a new object made with shm_open and unlinked before anybody uses it
+    bool shm = true;           ///< a new object made with shm_open and unlinked before any rank uses it
 };
 
 /// Gives the leader's shared memory to all ranks of its host. The leader passes the descriptor of a memfd, which has

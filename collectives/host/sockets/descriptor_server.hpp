@@ -11,12 +11,12 @@
 
 namespace rueda::collectives {
 
-/// Returns 128 random bits in hexadecimal: a unique name that nobody can guess.
+/// Returns 128 random bits in hexadecimal: a unique name that other processes cannot guess.
 [[nodiscard]] Result<std::string> random_token();
 
 /// Sends a descriptor to every process of this user that connects to `name`, until the server is destroyed. It has its
-/// own thread, because ranks may fail before they connect, and nobody knows how many will arrive. The thread receives
-/// no signals. Threads: start and destroy it from one thread.
+/// own thread, because ranks may fail before they connect, and the number that will arrive is unknown. The thread
+/// receives no signals. Threads: start and destroy it from one thread.
 class DescriptorServer {
 public:
     /// `fd` must stay open as long as the server lives.

@@ -235,7 +235,7 @@ private:
         return {};
     }
 
-    /// Sends only what the sockets accept at once, because after a failure rank 0 waits for nobody.
+    /// Sends only what the sockets accept at once, because after a failure rank 0 does not wait for other ranks.
     void tell_all(const Status& status) {
         const Bytes body = encode_failure(status);
         for (std::size_t r = 1; r < sockets_.size(); ++r) {

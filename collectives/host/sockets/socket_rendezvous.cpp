@@ -114,7 +114,8 @@ private:
                        seconds(options_.start_timeout), last_refusal_.empty() ? "" : "; last refused: ", last_refusal_);
     }
 
-    /// Tells all ranks that have connected why the start fails, as far as their sockets accept the message at once.
+    /// Tells all ranks that have connected why the start fails. A rank whose socket does not accept the message at once
+    /// is not told.
     Status refuse_all(const Status& status) {
         for (const base::UniqueFd& socket : ranks_) {
             if (socket.is_open()) {
@@ -181,7 +182,7 @@ private:
         }
     }
 
-    /// Reads the hello of one connection, or more of it.
+    /// Reads the hello of one connection, as far as it has arrived.
     void hear(Comer& comer) {
         const auto count = receive_some(comer.socket.value(), std::span(comer.hello).subspan(comer.received));
         if (!count.is_ok()) {

@@ -35,7 +35,7 @@ UnixAddress address_of(const std::string& name) {
     return result;
 }
 
-/// ", by process 17 of user 1000"; "" where the process that has the name does not listen.
+/// ", by process 17 of user 1000"; "" if the process that has the name does not listen.
 std::string describe_listener(const std::string& name) {
     const ConnectAttempt attempt = connect_unix(name);
     if (attempt.error != 0) {
@@ -121,9 +121,10 @@ bool is_taken(const std::string& name) {
     if (name.front() != '@') {
         return ::access(name.c_str(), F_OK) == 0;
     }
-    // A line has: address, references, protocol, flags, type, state, inode, name (an abstract one with '@' in the place
-    // of its zero byte). An accepted connection stands there under the name of its listener, for as long as any process
-    // has it open: a child that was forked in an earlier job, for example. Its state is not "unconnected".
+    // A line has: address, references, protocol, flags, type, state, inode, name. An abstract name begins with '@'
+    // instead of its zero byte. An accepted connection is listed under the name of its listener as long as any process
+    // has it open, for example a child that was forked in an earlier job. The state of such a connection is not
+    // "unconnected".
     std::ifstream list("/proc/net/unix");
     const std::string end = " " + name;
     for (std::string line; std::getline(list, line);) {

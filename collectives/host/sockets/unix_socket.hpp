@@ -38,7 +38,7 @@ struct ConnectAttempt {
     int error = 0;
 };
 [[nodiscard]] ConnectAttempt connect_unix(const std::string& name);
-/// Whether the other side may still appear: nobody listens yet, or its queue is full.
+/// Whether the other side may still appear: no process listens yet, or the queue of the listener is full.
 [[nodiscard]] bool is_worth_retrying(int connect_error);
 
 /// Whether some process of this network namespace has bound a socket to the name, whether it listens or not.

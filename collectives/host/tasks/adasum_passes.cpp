@@ -13,7 +13,7 @@ namespace {
 /// The piece size on a host with one rank, which needs no cells.
 constexpr std::uint64_t kPieceOfOne = 64 * 1024;
 
-/// How many bytes of each input one step processes in place, where there are no chunks.
+/// How many bytes of each input one step processes in place. In-place work has no chunks.
 constexpr std::uint64_t kPieceInPlace = 32 * 1024;
 
 std::uint64_t bytes_of_piece(const HostSet& set, std::uint32_t owners) {

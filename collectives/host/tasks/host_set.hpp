@@ -26,7 +26,7 @@ struct HostSet {
     std::uint32_t members;
     std::uint64_t chunks = 0;  ///< chunks that went through the cells before the current batch; the same on all members
     std::uint64_t resident_batches = 0;  ///< resident batches before the current one; the same on all members
-    /// of this many chunks this rank already knows that nobody needs its cells any more
+    /// the number of chunks for which this rank knows that no rank needs its cells any more
     std::uint64_t free_chunks = 0;
     NumaNodes nodes;  ///< the order in which the members' inputs are combined
 
@@ -95,7 +95,7 @@ struct HostSet {
         return number < free_chunks + arena->plan().cells_per_rank || exchanged_cell_is_free(number);
     }
 
-    /// Where `member` stages chunk `number` of an exchange: data that others read there and nobody reads back. Two
+    /// Where `member` stages chunk `number` of an exchange: data that other ranks read there and do not send back. Two
     /// members swap their cells in every round. A rank then writes lines that it has just read and whose lines its core
     /// holds, so each line crosses between the cores only once.
     [[nodiscard]] std::byte* exchanged_cell(std::uint32_t member, std::uint64_t number) const {

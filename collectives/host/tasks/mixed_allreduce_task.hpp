@@ -17,7 +17,7 @@ namespace rueda::collectives {
 class MixedAllreduceTask final : public Task {
 public:
     using Begin = std::function<Task&(const Batch&)>;
-    /// `others` and `adasum` begin the two tasks. `members` is the number of members on this host.
+    /// `others` and `adasum` start the two tasks. `members` is the number of members on this host.
     MixedAllreduceTask(std::uint32_t members, Begin others, Begin adasum);
 
     /// `is_adasum(segment)` gets the index of a segment and returns whether it uses adasum.

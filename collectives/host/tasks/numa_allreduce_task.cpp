@@ -21,7 +21,8 @@ NumaAllreduceTask::NumaAllreduceTask(HostSet& set) : set_(set) {
 }
 
 bool NumaAllreduceTask::suits(const Batch& batch) const {
-    return set_.nodes.combine_first() && suits_large(batch);  // the first check is all that other batches pay
+    return set_.nodes.combine_first() && suits_large(batch);  // batches for which no members are combined first end
+                                                              // here, after one comparison
 }
 
 bool NumaAllreduceTask::suits_large(const Batch& batch) const {

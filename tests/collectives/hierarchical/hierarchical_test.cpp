@@ -291,7 +291,7 @@ StepResult step_while_possible(HostsOfThreads& hosts, std::uint32_t rank) {
     return result;
 }
 
-TEST_CASE("who waits for another host polls, and who waits for his own sleeps", "[unit]") {
+TEST_CASE("a rank that waits for another host polls, and a rank that waits for its own host sleeps", "[unit]") {
     HostsOfThreads hosts(few({0, 1, 1}), {one_tensor({DType::float32, ReduceOp::sum, 9})}, 1);
     CHECK(step_while_possible(hosts, 0) == StepResult::polling);
     CHECK(step_while_possible(hosts, 2) == StepResult::waiting);  // rank 2 is not a lane: it waits for rank 1

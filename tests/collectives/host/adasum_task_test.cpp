@@ -50,7 +50,7 @@ std::vector<BatchPlan> any_batches(std::mt19937& random, int count) {
         for (auto tensors = 1 + random() % 5; tensors > 0; --tensors) {
             batch.tensors.push_back(any_adasum(random));
             if (random() % 3 == 0) {
-                batch.tensors.push_back({.count = random() % 5000});  // a sum, beside the adasums
+                batch.tensors.push_back({.count = random() % 5000});  // a sum, in the same batch as the adasums
             }
         }
         batches.push_back(batch);

@@ -149,7 +149,8 @@ constexpr bool kNeedsDescriptorsItself = __has_feature(address_sanitizer);
 constexpr bool kNeedsDescriptorsItself = false;
 #endif
 
-TEST_CASE("one rank without a free descriptor fails all, and the message says which and why", "[processes]") {
+TEST_CASE("if one rank has no free descriptor, all ranks fail, and the message names the rank and the reason",
+          "[processes]") {
     if (kNeedsDescriptorsItself) {
         WARN("the sanitizer looks at memory through pipes, and ends a process that can have none");
         return;
@@ -232,7 +233,7 @@ TEST_CASE("a descriptor server gives nothing to another user", "[processes]") {
             return "seteuid failed";
         }
         if (child == 1) {
-            // Connects as an attacker would, without checking who listens.
+            // Connects as an attacker would, without checking which process listens.
             const ConnectAttempt attempt = connect_unix(name);
             char byte = 0;
             return attempt.error == 0 && wait_for_events(attempt.socket.value(), 1, deadline_in(10s)).value() &&
@@ -256,7 +257,7 @@ TEST_CASE("a descriptor is taken only from the leader's process", "[unit]") {
           "connect failed: Connection refused (errno 111)");
 }
 
-TEST_CASE("a server that says nothing is given up at the deadline", "[unit]") {
+TEST_CASE("a server that does not answer is given up at the deadline", "[unit]") {
     const std::string name = tests::fresh_socket_name();
     const auto silent = listen_unix(name, 1);
     REQUIRE(silent.is_ok());

@@ -103,7 +103,7 @@ TEST_CASE("ranks meet by an abstract socket and exchange messages", "[processes]
     }
 }
 
-TEST_CASE("a start that somebody knows to be in vain ends at once, on every rank that waits", "[processes]") {
+TEST_CASE("if one rank knows that the start must fail, it ends at once on every rank that waits", "[processes]") {
     const std::string name = tests::fresh_socket_name();
     const auto ends = run_processes(3, [&](int rank) -> std::string {
         if (rank == 2) {
@@ -257,7 +257,7 @@ TEST_CASE("a rank that dies while the others come ends the start", "[processes]"
     CHECK_THAT(ends[1], Catch::StartsWith("Aborted: ") || Catch::StartsWith("Timeout: rank 0 did not come"));
 }
 
-TEST_CASE("strangers do not disturb the rendezvous, and learn why they are refused", "[processes]") {
+TEST_CASE("other processes do not disturb the rendezvous, and learn why they are refused", "[processes]") {
     const std::string name = tests::fresh_socket_name();
     const auto refusal = [&](const Bytes& hello) {
         const base::UniqueFd socket = raw_connection(name);

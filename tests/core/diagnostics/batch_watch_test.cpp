@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-/// Two ranks of this process; the first watches.
+/// Two ranks of this process. The first one watches.
 struct Job {
     Members set{{.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8}};
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
@@ -40,13 +40,13 @@ struct Job {
 TEST_CASE("a call that stays undone is reported, and again with growing intervals") {
     Job job;
     BatchWatch watch = job.watch(0);
-    CHECK_FALSE(watch.tick(1 * kSecond));  // nothing is called
+    CHECK_FALSE(watch.tick(1 * kSecond));  // no operation is called
     job.call(2);
     job.beat(0, 2 * kSecond);
     job.beat(1, 2 * kSecond);
     CHECK_FALSE(watch.tick(2 * kSecond));
     CHECK_FALSE(watch.tick(11 * kSecond));
-    job.beat(0, 12 * kSecond);  // rank 1 is silent since 2 s
+    job.beat(0, 12 * kSecond);  // rank 1 has been silent since 2 s
     const auto report = watch.tick(12 * kSecond);
     REQUIRE(report);
     CHECK_THAT(*report,
@@ -70,14 +70,14 @@ TEST_CASE("a batch that gets done is not reported, and the lowest rank that wait
     CHECK_FALSE(upper.tick(1 * kSecond));
     job.beat(0, 11 * kSecond);
     job.beat(1, 11 * kSecond);
-    CHECK_FALSE(upper.tick(11 * kSecond));  // rank 0 says it
-    job.beat(1, 40 * kSecond);              // rank 0 has fallen silent
+    CHECK_FALSE(upper.tick(11 * kSecond));  // rank 0 reports it
+    job.beat(1, 40 * kSecond);              // rank 0 does not respond any more
     CHECK(upper.tick(40 * kSecond));
     job.beat(0, 140 * kSecond);
     job.beat(1, 140 * kSecond);
-    CHECK_FALSE(upper.tick(140 * kSecond));  // and is back
+    CHECK_FALSE(upper.tick(140 * kSecond));  // rank 0 responds again
     job.finish(0);
-    CHECK_FALSE(lower.tick(400 * kSecond));  // done here, so rank 0 sees nothing that it could say
+    CHECK_FALSE(lower.tick(400 * kSecond));  // this rank has finished, so rank 0 sees nothing that it could report
     job.beat(0, 600 * kSecond);
     job.beat(1, 600 * kSecond);
     CHECK(upper.tick(600 * kSecond));

@@ -10,7 +10,7 @@
 
 namespace rueda::core::test {
 
-/// A child process that waits to be killed, and is gone afterwards whatever the test does.
+/// A child process that waits to be killed. It is gone after the test, whatever the test does.
 class Child {
 public:
     Child() : pid_(fork()) {
@@ -39,7 +39,7 @@ public:
         REQUIRE(WIFSTOPPED(status));
     }
     void resume() const { REQUIRE(kill(pid_, SIGCONT) == 0); }
-    /// Dead, and not yet waited for: a zombie.
+    /// Leaves a zombie: the child is dead, and its parent has not waited for it yet.
     void kill_without_reaping() const {
         REQUIRE(kill(pid_, SIGKILL) == 0);
         siginfo_t info{};

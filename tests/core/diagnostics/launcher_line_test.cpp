@@ -23,7 +23,7 @@ using Kind = LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// A socket as ruedarun makes it, and the launcher's end of it.
+/// A socket like the one that ruedarun creates, with the launcher's end.
 struct Ends {
     explicit Ends(int type = SOCK_SEQPACKET) {
         std::array<int, 2> ends{};
@@ -31,7 +31,7 @@ struct Ends {
         launcher.reset(ends[0]);
         rank.reset(ends[1]);
     }
-    /// Whether all of it went off; without an assertion, for threads of a test.
+    /// Returns whether all bytes were sent. It contains no assertion, because it is also called on threads of a test.
     [[nodiscard]] bool send(const std::string& bytes) const {
         return ::send(launcher.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
     }
@@ -56,7 +56,7 @@ std::optional<std::string> cause_of(LauncherLine& line, Standing standing = Stan
     return line.cause([standing] { return standing; }, base::monotonic_ns());
 }
 
-TEST_CASE("who ends the job for whom") {
+TEST_CASE("which deaths end the job of which ranks") {
     const HeardWord well{{Kind::ended_well, 1, "rank 1 ended"}, 0};
     const HeardWord failed{{Kind::failed, 2, "rank 2 was killed"}, 0};
     const auto named = [](std::vector<HeardWord> heard, Standing standing, std::int64_t now) {
@@ -66,15 +66,17 @@ TEST_CASE("who ends the job for whom") {
     const std::int64_t long_after = 5000 * kMillisecond;
 
     CHECK(named({}, Standing::running, long_after) == -1);
-    // Nobody leaves in order before this rank has shut down.
+    // While this rank is running, every end of another rank counts, because no rank leaves in order before this rank
+    // shuts down.
     CHECK(named({well}, Standing::running, 0) == 1);
     CHECK(named({failed}, Standing::running, 0) == 2);
     CHECK(named({failed, well}, Standing::running, 0) == 2);
     CHECK(named({well, failed}, Standing::running, 0) == 1);
-    // In init what an ended rank has sent before may still come.
+    // During init, a message that the ended rank sent before may still arrive.
     CHECK(named({well}, Standing::joining, 99 * kMillisecond) == -1);
     CHECK(named({well}, Standing::joining, 100 * kMillisecond) == 1);
-    // Once it has, a good end is none, and a bad one has time to be one after the shutdown.
+    // During shutdown, the orderly end of another rank is no error. A failed rank is the cause only after a second,
+    // because it may have failed after its own shutdown.
     CHECK(named({well}, Standing::shutting_down, long_after) == -1);
     CHECK(named({well, failed}, Standing::shutting_down, 999 * kMillisecond) == -1);
     CHECK(named({well, failed}, Standing::shutting_down, 1000 * kMillisecond) == 2);
@@ -93,7 +95,7 @@ TEST_CASE("the cause says that a rank with a good exit status left too early") {
           "number of steps, and then call rueda::shutdown(), which _exit() and os._exit() skip");
 }
 
-TEST_CASE("the file for steps comes with the first word, and is none of the words that are heard") {
+TEST_CASE("the file for steps comes with the first message, which is no notification") {
     Ends ends;
     auto file = base::make_step_file();
     REQUIRE(file.is_ok());
@@ -111,7 +113,7 @@ TEST_CASE("the file for steps comes with the first word, and is none of the word
     CHECK(cause_of(line));
 }
 
-TEST_CASE("words are heard, kept, and none is about this rank") {
+TEST_CASE("notifications are received and kept, and none is about this rank") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 3);
     CHECK(line.is_about(0, 3));
@@ -129,7 +131,7 @@ TEST_CASE("words are heard, kept, and none is about this rank") {
     CHECK(line.word_about(1) == "rank 1 fell over it");
 }
 
-TEST_CASE("in a job of some ranks the words about others are not heard, and numbers are the launch's") {
+TEST_CASE("a job of some ranks ignores notifications about other ranks, and uses the launch's numbers") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 2, 6);
     line.set_members({5, 2, 4});
@@ -141,18 +143,18 @@ TEST_CASE("in a job of some ranks the words about others are not heard, and numb
     const std::string text = "of the ranks that were launched, rank 4 was killed";
     CHECK(cause_of(line) == text);
     CHECK(line.word_of_failure() == text);
-    CHECK(line.word_about(2) == text);  // the job's number
-    CHECK_FALSE(line.word_about(1));    // this rank's own
-    CHECK_FALSE(line.word_about(7));    // there is no such rank: another one has written over it
+    CHECK(line.word_about(2) == text);  // rank numbers are those of the job
+    CHECK_FALSE(line.word_about(1));    // this rank itself
+    CHECK_FALSE(line.word_about(7));    // a rank that does not exist: another process overwrote the line
     CHECK_FALSE(line.word_about(-1));
-    line.set_members({});  // the next job is of all
+    line.set_members({});  // the next job has all ranks
     CHECK(cause_of(line) ==
           "rank 1 ended and had not finished rueda::shutdown(), while other ranks still needed it: let every rank do "
           "the same "
           "number of steps, and then call rueda::shutdown(), which _exit() and os._exit() skip");
 }
 
-TEST_CASE("a launcher that has gone without reading has told what it has told") {
+TEST_CASE("notifications that a launcher sent before it ended without reading are received") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 2);
     line.report_abort("nobody reads this");
@@ -161,7 +163,7 @@ TEST_CASE("a launcher that has gone without reading has told what it has told") 
     CHECK(cause_of(line) == "rank 1 was killed");
 }
 
-TEST_CASE("a standing is asked for after the words were read") {
+TEST_CASE("the standing is asked for after the notifications were read") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 2);
     ends.say(Kind::ended_well, 1, "rank 1 ended");
@@ -175,7 +177,7 @@ TEST_CASE("a standing is asked for after the words were read") {
     CHECK_FALSE(unread);
 }
 
-TEST_CASE("a word that is on its way is waited for, and one that does not come is not for long") {
+TEST_CASE("a notification in transit is awaited, and a missing one only for a short time") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 3);
     const auto begin = std::chrono::steady_clock::now();
@@ -196,7 +198,7 @@ TEST_CASE("a word that is on its way is waited for, and one that does not come i
     CHECK(line.word_about(1) == describe_cause({Kind::ended_well, 1, "rank 1 ended"}));
 }
 
-TEST_CASE("what is no word of a launcher ends the listening") {
+TEST_CASE("bytes that are no notification end the reading") {
     for (const std::string& bytes :
          {std::string("hello"), base::encode({Kind::failed, 7, "a rank that does not exist"}),
           base::encode({Kind::aborted, 1, "a rank's word"})}) {
@@ -246,7 +248,7 @@ TEST_CASE("the descriptor is taken from the environment, and programs started la
     Ends ends;
     const int fd = ends.rank.value();
     const auto line = LauncherLine::open(base::environment_of({{"RUEDA_LAUNCHER_FD", ends.address(1, 3)}}));
-    static_cast<void>(ends.rank.release());  // the line's from now on
+    static_cast<void>(ends.rank.release());  // from now on the line owns the descriptor
     CHECK(line->notice().empty());
     CHECK(line->is_about(1, 3));
     CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);

@@ -16,7 +16,7 @@ namespace {
 
 using base::RankState;
 
-/// A control block of three members: this process is the first, the others are processes that the test starts.
+/// A control block of three members. This process is the first one. The test starts processes for the others.
 class Job {
 public:
     Job() {
@@ -46,7 +46,8 @@ private:
     Child children_[2];
 };
 
-/// Leaves the process one free descriptor number: enough to read /proc, which gives it back, and for no pidfd.
+/// Leaves the process one free descriptor. That is enough to read /proc, which gives the descriptor back, but a pidfd
+/// would keep it.
 class OneDescriptor {
 public:
     OneDescriptor() {
@@ -65,7 +66,7 @@ private:
     rlimit before_{};
 };
 
-TEST_CASE("who has ended before he left is known before anybody looks") {
+TEST_CASE("the end of a rank that did not leave in order is known before any rank looks") {
     Job job;
     Liveness liveness(job.control(), 3, 0);
     REQUIRE(liveness.watch().is_ok());
@@ -75,13 +76,13 @@ TEST_CASE("who has ended before he left is known before anybody looks") {
     job.child(2).kill_without_reaping();
     CHECK(liveness.ended() == std::vector<std::string>{job.name(2)});
     CHECK(liveness.check());
-    job.set_state(2, RankState::dead);  // as the engine does then
+    job.set_state(2, RankState::dead);  // as the engine does in this case
     CHECK(liveness.ended() == std::vector<std::string>{job.name(2)});
     job.set_state(2, RankState::left);
     CHECK(liveness.ended().empty());
 }
 
-TEST_CASE("nobody is dead while all live, stopped ones included") {
+TEST_CASE("no rank counts as dead while all live, including stopped ones") {
     Job job;
     Liveness liveness(job.control(), 3, 0);
     REQUIRE(liveness.watch().is_ok());
@@ -134,7 +135,7 @@ TEST_CASE("where a job has several hosts the host of a dead rank is named") {
     CHECK(liveness.check()->text.starts_with(fmt::format("rank 11 on b (pid {}) died: ", pid)));
 }
 
-TEST_CASE("two that die together are found one after the other") {
+TEST_CASE("two ranks that die together are found one after the other") {
     Job job;
     Liveness liveness(job.control(), 3, 0);
     REQUIRE(liveness.watch().is_ok());

@@ -69,8 +69,8 @@ TEST_CASE("ranks that have joined wait, since something was last announced, for 
     set.header().announced_ns.store(900);
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
-    CHECK(pending[0].id != before);  // it has not stood still since
-    // All have joined, and those that have not ended what they did before hold up the others.
+    CHECK(pending[0].id != before);  // it has made progress since then
+    // All members have joined. Those that have not finished earlier operations delay the others.
     set_joined(set.memory(), 0);
     set_joined(set.memory(), 1);
     REQUIRE(set.settle(0).is_ok());
@@ -84,7 +84,7 @@ TEST_CASE("ranks that have joined wait, since something was last announced, for 
     CHECK(pending_tensors(set.memory()).empty());
 }
 
-/// Numbers 4 to 7 are for names, and cannot become more.
+/// Numbers 4 to 7 are for names, and the table cannot grow.
 TEST_CASE("a name that waits for a slot is pending, and so is what stands in a full mailbox and before it") {
     Members set({.members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 2});
     for (const char* name : {"a", "bb", "ccc", "dddd"}) {
@@ -117,7 +117,7 @@ TEST_CASE("a name that waits for a slot is pending, and so is what stands in a f
     REQUIRE(pending.size() == 3);
     CHECK(pending[0].name == "waits");
     CHECK(pending[0].ready_mask == 0b011);
-    // All have announced it, so it is pending since the last of them.
+    // All members have announced it, so its waiting time counts from the last announcement.
     REQUIRE(set.announce_in_full(2, "waits", allreduce_of({3}), 2000).is_ok());
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 3);
@@ -125,7 +125,8 @@ TEST_CASE("a name that waits for a slot is pending, and so is what stands in a f
     CHECK(pending[2].since_ns == 2000);
     CHECK(pending[2].ready_mask == 0b111);
     CHECK(pending[2].unread_mask == 0b100);
-    // All have read it, and whoever was the registrar last has to go on: it may be the one that is stopped.
+    // All members have read it. Now the member that was the registrar last has to continue, and it may be the stopped
+    // one.
     set.catch_up(2);
     pending = pending_tensors(set.memory());
     CHECK(pending[2].unread_mask == 0);
@@ -155,7 +156,7 @@ TEST_CASE("a member that went directly, and does not count as the others do, is 
     CHECK(pending[0].since_ns == 300);
 }
 
-/// The stamps of both lie in both's places by then.
+/// By then, both places contain the stamps of both members.
 TEST_CASE("of two members that change places, the one that is missing is the one that is named") {
     Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8});
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
@@ -181,13 +182,14 @@ TEST_CASE("of two members that change places, the one that is missing is the one
     }
 }
 
-TEST_CASE("what was announced directly is pending until all have, before and after what is counted") {
+TEST_CASE(
+    "a directly announced tensor is pending until all have announced it, before and after counted announcements") {
     Members set(kThree);
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
     const std::uint32_t other = set.bind("other", allreduce_of({3}));
     for (std::uint64_t generation = 1; generation <= 6; ++generation) {
         const auto at_ns = 100 * static_cast<std::int64_t>(generation);
-        if (generation % 3 == 0) {  // rank 0 counts, and then the others do, too
+        if (generation % 3 == 0) {  // rank 0's arrival is counted, so those of the others are, too
             set.announce_directly(0, slot, generation, at_ns);
             REQUIRE(arrive(set.memory(), slot, generation / 3, /*changed=*/false) == Arrival::counted);
         } else {
@@ -209,7 +211,7 @@ TEST_CASE("what was announced directly is pending until all have, before and aft
         }
         CHECK(pending_tensors(set.memory()).empty());
     }
-    // The last direct announcement of the others may have been elsewhere.
+    // The last direct announcement of the other members may have been for another tensor.
     for (std::uint32_t member = 0; member < 3; ++member) {
         set.announce_directly(member, other, 1, 600);
     }
@@ -220,20 +222,20 @@ TEST_CASE("what was announced directly is pending until all have, before and aft
     CHECK(pending_tensors(set.memory())[0].ready_mask == 0b010);
 }
 
-TEST_CASE("what was announced directly is pending in a slot that was retired under it") {
+TEST_CASE("a directly announced tensor is pending in a slot that was retired meanwhile") {
     Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8});
     set.bind("a", allreduce_of({3}));
     set.bind("bb", allreduce_of({3}));
     const std::uint32_t slot = set.bind("held", allreduce_of({3}));
     set.announce_directly(0, slot, 1, 100);
-    set.bind("needs", allreduce_of({3}));  // the last number but one: the idle ones are retired
+    set.bind("needs", allreduce_of({3}));  // takes the last number but one, so the idle slots are retired
     REQUIRE(ArrivalCount::is_retired(set.memory().arrivals(slot).count.load()));
     const auto pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
     CHECK(pending[0].id == PendingTensor::Id{slot, 1, 1});
     CHECK(pending[0].name == "held");
     CHECK(pending[0].ready_mask == 0b01);
-    set.memory().cursor(0).direct.store(0);  // it was withdrawn
+    set.memory().cursor(0).direct.store(0);  // as if the announcement was withdrawn
     CHECK(pending_tensors(set.memory()).empty());
 }
 
@@ -267,13 +269,13 @@ TEST_CASE("the longest pending tensor comes first") {
     CHECK(pending[1].name == "early");
 }
 
-TEST_CASE("what an earlier use of a number left is not taken for an announcement") {
+TEST_CASE("remains of an earlier use of a number are not taken for an announcement") {
     Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8});
     set.bind("a", allreduce_of({3}));
     set.bind("bb", allreduce_of({3}));
     const std::uint32_t slot = set.bind("old", allreduce_of({3}));
     set.call(slot, 1);
-    set.bind("needs", allreduce_of({3}));  // the last number but one: the idle ones are retired
+    set.bind("needs", allreduce_of({3}));  // takes the last number but one, so the idle slots are retired
     CHECK(pending_tensors(set.memory()).empty());
     set.catch_up();
     REQUIRE(set.announce_in_full(1, "newer", allreduce_of({3}), 400).is_ok());
@@ -281,7 +283,7 @@ TEST_CASE("what an earlier use of a number left is not taken for an announcement
     REQUIRE(pending.size() == 1);
     CHECK(pending[0].id == PendingTensor::Id{slot, 2, 0});
     CHECK(pending[0].name == "newer");
-    CHECK(pending[0].ready_mask == 0b10);  // rank 0's stamp of the first use was the same
+    CHECK(pending[0].ready_mask == 0b10);  // in the first use, rank 0 had the same stamp
     REQUIRE(set.announce_in_full(0, "newer", allreduce_of({3})).is_ok());
     REQUIRE(set.arrive_at(1, slot, 1, 500) == Arrival::counted);
     REQUIRE(pending_tensors(set.memory()).size() == 1);
@@ -324,7 +326,7 @@ TEST_CASE("a label's name belongs to the state that was read before, or is empty
     const auto first = label.state();
     CHECK(label.name(first) == "first");
     label.set(SlotState::bound);
-    CHECK(label.name(first) == "first");  // the name is still this one
+    CHECK(label.name(first) == "first");  // the label still belongs to this name
     label.open("other");
     CHECK(label.name(first).empty());
     CHECK(label.name(label.state()) == "other");

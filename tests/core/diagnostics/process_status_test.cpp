@@ -13,7 +13,7 @@
 namespace rueda::core {
 namespace {
 
-// Fields as proc(5) numbers them; 20 is the number of threads, 22 the start time.
+// Fields are numbered as in proc(5). Field 20 is the number of threads, field 22 the start time.
 constexpr const char* kBehindCommand =
     " S 19832 19832 19093 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 3 0 301434 3133440 410 18446744073709551615 1 1 0\n";
 
@@ -47,12 +47,12 @@ TEST_CASE("a leader that has ended before its threads has not ended the process"
     CHECK_FALSE(ProcessStatus{'T', 1, 5}.has_ended());
 }
 
-TEST_CASE("of real processes") {
+TEST_CASE("the status of real processes") {
     const auto own = read_process_status(getpid());
     REQUIRE(own);
     CHECK(own->state == 'R');
     CHECK(own->threads >= 1);
-    // The time since boot, in ticks, from another file.
+    // The time since boot, in ticks, from a second source.
     double uptime = 0;
     std::ifstream("/proc/uptime") >> uptime;
     CHECK(static_cast<double>(own->start_time) <= uptime * static_cast<double>(sysconf(_SC_CLK_TCK)));
@@ -62,7 +62,8 @@ TEST_CASE("of real processes") {
     const std::uint64_t start = process_start_time(child.pid());
     CHECK(start >= own->start_time);
     CHECK_FALSE(process_has_ended(child.pid(), start));
-    CHECK(process_has_ended(child.pid(), start + 1));  // the number was another process'
+    CHECK(process_has_ended(child.pid(), start + 1));  // as if the process number had belonged to another process
+                                                       // before
     child.stop();
     CHECK(read_process_status(child.pid())->state == 'T');
     CHECK_FALSE(process_has_ended(child.pid(), start));

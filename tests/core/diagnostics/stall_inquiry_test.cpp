@@ -35,7 +35,7 @@ StallMessage account_message() {
     return message;
 }
 
-TEST_CASE("what leaders say about stalls survives the way", "[unit]") {
+TEST_CASE("messages about stalls are decoded as they were encoded", "[unit]") {
     const Result<StallMessage> parsed = parse_stall_message(encode(account_message()), 4, 2);
     REQUIRE(parsed.is_ok());
     CHECK(parsed.value().kind == StallMessageKind::account);
@@ -59,18 +59,18 @@ TEST_CASE("what leaders say about stalls survives the way", "[unit]") {
     CHECK(account.ranks.back().busy == "saving");
 }
 
-TEST_CASE("damaged words about stalls are refused", "[unit]") {
+TEST_CASE("damaged messages about stalls are refused", "[unit]") {
     const std::vector<std::byte> whole = encode(account_message());
     for (std::size_t length = 0; length < whole.size(); ++length) {
         CHECK_FALSE(parse_stall_message(std::span(whole).first(length), 4, 2).is_ok());
     }
-    CHECK_FALSE(parse_stall_message(whole, 3, 2).is_ok());  // of a rank that does not exist
-    CHECK_FALSE(parse_stall_message(whole, 4, 1).is_ok());  // of a host that does not exist
+    CHECK_FALSE(parse_stall_message(whole, 3, 2).is_ok());  // from a rank that does not exist
+    CHECK_FALSE(parse_stall_message(whole, 4, 1).is_ok());  // from a host that does not exist
     for (std::size_t at = 0; at < whole.size(); ++at) {
         std::vector<std::byte> flipped = whole;
         flipped[at] ^= std::byte{0xFF};
         const Result<StallMessage> parsed = parse_stall_message(flipped, 4, 2);
-        // Texts and times may be anything; numbers of ranks may not.
+        // Texts and times may have any value. The numbers of ranks are checked.
         if (parsed.is_ok() && parsed.value().kind == StallMessageKind::account) {
             for (const StallReport::Rank& described : parsed.value().account.ranks) {
                 CHECK((described.rank >= 0 && described.rank < 4));
@@ -105,7 +105,7 @@ TEST_CASE("accounts of all hosts make one report", "[unit]") {
         {1, {tensor("a", 71, {2, 3}), tensor("b", 80, {2, 3})}, false, {rank(2), rank(3)}},
     };
     const StallReport report = merge(accounts, std::vector<std::int32_t>{0, 0, 1, 1}, 60);
-    REQUIRE(report.tensors.size() == 1);  // all ranks are ready for "a", "young" is young
+    REQUIRE(report.tensors.size() == 1);  // all ranks are ready for "a", and "young" has not been pending for long
     CHECK(report.tensors.front().name == "b");
     CHECK(report.tensors.front().seconds == Approx(80));
     CHECK(report.tensors.front().ready == std::vector<std::int32_t>{0, 2, 3});
@@ -129,7 +129,7 @@ TEST_CASE("where the hosts' ranks have called a tensor from, and how many unname
     CHECK(report.started == StartedByRank{{0, {0, 2, 3}}, {5, {1}}});
 }
 
-TEST_CASE("what a host had no room to tell of, or has not told, makes nobody missing", "[unit]") {
+TEST_CASE("tensors that a host could not report or did not report make no rank missing", "[unit]") {
     const std::vector<std::int32_t> host_of{0, 0, 1, 1};
     const std::vector<HostAccount> cut = {
         {0, {tensor("a", 70, {0, 1}), tensor("z", 70, {0, 1})}, false, {rank(0), rank(1)}},
@@ -148,7 +148,7 @@ TEST_CASE("what a host had no room to tell of, or has not told, makes nobody mis
     CHECK_THAT(format_stall_report(silent), Catch::Contains("ranks 2, 3: nothing was heard from the host"));
 }
 
-/// Three leaders, one of them below another: 0 <- 1 <- 2.
+/// Three leaders in a chain, each below the previous one: 0 <- 1 <- 2.
 class Chain {
 public:
     explicit Chain(const base::Config& config) : transports_(collectives::make_thread_transports(3)) {
@@ -163,7 +163,7 @@ public:
                 host == 0 ? std::nullopt : std::optional(neighbour(host - 1)), children, *transports_[host]));
         }
     }
-    /// The time passes in steps of 50 ms; returns what the root found.
+    /// Lets the time pass in steps of 50 ms. Returns what the root found.
     std::vector<StallMonitor::Finding> pass(double seconds, const std::function<HostAccount(std::int64_t)>& of_last) {
         std::vector<StallMonitor::Finding> findings;
         for (const std::int64_t end = now_ + std::llround(seconds * 1e9); now_ < end; now_ += kSecond / 20) {
@@ -208,13 +208,13 @@ TEST_CASE("a tensor that only the last host has announced is reported by the roo
     CHECK_THAT(first.front().text,
                Catch::Contains("tensor 'weight'") && Catch::Contains("ready: rank 2; missing: ranks 0, 1"));
     CHECK_THAT(first.front().text, Catch::Contains("rank 0 (pid 1000)") && Catch::Contains("busy with 'saving'"));
-    CHECK(chain.pass(8, waits).size() == 1);  // one interval after the first
+    CHECK(chain.pass(8, waits).size() == 1);  // one interval after the first report
     CHECK(chain.pass(15, waits).empty());     // then two
     CHECK(chain.pass(6, waits).size() == 1);
     CHECK(chain.pass(60, [](std::int64_t) { return HostAccount{2, {}, false, {rank(2)}}; }).empty());
 }
 
-TEST_CASE("where the time to shut down has come, the root says why", "[unit]") {
+TEST_CASE("when the time for the shutdown has come, the root gives the reason", "[unit]") {
     base::Config config;
     config.stall_warning_seconds = 10;
     config.stall_shutdown_seconds = 15;

@@ -32,7 +32,8 @@ std::string sentence(const std::string& seconds) {
            "of ranks is submitting tensors, which will cause deadlock.";
 }
 
-/// Three ranks, all threads of this process unless a test says otherwise, on a clock of the test's own.
+/// Three ranks, with a clock that the test controls. All of them are threads of this process unless a test says
+/// otherwise.
 struct Job {
     Members set{{.members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8}};
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
@@ -116,7 +117,7 @@ TEST_CASE("when the lowest rank does not respond, the next one goes on where it 
                                job.pid() + ": waits in no collective itself; has not responded for 60 s");
     CHECK_FALSE(third.tick(120 * kSecond));
     CHECK_FALSE(second.tick(239 * kSecond));
-    // A rank that has left does not report either.
+    // The rank that is to report has left, so it does not report either.
     job.control->ranks[1].state.store(static_cast<std::uint32_t>(RankState::left));
     job.beat(1, 240 * kSecond);
     CHECK(third.tick(240 * kSecond));
@@ -129,7 +130,8 @@ TEST_CASE("a shutdown that ranks do not come to is reported by the lowest rank, 
     StallMonitor first(StallSettings(config), *job.control, 0, job.set.memory());
     begin_to_await_end(job.set.memory(), 0, EndCall::shutdown, 0);
     note_end_announced(job.set.memory(), 0);
-    begin_to_await_end(job.set.memory(), 1, EndCall::shutdown, 5 * kSecond);  // and has no room to announce it
+    // and its mailbox is too full to announce it
+    begin_to_await_end(job.set.memory(), 1, EndCall::shutdown, 5 * kSecond);
     job.set.memory().mailbox(1).reads_awaited = 1;
     job.control->ranks[0].state.store(static_cast<std::uint32_t>(RankState::shutting_down));
     job.beat_all(60 * kSecond);
@@ -154,13 +156,13 @@ TEST_CASE("a shutdown that ranks do not come to is reported by the lowest rank, 
         end->text ==
         "shutdown() has waited for ranks 1, 2 for 91 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (90); ready: rank "
         "0; the job is ended");
-    // Who does not wait any more counts as one that never did.
+    // A rank that stopped waiting is treated like a rank that never waited.
     end_to_await_end(job.set.memory(), 0);
     end_to_await_end(job.set.memory(), 1);
     CHECK(pending_tensors(job.set.memory()).empty());
 }
 
-TEST_CASE("an end that all have announced, and that does not come, names them all") {
+TEST_CASE("a shutdown that all ranks announced, and that does not complete, names them all") {
     Job job;
     StallMonitor first = job.monitor(0);
     for (std::uint32_t member = 0; member < 3; ++member) {
@@ -177,7 +179,7 @@ TEST_CASE("an end that all have announced, and that does not come, names them al
           std::string::npos);
 }
 
-TEST_CASE("an end that all have announced, and that nobody holds up as far as can be seen, ends the job") {
+TEST_CASE("a shutdown that all ranks announced, and that no visible rank delays, ends the job") {
     Job job;
     for (std::uint32_t member = 0; member < 3; ++member) {
         begin_to_await_end(job.set.memory(), member, EndCall::shutdown, 0);
@@ -202,7 +204,7 @@ TEST_CASE("a rank with announcements that wait for room is not called missing") 
     const AwaitedTensor awaited{.name = "a"};
     const auto wait = [&] { return format_wait(job.monitor(0).account_of(std::span(&awaited, 1), kSecond)); };
     job.beat_all(60 * kSecond);
-    mailbox.deferred_count.store(1);  // "b", which everybody sees
+    mailbox.deferred_count.store(1);  // every rank can see "b"
     CHECK(wait().starts_with("ranks 1, 2 have not announced it, rank 0 has; rank 1 (pid"));
     mailbox.deferred_count.store(2);
     CHECK(
@@ -216,7 +218,7 @@ TEST_CASE("a rank with announcements that wait for room is not called missing") 
     CHECK(finding->text.find("\n  rank 1" + job.pid() + ": waits itself in tensor 'b'") != std::string::npos);
 }
 
-TEST_CASE("a wait for what this rank could not announce says why") {
+TEST_CASE("an error of a wait for a tensor that this rank could not announce gives the reason") {
     Job job;
     const AwaitedTensor awaited{.name = "a", .waits_for_room = true};
     const auto wait = [&] { return format_wait(job.monitor(0).account_of(std::span(&awaited, 1), kSecond)); };
@@ -234,7 +236,7 @@ TEST_CASE("a wait for what this rank could not announce says why") {
                            "read the log; rank 2 (pid"));
 }
 
-TEST_CASE("a wait for something of which nothing is known does not say that it is under way") {
+TEST_CASE("an error of a wait for an unknown tensor does not say that it is in progress") {
     Job job;
     const std::uint32_t slot = job.set.bind("a", allreduce_of({3}));
     job.set.catch_up();
@@ -322,7 +324,7 @@ TEST_CASE("after the shutdown time every rank asks for the end of the job") {
         CHECK(finding->text ==
               "tensor 'a' has waited for ranks 0, 1 for 2 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (2); ready: "
               "rank 2; the job is ended");
-        // It is the second report's time as well.
+        // The second report is due at the same time.
         CHECK(finding->report_before.empty() == (own != 0));
         CHECK_FALSE(monitor.tick(2 * kSecond + kSecond / 4));  // once
     }
@@ -347,7 +349,7 @@ TEST_CASE("the job ends within a liveness interval of its time") {
     }
 }
 
-TEST_CASE("of a missing rank, its host, the step that it is in, and what it has finished last") {
+TEST_CASE("the report gives a missing rank's host, its step, and the operation that it finished last") {
     Job job;
     const std::uint32_t slot = job.set.bind("layer1.weight", allreduce_of({3}));
     REQUIRE(job.set.announce_in_full(0, "other", allreduce_of({3}), 0).is_ok());
@@ -364,7 +366,7 @@ TEST_CASE("of a missing rank, its host, the step that it is in, and what it has 
     };
     const std::string head = "\n  rank 1 on node7" + job.pid() + ": in step 17; ";
     CHECK(line(70 * kSecond) == head + "waits in no collective itself");
-    // What its background thread has not seen yet was finished after its last heartbeat.
+    // This rank finished an operation after its last heartbeat, so its background thread has not seen that yet.
     cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits | (slot + 1));
     StallMonitor own(StallSettings(config), *job.control, 1, job.set.memory());
     CHECK(line(75 * kSecond) == head + "last finished tensor 'layer1.weight' 0 s ago; waits in no collective itself");
@@ -376,7 +378,7 @@ TEST_CASE("of a missing rank, its host, the step that it is in, and what it has 
     CHECK(line(100 * kSecond) == head +
                                      "last finished the 8th unnamed operation of this process set 13 s ago; waits in "
                                      "no collective itself");
-    cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits);  // without a slot
+    cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits);  // an operation without a slot
     CHECK(line(101 * kSecond) == head + "waits in no collective itself");
 }
 
@@ -388,7 +390,7 @@ TEST_CASE("the arena is looked at four times per warning time, and at least once
         const std::int64_t start = 1000 * kSecond;
         CHECK_FALSE(monitor.tick(start));
         REQUIRE(job.set.announce_in_full(0, "a", allreduce_of({3}), 0).is_ok());
-        CHECK_FALSE(monitor.tick(start + interval - 1));  // stalled for long, and not looked at
+        CHECK_FALSE(monitor.tick(start + interval - 1));  // the tensor was stalled for long, but was not looked at
         CHECK(monitor.tick(start + interval));
     }
 }

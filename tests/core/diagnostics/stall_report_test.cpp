@@ -53,7 +53,7 @@ TEST_CASE("a report with everything") {
             "\n    step at train.py:30");
 }
 
-TEST_CASE("ranks that wait for each other are named as that") {
+TEST_CASE("ranks that wait for each other are reported as such") {
     StallReport report;
     report.tensors = {{"a", 0, 61, {0, 2}, {1, 3}}, {"b", 0, 60, {1, 2, 3}, {0}}};
     CHECK(format_stall_report(report) ==
@@ -61,7 +61,7 @@ TEST_CASE("ranks that wait for each other are named as that") {
               "\n  tensor 'a': waiting for 61 s; ready: ranks 0, 2; missing: ranks 1, 3"
               "\n  tensor 'b': waiting for 60 s; ready: ranks 1-3; missing: rank 0"
               "\n  waiting for each other crosswise: rank 0 in tensor 'a', ranks 1, 3 in tensor 'b'");
-    // One rank ahead of the others in both is no such case.
+    // If one rank is ahead of the others for both tensors, the ranks do not wait crosswise.
     report.tensors[1] = {"b", 0, 60, {2}, {0, 1, 3}};
     CHECK(format_stall_report(report).find("crosswise") == std::string::npos);
 }

@@ -12,7 +12,8 @@ PendingTensor tensor(std::uint32_t slot, std::int64_t since_ns) {
     return {.id = {slot, 1, 1}, .name = "t", .call = 0, .since_ns = since_ns, .ready_mask = 1};
 }
 
-/// The times in [0, end) at which a report is due, looking at every unit of time. `pending_at(now)` is what is pending.
+/// Looks at every unit of time in [0, end). Returns the times at which a report is due. `pending_at(now)` returns what
+/// is pending.
 template <class F>
 std::vector<std::int64_t> report_times(StallSchedule& schedule, std::int64_t end, F&& pending_at) {
     std::vector<std::int64_t> times;
@@ -32,10 +33,10 @@ TEST_CASE("one stalled tensor is reported after the warning time and then after 
           std::vector<std::int64_t>{70, 130, 250, 490, 970});
 }
 
-TEST_CASE("nothing is reported that does not last") {
+TEST_CASE("short stalls are not reported") {
     StallSchedule schedule(60, 0);
     CHECK(report_times(schedule, 600, [](std::int64_t now) {
-              return std::vector{tensor(9, now - now % 59)};  // a new generation's time, every 59
+              return std::vector{tensor(9, now - now % 59)};  // a new generation begins every 59 units
           }).empty());
     CHECK(report_times(schedule, 600, [](std::int64_t) { return std::vector<PendingTensor>{}; }).empty());
 }
@@ -58,7 +59,8 @@ TEST_CASE("a tensor that joins is reported a warning time after the last report,
         }
         return pending;
     };
-    // 5 at 60 and 120, next at 240; 6 is stalled from 130 on, so 180; 7 from 260 on; 180 + 60 brings 5 and 6 again.
+    // Tensor 5 is reported at 60 and 120, and is next due at 240. Tensor 6 is stalled from 130 on, so it is reported at
+    // 180. Tensor 7 is pending from 260 on. The report at 180 + 60 contains 5 and 6 again.
     CHECK(report_times(schedule, 450, pending_at) == std::vector<std::int64_t>{60, 120, 180, 240, 300, 360});
 }
 
@@ -90,7 +92,7 @@ TEST_CASE("the job is to be ended at the shutdown time, once, with the report th
     CHECK_FALSE(schedule.look(pending, 61).shut_down_for);
 }
 
-/// A caller that comes every 2 units of time and looks when it was told to.
+/// The caller comes every 2 units of time. It looks at the arena only when the schedule asked for that.
 TEST_CASE("the shutdown comes at its time, however seldom the arena is looked at") {
     for (const std::int64_t shutdown : {60, 61, 90, 97, 119, 120, 121, 300}) {
         StallSchedule schedule(60, shutdown);

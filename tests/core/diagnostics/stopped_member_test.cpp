@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A member that is stopped in the middle of a step of the negotiation, at each of its accesses to shared atomics: what
-// the others find pending, and whom they name.
+// A member is stopped in the middle of a step of the negotiation, before each of its accesses to shared atomics. These
+// tests check what the other members find pending, and which member they name.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -26,9 +26,9 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kLater = 3600 * kSecond;
 constexpr std::uint32_t kStopped = 2;
 
-/// The atomics of a process that stops itself before one of its accesses: the protocol's own code runs on them.
+/// Atomics for a process that stops itself before one of its accesses. The code of the protocol itself runs on them.
 struct StoppingAtomics {
-    static inline int accesses_left = -1;  ///< until it stops; negative: it does not
+    static inline int accesses_left = -1;  ///< accesses until the process stops; negative: it does not stop
 
     static void access() {
         if (accesses_left >= 0 && accesses_left-- == 0) {
@@ -74,7 +74,7 @@ static_assert(sizeof(StoppingAtomics::Atomic<std::uint64_t>) == sizeof(std::atom
 static_assert(sizeof(SetHeader<StoppingAtomics>) == sizeof(SetHeader<base::StdAtomics>));
 static_assert(sizeof(MailboxRecord<StoppingAtomics>) == sizeof(MailboxRecord<base::StdAtomics>));
 
-/// Three members in memory that processes share. The third is a child that stops itself.
+/// Three members in memory that processes share. The third one is a child that stops itself.
 struct Job {
     Members set{{.members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8}};
     std::unique_ptr<base::ControlBlock> control = std::make_unique<base::ControlBlock>();
@@ -90,7 +90,7 @@ struct Job {
     [[nodiscard]] NegotiationMemory<StoppingAtomics> stopping_memory() const {
         return {reinterpret_cast<std::byte*>(&set.header()), set.extent()};
     }
-    /// Rank 0's, an hour later. Only the stopped member does not respond.
+    /// The stall monitor of rank 0, an hour later. Only the stopped member does not respond.
     [[nodiscard]] StallMonitor monitor(pid_t child, double shutdown_seconds = 0) const {
         control->ranks[kStopped].pid.store(child);
         control->ranks[kStopped].process_start.store(process_start_time(child));
@@ -104,17 +104,17 @@ struct Job {
         const auto finding = monitor(child).tick(kLater);
         return finding ? finding->text : "";
     }
-    /// The reason for which rank 0 ends the job.
+    /// The reason with which rank 0 ends the job.
     [[nodiscard]] std::string reason(pid_t child) const {
         const auto finding = monitor(child, 100).tick(kLater);
         return finding && finding->shut_down ? finding->text : "";
     }
-    /// What the Timeout of an operation of rank 0 says.
+    /// The text of the Timeout of an operation of rank 0.
     [[nodiscard]] std::string wait_for(std::string_view name, pid_t child) const {
         const AwaitedTensor awaited{.name = std::string(name)};
         return format_wait(monitor(child).account_of(std::span(&awaited, 1), kLater));
     }
-    /// The log says what becomes of the operation, on which somebody waits.
+    /// Whether the log says how the operation ends, so that a waiting caller returns.
     [[nodiscard]] bool is_answered(std::string_view name) const {
         const Log<Atomics> log(set.memory());
         for (std::uint64_t position = 0; log.is_published(position); ++position) {
@@ -131,7 +131,7 @@ struct Job {
     }
 };
 
-/// What ProcessSet does to announce the next generation of a bound slot.
+/// Announces the next generation of a bound slot as ProcessSet does.
 template <class TheseAtomics>
 void announce_counted(const NegotiationMemory<TheseAtomics>& memory, std::uint32_t member, std::uint32_t slot,
                       std::uint64_t generation, const Metadata* changed = nullptr) {
@@ -209,13 +209,13 @@ private:
 };
 
 struct Seen {
-    int missing = 0;     ///< stops before the announcement can be seen
-    int unfinished = 0;  ///< stops after that, before the log says what follows
+    int missing = 0;     ///< stops before the announcement is visible
+    int unfinished = 0;  ///< stops after that, and before the log says what follows
     int answered = 0;
 };
 
-/// Stops the third member at each access of its `step`, in which it is the last one to announce "weight". `prepare`:
-/// what comes before; `meanwhile`: what the others do afterwards.
+/// Stops the third member at each access of its `step`, with which it is the last member to announce "weight".
+/// `prepare` runs before that. `meanwhile` is what the other members do afterwards.
 Seen stop_everywhere(
     const std::function<void(Job&)>& prepare,
     const std::function<void(const NegotiationMemory<StoppingAtomics>&)>& step,
@@ -270,7 +270,7 @@ Seen stop_everywhere(
     return seen;
 }
 
-constexpr std::uint32_t kSlot = 4;  // the first that has a name
+constexpr std::uint32_t kSlot = 4;  // the first slot with a name
 
 bool has_stamped_generation_1(const Job& job) { return job.set.memory().place(kSlot, kStopped, 1).stamp.load() == 2; }
 
@@ -284,7 +284,7 @@ TEST_CASE("a last arriver that is stopped between its announcement and the call 
         },
         [](const auto& memory) { announce_counted(memory, kStopped, kSlot, 1); }, has_stamped_generation_1);
     CHECK(seen.missing > 0);
-    CHECK(seen.unfinished >= 4);  // before it counts, claims, and publishes
+    CHECK(seen.unfinished >= 4);  // the stop is before it counts, claims, or publishes
     CHECK(seen.answered > 0);
 }
 
@@ -323,7 +323,7 @@ TEST_CASE("a registrar that is stopped while it handles the last announcement of
     CHECK(seen.answered > 0);
 }
 
-/// The others find a registrar at work, and leave their announcements to it.
+/// The other members see that a registrar is at work, and leave their announcements to it.
 TEST_CASE("a registrar that is stopped while others announce is named, once all have announced") {
     const Seen seen = stop_everywhere(
         [](Job&) {}, [](const auto& memory) { announce_in_full(memory, kStopped, "weight", allreduce_of({3})); },
@@ -334,7 +334,7 @@ TEST_CASE("a registrar that is stopped while others announce is named, once all 
         });
     CHECK(seen.missing > 0);
     CHECK(seen.unfinished > 10);
-    CHECK(seen.answered > 0);  // as it had given up the role
+    CHECK(seen.answered > 0);  // stopped when it had already given up the role
 }
 
 TEST_CASE("an operation that is called behind an entry of a stopped member is pending, and that member is named") {
@@ -359,7 +359,7 @@ TEST_CASE("an operation that is called behind an entry of a stopped member is pe
         const auto pending = pending_tensors(job.set.memory());
         if (log.claimant(2) == kStopped) {
             was_held_up = true;
-            REQUIRE(log.is_published(3));  // nobody can read it
+            REQUIRE(log.is_published(3));  // no member can read it
             REQUIRE(pending.size() == 2);
             for (const PendingTensor& tensor : pending) {
                 CHECK(tensor.ready_mask == 0b111);
@@ -382,7 +382,7 @@ TEST_CASE("a member that is stopped while it posts its shutdown is named, with w
             note_end_announced(job.set.memory(), other);
             REQUIRE(job.set.shut_down(other).is_ok());
         }
-        // What ProcessSet does. The note goes to plain atomics, at which the child does not stop.
+        // Does what ProcessSet does. The note is written to plain atomics, at which the child does not stop.
         const StoppedMember member(job, accesses, [&](const auto& memory) {
             Registrar<StoppingAtomics> registrar(memory, kStopped, {});
             begin_to_await_end(job.set.memory(), kStopped, EndCall::shutdown, 1);

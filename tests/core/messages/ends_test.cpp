@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// How messages end that do not arrive: they do not fit, their rank leaves or dies, their process set goes, nobody
-// comes.
+// How messages end that do not arrive. Either they do not fit, or their rank leaves or dies, or their process set is
+// removed, or no receive matches.
 #include <unistd.h>
 
 #include <array>
@@ -51,7 +51,7 @@ TEST_CASE("a message that does not fit its receive fails on both sides alike, an
         layout);
 }
 
-TEST_CASE("who waits for a rank that shuts down hears that; what it sent before arrives", "[threads]") {
+TEST_CASE("a receive from a rank that shuts down reports that; messages that it sent before arrive", "[threads]") {
     const Layout layout = GENERATE("", "ab", "aab");
     const int size = layout.size() > 2 ? 3 : 2;
     check(
@@ -161,7 +161,7 @@ TEST_CASE("a rank that is killed while others wait for its messages", "[processe
                         if (client.rank() == 2) {
                             context.report("pid", ::getpid());
                             if (waiting == Waiting::half_way) {
-                                // The kill comes somewhere in the middle of one or the other.
+                                // The rank is killed at some moment in the middle of a send or a receive.
                                 for (;;) {
                                     auto one = start_send(client, all, {0, 1});
                                     auto other = start_send(client, all, {1, 1});

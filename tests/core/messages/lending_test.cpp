@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A message in resident memory is read where it lies, so its send ends when nobody reads it any more, also where its
-// rank shuts down or its process set goes in the middle. Callers here write over their memory in the moment in which
-// they get it back: a receive that is said to be complete has all bytes of the message nevertheless.
+// A message in resident memory is read in place, so its send ends only when no rank reads it any more. That also holds
+// if a rank shuts down or a process set is removed in the middle. The callers of these tests overwrite their memory as
+// soon as they get it back. A receive that reports success must nevertheless have all bytes of the message.
 #include <unistd.h>
 
 #include <atomic>
@@ -22,10 +22,10 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::uint64_t kResidentBytes = 32 * base::kMiB;
-/// More than a receiver reads in a step.
+/// More than a receiver reads in one step.
 constexpr std::size_t kLarge = base::kMiB + 1000;
 
-/// A send or a receive of a caller who checks what he gets.
+/// A send or a receive. Its caller checks the received bytes.
 struct Call {
     core::Completion completion;
     std::uint8_t* memory = nullptr;
@@ -38,7 +38,7 @@ struct Call {
     [[nodiscard]] bool done() const { return completion.done(); }
     [[nodiscard]] bool is_ok() const { return completion.status().is_ok(); }
 
-    /// What its caller does as soon as it has ended.
+    /// What the caller does as soon as the operation has ended.
     void look() {
         if (is_seen || !done()) {
             return;
@@ -52,7 +52,7 @@ struct Call {
     }
 };
 
-/// A rank of a host of two, with a Messenger that is stepped by hand.
+/// One of the two ranks of a host, with a Messenger that the test steps.
 class SteppedRank {
 public:
     SteppedRank(std::shared_ptr<collectives::Arena> arena, int rank) : arena_(std::move(arena)) {
@@ -159,7 +159,7 @@ struct Pair {
             receiver().step();
         }
     }
-    /// The first part of a message has been read, and the rest has not.
+    /// Reads the first part of a message, but not the rest.
     void begin_reading(const Call& receive) {
         sender().step();
         receiver().step();
@@ -191,7 +191,7 @@ TEST_CASE("a rank shuts down while its message is read", "[unit]") {
     CHECK(pair.receiver().pending() == 0);
 }
 
-TEST_CASE("a rank shuts down before anybody has asked for its message", "[unit]") {
+TEST_CASE("a rank shuts down before any rank has received its message", "[unit]") {
     Pair pair;
     const Call& sent = pair.sender().send(kLarge, 0, 1);
     pair.sender().step();
@@ -228,11 +228,11 @@ TEST_CASE("both ranks shut down, the receiver first or last", "[unit]") {
     pair.step_both(3);
     CHECK(sent.done());
     CHECK(pair.receiver().all_done());
-    // Whoever hears of the other's end first; on the sender, its own was first.
+    // The receiver learned of the sender's end. The sender itself first saw its own end.
     CHECK(sent.completion.status().code() == ErrorCode::not_initialized);
 }
 
-TEST_CASE("a process set goes while a message in it is read", "[unit]") {
+TEST_CASE("a process set is removed while a message in it is read", "[unit]") {
     Pair pair;
     const bool sender_first = GENERATE(false, true);
     const bool is_read = GENERATE(false, true);
@@ -252,7 +252,7 @@ TEST_CASE("a process set goes while a message in it is read", "[unit]") {
     } else {
         pair.receiver().forget(3);
         pair.step_both();
-        REQUIRE_FALSE(sent.done());  // the set's end on this rank says why
+        REQUIRE_FALSE(sent.done());  // the error gives the removal of the set on this rank as the reason
         pair.sender().forget(3);
         CHECK(sent.done());
     }
@@ -260,20 +260,20 @@ TEST_CASE("a process set goes while a message in it is read", "[unit]") {
     REQUIRE(sent.done());
     CHECK(sent.completion.status().code() == ErrorCode::invalid_argument);
     CHECK(pair.receiver().all_done());
-    // The world goes on.
+    // The world continues to work.
     const Call& next = pair.receiver().receive(kLarge, 0, 2);
     pair.sender().send(kLarge, 0, 2);
     pair.step_both();
     CHECK((next.done() && next.is_ok()));
 }
 
-TEST_CASE("a rank that is held up while it reads, until the others have given the job up", "[unit]") {
+TEST_CASE("a rank is stopped while it reads, until the others have aborted the job", "[unit]") {
     Pair pair;
     const Call& received = pair.receiver().receive(kLarge, 0, 1);
     pair.sender().send(kLarge, 0, 1);
     pair.begin_reading(received);
     pair.sender().arena().control().abort.raise(ErrorCode::aborted, "a rank has died");
-    pair.sender().fail_all();  // and writes over the message
+    pair.sender().fail_all();  // and overwrites the message
     for (int i = 0; i < 8; ++i) {
         pair.receiver().step();
     }
@@ -282,7 +282,7 @@ TEST_CASE("a rank that is held up while it reads, until the others have given th
     CHECK(received.completion.status().code() == ErrorCode::aborted);
 }
 
-/// Anything in any order; look() throws where a message is torn.
+/// Events in a random order. look() throws if a message is torn.
 TEST_CASE("random ends of messages that are read where they lie", "[unit]") {
     for (std::uint32_t seed = 0; seed < 100; ++seed) {
         std::mt19937 random(seed);
@@ -304,7 +304,7 @@ TEST_CASE("random ends of messages that are read where they lie", "[unit]") {
                     break;
                 case 2:
                     if (next < 12) {
-                        pair.ranks[1]->send(bytes, set, ++next);  // nobody may ask for it
+                        pair.ranks[1]->send(bytes, set, ++next);  // no rank may ask for it any more
                         if (random() % 2 == 0) {
                             pair.ranks[0]->receive(bytes, set, next);
                         }
@@ -344,7 +344,7 @@ TEST_CASE("random ends of messages that are read where they lie", "[unit]") {
     }
 }
 
-/// Each rank by its own thread, so that ThreadSanitizer sees whether what ends the send is ordered behind the reading.
+/// Each rank has its own thread. ThreadSanitizer then checks that the end of the send happens after the reading.
 TEST_CASE("the memory of a message is its sender's again when it has been read", "[threads]") {
     const bool shuts_down = GENERATE(true, false);
     Pair pair;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What another rank writes is checked before it is used: a frame that no working rank sends ends the job with a reason.
+// Everything that another rank writes is checked before it is used. A frame that no working rank sends ends the job
+// with a reason.
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -46,8 +47,8 @@ TEST_CASE("frames that a working rank may send, and others", "[unit]") {
     CHECK_FALSE(is_plausible(flagged, 0));
 }
 
-/// Rank 1 writes the frames, each with so many bytes behind it, into its ring for rank 0, behind the back of its
-/// Runtime.
+/// Rank 1 writes the frames, each followed by `payload` bytes, directly into its ring for rank 0. Its Runtime does not
+/// know of this.
 void lie(const std::vector<Frame>& lies, std::size_t payload, const std::string& reason) {
     const RanksResult result = run_clients(2, test_config(), [&](RankContext& context, RuntimeClient& client) {
         std::array<int, 1> value{};
@@ -84,9 +85,10 @@ TEST_CASE("only a message in resident memory can be withdrawn", "[threads]") {
     const Frame withdrawn = frame(FrameKind::withdrawn, 1);
     constexpr auto kInt = static_cast<std::uint32_t>(DType::int32);
     Frame kept = frame(FrameKind::offer, 1, 4, kInt);
-    kept.tag = 5;                                                      // for which no receive comes
-    lie({kept, withdrawn}, 0, reason);                                 // offered
-    lie({frame(FrameKind::offer, 1, 4, kInt), withdrawn}, 0, reason);  // asked for, where the receive came first
+    kept.tag = 5;                       // no receive matches this tag
+    lie({kept, withdrawn}, 0, reason);  // offered
+    // the receive came first, so the offer is asked for
+    lie({frame(FrameKind::offer, 1, 4, kInt), withdrawn}, 0, reason);
     Frame whole = frame(FrameKind::whole, 1, 0, kInt);
     whole.tag = 5;
     lie({whole, withdrawn}, 0, reason);
@@ -96,7 +98,7 @@ TEST_CASE("only a message in resident memory can be withdrawn", "[threads]") {
 
 using Ring = collectives::MessageRingState<base::StdAtomics>;
 
-TEST_CASE("a ring whose writer or reader has written nonsense is found out", "[unit]") {
+TEST_CASE("invalid counts of a ring's writer or reader are detected", "[unit]") {
     std::mt19937_64 random(5);
     std::uint32_t refused = 0;
     for (int round = 0; round < 20'000; ++round) {
@@ -117,7 +119,7 @@ TEST_CASE("a ring whose writer or reader has written nonsense is found out", "[u
             if (!front.value()) {
                 break;
             }
-            // All of it lies in the ring.
+            // The whole record lies in the ring.
             REQUIRE(front.value()->data() >= memory.data());
             REQUIRE(front.value()->data() + front.value()->size() <= memory.data() + memory.size());
             static_cast<void>(reader.pop());

@@ -31,8 +31,9 @@ MessageArrival arrival(int sender, std::int32_t tag, std::int32_t set, std::uint
     return made;
 }
 
-/// The rule in the plainest form: of all that has come and not been taken, and of all receives, the first that fit.
-TEST_CASE("random messages and receives meet as the first that fit do", "[unit]") {
+/// A model of the rule in its simplest form: the first receive that fits gets the first message that fits and was not
+/// taken yet.
+TEST_CASE("random messages and receives are matched to the first that fits", "[unit]") {
     std::mt19937 random(3);
     for (int round = 0; round < 200; ++round) {
         Matching matching;
@@ -79,7 +80,7 @@ TEST_CASE("random messages and receives meet as the first that fit do", "[unit]"
     }
 }
 
-TEST_CASE("senders of whole messages that are kept are told once", "[unit]") {
+TEST_CASE("the sender of a whole message that is kept is notified once", "[unit]") {
     Matching matching;
     CHECK_FALSE(matching.has_untold());
     matching.keep(arrival(1, 0, 0, 1, /*whole=*/true));
@@ -92,7 +93,7 @@ TEST_CASE("senders of whole messages that are kept are told once", "[unit]") {
     CHECK((untold[0].sender == 1 && untold[0].id == 1 && untold[1].sender == 2 && untold[1].id == 1));
     CHECK_FALSE(matching.has_untold());
     CHECK(matching.take_untold().empty());
-    // One that is received before anybody is told needs no telling.
+    // The message is received before its sender was told that it is kept, so the sender need not be told.
     matching.keep(arrival(0, 1, 0, 9, /*whole=*/true));
     CHECK(matching.arrival_for(receive(0, 1, kWorld).request).has_value());
     CHECK_FALSE(matching.has_untold());
@@ -101,7 +102,7 @@ TEST_CASE("senders of whole messages that are kept are told once", "[unit]") {
     CHECK_FALSE(matching.has_untold());
 }
 
-TEST_CASE("receives and messages of a process set that goes are taken out, others stay", "[unit]") {
+TEST_CASE("removing a process set removes its receives and messages, and no others", "[unit]") {
     Matching matching;
     MessageOperation in_world = receive(1, 0, kWorld);
     MessageOperation in_set = receive(RUEDA_ANY_PEER, 0, kSet);

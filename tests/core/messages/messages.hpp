@@ -52,7 +52,7 @@ template <class T, std::size_t N>
     return status;
 }
 
-/// One under way; the memory is the caller's.
+/// A send or receive in progress. The memory belongs to the caller.
 class StartedMessage {
 public:
     StartedMessage(RuntimeClient& client, bool sends, const MessageTo& to, const void* memory, std::uint64_t bytes)
@@ -80,7 +80,7 @@ template <class T, std::size_t N>
     return {client, false, from, values.data(), values.size_bytes()};
 }
 
-/// Bytes that say where they come from: those of another message, or of another place in it, differ.
+/// Bytes that identify their origin: they differ between messages, and between places in a message.
 template <std::integral Seed>
 [[nodiscard]] std::vector<std::uint8_t> pattern(std::size_t bytes, Seed seed) {
     std::vector<std::uint8_t> values(bytes);

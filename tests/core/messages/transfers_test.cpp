@@ -26,7 +26,8 @@ void check(int size, const std::function<void(RuntimeClient&)>& body, const Layo
     CHECK(result.passed());
 }
 
-/// Empty, inline, the last that goes whole, the first that does not, about a chunk, several rings.
+/// An empty message; inline ones; the largest that is sent whole; the smallest that is not; about one chunk; several
+/// times the ring.
 constexpr std::array<std::size_t, 9> kSizes = {0, 1, 4, 8192, 8193, 65'464, 65'536, 262'144 * 3 + 5, 2'000'003};
 
 void there_and_back(RuntimeClient& client) {
@@ -124,7 +125,7 @@ TEST_CASE("a rank that waits in an allreduce lets the sender of a small message 
         layout);
 }
 
-TEST_CASE("what came before a rank waits in something else lets its sender go on as soon as it does", "[threads]") {
+TEST_CASE("when a rank waits in another operation, senders of messages that arrived before continue", "[threads]") {
     const bool in_join = GENERATE(false, true);
     check(2, [in_join](RuntimeClient& client) {
         std::array<double, 3> values{1, 2, 3};
@@ -133,7 +134,8 @@ TEST_CASE("what came before a rank waits in something else lets its sender go on
         if (client.rank() == 0) {
             expect_ok(send(client, std::span(values), {1, 0, DType::float64}), "send");
         } else {
-            std::this_thread::sleep_for(std::chrono::milliseconds(30));  // mostly long enough to come and be kept
+            // usually long enough for the message to arrive and be kept
+            std::this_thread::sleep_for(std::chrono::milliseconds(30));
         }
         if (in_join) {
             RUEDA_RANK_CHECK(client.join(true).is_ok());
@@ -189,7 +191,7 @@ TEST_CASE("a rank sends to itself", "[threads]") {
     });
 }
 
-TEST_CASE("a receive from anybody says who it was", "[threads]") {
+TEST_CASE("a receive from any rank returns the sender", "[threads]") {
     const Layout layout = GENERATE("", "aabb", "abcd");
     check(
         4,
@@ -245,8 +247,8 @@ TEST_CASE("messages from resident memory into resident and private memory", "[th
     });
 }
 
-/// Everybody sends random messages to random ranks, and receives what comes for it, in random orders, with
-/// allreduces in between: the same plan is drawn on all ranks.
+/// Every rank sends random messages to random ranks and receives what was sent to it, in random orders and with
+/// allreduces in between. All ranks draw the same plan.
 void everything_at_random(RuntimeClient& client, std::uint32_t seed) {
     struct Planned {
         int from, to;
@@ -263,7 +265,7 @@ void everything_at_random(RuntimeClient& client, std::uint32_t seed) {
         planned.push_back({static_cast<int>(plan() % size), static_cast<int>(plan() % size),
                            static_cast<std::int32_t>(plan() % 4), bytes, i});
     }
-    // By channel, in the order of the calls; which channel goes on next is drawn.
+    // The calls of each channel, in their order. A random draw decides which channel continues.
     std::map<std::tuple<bool, int, std::int32_t>, std::deque<Planned>> calls;
     for (const Planned& message : planned) {
         if (message.from == client.rank()) {
@@ -349,7 +351,7 @@ TEST_CASE("several threads of a rank send and receive at once", "[threads]") {
     });
 }
 
-TEST_CASE("messages of a process set do not meet those of the world", "[threads]") {
+TEST_CASE("messages of a process set do not match those of the world", "[threads]") {
     const Layout layout = GENERATE("", "aabb");
     check(
         4,

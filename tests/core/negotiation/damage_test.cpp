@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tables that no working rank writes: whoever uses them comes to an end, and says so.
+// Tables as no working rank writes them. Every function that uses them returns, and reports the damage.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ void take_all_entries(const Members& set) {
     }
 }
 
-TEST_CASE("a log without a free entry ends an append, and the look for its end") {
+TEST_CASE("in a log without a free entry, an append and the search for the end return") {
     Members set(kThree);
     take_all_entries(set);
     Log<Atomics> log(set.memory(), 1);
@@ -62,7 +62,7 @@ TEST_CASE("a mailbox of which more was handled than posted has no record") {
     CHECK(set.registrar(1).is_damaged());
 }
 
-TEST_CASE("a shutdown looks at no slot that there is not") {
+TEST_CASE("a shutdown reads no slot that does not exist") {
     Members set(kThree);
     REQUIRE(set.announce_in_full(1, "weight", allreduce_of({3})).is_ok());
     set.header().high_slot.store(0xFFFF'FFFF);
@@ -73,7 +73,7 @@ TEST_CASE("a shutdown looks at no slot that there is not") {
                         [](const Entry& entry) { return entry.kind == EntryKind::failed && entry.slot == 4; }) == 1);
 }
 
-/// What a name that is new comes to.
+/// The error of an announcement with a new name.
 std::string refusal_of_new_name(Members& set) {
     return set.announce_in_full(0, "new", allreduce_of({3})).status().message();
 }
@@ -91,7 +91,7 @@ TEST_CASE("the table of slots is compared with what is possible") {
               set.header().retired_count = 1;
               set.memory().retired_slot(0) = 1000;
           }) == kDamaged + std::string("it has slot 1000, of 16"));
-    CHECK(damaged([](Members& set) {  // all free, and one of them retired as well
+    CHECK(damaged([](Members& set) {  // all are free, and one of them is also retired
               set.header().retired_count = 1;
               set.memory().retired_slot(0) = 4;
               set.header().free_count = 16;

@@ -118,7 +118,7 @@ std::vector<Refusal> refusals() {
     return all;
 }
 
-TEST_CASE("what no rank can do is plausible, and refused with its reason and what to do instead") {
+TEST_CASE("impossible metadata are plausible, and are refused with the reason and the remedy") {
     for (const Refusal& row : refusals()) {
         INFO(row.text);
         CHECK(is_plausible(row.metadata));
@@ -135,7 +135,7 @@ TEST_CASE("what no rank can do is plausible, and refused with its reason and wha
     }
 }
 
-TEST_CASE("what ranks can do is not refused") {
+TEST_CASE("possible operations are not refused") {
     std::vector<Metadata> all = {allreduce_of({}), compressed_of(Operation::allreduce),
                                  compressed_of(Operation::allreduce, DType::float64, ReduceOp::max),
                                  scalar_of(Operation::broadcast), scalar_of(Operation::barrier)};
@@ -150,7 +150,7 @@ TEST_CASE("what ranks can do is not refused") {
     for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
         all.push_back(of(Operation::allreduce, ReduceOp::adasum, dtype));
     }
-    // What has no reduction has any in that field.
+    // An operation without a reduction accepts any value in that field.
     for (const Operation operation : {Operation::broadcast, Operation::allgather, Operation::alltoall,
                                       Operation::gather, Operation::scatter, Operation::group}) {
         all.push_back(of(operation, ReduceOp::average, DType::boolean));

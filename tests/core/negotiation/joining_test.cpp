@@ -6,7 +6,7 @@
 
 #include "tests/core/negotiation/members.hpp"
 
-/// What the registrar makes of announcements of members that have joined, and how joining ends.
+/// How the registrar treats announcements of members that have joined, and how joining ends.
 namespace rueda::core::test {
 namespace {
 
@@ -21,7 +21,7 @@ Metadata broadcast_of(std::initializer_list<std::int64_t> shape) {
     return metadata;
 }
 
-TEST_CASE("a bound allreduce is called without who has joined, and keeps its slot") {
+TEST_CASE("a bound allreduce is called without the ranks that have joined, and keeps its slot") {
     Members set(kThree);
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
     set_joined(set.memory(), 1);
@@ -37,10 +37,10 @@ TEST_CASE("a bound allreduce is called without who has joined, and keeps its slo
         CHECK(set.entries().back().bytes == 12);
         CHECK(set.memory().arrivals(slot).called.load() == generation * 3);
     }
-    set.call(slot, 4);  // as ever
+    set.call(slot, 4);  // works as before
 }
 
-TEST_CASE("the others' new metadata are what is called; where they differ it is theirs that do") {
+TEST_CASE("the other ranks' new metadata are called, and only those can disagree") {
     Members set(kThree);
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
     const Metadata other = allreduce_of({5});
@@ -57,7 +57,7 @@ TEST_CASE("the others' new metadata are what is called; where they differ it is 
     CHECK(set.entries().back().kind == EntryKind::mismatch);
 }
 
-TEST_CASE("a first sight is bound to what those mean who have not joined") {
+TEST_CASE("a new name is bound to the metadata of the ranks that have not joined") {
     Members set(kThree);
     REQUIRE(set.announce_in_full(2, "new", allreduce_of({7})).is_ok());
     REQUIRE(set.stand_in_in_full(0, "new").is_ok());
@@ -69,7 +69,7 @@ TEST_CASE("a first sight is bound to what those mean who have not joined") {
     set.call(called.slot, 1);
 }
 
-TEST_CASE("what needs every rank is said to lack who has joined, and loses its slot") {
+TEST_CASE("an operation that needs every rank reports the joined ranks as missing, and loses its slot") {
     Members set(kThree);
     const std::uint32_t slot = set.bind("model", broadcast_of({3}));
     REQUIRE(set.arrive_at(0, slot, 1) == Arrival::counted);
@@ -91,7 +91,7 @@ TEST_CASE("what needs every rank is said to lack who has joined, and loses its s
     REQUIRE(set.resolve(2, 1, 1).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::lacks_joined);
     CHECK(set.memory().record(1).state == static_cast<std::uint32_t>(SlotState::bound));
-    // Of a barrier nobody is missed.
+    // A barrier is called even though a member has joined.
     Metadata barrier;
     barrier.operation = static_cast<std::uint8_t>(collectives::Operation::barrier);
     REQUIRE(set.arrive_at(0, 2, 1, 1, &barrier) == Arrival::counted);
@@ -120,7 +120,7 @@ TEST_CASE("all are back when the last has nothing pending, and may join again") 
     }
 }
 
-TEST_CASE("a rank that has joined owes nobody the refusal of a name") {
+TEST_CASE("a rank that has joined does not have to confirm the refusal of a name") {
     Members set({.members = 2,
                  .unnamed_slots = 1,
                  .initial_slots = 2,
@@ -138,10 +138,10 @@ TEST_CASE("a rank that has joined owes nobody the refusal of a name") {
     CHECK(set.header().refusals == 0);
     set.catch_up();
     REQUIRE(set.announce_in_full(1, "refused", allreduce_of({3})).is_ok());
-    CHECK(set.entries().back().kind == EntryKind::retire);  // of "taken", for it
+    CHECK(set.entries().back().kind == EntryKind::retire);  // retires "taken" to get its slot
 }
 
-TEST_CASE("what no working rank does ends the job; after a shutdown nobody settles") {
+TEST_CASE("impossible actions end the job; after a shutdown no rank settles") {
     Members set(kThree);
     set_joined(set.memory(), 0);
     CHECK_THAT(set.settle(0).status().message(), Contains("rank 0 has nothing left to do, but not all"));

@@ -18,8 +18,8 @@ inline TensorKey by_id(std::uint64_t id) { return {id, "", std::nullopt}; }
 inline TensorKey by_name(std::string name) { return {0, std::move(name), std::nullopt}; }
 inline TensorKey by_call(std::uint64_t call) { return {0, "", call}; }
 
-/// The leaders of all hosts, each with `ranks_per_host` ranks, host by host. What they say to each other goes through
-/// its bytes, and is delivered at once by run().
+/// The leaders of all hosts, each with `ranks_per_host` ranks, numbered host by host. Their messages are encoded to
+/// bytes and decoded again. run() delivers them at once.
 class Leaders {
 public:
     struct Setting {
@@ -49,7 +49,7 @@ public:
     [[nodiscard]] std::uint32_t ranks() const { return setting_.hosts * setting_.ranks_per_host; }
     [[nodiscard]] const TreeShape& shape() const { return shape_; }
 
-    /// All ranks of the host mean the same.
+    /// A claim in which all ranks of the host have the same metadata.
     [[nodiscard]] Claim claim_of(std::uint32_t host, const Metadata& metadata) const {
         const auto first = static_cast<std::int32_t>(host * setting_.ranks_per_host);
         return {metadata, {{first, first + static_cast<std::int32_t>(setting_.ranks_per_host) - 1}}};
@@ -68,7 +68,7 @@ public:
         }
     }
 
-    /// Until nobody has anything to say. Returns how many messages that took.
+    /// Runs until no leader has a message to send. Returns the number of messages.
     int run() {
         int messages = 0;
         for (bool goes_on = true; goes_on;) {
@@ -111,7 +111,7 @@ public:
         return nodes_[to]->receive(from, parsed.value());
     }
 
-    /// What run() brought since the last time that somebody asked; the same on every host.
+    /// The decisions that run() brought since the previous call of this function. They are the same on every host.
     [[nodiscard]] std::vector<Decision> decisions() {
         for (std::uint32_t host = 1; host < hosts(); ++host) {
             REQUIRE(bytes_of_all(got_[host]) == bytes_of_all(got_[0]));

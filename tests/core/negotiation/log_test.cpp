@@ -62,7 +62,7 @@ TEST_CASE("the first end of a batch wins, and what earlier rounds of the ring le
         CHECK(log.close_batch(begin, begin + 3) == begin + 16);
         CHECK(log.end_of_batch(begin) == begin + 16);
     }
-    CHECK_FALSE(log.is_published(0));  // the ring has come round
+    CHECK_FALSE(log.is_published(0));  // the ring has wrapped around
 }
 
 TEST_CASE("an appender that begins a batch can close it behind its entry") {
@@ -74,7 +74,7 @@ TEST_CASE("an appender that begins a batch can close it behind its entry") {
     CHECK(log.end_of_batch(1) == Log<Atomics>::kOpen);
 }
 
-TEST_CASE("an end that no working rank writes is told apart") {
+TEST_CASE("an invalid end is recognized") {
     Members set(kSmall);
     const Log<Atomics> log(set.memory());
     CHECK(log.is_plausible_end(100, 101));

@@ -32,7 +32,7 @@ inline Metadata allreduce_of(std::initializer_list<std::int64_t> shape, DType dt
     return metadata;
 }
 
-/// All members of a process set in private memory, driven by hand in one thread: each call is one step of the protocol.
+/// All members of a process set in private memory, stepped by one thread. Each call is one step of the protocol.
 class Members {
 public:
     explicit Members(const NegotiationExtent& extent)
@@ -58,10 +58,10 @@ public:
     [[nodiscard]] SetHeader<Atomics>& header() const { return memory().header(); }
     [[nodiscard]] Registrar<Atomics>& registrar(std::uint32_t member) { return *registrars_[member]; }
 
-    /// A hash for tests: equal for names of one length, so that names collide.
+    /// A hash for tests. Names of equal length have the same hash, so they collide.
     [[nodiscard]] static std::uint64_t hash_of(std::string_view name) { return name.size(); }
 
-    /// Returns how many log entries it led to.
+    /// Returns the number of log entries that resulted from it.
     Result<std::uint64_t> announce_in_full(std::uint32_t member, std::string_view name, const Metadata& metadata,
                                            std::int64_t at_ns = 1, std::uint32_t ticket = 7) {
         MailboxRecord<Atomics>* record = registrar(member).next_record();
@@ -74,7 +74,8 @@ public:
         write(record->place, 0, at_ns, &metadata);
         return registrar(member).post();
     }
-    /// Also of unnamed slots, whose places always carry metadata. With `changed`, of a named one.
+    /// Unnamed slots also work; their places always carry metadata. With `metadata`, a named slot is announced with
+    /// changed metadata.
     Arrival arrive_at(std::uint32_t member, std::uint32_t slot, std::uint64_t generation, std::int64_t at_ns = 1,
                       const Metadata* metadata = nullptr) {
         write(memory().place(slot, member, generation), generation, at_ns, metadata);
@@ -90,10 +91,10 @@ public:
         record->kind = static_cast<std::uint32_t>(RequestKind::resolve);
         record->slot = slot;
         record->generation = generation;
-        record->counted = generation;  // nothing of these members goes directly
+        record->counted = generation;  // these members never announce directly
         return registrar(member).post();
     }
-    /// As a rank that has joined stands in.
+    /// Announces as a rank that has joined and stands in.
     Result<std::uint64_t> stand_in_in_full(std::uint32_t member, std::string_view name) {
         MailboxRecord<Atomics>* record = registrar(member).next_record();
         REQUIRE(record != nullptr);
@@ -124,7 +125,7 @@ public:
         record->kind = static_cast<std::uint32_t>(RequestKind::shut_down);
         return registrar(member).post();
     }
-    /// First sight by all, with the same metadata. Returns the slot.
+    /// All members announce the name for the first time, with the same metadata. Returns the slot.
     std::uint32_t bind(std::string_view name, const Metadata& metadata) {
         for (std::uint32_t member = 0; member < extent().members; ++member) {
             const auto posted = announce_in_full(member, name, metadata);
@@ -135,7 +136,7 @@ public:
         REQUIRE(last.kind == EntryKind::first_call);
         return last.slot;
     }
-    /// One more generation of a bound slot, called by its last arriver.
+    /// One more generation of a bound slot. The last member to arrive calls it.
     void call(std::uint32_t slot, std::uint64_t generation) {
         for (std::uint32_t member = 0; member + 1 < extent().members; ++member) {
             REQUIRE(arrive_at(member, slot, generation) == Arrival::counted);
@@ -143,13 +144,13 @@ public:
         REQUIRE(arrive_at(extent().members - 1, slot, generation) == Arrival::last);
         append_call(slot, generation);
     }
-    /// What the last arriver does then.
+    /// Does what the last member to arrive does.
     void append_call(std::uint32_t slot, std::uint64_t generation) {
         const std::uint64_t position = Log<Atomics>(memory()).append({EntryKind::call, slot});
         memory().arrivals(slot).last_called.store(position);
         memory().arrivals(slot).called.store(generation * extent().members);
     }
-    /// `member` has read and done everything that is in the log.
+    /// After this, `member` has read and done everything in the log.
     void catch_up(std::uint32_t member) { memory().cursor(member).position.store(log_end()); }
     void catch_up() {
         for (std::uint32_t member = 0; member < extent().members; ++member) {
@@ -157,7 +158,7 @@ public:
         }
     }
 
-    /// Also where nobody has read and the ring has come round.
+    /// Also right if no member has read the log and the ring has wrapped around.
     [[nodiscard]] std::uint64_t log_end() const {
         const Log<Atomics> log(memory());
         std::uint64_t end = log.end(0);
@@ -167,7 +168,7 @@ public:
         return end;
     }
 
-    /// All entries that were ever appended, as long as the ring has not come round.
+    /// All entries that were ever appended. Only valid until the ring wraps around.
     [[nodiscard]] std::vector<Entry> entries() const {
         const Log<Atomics> log(memory());
         std::vector<Entry> all;
@@ -203,7 +204,7 @@ private:
     }
 
     std::size_t memory_bytes_;
-    std::unique_ptr<std::byte, Unmap> block_;  // zeros, and shared with a child that plays a member
+    std::unique_ptr<std::byte, Unmap> block_;  // filled with zeros, and shared with a child that acts as a member
     std::vector<std::unique_ptr<Registrar<Atomics>>> registrars_;
 };
 

@@ -13,7 +13,7 @@
 namespace rueda::core::test {
 namespace {
 
-/// Every field changed in turn.
+/// Functions that each change one field; every field has one.
 const std::vector<std::function<void(Metadata&)>> kChanges = {
     [](Metadata& m) { m.operation = 1; },       [](Metadata& m) { m.dtype = 0; },
     [](Metadata& m) { m.reduce_op = 1; },       [](Metadata& m) { m.ndim = 1; },
@@ -47,7 +47,7 @@ TEST_CASE("extents behind the last dimension mean nothing, and a NaN agrees with
     CHECK(agree(a, b));
     b.prescale = 0.0;
     a.prescale = -0.0;
-    CHECK_FALSE(agree(a, b));  // by the bits
+    CHECK_FALSE(agree(a, b));  // floats are compared by their bits
 }
 
 TEST_CASE("bytes of a tensor") {
@@ -58,7 +58,7 @@ TEST_CASE("bytes of a tensor") {
     CHECK(bytes_of(allreduce_of({Metadata::kAnyExtent, 5})) == 20);  // a row
 }
 
-TEST_CASE("bytes that no working rank writes are told apart") {
+TEST_CASE("bytes that no working rank writes are recognized") {
     CHECK(is_plausible(allreduce_of({3, 4})));
     CHECK(is_plausible(allreduce_of({Metadata::kAnyExtent, 4})));
     const std::vector<std::function<void(Metadata&)>> broken = {
@@ -81,7 +81,7 @@ TEST_CASE("bytes that no working rank writes are told apart") {
     }
 }
 
-TEST_CASE("a mismatch names the tensor, what differs, and who has which value") {
+TEST_CASE("a mismatch names the tensor, the difference, and the value of each rank") {
     std::vector<Metadata> by_rank(4, allreduce_of({3, 4}));
     by_rank[3] = allreduce_of({3, 5});
     const Status status = mismatch_of("layer1.weight", by_rank);
@@ -90,7 +90,7 @@ TEST_CASE("a mismatch names the tensor, what differs, and who has which value") 
           "tensor 'layer1.weight': the ranks disagree about the shape: ranks 0-2: [3, 4]; rank 3: [3, 5]");
 }
 
-TEST_CASE("of an operation without a name a mismatch says which call it was, and all that each rank meant") {
+TEST_CASE("a mismatch of unnamed operations gives the number of the call and all metadata of each rank") {
     Metadata broadcast = allreduce_of({7});
     broadcast.operation = static_cast<std::uint8_t>(collectives::Operation::broadcast);
     broadcast.root = 1;

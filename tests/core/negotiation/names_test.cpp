@@ -14,7 +14,7 @@ namespace {
 TEST_CASE("names are found behind tombstones, and the table is rebuilt before those fill it") {
     Members set({.members = 2, .unnamed_slots = 4, .initial_slots = 16, .slots = 16, .mailbox_records = 8});
     REQUIRE(set.extent().name_buckets() == 32);
-    // Of the same hash as those that come and go, one before them and one behind the first of them.
+    // All these names have the same hash. One lies before the names that come and go, and one behind the first of them.
     REQUIRE(set.announce_in_full(0, "early-0000", allreduce_of({3})).is_ok());
     std::uint32_t most_tombstones = 0;
     bool rebuilt = false;
@@ -24,14 +24,14 @@ TEST_CASE("names are found behind tombstones, and the table is rebuilt before th
         if (i == 0) {
             REQUIRE(set.announce_in_full(1, "late-00000", allreduce_of({3})).is_ok());
         }
-        REQUIRE(set.announce_in_full(1, name, allreduce_of({4})).is_ok());  // a mismatch: the name goes
+        REQUIRE(set.announce_in_full(1, name, allreduce_of({4})).is_ok());  // a mismatch removes the name
         REQUIRE(set.entries().back().kind == EntryKind::mismatch);
         set.catch_up();
         rebuilt = rebuilt || set.header().tombstones < most_tombstones;
         most_tombstones = std::max(most_tombstones, set.header().tombstones);
     }
     CHECK(rebuilt);
-    CHECK(most_tombstones == 9);  // a quarter of the buckets, and the one that is one too many
+    CHECK(most_tombstones == 9);  // a quarter of the buckets, plus the one that triggers the cleaning
     CHECK(set.announce_in_full(1, "early-0000", allreduce_of({3})).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::first_call);
     CHECK(set.entries().back().slot == 4);
@@ -42,14 +42,15 @@ TEST_CASE("names are found behind tombstones, and the table is rebuilt before th
 
 TEST_CASE("probing goes on at the first bucket behind the last") {
     Members set({.members = 1, .unnamed_slots = 4, .initial_slots = 16, .slots = 16, .mailbox_records = 8});
-    // Hash 31 is the last of 32 buckets.
+    // Hash 31 belongs to the last of the 32 buckets.
     const std::string last(31, 'x');
     const std::string same(31, 'y');
     REQUIRE(set.announce_in_full(0, last, allreduce_of({3})).value() == 1);
     REQUIRE(set.announce_in_full(0, same, allreduce_of({3})).value() == 1);
     CHECK(set.memory().name_bucket(31) == 4 + 1);
     CHECK(set.memory().name_bucket(0) == 5 + 1);
-    // Found again there: a second full announcement of a bound name is an error that names its slot.
+    // The name is found again there: a second full announcement of a bound name is an error, and the error names the
+    // slot.
     CHECK(set.announce_in_full(0, same, allreduce_of({3})).status().message() ==
           "rank 0 announced '" + same + "' in full, but its slot 5 is in state 2");
 }

@@ -8,7 +8,7 @@
 #include "core/negotiation/direct.hpp"
 #include "tests/core/negotiation/members.hpp"
 
-/// Whose line a place is, generation by generation.
+/// Which line each place of an announcement has, generation by generation.
 namespace rueda::core::test {
 namespace {
 
@@ -25,7 +25,7 @@ NegotiationExtent extent_of(std::uint32_t members) {
             .payload_bytes = kPayloadBytes};
 }
 
-/// All that an announcement may write, as ranges of bytes.
+/// All memory that an announcement may write, as ranges of bytes.
 using Lines = std::vector<std::pair<const std::byte*, std::size_t>>;
 Lines lines_of(const Members& set, std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) {
     const auto memory = set.memory();
@@ -38,7 +38,7 @@ Lines lines_of(const Members& set, std::uint32_t slot, std::uint32_t rank, std::
     return lines;
 }
 
-TEST_CASE("what two announcements of a generation and of the next one write does not overlap") {
+TEST_CASE("announcements of one generation and of the next one write to different memory") {
     for (const std::uint32_t members : {2U, 3U, 8U}) {
         const Members set(extent_of(members));
         for (std::uint64_t generation = 0; generation < 9; ++generation) {
@@ -93,10 +93,10 @@ TEST_CASE("the smallest payloads lie in their place, larger ones where there is 
     }
 }
 
-/// The places of a number's earlier use hold stamps of both members in both's places, as high as it came.
-TEST_CASE("a number is used again: nobody finds an announcement of its earlier use") {
+/// The places of the number's earlier use contain the highest stamps of both members, each in both places.
+TEST_CASE("a number is used again: no member finds an announcement of its earlier use") {
     for (const std::uint32_t members : {2U, 3U}) {
-        // Four numbers for names; the table cannot grow.
+        // Four numbers are for names. The table cannot grow.
         Members set({.members = members, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8});
         const Metadata metadata = allreduce_of({3});
         const std::uint32_t slot = set.bind("a", metadata);

@@ -25,7 +25,7 @@ TEST_CASE("a name is called when all members have announced it in full, and then
     REQUIRE(set.entries().size() == 1);
     const Entry call = set.entries()[0];
     CHECK(call.kind == EntryKind::first_call);
-    CHECK(call.slot == 4);  // the first behind the unnamed ones
+    CHECK(call.slot == 4);  // the first slot behind the unnamed ones
     CHECK(call.operation == metadata.operation);
     CHECK(call.bytes == 48);
     const SlotRecord& record = set.memory().record(4);
@@ -47,10 +47,11 @@ TEST_CASE("a bound name is called by its last arriver, without the registrar") {
     CHECK(ArrivalCount::arrivals(set.memory().arrivals(slot).count.load()) == 12);
 }
 
-TEST_CASE("names that arrive in different orders meet") {
+TEST_CASE("names that arrive in different orders are matched") {
     Members set(kThree);
     const Metadata metadata = allreduce_of({3});
-    CHECK(set.announce_in_full(0, "aa", metadata).value() == 0);  // one hash: the names are equally long
+    CHECK(set.announce_in_full(0, "aa", metadata).value() == 0);  // the names have equal lengths, so they have the same
+                                                                  // hash
     CHECK(set.announce_in_full(1, "bb", metadata).value() == 0);
     CHECK(set.announce_in_full(2, "cc", metadata).value() == 0);
     CHECK(set.announce_in_full(0, "bb", metadata).value() == 0);
@@ -74,7 +75,7 @@ TEST_CASE("members that disagree at first sight get a mismatch, and the name is 
     CHECK(set.entries()[0].kind == EntryKind::mismatch);
     CHECK(set.entries()[0].slot == 4);
     CHECK(set.memory().record(4).state == static_cast<std::uint32_t>(SlotState::retired));
-    // What the members meant stands still for the message.
+    // The announced metadata stay in place, so that the error message can show them.
     CHECK(Registrar<Atomics>::announced_metadata(set.memory(), 4, 1, 0).shape[0] == 4);
     CHECK(Registrar<Atomics>::announced_metadata(set.memory(), 4, 2, 0).shape[0] == 3);
     CHECK(set.bind("weight", allreduce_of({5})) == 5);
@@ -97,7 +98,7 @@ TEST_CASE("a change that all members make is called once more, and gives up the 
     CHECK(set.bind("weight", changed) != slot);
 }
 
-TEST_CASE("a change that only some make is a mismatch, whoever comes last") {
+TEST_CASE("a change that only some ranks make is a mismatch, whichever rank comes last") {
     for (const std::uint32_t changing : {0U, 1U, 2U}) {
         Members set(kThree);
         const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
@@ -216,7 +217,7 @@ TEST_CASE("requests that no working rank posts end the Runtime with their reason
           }) == "rank 1 posted a request of unknown kind 9");
 }
 
-/// 255 dimensions: to compare or to print them would read far behind the place.
+/// 255 dimensions: comparing or printing them would read far beyond the place.
 TEST_CASE("metadata that no working rank writes is not compared, and its rank is named") {
     const std::string expected = "rank 1 announced metadata that no working rank writes, in slot ";
     Metadata broken = allreduce_of({3});
@@ -236,7 +237,7 @@ TEST_CASE("metadata that no working rank writes is not compared, and its rank is
     }
     CHECK(unnamed.resolve(2, 2, 1).status().message() == expected + "2");
 
-    // Between the announcement and the comparison at first sight, too.
+    // The metadata may also become wrong between the announcement and the first comparison.
     Members first(kThree);
     for (std::uint32_t member = 0; member < 2; ++member) {
         REQUIRE(first.announce_in_full(member, "weight", allreduce_of({3})).is_ok());
@@ -247,17 +248,17 @@ TEST_CASE("metadata that no working rank writes is not compared, and its rank is
     CHECK(posted.status().message() == expected + "4");
 }
 
-TEST_CASE("a mailbox fills while another rank is the registrar, who then handles all of it") {
+TEST_CASE("a mailbox fills while another rank is the registrar, which then handles all of it") {
     Members set(kThree);
     const Metadata metadata = allreduce_of({3});
-    set.header().requests.store(1);  // rank 2 is at it, and slow
+    set.header().requests.store(1);  // rank 2 is the registrar at the moment, and is slow
     for (int i = 0; i < 4; ++i) {
         CHECK(set.announce_in_full(0, fmt::format("t{}", i), metadata).value() == 0);
     }
     CHECK(set.registrar(0).next_record() == nullptr);
-    CHECK(set.announce_in_full(1, "t0", metadata).value() == 0);  // another mailbox has room
+    CHECK(set.announce_in_full(1, "t0", metadata).value() == 0);  // another member's mailbox has room
     CHECK(set.memory().record(4).state == static_cast<std::uint32_t>(SlotState::unused));
-    set.header().requests.store(0);  // rank 2 leaves, and comes back with a post of its own
+    set.header().requests.store(0);  // rank 2 gives up the role, and later posts a request of its own
     CHECK(set.announce_in_full(2, "t0", metadata).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::first_call);
     CHECK(set.memory().header().high_slot.load() == 8);  // all four names have a slot

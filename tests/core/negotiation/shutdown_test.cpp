@@ -11,7 +11,7 @@ namespace {
 constexpr NegotiationExtent kThree = {
     .members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 4};
 
-TEST_CASE("what is incomplete fails, in every form, and what is complete does not") {
+TEST_CASE("incomplete operations of every form fail, and complete ones do not") {
     Members set(kThree);
     const Metadata metadata = allreduce_of({3});
     const std::uint32_t pending = set.bind("pending", metadata);
@@ -34,7 +34,7 @@ TEST_CASE("what is incomplete fails, in every form, and what is complete does no
     }
     CHECK(set.header().first_shut_down.load() == 1);
     CHECK(set.header().shut_down.load() == 0b010);
-    // Nothing can be announced any more, on any way.
+    // After that, no kind of announcement is possible.
     CHECK(set.arrive_at(0, pending, 1) == Arrival::retired);
     CHECK(set.arrive_at(0, complete, 2) == Arrival::retired);
     CHECK(set.arrive_at(0, 2, 1, 1, &metadata) == Arrival::retired);
@@ -53,7 +53,7 @@ TEST_CASE("full announcements after it are refused, to their rank, by their tick
     CHECK(set.header().high_slot.load() == 4);
 }
 
-TEST_CASE("the log is closed when all have shut down, and tells who failed it first") {
+TEST_CASE("the log is closed when all ranks have shut down, and names the rank that failed it first") {
     Members set(kThree);
     REQUIRE(set.announce_in_full(0, "a", allreduce_of({3})).is_ok());
     CHECK(set.shut_down(2).value() == 2);

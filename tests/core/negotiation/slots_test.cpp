@@ -9,11 +9,11 @@
 #include "core/negotiation/refusals.hpp"
 #include "tests/core/negotiation/members.hpp"
 
-/// How numbers for names are given out, taken back and used again.
+/// How numbers for names are given out, taken back, and used again.
 namespace rueda::core::test {
 namespace {
 
-/// Eight numbers, four of them for names; the table cannot grow.
+/// Eight numbers, four of them for names. The table cannot grow.
 constexpr NegotiationExtent kFixed = {
     .members = 2, .unnamed_slots = 4, .initial_slots = 8, .slots = 8, .mailbox_records = 8};
 
@@ -32,7 +32,7 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     CHECK(state_of(set, 4) == SlotState::retired);
     CHECK(state_of(set, 5) == SlotState::bound);
     CHECK(state_of(set, 6) == SlotState::retired);
-    // A retirement is told before the call that took the last number.
+    // The log has the retirement before the call that took the last number.
     const std::vector<Entry> entries = set.entries();
     REQUIRE(entries.size() == 6);
     CHECK(entries[3].kind == EntryKind::retire);
@@ -44,11 +44,11 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     CHECK(set.arrive_at(1, 4, 1) == Arrival::retired);
 
     set.catch_up(0);
-    set.memory().cursor(1).position.store(4);  // has read the first retirement only
+    set.memory().cursor(1).position.store(4);  // this member has read only the first retirement
     REQUIRE(set.announce_in_full(0, "e", metadata).is_ok());
     CHECK(state_of(set, 4) == SlotState::first_sight);
     CHECK(state_of(set, 6) == SlotState::retired);
-    CHECK(state_of(set, 7) == SlotState::retired);  // idle by now, and again there was one number left
+    CHECK(state_of(set, 7) == SlotState::retired);  // it was idle by then, and once more only one number was left
     CHECK(set.memory().arrivals(4).count.load() == 0);
     CHECK(set.memory().label(4).state().use == 2);
     set.catch_up();
@@ -62,7 +62,7 @@ TEST_CASE("a number is not retired between its last arrival and the call in the 
     const Metadata metadata = allreduce_of({3});
     CHECK(set.bind("a", metadata) == 4);
     REQUIRE(set.arrive_at(0, 4, 1) == Arrival::counted);
-    REQUIRE(set.arrive_at(1, 4, 1) == Arrival::last);  // complete, and its call is still to be appended
+    REQUIRE(set.arrive_at(1, 4, 1) == Arrival::last);  // all members have arrived, and the call is not yet appended
     CHECK(set.bind("b", metadata) == 5);
     CHECK(set.bind("c", metadata) == 6);
     CHECK(set.bind("d", metadata) == 7);
@@ -70,7 +70,7 @@ TEST_CASE("a number is not retired between its last arrival and the call in the 
     CHECK(state_of(set, 5) == SlotState::retired);
 }
 
-/// Takes all numbers: `member` is pending on them.
+/// Takes all numbers, with an operation of `member` pending on each.
 void fill_up(Members& set, std::uint32_t member = 0) {
     for (const char* name : {"a", "b", "c", "d"}) {
         REQUIRE(set.announce_in_full(member, name, allreduce_of({3})).value() == 0);
@@ -89,7 +89,7 @@ TEST_CASE("when every number is pending, a new name is refused, and nothing else
     CHECK(refused.slot == kNoSlot);
     CHECK(refused.bytes == 8);
     CHECK(set.registrar(0).waits_for_readers() == 0);
-    // What is pending goes on.
+    // Pending operations continue.
     CHECK(set.announce_in_full(1, "b", metadata).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::first_call);
     CHECK(set.entries().back().slot == 5);
@@ -105,7 +105,7 @@ TEST_CASE("a refused operation is refused on every member, also when there is a 
         REQUIRE(set.announce_in_full(1, name, metadata).value() == 1);
     }
     set.catch_up();
-    // All four are idle now. The second operation of member 0 on "e" comes before the first of member 1.
+    // All four slots are idle now. The second operation of member 0 on "e" comes before the first one of member 1.
     CHECK(set.announce_in_full(0, "e", metadata, 1, 2).value() == 4);
     CHECK(set.entries().back().kind == EntryKind::retire);
     CHECK(set.registrar(0).waits_for_readers() != 0);
@@ -150,7 +150,8 @@ TEST_CASE("refusals are counted per member and name, however often one of them t
 TEST_CASE("names whose refusals collide are found, whichever goes first") {
     Members set(kFixed);
     Refusals<Atomics> refusals(set.memory());
-    // All at home in the last bucket or the first, so that they are pushed on and round the end of the table.
+    // All keys belong into the last bucket or the first one. So they are pushed on, and wrap around at the end of the
+    // table.
     const std::uint64_t last = set.extent().refusal_buckets() - 1;
     const auto key = [&](std::uint64_t i) { return RefusalKey{i % 3 == 0 ? 0 : last, i}; };
     std::uint64_t shuffled = 1;
@@ -200,7 +201,7 @@ TEST_CASE("a burst of new names waits for the readers of the retirements, not fo
     }
     CHECK(set.entries().size() == before);
     CHECK(set.registrar(0).holds_announcements());
-    CHECK(set.registrar(0).retry().value() == 0);  // member 1 has not read on
+    CHECK(set.registrar(0).retry().value() == 0);  // member 1 has not read any further
     CHECK(set.registrar(0).holds_announcements());
     set.catch_up();
     CHECK(set.registrar(0).retry().is_ok());
@@ -211,7 +212,7 @@ TEST_CASE("a burst of new names waits for the readers of the retirements, not fo
     }
 }
 
-TEST_CASE("who posts next goes on with what waited; a shutdown ends it") {
+TEST_CASE("the next rank that posts continues with waiting requests; a shutdown ends them") {
     Members set(kFixed);
     const Metadata metadata = allreduce_of({3});
     for (const char* name : {"a", "b", "c", "d"}) {
@@ -222,7 +223,7 @@ TEST_CASE("who posts next goes on with what waited; a shutdown ends it") {
     const bool shuts_down = GENERATE(false, true);
     if (shuts_down) {
         CHECK(set.shut_down(1).value() == 1);
-        CHECK(set.registrar(1).holds_announcements());  // its own mailbox came after
+        CHECK(set.registrar(1).holds_announcements());  // this member's own mailbox was filled later
         CHECK(set.shut_down(0).is_ok());
         CHECK(set.entries().back().kind == EntryKind::closed);
         const std::vector<Entry> entries = set.entries();
@@ -236,7 +237,7 @@ TEST_CASE("who posts next goes on with what waited; a shutdown ends it") {
     CHECK(set.memory().mailbox(0).taken.load() == set.memory().mailbox(0).posted.load());
 }
 
-/// The log has room for a mailbox of answers per member, and an entry that is not read must not be written over.
+/// The log has room for one mailbox of answers for each member, and an unread entry must not be overwritten.
 TEST_CASE("a mailbox record that was answered is free when all members have read the answer") {
     Members set(kFixed);
     fill_up(set);
@@ -319,14 +320,14 @@ TEST_CASE("a name can come back after its number was given to another one") {
             const SlotRecord& record = set.memory().record(slot);
             REQUIRE(std::string_view(record.name, record.name_bytes) == name);
             set.catch_up();
-            // Others' slots hold other names.
+            // The other slots hold other names.
             for (std::uint32_t other = 4; other < 8; ++other) {
                 const SlotRecord& page = set.memory().record(other);
                 REQUIRE((other == slot || state_of(set, other) != SlotState::bound ||
                          std::string_view(page.name, page.name_bytes) != name));
             }
         }
-        // Names that are still bound must not be announced in full again: let all of them go.
+        // A bound name must not be announced in full again, so this releases all of them.
         for (std::uint32_t slot = 4; slot < 8; ++slot) {
             if (state_of(set, slot) == SlotState::bound) {
                 const Metadata changed = allreduce_of({7});

@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint32_t kRanks = 6;
 constexpr std::uint32_t kHosts = 3;
 
-/// But for compression, which an alltoall has not.
+/// Everything except for compression, which an alltoall does not have.
 Metadata everything_set() {
     Metadata metadata = allreduce_of({Metadata::kAnyExtent, 7}, DType::int64);
     metadata.operation = static_cast<std::uint8_t>(collectives::Operation::alltoall);
@@ -290,7 +290,7 @@ TEST_CASE("the longest that cannot be split fits into a message") {
     }
 }
 
-TEST_CASE("a message that is cut short, or longer than it says, is refused") {
+TEST_CASE("a message that is shorter or longer than its length field is refused") {
     for (const TreeMessage& message : std::vector<TreeMessage>{full_up(), full_down(), AbortMessage{5, "reason"}}) {
         std::vector<std::byte> bytes = encode(message);
         for (std::size_t length = 0; length < bytes.size(); ++length) {
@@ -325,7 +325,7 @@ TEST_CASE("a message with any byte changed is refused or is another proper messa
 }
 
 TEST_CASE("a length without the bytes for it costs nothing") {
-    // As long as a message may be, and saying that 2^32 - 1 decisions follow.
+    // A message of the maximum length that claims to contain 2^32 - 1 decisions.
     std::vector<std::byte> bytes(13, std::byte{0});
     bytes[0] = std::byte{2};
     std::memset(bytes.data() + 9, 0xff, 4);
@@ -334,7 +334,7 @@ TEST_CASE("a length without the bytes for it costs nothing") {
     CHECK(parsed.status().message() == kDamaged + "it ends too early, or a text in it is too long");
 }
 
-TEST_CASE("what no leader writes is refused, with the value found") {
+TEST_CASE("bytes that no leader writes are refused, with the value found") {
     const auto up = [](const std::function<void(UpMessage&)>& spoil) {
         UpMessage message = full_up();
         spoil(message);

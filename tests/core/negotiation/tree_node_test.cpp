@@ -28,7 +28,7 @@ std::vector<std::uint64_t> ids_of(const std::vector<Decision>& decisions) {
     return ids;
 }
 
-/// Lengths of the batches, which the calls in `decisions` are.
+/// The lengths of the batches into which the calls in `decisions` are divided.
 std::vector<int> batches_of(const std::vector<Decision>& decisions) {
     std::vector<int> batches;
     int calls = 0;
@@ -43,7 +43,7 @@ std::vector<int> batches_of(const std::vector<Decision>& decisions) {
     return batches;
 }
 
-/// Names "a", "b", … called once, so that they have the ids 1, 2, …
+/// Calls the names "a", "b", … once, so that they get the ids 1, 2, …
 void give_ids(Leaders& leaders, const std::vector<Metadata>& metadata) {
     for (std::size_t i = 0; i < metadata.size(); ++i) {
         leaders.announce_everywhere(by_name(std::string(1, static_cast<char>('a' + i))), metadata[i]);
@@ -71,7 +71,7 @@ std::uint32_t depth_of(const TreeShape& shape) {
     return depth;
 }
 
-TEST_CASE("the tree: every host is the child of its parent, and nobody is left out") {
+TEST_CASE("the tree: every host is the child of its parent, and no host is left out") {
     for (const std::uint32_t radix : {1U, 2U, 8U}) {
         for (const std::uint32_t hosts : {1U, 2U, 9U, 10U, 73U, 74U}) {
             const TreeShape shape{hosts, radix};
@@ -91,7 +91,7 @@ TEST_CASE("the tree: every host is the child of its parent, and nobody is left o
     CHECK(depth_of({9, 8}) == 1);
     CHECK(depth_of({64, 8}) == 2);
     CHECK(depth_of({512, 8}) == 3);
-    // Numbers near the end of their type.
+    // Host numbers near the end of their type.
     CHECK(TreeShape{0xffffffff, 8}.children(0xfffffff0).empty());
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("a tensor is called once all hosts have announced it") {
     }
 }
 
-TEST_CASE("afterwards the id is enough, and the name is not said again") {
+TEST_CASE("later the id is enough, and the name is not sent again") {
     Leaders leaders({.hosts = 5, .radix = 2});
     give_ids(leaders, {allreduce_of({3}), allreduce_of({5})});
     leaders.announce_everywhere(by_id(2));
@@ -133,7 +133,8 @@ TEST_CASE("afterwards the id is enough, and the name is not said again") {
 }
 
 TEST_CASE("announcements by id and by name of the same tensor meet, at every level") {
-    // Host 1 has the children 3 and 4. Somebody does not hold the id any more: a leaf, an inner host, the root.
+    // Host 1 has the children 3 and 4. One host no longer knows the id: first a leaf, then an inner host, then the
+    // root.
     for (const std::uint32_t forgetful : {3U, 1U, 0U}) {
         Leaders leaders({.hosts = 5, .radix = 2});
         give_ids(leaders, {allreduce_of({3})});
@@ -162,7 +163,7 @@ TEST_CASE("changed metadata are called, and are what an announcement by id means
     leaders.announce_everywhere(by_id(1));
     leaders.run();
     CHECK(leaders.only_decision().bytes == 16);
-    // Whoever says it in full means the same as who does not.
+    // One host announces by id, another one in full; both mean the same.
     leaders[0].announce({by_id(1), {}, {}});
     leaders[1].announce({by_id(1), {{std::nullopt, {{2, 2}}}, {allreduce_of({4}), {{3, 3}}}}, {}});
     leaders.announce(2, by_id(1), allreduce_of({4}));
@@ -170,7 +171,7 @@ TEST_CASE("changed metadata are called, and are what an announcement by id means
     CHECK(leaders.only_decision().kind == DecisionKind::call);
 }
 
-TEST_CASE("hosts that disagree all learn who means what, and the next announcement is called") {
+TEST_CASE("all hosts that disagree learn the metadata of each rank, and the next announcement is called") {
     Leaders leaders({.hosts = 4, .ranks_per_host = 2, .radix = 2});
     for (std::uint32_t host = 0; host < 4; ++host) {
         leaders.announce(host, by_name("w"), host == 3 ? allreduce_of({3, 5}) : allreduce_of({3, 4}));
@@ -188,7 +189,7 @@ TEST_CASE("hosts that disagree all learn who means what, and the next announceme
     CHECK(call.id == 1);
 }
 
-TEST_CASE("hosts that agree on what no rank can do all learn why, by name, by id and without a name") {
+TEST_CASE("hosts that agree on an impossible operation all learn the reason, by name, by id and without a name") {
     Metadata impossible = allreduce_of({3}, DType::boolean);
     impossible.reduce_op = static_cast<std::uint8_t>(ReduceOp::sum);
     std::vector<std::int32_t> ranks(6);
@@ -206,12 +207,12 @@ TEST_CASE("hosts that agree on what no rank can do all learn why, by name, by id
     refused(by_call(0), "", 1);
     give_ids(leaders, {allreduce_of({8})});
     refused(by_id(1), "a", 0);
-    leaders.announce_everywhere(by_id(1));  // as it was called before
+    leaders.announce_everywhere(by_id(1));  // as in the previous call
     leaders.run();
     CHECK(leaders.only_decision().bytes == 32);
 }
 
-TEST_CASE("where some ranks mean groups by a name, all hosts hear how many members those have") {
+TEST_CASE("if some ranks announce a group under a name, all hosts learn its number of members") {
     Metadata group;
     group.operation = static_cast<std::uint8_t>(collectives::Operation::group);
     group.ndim = 1;
@@ -231,8 +232,9 @@ TEST_CASE("where some ranks mean groups by a name, all hosts hear how many membe
           "allreduce");
 }
 
-/// More meanings than a message has room for, on one host and on the way up: those of groups are not dropped.
-TEST_CASE("the numbers of groups come through, however many other things the ranks mean") {
+/// The ranks of one host, and of several hosts together, have more different metadata than fit into a message. Those of
+/// groups are not dropped.
+TEST_CASE("the numbers of groups are sent, however many different metadata the ranks announce") {
     Metadata group;
     group.operation = static_cast<std::uint8_t>(collectives::Operation::group);
     group.ndim = 1;
@@ -245,7 +247,8 @@ TEST_CASE("the numbers of groups come through, however many other things the ran
         std::vector<std::int64_t> rows(kRanks, 0);
         for (std::uint32_t i = 0; i < kRanks; ++i) {
             const auto rank = static_cast<std::int32_t>(host * kRanks + i);
-            const bool is_of_group = host > 0 && i + host + 1 >= kRanks;  // the last two of host 1, three of host 2
+            // the last two ranks of host 1, and the last three of host 2
+            const bool is_of_group = host > 0 && i + host + 1 >= kRanks;
             rows[i] = is_of_group ? host + 1 : 0;
             merge(claims, {is_of_group ? group : allreduce_of({++extent}), {{rank, rank}}});
         }
@@ -259,7 +262,7 @@ TEST_CASE("the numbers of groups come through, however many other things the ran
     CHECK(disagreed.text.find("ranks 158, 159, 237-239: group") != std::string::npos);
 }
 
-TEST_CASE("ranks of one host that disagree are told apart, also from what was called before") {
+TEST_CASE("a disagreement of ranks of one host is noticed, also with the previous call") {
     Leaders leaders({.hosts = 3, .ranks_per_host = 3});
     give_ids(leaders, {allreduce_of({8})});
     leaders[0].announce({by_id(1), {}, {}});
@@ -270,7 +273,7 @@ TEST_CASE("ranks of one host that disagree are told apart, also from what was ca
     CHECK(disagreed.id == 1);
     CHECK(disagreed.name.empty());
     CHECK(disagreed.text == "tensor 'a': the ranks disagree about the shape: ranks 0-3, 5-8: [8]; rank 4: [9]");
-    // The id and what it was called with last are still there, for who holds it.
+    // A host that still holds the id finds it, with the metadata of the last call.
     leaders.announce_everywhere(by_id(1));
     leaders.run();
     CHECK(leaders.only_decision().bytes == 32);
@@ -294,7 +297,7 @@ TEST_CASE("the text of a disagreement names ranks and values as it does on one h
     CHECK(unnamed.call == 0U);
 }
 
-TEST_CASE("where very many mean different things, the first are named and nothing grows without bound") {
+TEST_CASE("if very many ranks disagree, the first ones are named and no text grows without bound") {
     Leaders leaders({.hosts = 100, .radix = 3});
     for (std::uint32_t host = 0; host < 100; ++host) {
         leaders.announce(host, by_name("w"), allreduce_of({1 + static_cast<std::int64_t>(host)}));
@@ -327,7 +330,7 @@ TEST_CASE("an id that all hosts have released is forgotten, and the name gets an
     CHECK(call.name == "a");
 }
 
-TEST_CASE("an id is not forgotten while somebody has announced the name again, and all hold it after the call") {
+TEST_CASE("an id is kept while some host has announced the name again, and all hosts hold it after the call") {
     Leaders leaders({.hosts = 3});
     give_ids(leaders, {allreduce_of({3})});
     leaders[0].release(1);
@@ -347,13 +350,13 @@ TEST_CASE("an id is not forgotten while somebody has announced the name again, a
         leaders.run();
     }
     CHECK(leaders.only_decision().id == 1);
-    // It counts anew: one release does not forget.
+    // The count starts again: after one release, the others still hold the id.
     leaders[2].release(1);
     leaders.run();
     CHECK(leaders.decisions().empty());
 }
 
-TEST_CASE("a disagreement of a name whose id nobody holds any more is followed by its end") {
+TEST_CASE("after a disagreement about a name whose id no host holds any more, the id ends") {
     Leaders leaders({.hosts = 2});
     give_ids(leaders, {allreduce_of({3})});
     leaders[0].release(1);
@@ -372,7 +375,7 @@ TEST_CASE("a disagreement of a name whose id nobody holds any more is followed b
 TEST_CASE("operations without names are matched by their numbers") {
     Leaders leaders({.hosts = 3});
     for (std::uint32_t host = 0; host < 3; ++host) {
-        // In another order on each host.
+        // Each host announces in another order.
         for (const std::uint64_t call : {host % 3, (host + 1) % 3, (host + 2) % 3}) {
             leaders.announce(host, by_call(call), allreduce_of({static_cast<std::int64_t>(call) + 1}));
         }
@@ -403,7 +406,7 @@ TEST_CASE("first dimensions come to all hosts by rank") {
     const auto call = root.next_decision();
     REQUIRE(call.has_value());
     CHECK(call->rows == std::vector<std::int64_t>{10, 11, 12, 13});
-    CHECK(call->bytes == 8);  // of one row
+    CHECK(call->bytes == 8);  // the bytes of one row
     CHECK_FALSE(root.next_decision().has_value());
 }
 
@@ -439,7 +442,7 @@ TEST_CASE("a threshold of 0 calls every tensor by itself, and a batch has an end
     CHECK(batches_of(many.decisions()) == std::vector<int>{kBatchEntries, 5});
 }
 
-TEST_CASE("while two batches are not executed what becomes ready waits and joins, unless it fills a batch") {
+TEST_CASE("while two batches are not executed, ready tensors wait and are added, unless they fill a batch") {
     Leaders leaders({.hosts = 3, .fusion_threshold_bytes = 32});
     give_ids(leaders, std::vector<Metadata>(8, allreduce_of({2})));  // 8 bytes each
     const auto announce = [&leaders](std::uint64_t id) {
@@ -453,7 +456,7 @@ TEST_CASE("while two batches are not executed what becomes ready waits and joins
     CHECK(announce(3).empty());
     CHECK(announce(4).empty());
     CHECK(leaders[0].pending().size() == 2);
-    leaders[0].executed(2 + 1);  // the two of give_ids, and one more
+    leaders[0].executed(2 + 1);  // the two calls of give_ids, and one more
     leaders.run();
     const std::vector<Decision> joined = leaders.decisions();
     CHECK(ids_of(joined) == Ids{3, 4});
@@ -464,7 +467,7 @@ TEST_CASE("while two batches are not executed what becomes ready waits and joins
     CHECK(announce(8) == Ids{5, 6, 7, 8});  // 32 bytes
 }
 
-TEST_CASE("what is no batch keeps its place in the order") {
+TEST_CASE("operations outside of batches keep their place in the order") {
     Leaders leaders({.hosts = 2, .fusion_threshold_bytes = 1000});
     give_ids(leaders, std::vector<Metadata>(4, allreduce_of({2})));
     for (const std::uint64_t id : {1U, 2U}) {
@@ -494,7 +497,7 @@ TEST_CASE("one message up is under way, and what comes meanwhile goes with the n
     leaders.announce(1, by_name("c"), allreduce_of({1}));
     CHECK_FALSE(leaders[1].next_message(0).has_value());
     REQUIRE(leaders.deliver(1, 0, *first).is_ok());
-    auto answer = leaders[0].next_message(1);  // without a decision
+    auto answer = leaders[0].next_message(1);  // a message without a decision
     REQUIRE(answer.has_value());
     CHECK(std::get<DownMessage>(*answer).decisions.empty());
     CHECK(std::get<DownMessage>(*answer).acknowledged == 1);
@@ -508,14 +511,14 @@ TEST_CASE("one message up is under way, and what comes meanwhile goes with the n
 }
 
 TEST_CASE("messages that would be too long go in parts, and nothing is lost or out of order") {
-    // 600 names of 500 bytes up and down: five times the longest message.
+    // 600 names of 500 bytes, up and down the tree: five times the longest message.
     Leaders leaders({.hosts = 4, .radix = 1});
     std::vector<std::string> names;
     for (int i = 0; i < 600; ++i) {
         names.push_back(std::to_string(1000 + i) + std::string(496, 'n'));
         leaders.announce_everywhere(by_name(names.back()), allreduce_of({1}));
     }
-    leaders.run();  // looks at the length of every message
+    leaders.run();  // run() checks the length of every message
     const std::vector<Decision> calls = leaders.decisions();
     REQUIRE(calls.size() == names.size());
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -569,7 +572,7 @@ TEST_CASE("the first shutdown closes: what is pending ends, and later announceme
     CHECK(leaders.only_decision().kind == DecisionKind::closed);
 }
 
-TEST_CASE("an announcement that crosses the news of the shutdown is ignored by an inner host and by the root") {
+TEST_CASE("an inner host and the root ignore an announcement that crosses the notification of the shutdown") {
     Leaders leaders({.hosts = 3, .radix = 1});
     leaders.announce(2, by_name("x"), allreduce_of({3}));
     const auto late = leaders[2].next_message(1);
@@ -588,7 +591,7 @@ TEST_CASE("an announcement that crosses the news of the shutdown is ignored by a
     CHECK(leaders.only_decision().kind == DecisionKind::closed);
 }
 
-TEST_CASE("what a host had not yet sent when it learns of the shutdown it does not send any more") {
+TEST_CASE("a host that learns of the shutdown no longer sends what it had not yet sent") {
     Leaders leaders({.hosts = 2, .ranks_per_host = 2});
     leaders.announce(1, by_name("x"), allreduce_of({3}));
     const auto first = leaders[1].next_message(0);
@@ -597,11 +600,11 @@ TEST_CASE("what a host had not yet sent when it learns of the shutdown it does n
     leaders[1].shut_down(2);
     leaders[0].shut_down(0);
     REQUIRE(leaders.deliver(1, 0, *first).is_ok());
-    CHECK(leaders.run() == 1);  // the news and the acknowledgement, and nothing up
+    CHECK(leaders.run() == 1);  // the decision and its acknowledgement, and no message up the tree
     CHECK(leaders.only_decision().rank == 0);
 }
 
-TEST_CASE("what was announced before a shutdown of the same host is counted before it") {
+TEST_CASE("announcements before a shutdown of the same host are counted before it") {
     Leaders leaders({.hosts = 2});
     leaders.announce(0, by_name("x"), allreduce_of({3}));
     leaders.announce(1, by_name("x"), allreduce_of({3}));
@@ -647,7 +650,8 @@ UpMessage numbered(std::uint64_t number) {
     return message;
 }
 
-/// What node `to` of 7 hosts (two ranks each, in a tree of radix 2), which called "a" once, says to a message.
+/// What node `to` answers to a message. There are 7 hosts with two ranks each in a tree of radix 2, and "a" was called
+/// once.
 Status answer_of(std::uint32_t from, std::uint32_t to, const TreeMessage& message) {
     Leaders leaders({.hosts = 7, .ranks_per_host = 2, .radix = 2});
     leaders.announce_everywhere(by_name("a"), allreduce_of({3}));
@@ -663,7 +667,7 @@ Status answer_of(std::uint32_t from, std::uint32_t to, const TreeMessage& messag
     return status;
 }
 
-TEST_CASE("what no working leader sends is refused, with what is wrong") {
+TEST_CASE("a message that no working leader sends is refused, with the reason") {
     const auto up = [](Announcement announcement) {
         UpMessage message = numbered(2);
         message.announcements.push_back(std::move(announcement));

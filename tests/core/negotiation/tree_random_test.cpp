@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Random jobs: tensors whose metadata change and differ, ids that are released, messages delayed at will (in order per
-// edge), a root that is slow to execute, and ranks that join, round after round. Whatever happens, all hosts get the
-// same decisions in the same order, for each time that all announced a tensor exactly one, which is the right one, and
-// what is wanted of a host is the next operation on that tensor.
+// Random jobs: tensors whose metadata change and differ, ids that are released, messages with random delays (in order
+// on each edge), a root that executes slowly, and ranks that join, round after round. Whatever happens, all hosts get
+// the same decisions in the same order. Each time that all ranks have announced a tensor, there is exactly one
+// decision, and it is the right one. A host is only asked for the next operation on a tensor.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
@@ -25,12 +25,13 @@ std::uint32_t below(Random& random, std::uint32_t bound) {
 }
 bool chance(Random& random, std::uint32_t percent) { return below(random, 100) < percent; }
 
-/// What the ranks mean when a tensor is announced for the n-th time.
+/// The metadata of all ranks when a tensor is announced for the n-th time.
 struct Round {
     std::vector<Metadata> by_rank;
-    std::vector<std::int64_t> rows;  ///< by rank; of an operation by rows
+    std::vector<std::int64_t> rows;  ///< by rank; for an operation of variable size
     std::size_t epoch = 0;           ///< between joins
-    std::vector<bool> active;        ///< by rank: it takes part; the others have joined by then, or will
+    std::vector<bool> active;        ///< by rank: whether it takes part; the other ranks have joined by then, or will
+                                     ///< join
 
     [[nodiscard]] const Metadata& first() const {
         const auto first = std::find(active.begin(), active.end(), true);
@@ -54,26 +55,26 @@ struct Round {
     }
 };
 
-/// A tensor of all hosts.
+/// A tensor that all hosts announce.
 struct Tensor {
-    std::string name;  ///< "": each round is an operation without a name
+    std::string name;  ///< "": every round is an operation without a name
     std::vector<Round> rounds;
 };
 
 /// What a host knows about a tensor.
 struct State {
     std::size_t rounds = 0;      ///< decided
-    bool pending = false;        ///< announced by the host
-    std::size_t wanted = 0;      ///< rounds up to this one are
-    std::set<std::size_t> asks;  ///< in which rounds it was asked
+    bool pending = false;        ///< the host has announced it
+    std::size_t wanted = 0;      ///< the host was asked for the rounds before this one
+    std::set<std::size_t> asks;  ///< the rounds in which the host was asked for it
     std::uint64_t id = 0;        ///< 0: not held
     Metadata last_called;
 };
 
-/// Where a host stands with its joins.
+/// How far a host has come with its joins.
 struct Away {
     std::size_t epoch = 0;
-    std::vector<std::int32_t> joined;  ///< as they came
+    std::vector<std::int32_t> joined;  ///< in the order in which they joined
     bool said = false;
     bool settled = false;
 };
@@ -112,7 +113,7 @@ public:
         check();
     }
 
-    /// In the middle of everything.
+    /// Stops with a shutdown after a random number of steps.
     void run_until_a_shutdown() {
         for (auto steps = below(random_, 3000); steps > 0 && !all_done(); --steps) {
             step();
@@ -125,8 +126,8 @@ public:
 
 private:
     static constexpr std::uint32_t kSteps = 4;
-    static constexpr int kPatience =
-        100'000;  ///< steps without any effect; each sort of step is tried thousands of times
+    static constexpr int kPatience = 100'000;  ///< the longest sequence of steps without any effect; by then each kind
+                                               ///< of step was tried thousands of times
 
     // ---- the ranks ------------------------------------------------------------------------------------------------
 
@@ -152,7 +153,8 @@ private:
         return tensor;
     }
 
-    /// How many steps each rank makes before it joins, in each epoch; without joins there is one step, of all.
+    /// Draws how many steps each rank makes before it joins, in each epoch. Without joins, all ranks make the same
+    /// number.
     void draw_steps() {
         const std::uint32_t epochs = joins_ ? 1 + below(random_, 3) : 1;
         const bool by_host = chance(random_, 50);  // whole hosts join early
@@ -173,7 +175,7 @@ private:
         std::size_t epoch;
         std::uint32_t step;
     };
-    /// Of the rounds of a tensor: in every step somebody is active.
+    /// Draws the times of a tensor's rounds. In every step some rank is active.
     std::vector<Time> draw_times() {
         std::vector<Time> times;
         for (std::size_t epoch = 0; epoch < steps_.size(); ++epoch) {
@@ -199,7 +201,7 @@ private:
         return metadata;
     }
 
-    /// Of the tensor on the host: the next one, if it belongs to the time between joins in which the host is.
+    /// The next round of the tensor on the host. Null if that round does not belong to the host's current epoch.
     [[nodiscard]] const Round* next_round(std::uint32_t host, std::uint32_t tensor) const {
         const std::vector<Round>& rounds = tensors_[tensor].rounds;
         const std::size_t number = states_[host][tensor].rounds;
@@ -211,8 +213,8 @@ private:
         return std::find(joined.begin(), joined.end(), rank) != joined.end();
     }
 
-    /// A rank announces a tensor, or stands in for it: where another rank of its host has announced it, or other hosts
-    /// want it.
+    /// A rank announces a tensor, or stands in for it. It stands in if another rank of its host has announced the
+    /// tensor, or if other hosts want it.
     bool announce_as(std::int32_t rank, std::uint32_t tensor) {
         const std::uint32_t host = host_of(rank);
         const State& state = states_[host][tensor];
@@ -234,7 +236,7 @@ private:
         return true;
     }
 
-    /// All ranks of the host have.
+    /// All ranks of the host have announced the tensor.
     bool announce(std::uint32_t host, std::uint32_t tensor_number) {
         const Tensor& tensor = tensors_[tensor_number];
         State& state = states_[host][tensor_number];
@@ -267,7 +269,7 @@ private:
         return true;
     }
 
-    /// Of what nobody there has announced.
+    /// Releases a tensor that no rank of the host has announced.
     bool release(std::uint32_t host, std::uint32_t tensor) {
         State& state = states_[host][tensor];
         for (const std::int32_t rank : ranks_of(host)) {
@@ -283,7 +285,7 @@ private:
         return true;
     }
 
-    /// A rank that has announced all of its own.
+    /// A rank joins after it has announced all of its own tensors.
     bool join(std::int32_t rank) {
         const std::uint32_t host = host_of(rank);
         if (!joins_ || away_[host].epoch == steps_.size() || has_joined(host, rank)) {
@@ -301,7 +303,7 @@ private:
         return true;
     }
 
-    /// The leader says that all have, or that nothing of their own is pending.
+    /// The leader reports that all its ranks have joined, or that none of their own operations is pending.
     bool say_away(std::uint32_t host) {
         Away& away = away_[host];
         if (away.joined.size() < setting_.ranks_per_host || away.settled) {
@@ -325,7 +327,7 @@ private:
         return true;
     }
 
-    /// A claim per rank where anything is new; sometimes also where nothing is.
+    /// One claim for each rank with new metadata. Sometimes a claim repeats what is known.
     std::vector<Claim> claims_of(std::uint32_t host, const Round& round, const State& state) {
         std::vector<Claim> claims;
         bool anything_new = false;
@@ -362,7 +364,7 @@ private:
 
     static std::uint64_t call_number(std::uint32_t tensor, std::size_t round) { return tensor * 1000ULL + round; }
 
-    // ---- one thing that happens ------------------------------------------------------------------------------------
+    // ---- one random event ------------------------------------------------------------------------------------------
 
     void step() {
         const std::uint32_t host = below(random_, setting_.hosts);
@@ -399,7 +401,7 @@ private:
                 break;
         }
         idle_steps_ = effect ? 0 : idle_steps_ + 1;
-        if (idle_steps_ == kPatience) {  // not checked by a macro, which is dear
+        if (idle_steps_ == kPatience) {  // checked without a macro, because the macros are slow
             FAIL("nothing goes on");
         }
     }
@@ -427,7 +429,7 @@ private:
         if (edge->second.empty()) {
             return false;
         }
-        // A parent has room for one message a child.
+        // A parent has room for one message from each child.
         REQUIRE((edge->first < host || edge->second.size() == 1));
         const Status status = leaders_.deliver(edge->first, host, edge->second.front());
         INFO(status.message());
@@ -467,11 +469,11 @@ private:
         return true;
     }
 
-    /// Of a host all of whose ranks have joined; what it means is the next round, and it is asked for it once.
+    /// A host is asked only if all its ranks have joined. It is asked for the next round, and only once.
     void take_wanted(std::uint32_t host, const Decision& wanted) {
         CHECK(away_[host].said);
         CHECK((wanted.call.has_value() || !wanted.name.empty()));
-        // The calls of a batch come together.
+        // Nothing else comes between the calls of a batch.
         CHECK((decisions_[host].empty() || decisions_[host].back().kind != DecisionKind::call ||
                decisions_[host].back().ends_batch));
         const std::uint32_t tensor = tensor_of(host, wanted);
@@ -526,7 +528,7 @@ private:
         return (call ? mismatch_of_unnamed(number, std::move(meant)) : mismatch_of(name, std::move(meant))).message();
     }
 
-    /// A host of which nobody takes part learns what is called, unless it knows it from the last time.
+    /// A host without active ranks learns the metadata of the call, unless it knows them from the previous call.
     void check_without_joined(std::uint32_t host, const State& state, const Round& round, const Decision& decision) {
         std::uint32_t uncounted = 0;
         for (std::size_t rank = 0; rank < round.active.size(); ++rank) {
@@ -628,7 +630,7 @@ private:
         int calls = 0;
         for (const Decision& decision : decisions_[0]) {
             if (decision.kind != DecisionKind::call) {
-                CHECK(calls == 0);  // nothing comes between the calls of a batch
+                CHECK(calls == 0);  // nothing else comes between the calls of a batch
                 continue;
             }
             bytes += decision.bytes;
@@ -650,13 +652,15 @@ private:
     Leaders leaders_;
     bool joins_;
     std::vector<std::vector<std::uint32_t>> steps_;  ///< by epoch and rank
-    std::vector<std::vector<bool>> counted_;         ///< likewise: by averages, after it has joined
+    std::vector<std::vector<bool>> counted_;         ///< by epoch and rank: whether averages count the rank after it
+                                                     ///< has joined
     std::vector<Tensor> tensors_;
-    std::vector<std::vector<State>> states_;                               ///< by host and tensor
-    std::vector<std::map<std::uint32_t, std::deque<TreeMessage>>> edges_;  ///< to, from: under way
-    std::vector<std::vector<Decision>> decisions_;                         ///< by host
-    std::vector<Away> away_;                                               ///< by host
-    std::vector<std::vector<std::size_t>> announced_;                      ///< rounds, by rank and tensor
+    std::vector<std::vector<State>> states_;  ///< by host and tensor
+    /// messages in transit, by receiver and sender
+    std::vector<std::map<std::uint32_t, std::deque<TreeMessage>>> edges_;
+    std::vector<std::vector<Decision>> decisions_;     ///< by host
+    std::vector<Away> away_;                           ///< by host
+    std::vector<std::vector<std::size_t>> announced_;  ///< rounds, by rank and tensor
     std::size_t asks_ = 0;
     bool closing_ = false;
     std::uint64_t batches_ = 0;
@@ -672,7 +676,7 @@ TEST_CASE("random jobs: the same decisions everywhere, and one for each tensor")
     }
 }
 
-TEST_CASE("random jobs whose ranks join: what the others announce is called, and all are back together") {
+TEST_CASE("random jobs whose ranks join: announcements of the other ranks are called, and all ranks return together") {
     std::size_t asks = 0;
     for (std::uint32_t seed = 0; seed < 150; ++seed) {
         const std::uint32_t hosts = 1 + seed % 25;

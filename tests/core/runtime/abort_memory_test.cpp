@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// An abort while there is no memory: every wait ends, and every shutdown, whichever allocation fails.
+// An abort while no memory is left: every wait and every shutdown ends, whichever allocation fails.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <optional>
@@ -29,15 +29,15 @@ core::Request sum_of(float* value) {
     return request;
 }
 
-/// The text may lack what there was no memory for.
+/// The text may lack parts for which there was no memory.
 void expect_aborted(const Status& status) {
     RUEDA_RANK_CHECK(status.code() == ErrorCode::aborted);
     RUEDA_RANK_CHECK(status.message().find(kReason) != std::string::npos);
 }
 
-/// Three threads of rank 0 wait, with a named and an unnamed operation and a receive pending, while rank 1 ends the
-/// job; one of them finds no memory for one allocation. Whoever drives meets the failure, so each of them drives in
-/// some run.
+/// Three threads of rank 0 wait: for a named operation, an unnamed operation, and a receive. Rank 1 ends the job. One
+/// allocation of one of the three threads fails. The failure meets the thread that drives progress, so in some run each
+/// of the three drives it.
 void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint64_t successes) {
     if (client.rank() == 1) {
         context.wait_for_phase(0, "pending");
@@ -83,7 +83,7 @@ void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint
         const FailingAllocation failing(successes);
         try {
             static_cast<void>(runtime.shutdown());
-        } catch (const std::bad_alloc&) {  // the C interface returns it as an error, and the call can be repeated
+        } catch (const std::bad_alloc&) {  // The C interface returns this as an error, and the call can be repeated.
             RUEDA_RANK_CHECK(failing.has_failed());
         }
         has_failed.store(has_failed.load() || failing.has_failed());
@@ -92,7 +92,7 @@ void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint
     context.report("failed", has_failed.load() ? 1 : 0);
 }
 
-TEST_CASE("an abort is told on a rank that has no memory for it", "[threads]") {
+TEST_CASE("an abort is reported on a rank that has no memory for it", "[threads]") {
     std::uint64_t successes = 0;
     for (bool failed = true; failed; ++successes) {
         REQUIRE(successes < 200);
@@ -105,11 +105,11 @@ TEST_CASE("an abort is told on a rank that has no memory for it", "[threads]") {
         REQUIRE(result.passed());
         failed = result.ranks[0].value("failed") == "1";
     }
-    CHECK(successes > 3);  // the waits themselves need some
+    CHECK(successes > 3);  // the waits themselves allocate
 }
 
-/// No allocation works on any thread of the process from the abort on, until every wait has ended.
-TEST_CASE("an abort is told where no thread has memory", "[threads]") {
+/// From the abort on, no allocation succeeds on any thread of the process, until every wait has ended.
+TEST_CASE("an abort is reported while no thread has memory", "[threads]") {
     std::atomic<int> about_to_wait{0};
     std::atomic<int> ended{0};
     const RanksResult result =
@@ -121,7 +121,7 @@ TEST_CASE("an abort is told where no thread has memory", "[threads]") {
                         const std::string name = fmt::format("the gradient that only rank {} has", client.rank());
                         expect_ok(runtime.start(runtime.world(), name, sum_of(&value), completion), "a start");
                         about_to_wait.fetch_add(1);
-                        while (about_to_wait.load() < 2) {  // the ranks' harness needs memory
+                        while (about_to_wait.load() < 2) {  // the test harness allocates memory
                             std::this_thread::yield();
                         }
                         std::optional<ExhaustedMemory> exhausted;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Whether all ranks go on, by what they say; and what no working rank says.
+// How the ranks agree whether all of them continue, and what happens if a rank sends something that no working rank
+// sends.
 #include "core/setup/agreement.hpp"
 
 #include <catch2/catch.hpp>
@@ -14,7 +15,7 @@ namespace {
 
 using collectives::Bytes;
 
-/// Rank 0 of two.
+/// The control plane of rank 0 in a job of two ranks.
 class SaidPlane final : public collectives::ControlPlane {
 public:
     explicit SaidPlane(std::string_view other) {
@@ -41,7 +42,7 @@ std::pair<ErrorCode, std::string> heard(std::string_view said) {
     return {status.code(), status.message()};
 }
 
-TEST_CASE("a reason to fail is a code and a text, or it is told that it is not", "[threads]") {
+TEST_CASE("a failure is sent as a code and a text; anything else is an error", "[threads]") {
     using Heard = std::pair<ErrorCode, std::string>;
     CHECK(heard("") == Heard{ErrorCode::ok, ""});
     CHECK(heard("7:no memory: none") == Heard{static_cast<ErrorCode>(7), "rank 1: no memory: none"});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Results do not depend on anything but the inputs, the number of ranks and where they are (hosts, NUMA nodes): not on
-// batches, chunks, residency, order, timing, nor on whether somebody waits in the call (DESIGN: fixed order of
-// reduction).
+// Results depend only on the inputs, the number of ranks, and where the ranks are (hosts, NUMA nodes). They do not
+// depend on batches, chunks, residency, order or timing, or on whether a thread waits in the call (DESIGN: fixed order
+// of reduction).
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -20,7 +20,7 @@ namespace rueda::tests {
 namespace {
 
 constexpr int kTensors = 30;
-constexpr int kLargeTensor = 17;  ///< one that goes through many chunks, and between hosts in parts of each host's
+constexpr int kLargeTensor = 17;  ///< goes through many chunks; between hosts, each host combines a part of it
 
 std::size_t length_of(int tensor) {
     return tensor == kLargeTensor ? 60'001 : 1 + static_cast<std::size_t>(tensor * 7919 % 3000);
@@ -31,7 +31,8 @@ struct Circumstances {
     base::Config config = test_config();
 };
 
-/// Ranks on so many NUMA nodes, the members of each combined first; 1: in rank order.
+/// Distributes the ranks over `nodes` NUMA nodes. The members of each node are combined first. With 1, ranks are
+/// combined in rank order.
 void set_nodes(base::Config& config, int nodes) {
     if (nodes > 1) {
         config.numa_first = true;
@@ -60,12 +61,13 @@ std::vector<float> inputs_of(int rank, int tensor) {
     std::vector<float> values(length_of(tensor));
     std::uniform_real_distribution<float> mantissa(-1, 1);
     for (float& value : values) {
-        value = std::ldexp(mantissa(random), static_cast<int>(random() % 24) - 12);  // sums depend on their order
+        // the sum of such values depends on the order
+        value = std::ldexp(mantissa(random), static_cast<int>(random() % 24) - 12);
     }
     return values;
 }
 
-/// The definition: node by node, and in rank order within each, rounded at each step.
+/// The expected sum: node by node, in rank order within each node, rounded at each step.
 std::vector<float> sum_of(int size, int nodes, int tensor) {
     std::vector<float> sum;
     std::vector<float> partial;
@@ -92,7 +94,7 @@ std::uint64_t digest(const void* memory, std::size_t bytes, std::uint64_t seed) 
     return seed;
 }
 
-/// Every third tensor is an average of 16-bit numbers, every third an average, the others are sums.
+/// One third of the tensors are averages of 16-bit numbers, one third are averages, the others are sums.
 struct Kind {
     DType dtype;
     ReduceOp op;
@@ -110,7 +112,7 @@ std::unique_ptr<Buffer> buffer_of(RuntimeClient& client, int tensor, bool reside
     auto buffer =
         std::make_unique<Buffer>(client, dtype, std::vector{static_cast<std::int64_t>(inputs.size())}, resident);
     auto* memory = static_cast<std::byte*>(buffer->tensor().data);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {  // the upper half of a float is a bfloat16
+    for (std::size_t i = 0; i < inputs.size(); ++i) {  // the upper half of a float32 is a bfloat16
         std::memcpy(memory + i * bytes, reinterpret_cast<const std::byte*>(&inputs[i]) + 4 - bytes, bytes);
     }
     return buffer;
@@ -122,7 +124,7 @@ void rest_a_little(std::mt19937& random) {
     }
 }
 
-/// Starts all tensors in an order of this rank's own, and waits for them.
+/// Starts all tensors in an order that is different on every rank, and waits for them.
 std::vector<std::unique_ptr<Buffer>> reduce_in_background(RuntimeClient& client, std::mt19937& random) {
     std::vector<int> order(kTensors);
     std::iota(order.begin(), order.end(), 0);
@@ -143,7 +145,7 @@ std::vector<std::unique_ptr<Buffer>> reduce_in_background(RuntimeClient& client,
     return buffers;
 }
 
-/// Some of them again, one at a time, the caller waiting in the call.
+/// Reduces some of the tensors again, one at a time. The caller waits in the call.
 void compare_with_foreground(RuntimeClient& client, std::mt19937& random,
                              const std::vector<std::unique_ptr<Buffer>>& background) {
     for (int tensor = 0; tensor < kTensors; tensor += 4) {
@@ -156,7 +158,8 @@ void compare_with_foreground(RuntimeClient& client, std::mt19937& random,
     }
 }
 
-/// `parts`: how many equal parts of the ranks, one after the other, are combined first; 0: not known here.
+/// `parts` is the number of equal, contiguous parts of the ranks that are combined first. 0 means that this test does
+/// not know it.
 void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances& circumstances, int parts) {
     std::mt19937 random(circumstances.seed * 64 + static_cast<unsigned>(client.rank()));
     const std::vector<std::unique_ptr<Buffer>> buffers = reduce_in_background(client, random);
@@ -177,10 +180,10 @@ void reduce_all(RankContext& context, RuntimeClient& client, const Circumstances
 struct Place {
     int size = 1;
     int nodes = 1;
-    Layout layout;  ///< of hosts; "": one
+    Layout layout;  ///< one letter for the host of each rank; "" means one host
 
-    /// Parts of the ranks that are combined first. Three partial sums of hosts have no one order: it is that of the
-    /// exchange, which the size of the tensor decides.
+    /// The number of parts of the ranks that are combined first. Three hosts' partial sums have no fixed order: the
+    /// exchange decides it by the size of the tensor.
     [[nodiscard]] int parts() const { return layout.empty() ? nodes : layout == "ab" || layout == "aabb" ? 2 : 0; }
 };
 
@@ -208,7 +211,7 @@ void check_bits(RanksAs as, const Place& place) {
 void check_bits_on_one_host(RanksAs as) {
     const int size = GENERATE(1, 2, 3, 5);
     const int nodes = GENERATE(1, 2);
-    if (nodes == 1 || size >= 3) {  // of fewer, nobody is combined first
+    if (nodes == 1 || size >= 3) {  // with fewer ranks, no members are combined first
         check_bits(as, {.size = size, .nodes = nodes, .layout = {}});
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Completion callbacks: each is called once, whatever comes first, with how its operation ended.
+// Completion callbacks: each one is called exactly once, in every order of events, with the final status of its
+// operation.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,7 +56,7 @@ private:
     int left_;
 };
 
-/// What a handle is to the Runtime, without the C interface: so that ranks can be threads.
+/// What the Runtime sees of a handle. It does without the C interface, so that ranks can be threads.
 struct Operation final : core::Completion, core::CompletionCall {
     explicit Operation(CallbackThread& thread) : Completion(1, &end), calls(thread) {}
     static void end(Completion& completion) {
@@ -63,7 +64,7 @@ struct Operation final : core::Completion, core::CompletionCall {
         if (operation.take_at_end()) {
             operation.calls.hand_over(operation);
         }
-        operation.ended.store(true, std::memory_order_release);  // partner: the test, before it frees this
+        operation.ended.store(true, std::memory_order_release);  // partner: the test, before it frees this object
     }
     void call() noexcept override { called.fetch_add(1, std::memory_order_relaxed); }
 
@@ -72,7 +73,7 @@ struct Operation final : core::Completion, core::CompletionCall {
     std::atomic<bool> ended{false};
 };
 
-/// Registration from several threads of each rank, while the operations complete on whatever thread does.
+/// Several threads of each rank register callbacks, while any thread may complete the operations.
 TEST_CASE("every callback is called once, as threads", "[threads]") {
     check_passed(run_clients(GENERATE(1, 2, 4), test_config(), [](RankContext&, RuntimeClient& client) {
         constexpr int kOperations = 200;
@@ -139,7 +140,8 @@ TEST_CASE("calls come in the order in which they were handed over, and none is l
             calls[static_cast<std::size_t>(i)].order = &order;
             calls[static_cast<std::size_t>(i)].number = i;
             if (i == 99) {
-                thread.stop();  // the last is handed over too late, and called by who does it
+                thread.stop();  // the last call is handed over after the stop, so the thread that hands it over calls
+                                // it
             }
             thread.hand_over(calls[static_cast<std::size_t>(i)]);
         }
@@ -148,7 +150,7 @@ TEST_CASE("calls come in the order in which they were handed over, and none is l
     }
 }
 
-/// The public interface, in a job of one rank: its operations complete on the background thread.
+/// Uses the public interface in a job of one rank, whose operations complete on the background thread.
 TEST_CASE("callbacks of handles that are gone, from several threads", "[threads]") {
     rueda::init();
     constexpr int kOperations = 300;
@@ -189,7 +191,7 @@ std::string text_of(const std::exception_ptr& failure) {
     }
 }
 
-/// How an operation ended, as its callback was told, and on which thread.
+/// The final status of an operation as its callback received it, and the thread that called the callback.
 struct Told {
     std::string text;
     std::thread::id thread;
@@ -208,7 +210,7 @@ void success_and_failure(RankContext& context) {
     const auto self = std::this_thread::get_id();
     std::vector<float> values(1000, 1);
     if (context.rank() == 0) {
-        // Before the others come: on a thread of Rueda.
+        // Registered before the other ranks start the operation: called on a thread of Rueda.
         const Handle late = rueda::allreduce_async("late", std::span(values), {.op = ReduceOp::sum});
         auto told = told_of(late);
         context.phase("asked");
@@ -221,7 +223,7 @@ void success_and_failure(RankContext& context) {
         context.wait_for_phase(0, "asked");
         const Handle handle = rueda::allreduce_async("late", std::span(values), {.op = ReduceOp::sum});
         handle.wait();
-        // Afterwards: at once, here.
+        // Registered after the operation has ended: called at once on this thread.
         RUEDA_RANK_CHECK(told_of(handle).get().thread == self);
         bool refused = false;
         try {
@@ -237,11 +239,11 @@ void success_and_failure(RankContext& context) {
     rueda::shutdown();
 }
 
-TEST_CASE("a callback is told how its operation ended", "[processes]") {
+TEST_CASE("a callback receives the final status of its operation", "[processes]") {
     check_passed(run_public_ranks(2, success_and_failure));
 }
 
-/// It may start operations, whose callbacks start further ones; and must not wait.
+/// A callback may start operations, whose callbacks start further ones. It must not wait.
 void chain_and_wait(RankContext& context) {
     rueda::init();
     float value = 1;
@@ -279,12 +281,13 @@ void chain_and_wait(RankContext& context) {
     context.phase("started");
     done.wait();
     RUEDA_RANK_EQUAL(refusals, std::string("refused refused refused refused refused refused refused "));
-    RUEDA_RANK_EQUAL(value, 2048.0F);                                        // 2 to the number of sums
-    rueda::allreduce("after", std::span(&value, 1), {.op = ReduceOp::max});  // the refused ones have left nothing
+    RUEDA_RANK_EQUAL(value, 2048.0F);  // 2 to the power of the number of sums
+    // the refused operations left nothing behind
+    rueda::allreduce("after", std::span(&value, 1), {.op = ReduceOp::max});
     rueda::shutdown();
 }
 
-/// What a callback that releases its handle first still reads.
+/// What a callback still reads after it has released its own handle.
 struct Released {
     rueda_handle* handle = nullptr;
     std::string before;
@@ -296,7 +299,7 @@ void release_and_read(int /*status*/, const char* message, void* data) {
     ++released.called;
     released.before = message;
     rueda_handle_release(released.handle);
-    // Whatever was freed is given out again, and written over.
+    // Allocates the freed memory again and overwrites it.
     std::vector<std::unique_ptr<char[]>> others;
     for (std::size_t bytes = 16; bytes <= 1024; bytes += 16) {
         for (int i = 0; i < 4; ++i) {
@@ -311,7 +314,7 @@ TEST_CASE("a callback that comes at once may release its handle, and read on, an
     check_passed(run_public_ranks(2, [](RankContext& context) {
         rueda::init();
         float values[2] = {1, 1};
-        const std::int64_t extent = context.rank() + 1;  // not the same on both
+        const std::int64_t extent = context.rank() + 1;  // the two ranks have different extents
         const rueda_tensor tensor{values, &extent, 1, RUEDA_FLOAT32};
         Released released;
         RUEDA_RANK_CHECK(rueda_allreduce_async("x", &tensor, &tensor, nullptr, &released.handle) == RUEDA_OK);
@@ -327,7 +330,7 @@ TEST_CASE("a callback that comes at once may release its handle, and read on, an
         RUEDA_RANK_CHECK(rueda_wait(thrown, -1) == RUEDA_MISMATCH);
         const auto release_and_throw = [](int, const char*, void* data) {
             rueda_handle_release(static_cast<rueda_handle*>(data));
-            throw std::runtime_error("of the test");  // logged by the Runtime that the handle knows
+            throw std::runtime_error("of the test");  // the Runtime that the handle belongs to logs this
         };
         RUEDA_RANK_CHECK(rueda_handle_on_completion(thrown, release_and_throw, thrown) == RUEDA_OK);
         rueda::shutdown();
@@ -358,7 +361,7 @@ TEST_CASE("a barrier with a handle completes when every rank has come, by whatev
     }));
 }
 
-TEST_CASE("what a callback throws is logged, and the next one is called", "[processes]") {
+TEST_CASE("an exception of a callback is logged, and the next callback is called", "[processes]") {
     check_passed(run_public_ranks(1, [](RankContext&) {
         rueda::init();
         float value = 1;
@@ -381,7 +384,7 @@ TEST_CASE("callbacks of what is pending at a shutdown come before its return", "
         std::string text = "not called";
         const std::string name = "of rank " + std::to_string(context.rank());
         rueda::allreduce_async(name, std::span(&value, 1)).on_completion([&](const std::exception_ptr& failure) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // longer than the rest of the shutdown
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // takes longer than the rest of the shutdown
             text = text_of(failure);
         });
         context.phase("pending");
@@ -391,7 +394,7 @@ TEST_CASE("callbacks of what is pending at a shutdown come before its return", "
     }));
 }
 
-TEST_CASE("a death is told to every survivor's callbacks", "[processes]") {
+TEST_CASE("every survivor's callbacks receive the death of a rank", "[processes]") {
     const RanksResult result = run_public_ranks(3, [](RankContext& context) {
         rueda::init();
         float value = 1;

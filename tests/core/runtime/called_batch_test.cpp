@@ -18,11 +18,11 @@ namespace {
 using collectives::Operation;
 using core::EntryKind;
 
-/// The batch of member 0.
+/// The batch as member 0 executes it.
 struct Batch {
     explicit Batch(const TwoMembers& set)
         : announced(set.view(0)), outputs(set.identity(), 0), called(set.view(0), announced, outputs) {}
-    /// Of a batch at 9 that ends before `end`.
+    /// Adds an entry to a batch that begins at position 9 and ends before `end`.
     Status add(core::TensorEntry& entry, std::uint64_t position = 9, std::uint32_t attachment = 0) {
         core::CalledBatch::Call call{EntryKind::call, entry.slot};
         call.attachment = attachment;
@@ -123,7 +123,7 @@ TEST_CASE("a gather's splits are for its root alone", "[threads]") {
     CHECK(batch.called.rows_of(1) == 2);
 }
 
-TEST_CASE("of a number of members, those who have joined say none", "[threads]") {
+TEST_CASE("ranks that have joined announce no number of members", "[threads]") {
     const TwoMembers set;
     Pending own;
     Pending other;
@@ -139,12 +139,12 @@ TEST_CASE("of a number of members, those who have joined say none", "[threads]")
     CHECK(batch.called.rows_of(1) == std::nullopt);
 }
 
-/// Of a set with a third member on another host: three first dimensions lie in the first attachment.
+/// For a set with a third member on another host: writes the three first dimensions into the first attachment.
 void attach(const TwoMembers& set, std::array<std::int64_t, 3> rows) {
     std::memcpy(set.memory().attachment(0), rows.data(), sizeof(rows));
 }
 
-TEST_CASE("on several hosts the call says how many rows the ranks have", "[threads]") {
+TEST_CASE("on several hosts the call contains the number of rows of each rank", "[threads]") {
     const TwoMembers set(/*attachments=*/4);
     Pending own(1, 3);
     Pending other(1, 2);
@@ -155,7 +155,7 @@ TEST_CASE("on several hosts the call says how many rows the ranks have", "[threa
     batch.called.begin(9, 10);
     REQUIRE(batch.add(own.entry, 9, 1).is_ok());
     const collectives::Batch made = batch.called.for_communicator();
-    // This rank's own is what its caller said.
+    // The output of this rank has the shape that the caller gave.
     CHECK(std::vector<std::int64_t>(made.rows.begin(), made.rows.end()) == std::vector<std::int64_t>{3, 2, 4});
     CHECK(own.completion.output().shape == std::vector<std::int64_t>{9, 4});
 

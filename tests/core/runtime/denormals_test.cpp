@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The engine turns on the caller's thread, whose floating-point environment is the caller's business and must not show
-// in the bits.
+// The engine runs on the caller's thread. The caller may have changed the floating-point environment of its thread, and
+// results must not depend on that.
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -27,7 +27,8 @@ void reduce_denormals(RankContext&, RuntimeClient& client) {
             const Buffer buffer(client, DType::float32, {elements}, resident);
             auto* const bits = static_cast<std::uint32_t*>(buffer.tensor().data);
             for (std::int64_t i = 0; i < elements; ++i) {
-                bits[i] = static_cast<std::uint32_t>(i + 1 + client.rank());  // a denormal is its count of 2^−149
+                // the bits of a denormal are its value in units of 2^−149
+                bits[i] = static_cast<std::uint32_t>(i + 1 + client.rank());
             }
             const std::string what = "denormals " + std::to_string(elements);
             _mm_setcsr(odd);
@@ -35,7 +36,7 @@ void reduce_denormals(RankContext&, RuntimeClient& client) {
             const unsigned after = _mm_getcsr();
             _mm_setcsr(before);
             expect_ok(status, what);
-            RUEDA_RANK_EQUAL(after & ~0x3FU, odd & ~0x3FU);  // but for the sticky flags
+            RUEDA_RANK_EQUAL(after & ~0x3FU, odd & ~0x3FU);  // except for the sticky flags
             const auto size = static_cast<std::uint32_t>(client.size());
             for (std::int64_t i = 0; i < elements; ++i) {
                 RUEDA_RANK_EQUAL(bits[i], size * static_cast<std::uint32_t>(i + 1) + size * (size - 1) / 2);

@@ -11,9 +11,10 @@ namespace {
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 constexpr std::uint64_t kFailed = kNever - 1;
 
-std::atomic<int> exhausted{0};  // ExhaustedMemory objects; relaxed: a switch, which publishes nothing
+std::atomic<int> exhausted{0};  // The number of ExhaustedMemory objects. Relaxed, because it is a switch that publishes
+                                // nothing.
 
-thread_local std::uint64_t allocations_left = kNever;  // before the one that fails
+thread_local std::uint64_t allocations_left = kNever;  // allocations that still succeed before one fails
 
 void* allocate(std::size_t bytes) {
     if (allocations_left == 0) {
@@ -34,7 +35,7 @@ void* allocate(std::size_t bytes) {
 
 }  // namespace
 
-// Of the whole test program. The aligned and the nothrow forms stay as they are.
+// These replace operator new in the whole test program. The aligned and the nothrow forms stay as they are.
 void* operator new(std::size_t bytes) { return allocate(bytes); }
 void* operator new[](std::size_t bytes) { return allocate(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }

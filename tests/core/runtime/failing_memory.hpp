@@ -6,8 +6,8 @@
 
 namespace rueda::tests {
 
-/// While it lives, one allocation of this thread by operator new fails: the one after `successes` others.
-/// Threads: belongs to the thread that made it, which has at most one.
+/// While this object lives, one allocation of this thread by operator new fails: the one that follows `successes`
+/// successful ones. Threads: only the thread that created it. A thread has at most one.
 class FailingAllocation {
 public:
     explicit FailingAllocation(std::uint64_t successes);
@@ -16,14 +16,14 @@ public:
     FailingAllocation& operator=(const FailingAllocation&) = delete;
 
     [[nodiscard]] bool has_failed() const;
-    /// So far; of one that has not failed.
+    /// The number of allocations so far. Only meaningful if none has failed.
     [[nodiscard]] std::uint64_t allocations() const;
 
 private:
     std::uint64_t successes_;
 };
 
-/// While it lives, every allocation by operator new fails, in all threads of the process.
+/// While this object lives, every allocation by operator new fails, in all threads of the process.
 class ExhaustedMemory {
 public:
     ExhaustedMemory();

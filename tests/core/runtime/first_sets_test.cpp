@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Process sets from the start of a job, and their numbers from one job to the next.
+// Process sets that are created at the start of a job, and their numbers from one job to the next.
 #include "core/setup/first_sets.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ bool is_new(const std::vector<std::int32_t>& used, ProcessSet set) {
     return std::find(used.begin(), used.end(), set.id) == used.end();
 }
 
-/// Sets of all kinds, in four jobs; what is kept of the job before is refused.
+/// Creates sets in all ways, in four jobs. Sets that were kept from the previous job are refused.
 void use_jobs(RankContext& context) {
     std::vector<std::int32_t> used;
     std::vector<ProcessSet> old;
@@ -58,20 +58,20 @@ void use_jobs(RankContext& context) {
                                  ": it was removed, or is of an earlier job, or add_process_set has not returned it");
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] { static_cast<void>(set.ranks()); }) != "accepted");
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] { rueda::leave_process_set(set); }) != "accepted");
-            const TensorSlot slot("kept", set);  // a name for later
+            const TensorSlot slot("kept", set);  // a slot that is used after the job has ended
             float value = 1;
             RUEDA_RANK_CHECK(refused<InvalidArgument>([&] {
                                  rueda::allreduce(slot, std::span(&value, 1), {.process_set = set});
                              }) != "accepted");
         }
-        // Other ranks than in the job before.
+        // The set has other ranks than in the previous job.
         const ProcessSet pair = rueda::add_process_set({job % 3, (job + 1) % 3});
         RUEDA_RANK_CHECK(is_new(used, pair));
         if (pair.included()) {
             RUEDA_RANK_EQUAL(sum_in(pair), static_cast<float>(job % 3 + (job + 1) % 3 + 2));
         }
         old = {pair};
-        if (context.rank() < 2) {  // of which rank 2 does not know
+        if (context.rank() < 2) {  // rank 2 does not know these sets
             const ProcessSet alone = rueda::add_process_set_among({0, 1});
             RUEDA_RANK_CHECK(is_new(used, alone));
             RUEDA_RANK_EQUAL(sum_in(alone), 3.0F);
@@ -88,7 +88,7 @@ TEST_CASE("no process set has a number that a set of an earlier job had", "[proc
     check_passed(run_public_ranks(3, use_jobs));
 }
 
-/// Ranks 0 and 1 have had a job of their own, with more sets than the others know of.
+/// Ranks 0 and 1 had a job of their own before, with more sets than the other ranks know.
 TEST_CASE("numbers of process sets are new to all ranks of a job, whatever jobs those were in", "[processes]") {
     check_passed(run_public_ranks(4, [](RankContext& context) {
         std::int32_t last = 0;
@@ -121,7 +121,7 @@ TEST_CASE("process sets from the start, in C++", "[processes]") {
             RUEDA_RANK_EQUAL(sets[2].included(), context.rank() != 3);
             const ProcessSet mine = sets[context.rank() % 2 == 0 ? 0 : 1];
             RUEDA_RANK_EQUAL(sum_in(mine), context.rank() % 2 == 0 ? 4.0F : 6.0F);
-            // Again: what there is is found, in any order, and what there is not is not made.
+            // The second init finds the sets that exist, in any order. It does not create sets that do not exist.
             const std::vector<ProcessSet> found = rueda::init_with({.process_sets = {{2, 1, 0}, {0, 2}}});
             RUEDA_RANK_EQUAL(found[0].id, sets[2].id);
             RUEDA_RANK_EQUAL(found[1].id, sets[0].id);
@@ -134,7 +134,7 @@ TEST_CASE("process sets from the start, in C++", "[processes]") {
             RUEDA_RANK_CHECK(rueda::init_with({}).empty());
             rueda::shutdown();
         }
-        // Of a job of some ranks they are its own.
+        // In a job of some ranks, the numbers are ranks of that job.
         if (context.rank() != 0) {
             const std::vector<ProcessSet> sets = rueda::init_with({.ranks = {3, 1, 2}, .process_sets = {{0, 2}}});
             RUEDA_RANK_EQUAL(sets[0].included(), context.rank() != 2);
@@ -143,7 +143,8 @@ TEST_CASE("process sets from the start, in C++", "[processes]") {
     }));
 }
 
-TEST_CASE("ranks that give different process sets are told who gives which, and the next init works", "[processes]") {
+TEST_CASE("ranks that give different process sets learn which rank gives which, and the next init works",
+          "[processes]") {
     check_passed(run_public_ranks(3, [](RankContext& context) {
         const RankLists mine = context.rank() == 1   ? RankLists{{1, 0}, {2}}
                                : context.rank() == 2 ? RankLists{}
@@ -152,10 +153,10 @@ TEST_CASE("ranks that give different process sets are told who gives which, and 
                          std::string("init: the ranks give different process sets: rank 0: [0, 1]; rank 1: [0, 1], "
                                      "[2]; rank 2: none; expected the same on all"));
         RUEDA_RANK_CHECK(!rueda::initialized());
-        // In another order it is another list; within a set the order does not count.
+        // Another order of the sets makes a different list. The order within a set does not matter.
         const RankLists turned = context.rank() == 1 ? RankLists{{2}, {0, 1}} : RankLists{{0, 1}, {2}};
         RUEDA_RANK_CHECK(refused<Mismatch>([&] { rueda::init_with({.process_sets = turned}); }).starts_with("init: "));
-        // And a plain init beside it.
+        // One rank calls init without sets, the others with sets.
         RUEDA_RANK_EQUAL(refused<Mismatch>([&] {
                              context.rank() == 0 ? rueda::init()
                                                  : static_cast<void>(rueda::init_with({.process_sets = {{0}}}));
@@ -175,7 +176,7 @@ TEST_CASE("ranks that give different process sets are told who gives which, and 
     }));
 }
 
-/// Rank 0 of two, where rank 1 has said what the test says.
+/// The control plane of rank 0 in a job of two ranks. The test decides what rank 1 sent.
 class Scripted final : public collectives::ControlPlane {
 public:
     explicit Scripted(collectives::Bytes others) : others_(std::move(others)) {}
@@ -201,7 +202,7 @@ Result<std::int32_t> agree_with(const std::vector<std::int32_t>& others, std::si
     return core::agree_on_first_sets(plane, {.next_id = 5, .ranks = {{1, 0}}});
 }
 
-TEST_CASE("what another rank says about its process sets is checked", "[threads]") {
+TEST_CASE("announcements of other ranks about their process sets are checked", "[threads]") {
     CHECK(agree_with({7, 2, 0, 1}).value() == 7);
     CHECK(agree_with({3, 2, 0, 1}).value() == 5);
     for (const std::vector<std::int32_t>& wrong : {std::vector<std::int32_t>{}, {0, 2, 0, 1}, {-4, 2, 0, 1}}) {
@@ -246,7 +247,7 @@ TEST_CASE("what rueda_init_with is given is checked", "[processes]") {
 
         RUEDA_RANK_EQUAL(rueda_init_with(nullptr), static_cast<int>(RUEDA_OK));
         RUEDA_RANK_EQUAL(rueda_shutdown(), static_cast<int>(RUEDA_OK));
-        // A later version's struct is longer; nobody has to ask for the numbers.
+        // A later version of the interface has a longer struct. The numbers of the sets are optional.
         struct {
             rueda_init_options known = RUEDA_INIT_OPTIONS_INIT;
             char more[32] = {};
@@ -255,7 +256,7 @@ TEST_CASE("what rueda_init_with is given is checked", "[processes]") {
         later.known.struct_size = sizeof later;
         later.known.process_sets = &list;
         later.known.process_set_count = 1;
-        later.more[5] = 1;  // an option that this version does not know
+        later.more[5] = 1;  // sets an option that this version does not know
         RUEDA_RANK_CHECK(told(later.known).find("has an option behind its first 64 bytes") != std::string::npos);
         later.more[5] = 0;
         RUEDA_RANK_EQUAL(rueda_init_with(&later.known), static_cast<int>(RUEDA_OK));

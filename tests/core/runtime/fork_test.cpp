@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A forked child has neither the arena nor the engine: it cannot use Rueda, and cannot harm its parent's tensors.
+// A forked child has neither the arena nor the engine. It cannot use Rueda, and it cannot damage its parent's tensors.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@
 namespace rueda::tests {
 namespace {
 
-/// Exit status of a child that runs `body`; 128 + signal for one that was killed.
+/// Runs `body` in a child. Returns the exit status of the child, or 128 + the signal that killed it.
 template <class Body>
 int end_of_child(Body&& body) {
     const pid_t child = ::fork();
@@ -99,7 +99,7 @@ TEST_CASE("a forked child", "[processes]") {
     CHECK(result.passed());
 }
 
-/// 'S' while it sleeps (proc(5)); of this process.
+/// The state of a thread of this process, for example 'S' while it sleeps (proc(5)).
 char state_of_thread(pid_t thread) {
     std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
     std::string text;
@@ -116,7 +116,7 @@ TEST_CASE("a child that is forked while its parent shuts down", "[processes]") {
             rueda::shutdown();
             return;
         }
-        std::atomic<pid_t> leaving{0};  // seq_cst: once
+        std::atomic<pid_t> leaving{0};  // seq_cst: used only once
         std::jthread thread([&] {
             leaving = ::gettid();
             rueda::shutdown();  // waits for rank 1
@@ -136,7 +136,8 @@ TEST_CASE("a child that is forked while its parent shuts down", "[processes]") {
     CHECK(result.passed());
 }
 
-/// In a child: the destructors of its thread have run when this is called, and so has nothing of ours.
+/// An exit handler in a child. The destructors of the thread's variables have already run; nothing else of Rueda has
+/// ended.
 void fail_at_exit() {
     int rank = 0;
     const bool failed = rueda_rank(&rank) == RUEDA_NOT_INITIALIZED;
@@ -148,7 +149,7 @@ TEST_CASE("a call that fails in a handler of exit()", "[processes]") {
         rueda::init();
         RUEDA_RANK_EQUAL(end_of_child([]() -> int {
                              int rank = 0;
-                             static_cast<void>(rueda_rank(&rank));  // a text that is there before
+                             static_cast<void>(rueda_rank(&rank));  // expects the text that an earlier call left
                              std::atexit(fail_at_exit);
                              std::exit(1);
                          }),

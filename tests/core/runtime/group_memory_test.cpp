@@ -14,7 +14,7 @@ namespace {
 
 std::array<float, 64> memory;
 
-/// Tensors of that many floats from the places on.
+/// A list of tensors. add() appends a tensor of `count` floats that begins at float `place`.
 struct Tensors {
     void add(std::size_t place, std::int64_t count) {
         counts.push_back(count);
@@ -27,7 +27,7 @@ struct Tensors {
         }
         return all;
     }
-    /// By its elements, one after the other.
+    /// Compares element by element.
     [[nodiscard]] bool has(std::size_t tensor, std::size_t element) const {
         return element >= places[tensor] && element < places[tensor] + static_cast<std::size_t>(counts[tensor]);
     }
@@ -66,7 +66,7 @@ TEST_CASE("members of a group are in conflict where one writes what another one 
     REQUIRE(find(in, out));
     CHECK(find(in, out)->first == 0);
     CHECK(find(in, out)->second == 2);
-    out.places[2] = 7;  // where the second one reads and writes
+    out.places[2] = 7;  // the place where the second tensor reads and writes
     REQUIRE(find(in, out));
     CHECK(find(in, out)->first == 1);
     CHECK(find(in, out)->second == 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A group's name is taken until its last member has ended, whatever has been called by then.
+// A group's name is in use until its last member has ended, even if some members have already been called.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <thread>
@@ -11,7 +11,7 @@
 namespace rueda::tests {
 namespace {
 
-constexpr double kHold = 0.3;  // for which members stay pending after their number was called
+constexpr double kHold = 0.3;  // seconds for which members stay pending after they were called
 
 Result<PendingPointer> start_group(RuntimeClient& client, const std::string& name, std::span<float> values) {
     std::vector<Tensor> tensors;
@@ -22,7 +22,7 @@ Result<PendingPointer> start_group(RuntimeClient& client, const std::string& nam
     return client.start_group(name, tensors, {ReduceOp::sum});
 }
 
-/// Tries until it is started; then the group has its results, though nobody has waited for them.
+/// Repeats the start until it succeeds. By then the group has its results, although no thread waited for them.
 PendingPointer start_after(const std::vector<float>& group, float sum, const std::string& text,
                            const std::function<Result<PendingPointer>()>& start) {
     std::uint64_t refused = 0;
@@ -40,7 +40,7 @@ PendingPointer start_after(const std::vector<float>& group, float sum, const std
 
 void take_names(RankContext&, RuntimeClient& client) {
     const float sum = static_cast<float>(client.size() * (client.size() + 1) / 2);
-    for (int round = 0; round < 3; ++round) {  // a new name, and one that has a slot
+    for (int round = 0; round < 3; ++round) {  // the name is new in the first round, and has a slot in the others
         std::vector<float> three(3);
         std::vector<float> two(2);
         float one = 1;
@@ -75,7 +75,7 @@ TEST_CASE("the name of a group is taken until its last member has ended", "[thre
     CHECK(result.passed());
 }
 
-/// Somebody's own operation may be called like a member: it is not the group's.
+/// A program's own operation may have the name of a group's member. It is not part of the group.
 TEST_CASE("an operation that is called like a member takes only its own name", "[threads]") {
     const bool is_of_its_tensor = GENERATE(false, true);
     const RanksResult result = run_clients(2, test_config(), [&](RankContext& context, RuntimeClient& client) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What is thrown inside a function of the C interface comes out as a number and a text.
+// An exception inside a function of the C interface becomes an error code and a text.
 #include "core/c_interface/guarded.hpp"
 
 #include <catch2/catch.hpp>

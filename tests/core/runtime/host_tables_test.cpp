@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank of the host that appends what no working rank does: the others read it, say so, and what they have pending
-// ends once. Two ranks in one thread, each turned by hand.
+// A rank of the host appends a log entry that no working rank appends. The other ranks read it and report it, and each
+// of their pending operations ends exactly once. Both ranks are in one thread; the test steps each of them.
 #include <unistd.h>
 
 #include <array>
@@ -25,7 +25,7 @@ using Log = core::Log<Atomics>;
 using Memory = core::NegotiationMemory<Atomics>;
 
 constexpr std::uint32_t kMembers = 2;
-constexpr std::uint32_t kSlot = 2;  // of the first name
+constexpr std::uint32_t kSlot = 2;  // the slot of the first name
 
 core::NegotiationExtent extent_of_host() {
     core::NegotiationExtent extent;
@@ -36,7 +36,7 @@ core::NegotiationExtent extent_of_host() {
     return extent;
 }
 
-/// An allreduce of four floats, or an allgather of as many.
+/// An allreduce of four floats, or an allgather of four floats.
 struct Operation {
     explicit Operation(bool gathers = false) {
         const std::array<std::int64_t, 1> shape = {4};
@@ -79,7 +79,7 @@ public:
     void submit(std::uint32_t rank, Operation& operation, const char* name = "lie") {
         REQUIRE(sets_[rank]->submit(name, operation.request, operation.completion, core::Urgency::background).is_ok());
     }
-    /// Both ranks do it, and so the name has a slot.
+    /// Both ranks execute one operation, so that its name has a slot.
     void do_it(bool gathers) {
         Operation first(gathers);
         Operation second(gathers);
@@ -93,7 +93,7 @@ public:
         REQUIRE(second.completion.done());
         REQUIRE(first.completion.status().is_ok());
     }
-    /// Rank 0 reads it, and ends all that it has pending.
+    /// Rank 0 reads the entry, and ends everything that it has pending.
     std::string ended_by_reading() {
         for (int turn = 0; turn < 4 && !arenas_[0]->blocks().abort().raised(); ++turn) {
             sets_[0]->step(true);
@@ -105,7 +105,7 @@ public:
         return reason.message();
     }
     [[nodiscard]] Memory memory() const { return sets_[1]->memory(); }
-    /// Of rank 1.
+    /// The log as rank 1 uses it.
     [[nodiscard]] Log log() const { return Log(memory(), 1); }
     [[nodiscard]] std::uint64_t next() const { return memory().cursor(1).position.load(); }
 
@@ -170,7 +170,7 @@ TEST_CASE("a rank that finds no room in the log ends the job", "[threads]") {
     for (std::uint64_t position = 0; position < extent_of_host().log_entries(); ++position) {
         host.memory().entry(position).sequence.store(std::uint64_t{1} << 55U);
     }
-    host.submit(0, pending);  // the last to announce it
+    host.submit(0, pending);  // rank 0 is the last rank to announce it
     CHECK(host.ended_by_reading() ==
           "tensor 'lie': there is no room in the log to call it, which no working rank brings about");
     CHECK(pending.completion.done());

@@ -27,15 +27,16 @@ void check(int size, const std::function<void(RankContext&, RuntimeClient&)>& bo
     CHECK(result.passed());
 }
 
-/// The values of a tensor repeat after so many, so that a check is not the longest part of a test.
+/// The values of a tensor repeat after this many elements, so that the checks do not dominate the time of a test.
 constexpr std::size_t kPeriod = 4;
 
-/// Small whole numbers, of which all sums and products here are exact in a double.
+/// Small whole numbers. All their sums and products in this test are exact in a double.
 double value_of(int rank, int step, std::size_t element) {
     return 1 + (rank * 5 + step * 3 + static_cast<int>(element % kPeriod)) % 7;
 }
 
-/// What `ranks` give together, element by element: another way than the library's, which goes rank by rank.
+/// The expected result over `ranks`, element by element. It is computed in another way than in the library, which goes
+/// rank by rank.
 double expected(ReduceOp op, const std::vector<int>& ranks, int step, std::size_t element, double divisor) {
     std::vector<double> values;
     for (const int rank : ranks) {
@@ -70,8 +71,8 @@ struct Batches {
     }
 };
 
-/// One tensor of a step, checked against who is active in it; an average but for the last bit, as the library
-/// multiplies by what the test divides by.
+/// One tensor of a step, checked against the ranks that are active in the step. The last bit of an average may differ,
+/// because the library multiplies by the reciprocal and the test divides.
 class Gradient {
 public:
     Gradient(Client& client, const Batches& batches, int step, std::string name, std::size_t count, ReduceOp op,
@@ -130,7 +131,8 @@ private:
 
 constexpr std::array kOps{ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
-/// One that travels with its announcement, one that has room beside it, one that is staged, one of several chunks.
+/// The sizes: one travels with its announcement, one has room beside the announcement, one is staged, one has several
+/// chunks.
 constexpr std::array<std::size_t, 4> kCounts{1, 200, 5'000, 150'000};
 
 void train(Client& client, const Batches& batches, int round, std::mt19937& random, double* resident,
@@ -140,10 +142,10 @@ void train(Client& client, const Batches& batches, int round, std::mt19937& rand
         if (random() % 4 == 0) {
             std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
         }
-        // The same on all ranks, of the round and the step only.
+        // These are the same on all ranks, because they depend only on the round and the step.
         const ReduceOp op = kOps[static_cast<std::size_t>(step + round) % kOps.size()];
         const std::size_t count = kCounts[static_cast<std::size_t>(step * 7 + round) % kCounts.size()];
-        // By size, as a bound name keeps its shape; a new name every other round.
+        // The name contains the size, because a bound name keeps its shape. Every second round uses a new name.
         Gradient(client, batches, step, fmt::format("blocking.{}.{}", count, round / 2), count, op).reduce();
         std::vector<Gradient> several;
         several.reserve(kCounts.size());
@@ -155,7 +157,7 @@ void train(Client& client, const Batches& batches, int round, std::mt19937& rand
         for (Gradient& gradient : several) {
             gradient.finish();
         }
-        // Shapes that change while somebody is away, and one without a name.
+        // Shapes that change while some ranks have joined, and an operation without a name.
         Gradient(client, batches, step, "changing", static_cast<std::size_t>(step % 3 + 1), op).reduce();
         Gradient(client, batches, step, "", 3, op).reduce();
         expect_ok(client.barrier(), "a barrier");
@@ -163,27 +165,29 @@ void train(Client& client, const Batches& batches, int round, std::mt19937& rand
 }
 
 TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
-    // On one host, and on several.
+    // The ranks are on one host or on several hosts.
     const Layout layout = GENERATE("a", "aa", "aaa", "aaaa", "ab", "aab", "aabb", "abab", "abbc");
     const auto size = static_cast<int>(layout.size());
     const unsigned seed = GENERATE(1U, 2U, 3U);
     if ((seed == 2 && layout.find('b') != Layout::npos && layout != "aab") || (seed == 3 && layout == "abab")) {
-        return;  // most of what they do is waiting for each other, for long
+        return;  // skipped, because the ranks mostly wait for each other and the test takes very long
     }
-    // The usual settings; many chunks and little room; and so few slots that names lose theirs all the time.
+    // The usual settings; then many chunks and little memory; then so few slots that names lose their slots all the
+    // time.
     base::Config config = seed == 2 ? tiny_config() : test_config();
     if (seed == 3) {
         config.slots = 10;
         config.slots_max = 10;
     }
-    // Beside somebody who computes on all cores each wait lasts a turn of his, and there are thousands here.
+    // If another process computes on all cores, each wait lasts one time slice of that process, and there are thousands
+    // of waits.
     const RanksOptions patient{.deadline = std::chrono::minutes(4)};
     const auto body = [&](RankContext&, RuntimeClient& client) {
         constexpr std::size_t kResident = 3'000;
         auto memory = client.allocate(kResident * sizeof(double));
         memory.status().throw_if_failed();
-        std::mt19937 same(seed);                                              // on all ranks
-        std::mt19937 own(seed * 100 + static_cast<unsigned>(client.rank()));  // of this one
+        std::mt19937 same(seed);                                              // the same numbers on all ranks
+        std::mt19937 own(seed * 100 + static_cast<unsigned>(client.rank()));  // different numbers on each rank
         for (int round = 0; round < 4; ++round) {
             Batches batches;
             for (int rank = 0; rank < size; ++rank) {
@@ -192,7 +196,7 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
             batches.counted = round % 2 == 0;
             train(client, batches, round, own, static_cast<double*>(memory.value()), kResident);
             const int last = expect_value(client.join(batches.counted), "join");
-            // Who has the most waits for all others in the end.
+            // The rank with the most batches is the last one to join.
             RUEDA_RANK_EQUAL(batches.of_rank[static_cast<std::size_t>(last)],
                              *std::max_element(batches.of_rank.begin(), batches.of_rank.end()));
             double low = last;
@@ -207,15 +211,15 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
     CHECK(result.passed());
 }
 
-/// So many of this rank's batches had resident memory.
+/// The number of this rank's batches that had resident memory.
 std::uint64_t resident_batches(RuntimeClient& client) {
     const auto rank = static_cast<std::uint32_t>(client.rank());
     return client.runtime().arena()->progress(rank).resident.load(std::memory_order_acquire);
 }
 
-constexpr std::ptrdiff_t kElements = 12'000;  // of a tensor: too many to travel with its announcement
+constexpr std::ptrdiff_t kElements = 12'000;  // elements of a tensor: too many to travel with the announcement
 
-/// Computes between the tensors, and after the last: nobody but the rank in join() is blocked.
+/// Computes between the tensors and after the last one. Only the rank in join() is blocked.
 void train_without_waiting(RuntimeClient& client, float* memory, int tensors) {
     std::vector<PendingPointer> pending;
     for (int i = 0; i < tensors; ++i) {
@@ -232,19 +236,19 @@ void train_without_waiting(RuntimeClient& client, float* memory, int tensors) {
     }
 }
 
-TEST_CASE("a rank that waits in join leaves batches open as long as those who train would", "[threads]") {
+TEST_CASE("a rank that waits in join leaves batches open as long as a rank that trains", "[threads]") {
     const int size = GENERATE(2, 3);
     constexpr int kTensors = 161;
     constexpr int kSteps = 4;
     base::Config config = test_config();
-    // Longer than the tensors of a step take to be announced, on a machine that does much else.
+    // Longer than it takes to announce all tensors of a step, even on a busy machine.
     config.hold_seconds = 0.1;
     const auto body = [&](RankContext&, RuntimeClient& client) {
         auto memory = client.allocate(kTensors * kElements * sizeof(float));
         memory.status().throw_if_failed();
         auto* const values = static_cast<float*>(memory.value());
         std::fill(values, values + kTensors * kElements, static_cast<float>(client.rank() + 1));
-        train_without_waiting(client, values, kTensors);  // names, with everybody
+        train_without_waiting(client, values, kTensors);  // gives the names their slots while all ranks take part
         RUEDA_RANK_EQUAL(values[kTensors * kElements - 1], static_cast<float>(size));
         if (client.rank() < size - 1) {
             const std::uint64_t before = resident_batches(client);
@@ -263,8 +267,8 @@ TEST_CASE("a rank that waits in join leaves batches open as long as those who tr
     CHECK(result.passed());
 }
 
-/// Each rank starts a group that no other starts, and joins: the members, which are announced when their number has
-/// been called, keep no rank from joining, and get the rank's own values.
+/// Each rank starts a group that no other rank starts, and then joins. The members are announced when their number has
+/// been called. They do not prevent the rank from joining, and they get the rank's own values.
 TEST_CASE("a group that only one rank starts before it joins", "[threads]") {
     for (const char* layout : {"aa", "aaa", "ab", "aab"}) {
         const int size = static_cast<int>(std::string(layout).size());
@@ -272,7 +276,8 @@ TEST_CASE("a group that only one rank starts before it joins", "[threads]") {
             size,
             [](RankContext&, RuntimeClient& client) {
                 for (int round = 0; round < 3; ++round) {
-                    // A name of its own in the first round, which the others may know afterwards.
+                    // In the first round each rank has a name of its own. In later rounds the other ranks may know the
+                    // name.
                     const std::string name = fmt::format("group {}", (client.rank() + round) % client.size());
                     std::array<double, 3> values{1.5, 2.5, static_cast<double>(client.rank())};
                     std::vector<Tensor> tensors;
@@ -309,7 +314,8 @@ TEST_CASE("groups of tensors and averages of integers without a rank", "[threads
             std::vector<float> scaled(5, 3.0F);
             const Tensor factors{scaled.data(), DType::float32, {5}};
             expect_ok(client.allreduce("scaled", factors, factors, {ReduceOp::min, -2.0, 0.5}), "factors");
-            RUEDA_RANK_EQUAL(scaled[4], -3.0F);  // an infinity for who has joined would be turned into the least
+            RUEDA_RANK_EQUAL(scaled[4], -3.0F);  // an infinity in the place of a joined rank would become the smallest
+                                                 // value
             scaled.assign(5, 3.0F);
             expect_ok(client.allreduce("scaled.product", factors, factors, {ReduceOp::product, 2.0}), "factors");
             RUEDA_RANK_EQUAL(scaled[0], 36.0F);
@@ -329,7 +335,8 @@ TEST_CASE("groups of tensors and averages of integers without a rank", "[threads
     check(3, body, layout);
 }
 
-TEST_CASE("what needs every rank is refused on all alike while one has joined, and works afterwards", "[threads]") {
+TEST_CASE("an operation that needs every rank is refused on all ranks while one has joined, and works afterwards",
+          "[threads]") {
     const Layout layout = GENERATE("aaaa", "aabb", "abab");
     const auto body = [](RankContext&, RuntimeClient& client) {
         std::uint64_t unnamed = 0;
@@ -358,7 +365,7 @@ TEST_CASE("what needs every rank is refused on all alike while one has joined, a
                                          "go on");
                 });
                 expect_ok(client.barrier(), "a barrier");
-                ++unnamed;  // which has no name either
+                ++unnamed;  // has no name either
                 Batches batches{{9, 0, 9, 0}};
                 Gradient(client, batches, again, "fine", 11, ReduceOp::average).reduce();
             }
@@ -430,14 +437,14 @@ TEST_CASE("a rank that has joined starts nothing, and joins once", "[threads]") 
     check(2, body, layout);
 }
 
-/// Sleeping callers look again after 100 ms, whatever happens: with that alone, this would take 20 s.
-TEST_CASE("who has joined and sleeps is woken for what the others announce", "[threads]") {
+/// A sleeping caller looks again after 100 ms in any case. If that alone woke the callers, this test would take 20 s.
+TEST_CASE("a joined rank that sleeps is woken when the others announce something", "[threads]") {
     const Layout layout = GENERATE("aa", "ab");
     const auto body = [](RankContext& context, RuntimeClient& client) {
         if (client.rank() == 0) {
             const auto begin = std::chrono::steady_clock::now();
             for (int step = 0; step < 200; ++step) {
-                std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it sleeps by then
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the joined rank sleeps by then
                 double value = 5;
                 const Tensor tensor{&value, DType::float64, {1}};
                 expect_ok(client.allreduce(step % 20 == 0 ? fmt::format("new.{}", step) : "bound", tensor, tensor,
@@ -508,7 +515,7 @@ TEST_CASE("a rank that shuts down instead of joining ends the others' joins", "[
 }
 
 TEST_CASE("a rank that is killed ends the joins of all survivors, with its name", "[processes]") {
-    const int victim = GENERATE(0, 2);  // one that trains, one that has joined
+    const int victim = GENERATE(0, 2);  // rank 0 still trains, rank 2 has joined
     const RanksResult result =
         run_clients(4, test_config(),
                     [&](RankContext& context, RuntimeClient& client) {
@@ -544,14 +551,15 @@ TEST_CASE("a rank that is killed ends the joins of all survivors, with its name"
     }
 }
 
-TEST_CASE("whole hosts join, and what the others see first meanwhile, change and miss goes on", "[threads]") {
+TEST_CASE("whole hosts join, and new names, changes and mismatches of the others still work", "[threads]") {
     const Layout layout = GENERATE("ab", "aabb", "aab", "abb", "abcdefghijkl", "abaccb");
     const auto size = static_cast<int>(layout.size());
     check(
         size,
         [&](RankContext&, RuntimeClient& client) {
             for (int round = 0; round < 3; ++round) {
-                // The first host goes first, then the last, then all of one letter but the last rank.
+                // The ranks that join early: first the first host; then the last host; then all ranks of host 'a'
+                // except the last rank.
                 const char away = round == 0 ? 'a' : layout.back();
                 Batches batches{{}, round != 1};
                 for (int rank = 0; rank < size; ++rank) {
@@ -563,7 +571,7 @@ TEST_CASE("whole hosts join, and what the others see first meanwhile, change and
                     const ReduceOp op = kOps[static_cast<std::size_t>(step + round) % kOps.size()];
                     Gradient(client, batches, step, "known", 50, op).reduce();
                     Gradient(client, batches, step, fmt::format("new.{}.{}", round, step), 70'000, op).reduce();
-                    // Known to whole hosts with another shape.
+                    // Whole hosts know this name with another shape.
                     Gradient(client, batches, step, "changes", static_cast<std::size_t>(4 + step), op).reduce();
                     Gradient unnamed(client, batches, step, "", 3, op);
                     Gradient another(client, batches, step, "", 30'000, op);
@@ -591,7 +599,7 @@ TEST_CASE("whole hosts join, and what the others see first meanwhile, change and
         layout);
 }
 
-/// Many at once, of which a host that has joined is asked in the order in which they come.
+/// Many operations at once. A host that has joined is asked for them in the order in which they arrive.
 TEST_CASE("a host that has joined keeps up with many operations of the others", "[threads]") {
     const Layout layout = GENERATE("aab", "aabb");
     check(
@@ -617,19 +625,20 @@ TEST_CASE("a host that has joined keeps up with many operations of the others", 
         layout);
 }
 
-/// Rank r has r + 1 batches, so the last rank is the last to join; the others wait with a handle, in several ways.
+/// Rank r has r + 1 batches, so the last rank is the last one to join. The other ranks wait by a handle, in several
+/// ways.
 void join_by_handle(RankContext& context, JoinAverage average) {
     const int size = rueda::size();
     for (int batch = 0; batch <= rueda::rank(); ++batch) {
         auto value = static_cast<float>(rueda::rank() + 1);
         rueda::allreduce("gradient", std::span(&value, 1));
         const int active = size - batch;
-        const auto sum = static_cast<float>(active * (batch + 1 + size)) / 2;  // of batch + 1 … size
+        const auto sum = static_cast<float>(active * (batch + 1 + size)) / 2;  // the sum of batch + 1 … size
         RUEDA_RANK_EQUAL(value, sum / static_cast<float>(average == JoinAverage::all ? size : active));
     }
     const std::string refused = average == JoinAverage::all ? "refused" : "refused again";
     if (rueda::rank() > 0) {
-        context.wait_for_phase(0, refused);  // so that rank 0 is in the join until then
+        context.wait_for_phase(0, refused);  // keeps rank 0 in the join until then
     }
     const Handle joined = rueda::join_async(average);
     if (rueda::rank() == 0 && size > 1) {
@@ -650,7 +659,7 @@ void join_by_handle(RankContext& context, JoinAverage average) {
 }
 
 TEST_CASE("join as a handle in C++", "[processes]") {
-    const int size = GENERATE(1, 2, 4);  // powers of two: the averages by all ranks are exact
+    const int size = GENERATE(1, 2, 4);  // powers of two, so that the averages over all ranks are exact
     const RanksResult result = run_public_ranks(size, [](RankContext& context) {
         rueda::init();
         join_by_handle(context, JoinAverage::all);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The memory that a leader receives into, once the leader has gone.
+// The memory into which a leader receives must stay allocated after the leader was destroyed.
 #include "core/hosts/leader.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using collectives::Transport;
 using core::Leader;
 using Memory = core::NegotiationMemory<base::StdAtomics>;
 
-/// Sends leave at once; receives stay until something is delivered.
+/// A transport whose sends complete at once. Receives stay pending until the test delivers something.
 class StandIn final : public Transport {
 public:
     struct Posted {
@@ -79,7 +79,7 @@ private:
     std::map<Ticket, Posted> posted_;
 };
 
-/// Rank 0 is alone on its host, the root's; ranks 1 and 2 are on another one.
+/// Rank 0 is the only rank of its host, which is the root's host. Ranks 1 and 2 are on another host.
 struct RootsHost {
     RootsHost() {
         extent.members = 1;
@@ -136,11 +136,11 @@ struct RootsHost {
     std::optional<Leader> leader;
 };
 
-/// What comes for a posted receive is written where it was posted: a fault of the address sanitizer if that is freed
-/// memory. In a build without it, freed memory is given out again, and found here.
+/// Data for a posted receive is written to the memory of that receive. If that memory was freed, the address sanitizer
+/// reports it. A build without the sanitizer finds it here, because freed memory is allocated again.
 void check_that_rooms_are_still_held(const StandIn& transport) {
     const std::vector<std::span<std::byte>> rooms = transport.rooms();
-    REQUIRE(rooms.size() == 3);  // control, last words, diagnostics
+    REQUIRE(rooms.size() == 3);  // for control messages, end notifications, and diagnostics
     for (const std::span<std::byte> room : rooms) {
         std::fill(room.begin(), room.end(), std::byte{0x5A});
     }
@@ -167,7 +167,8 @@ TEST_CASE("the memory of posted receives outlives a leader after an orderly end 
     RootsHost host;
     host.turn();
     host.shut_down_everywhere();
-    host.leader.reset();  // as when the job is aborted between that end and the end of MPI: nobody takes them back
+    host.leader.reset();  // as if the job is aborted after that and before the end of MPI: no thread cancels the
+                          // receives
     check_that_rooms_are_still_held(host.transport);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The end of a job, and what may come after it.
+// The end of a job, and what may follow it.
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -35,7 +35,7 @@ void pending_at_shutdown(RankContext&, RuntimeClient& client) {
                                                 tensor, tensor, {}),
                          "an operation that nobody else starts"));
     }
-    // Unnamed operations match; only the names differ.
+    // The unnamed operations match each other. Only the named ones differ.
     expect_ok(pending.back()->wait(), "the unnamed operation");
     expect_ok(client.shutdown(), "shutdown");
     for (std::size_t i = 0; i < 2; ++i) {
@@ -59,7 +59,7 @@ TEST_CASE("shutdown of processes with operations pending, twice", "[processes]")
     check_passed(run_clients(GENERATE(2, 4), test_config(), pending_at_shutdown, {.as = RanksAs::processes}));
 }
 
-/// Rank 1 leaves; what the others have pending, start now, or start later cannot be done any more.
+/// Rank 1 leaves. The operations that the other ranks have pending, start now, or start later all fail.
 void one_leaves_early(RankContext& context, RuntimeClient& client) {
     float value = 1;
     const Tensor tensor{&value, DType::float32, {1}};
@@ -74,10 +74,10 @@ void one_leaves_early(RankContext& context, RuntimeClient& client) {
         float other = 1;
         const Tensor mine{&other, DType::float32, {1}};
         const auto pending = client.start_allreduce(name, mine, mine, {});
-        // Refused at once, or failed later, as it comes.
+        // The operation is either refused at once or fails later, depending on the timing.
         const Status status = pending.is_ok() ? pending.value()->wait() : pending.status();
         const std::string text = expect_failure(status, ErrorCode::aborted, "after rank 1 has left");
-        if (*name == '\0') {  // with who has started how many where it failed later
+        if (*name == '\0') {  // an operation that fails later also reports which ranks have started how many
             RUEDA_RANK_CHECK(text.starts_with("the 1st unnamed operation of this process set"));
             RUEDA_RANK_CHECK(text.ends_with(": " + reason));
         } else {
@@ -92,7 +92,7 @@ TEST_CASE("one rank shuts down early", "[threads]") {
     }
 }
 
-/// Until a caller of that rank sleeps in an operation, so that it is announced.
+/// Waits until a caller of that rank sleeps in an operation. The operation is announced by then.
 void wait_until_blocked(core::Runtime& runtime, int rank) {
     const auto& attention = runtime.control().ranks[rank].attention;
     while (attention.state() != base::AttentionState::blocked) {
@@ -100,7 +100,7 @@ void wait_until_blocked(core::Runtime& runtime, int rank) {
     }
 }
 
-/// The others are blocked in an operation when it happens.
+/// The other ranks are blocked in an operation when rank 1 shuts down.
 TEST_CASE("one rank shuts down while the others wait for it", "[threads]") {
     for (int round = 0; round < 10; ++round) {
         check_passed(run_clients(3, test_config(), [&](RankContext& context, RuntimeClient& client) {
@@ -123,7 +123,7 @@ TEST_CASE("one rank shuts down while the others wait for it", "[threads]") {
     }
 }
 
-/// From several threads of a rank at once: one does it, the others wait for that one.
+/// Several threads of a rank shut down at once. One of them does it, the others wait for it.
 TEST_CASE("shutdown by several threads of a rank", "[threads]") {
     check_passed(run_clients(3, test_config(), [](RankContext&, RuntimeClient& client) {
         std::vector<std::future<void>> ends;
@@ -136,7 +136,7 @@ TEST_CASE("shutdown by several threads of a rank", "[threads]") {
     }));
 }
 
-/// A thread gives memory back while another one is in a shutdown, which ends only after that.
+/// One thread gives memory back while another thread is in shutdown(). The shutdown ends only after that.
 TEST_CASE("memory is given back during a shutdown", "[processes]") {
     check_passed(run_public_ranks(2,
                                   [](RankContext& context) {
@@ -173,7 +173,7 @@ TEST_CASE("init again after a shutdown", "[processes]") {
             rueda::init();  // does nothing
             PublicClient client;
             run_scenarios(client, error_scenarios());
-            if (kept != nullptr) {  // of the job before: still there, and memory like any other
+            if (kept != nullptr) {  // memory of the previous job: still there, and usable like any other memory
                 RUEDA_RANK_EQUAL(kept[999], static_cast<float>(client.size()));
                 kept[0] = 1;
                 rueda::allreduce("kept", std::span(kept, 1), {.op = ReduceOp::sum});
@@ -211,7 +211,7 @@ TEST_CASE("a job that has ended keeps no descriptor, and its memory can be given
             if (kept != nullptr) {
                 rueda::deallocate(kept);
             }
-            const auto set = rueda::add_process_set({0, 1});  // and it is left to the shutdown
+            const auto set = rueda::add_process_set({0, 1});  // and the shutdown removes it
             float value = 1;
             if (context.rank() < 2) {
                 rueda::allreduce("x", std::span(&value, 1), {.op = ReduceOp::sum, .process_set = set});
@@ -229,13 +229,13 @@ TEST_CASE("a job that has ended keeps no descriptor, and its memory can be given
     }));
 }
 
-/// TensorSlots and handles outlive the job that they were used in.
+/// TensorSlots and handles outlive the job in which they were used.
 TEST_CASE("memory is given back while jobs begin and end", "[processes]") {
     check_passed(run_public_ranks(1, [](RankContext&) {
         rueda::init();
         void* const first = rueda::allocate(64);
         std::array<std::byte, 64> nobodys{};
-        std::atomic<bool> goes_on = true;  // relaxed: the thread is joined
+        std::atomic<bool> goes_on = true;  // relaxed: the thread is joined afterwards
         std::jthread giver([&] {
             while (goes_on.load(std::memory_order_relaxed)) {
                 RUEDA_RANK_EQUAL(rueda_deallocate(nobodys.data()), static_cast<int>(RUEDA_INVALID_ARGUMENT));
@@ -275,8 +275,8 @@ TEST_CASE("slots and handles across jobs", "[processes]") {
     }));
 }
 
-/// Letting go of a handle neither waits nor cancels.
-TEST_CASE("handles that nobody waits for", "[processes]") {
+/// Releasing a handle neither waits nor cancels.
+TEST_CASE("handles that no thread waits for", "[processes]") {
     check_passed(run_public_ranks(3, [](RankContext&) {
         rueda::init();
         std::vector<std::vector<float>> values(50, std::vector<float>(300, 1));
@@ -284,7 +284,7 @@ TEST_CASE("handles that nobody waits for", "[processes]") {
             static_cast<void>(
                 rueda::allreduce_async("forgotten." + std::to_string(i), values[i], {.op = ReduceOp::sum}));
         }
-        // They are done when operations of the same names are possible again, which refuse duplicates.
+        // A pending name refuses a second operation. So the operations are done when their names are accepted again.
         for (std::size_t i = 0; i < values.size(); ++i) {
             for (;;) {
                 try {

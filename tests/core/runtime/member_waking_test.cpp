@@ -12,7 +12,8 @@ using base::AttentionState;
 using core::Urgency;
 using core::Waking;
 
-/// How often each bell of a member has been rung; a look, so that the next ring is one.
+/// Counts how often each of a member's wake-up calls was used. Reading a count also arms it again, so that the next
+/// call counts.
 struct Rings {
     explicit Rings(const TwoMembers& set, std::uint32_t member)
         : attention(set.arena(0).blocks().of(member).attention) {}
@@ -36,7 +37,7 @@ constexpr Rings::Count kNone{0, 0};
 constexpr Rings::Count kCaller{1, 0};
 constexpr Rings::Count kBackground{0, 1};
 
-TEST_CASE("who is awake is not rung, and who sleeps is rung as what he sleeps", "[threads]") {
+TEST_CASE("an awake member is not woken, and a sleeping one is woken according to its kind of sleep", "[threads]") {
     const TwoMembers set;
     const Waking waking(set.view(0));
     Rings own(set, 0);
@@ -56,7 +57,7 @@ TEST_CASE("who is awake is not rung, and who sleeps is rung as what he sleeps", 
     }
 }
 
-TEST_CASE("an announcement wakes blocked callers, and this rank's background thread if nobody else looks",
+TEST_CASE("an announcement wakes blocked callers, and this rank's background thread if no other thread looks",
           "[threads]") {
     const TwoMembers set;
     const Waking waking(set.view(0));
@@ -68,14 +69,14 @@ TEST_CASE("an announcement wakes blocked callers, and this rank's background thr
         static_cast<void>(other.since(AttentionState::asleep));
         waking.announced_more(urgency);
         CHECK(own.since(AttentionState::blocked) == (urgency == Urgency::background ? kBackground : kNone));
-        CHECK(other.since(AttentionState::blocked) == kNone);  // whoever starts the batch wakes it
+        CHECK(other.since(AttentionState::blocked) == kNone);  // the member that starts the batch wakes it
         waking.announced_more(urgency);
         CHECK(own.since(AttentionState::asleep) == kCaller);
         CHECK(other.since(AttentionState::asleep) == kCaller);
     }
 }
 
-TEST_CASE("who is behind a position is rung, and readers once for each", "[threads]") {
+TEST_CASE("members behind a position are woken, and each reader once", "[threads]") {
     const TwoMembers set;
     Waking waking(set.view(0));
     Rings own(set, 0);
@@ -96,7 +97,7 @@ TEST_CASE("who is behind a position is rung, and readers once for each", "[threa
     CHECK(own.since(AttentionState::asleep) == kNone);
 }
 
-TEST_CASE("at the end everybody is rung, awake or not, and rung before or not", "[threads]") {
+TEST_CASE("at the end all members are woken, whether they are awake or were woken before", "[threads]") {
     const TwoMembers set;
     const Waking waking(set.view(0));
     Rings own(set, 0);

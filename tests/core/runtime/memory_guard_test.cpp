@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Memory that goes away under a job: what a program gave back too early is named, and the arena cannot be taken away.
+// Memory that disappears during a job: an error names the memory that a program freed too early, and no process can
+// take the arena away.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -44,18 +45,18 @@ std::string error_of(const std::function<void()>& call) {
     return "no error";
 }
 
-/// Rank 1 takes the memory of its pending operation away by `lose`; what the others hear.
+/// Rank 1 takes the memory of its pending operation away with `lose`. Returns what the other ranks report.
 RanksResult lose_memory(const std::function<void(float*)>& lose, bool is_input = false) {
     return run_public_ranks(3, [&](RankContext& context) {
         ::setenv("RUEDA_VERIFY", "1", 1);
-        std::signal(SIGSEGV, SIG_DFL);  // not the test's
+        std::signal(SIGSEGV, SIG_DFL);  // removes the test framework's handler
         std::signal(SIGBUS, SIG_DFL);
         init();
         if (context.rank() != 1) {
             context.wait_for_phase(1, "lost");
             std::vector<float> values(kCount, 1);
             context.report("error", error_of([&] { allreduce("lost", values); }));
-            return;  // without shutdown: the job has ended
+            return;  // no shutdown, because the job has ended
         }
         const CapturedErrors errors;
         float* const memory = own_pages();
@@ -109,7 +110,7 @@ void open_page(int /*signal*/, siginfo_t* info, void* /*context*/) {
     mprotect(page_to_open, 4096, PROT_READ | PROT_WRITE);
 }
 
-/// Programs have handlers of SIGSEGV: garbage collectors, checkers, faulthandler.
+/// Programs have their own handlers of SIGSEGV, for example garbage collectors, checkers and faulthandler.
 TEST_CASE("a program's own handler of SIGSEGV is called, and is back after shutdown", "[processes]") {
     const RanksResult result = run_public_ranks(2, [](RankContext&) {
         ::setenv("RUEDA_VERIFY", "1", 1);
@@ -190,7 +191,7 @@ int arena_descriptor() {
     return -1;
 }
 
-/// A kernel, or a sandbox, may have no seals: then there is nothing to test.
+/// A kernel or a sandbox may not support seals. Then there is nothing to test.
 bool kernel_seals() {
     const int file = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     const bool sealed = file >= 0 && fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) == 0;
@@ -229,7 +230,7 @@ TEST_CASE("another process of the same user cannot change the size of the arena"
         std::vector<float> values(kCount, 1);
         allreduce("values", values, {.op = ReduceOp::sum});
         RUEDA_RANK_EQUAL(values.back(), 3.0F);
-        const ProcessSet pair = add_process_set({0, 2});  // with an arena of its own
+        const ProcessSet pair = add_process_set({0, 2});  // this set has an arena of its own
         if (pair.included()) {
             allreduce("values", values, {.op = ReduceOp::sum, .process_set = pair});
             RUEDA_RANK_EQUAL(values.back(), 6.0F);

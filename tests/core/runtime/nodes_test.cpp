@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Which rank lies on which NUMA node, and that all ranks know it or none begins.
+// How the ranks find out which rank is on which NUMA node. Either all ranks know it, or no rank starts.
 #include <catch2/catch.hpp>
 
 #include "collectives/local_group.hpp"
@@ -17,7 +17,7 @@ base::Config by_node(const std::string& topology) {
     return config;
 }
 
-/// Starts a job in which rank 1 has other settings; every rank reports how its init ended.
+/// Starts a job in which rank 1 has different settings. Every rank reports how its init ended.
 RanksResult start_with(const base::Config& usual, const base::Config& of_rank_1) {
     return run_ranks(3, [&](RankContext& context) {
         context.phase("init");
@@ -42,7 +42,7 @@ void check_refused(const RanksResult& result, const std::string& text) {
     }
 }
 
-/// What nodes_of_host() says to ranks that are bound to these nodes; -1: to none.
+/// What nodes_of_host() returns to ranks that are bound to these nodes; -1 means a rank without a binding.
 struct Found {
     bool combine_first = false;
     std::vector<std::uint32_t> node_of_rank;
@@ -73,7 +73,7 @@ std::vector<Found> find_nodes(const base::Config& config, const std::vector<int>
     });
     INFO(result.text());
     REQUIRE(result.passed());
-    for (const Found& other : found) {  // all know the same
+    for (const Found& other : found) {  // all ranks know the same
         CHECK(other.combine_first == found[0].combine_first);
         CHECK(other.node_of_rank == found[0].node_of_rank);
         CHECK(other.warning == found[0].warning);
@@ -91,10 +91,10 @@ TEST_CASE("ranks lie where they are bound to", "[threads]") {
     CHECK(found.node_of_rank == Ranks{0, 1, 0, 1, 1});
     CHECK(found.warning.empty());
     CHECK_FALSE(find_nodes(by_node(""), {4, 4, 4})[0].combine_first);
-    CHECK_FALSE(find_nodes(test_config(), {4, 0, 4, 0})[0].combine_first);  // not asked for
+    CHECK_FALSE(find_nodes(test_config(), {4, 0, 4, 0})[0].combine_first);  // the setting does not ask for it
 }
 
-TEST_CASE("ranks bound to no single node: rank order, and a word about it", "[threads]") {
+TEST_CASE("ranks bound to no single node: rank order, and a note", "[threads]") {
     const Found found = find_nodes(by_node(""), {0, -1, 1, -1})[0];
     CHECK_FALSE(found.combine_first);
     CHECK(
@@ -105,10 +105,10 @@ TEST_CASE("ranks bound to no single node: rank order, and a word about it", "[th
 }
 
 TEST_CASE("in a described machine ranks are dealt to the nodes by local rank", "[threads]") {
-    // The description is what find_nodes() hands in: three nodes.
+    // find_nodes() gets a description of a machine with three nodes.
     CHECK(find_nodes(by_node("numa:3 pu:1"), {0, 0, 0, 0, 0})[0].node_of_rank == Ranks{0, 0, 1, 1, 2});
     CHECK(find_nodes(by_node("numa:3 pu:1"), {-1, -1, -1, -1, -1, -1})[0].node_of_rank == Ranks{0, 0, 1, 1, 2, 2});
-    CHECK_FALSE(find_nodes(by_node("numa:3 pu:1"), {0, 0, 0})[0].combine_first);  // one on each
+    CHECK_FALSE(find_nodes(by_node("numa:3 pu:1"), {0, 0, 0})[0].combine_first);  // one rank on each node
 }
 
 TEST_CASE("ranks with other settings are refused by all", "[threads]") {

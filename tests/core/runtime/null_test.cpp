@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// NULL where the C interface needs a pointer: an error that says so, and nothing is started.
+// NULL where the C interface needs a pointer: the call returns an error that says so, and starts nothing.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
@@ -18,7 +18,7 @@ namespace {
 
 struct Call {
     const char* name;
-    const char* text;  ///< part of the error
+    const char* text;  ///< the text that the error must contain
     std::function<int()> call;
 };
 
@@ -143,7 +143,7 @@ TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing
         rueda_handle* untouched = nullptr;
         rueda_handle* ended = nullptr;
         RUEDA_RANK_EQUAL(rueda_allgather("ended", &tensor, nullptr, &ended), RUEDA_OK);
-        if (context.rank() == 0) {  // the other one finds nothing of it
+        if (context.rank() == 0) {  // the other rank does not notice anything
             check_refused(calls_without_tensors(&tensor, &untouched));
             check_refused(calls_without_handles(&tensor));
             check_refused(calls_without_places(ended));
@@ -153,7 +153,8 @@ TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing
         }
         rueda_handle_release(ended);
         std::size_t count = 0;
-        RUEDA_RANK_EQUAL(rueda_process_set_ranks(0, nullptr, 0, &count), RUEDA_OK);  // how many there are
+        // only asks for the number of ranks
+        RUEDA_RANK_EQUAL(rueda_process_set_ranks(0, nullptr, 0, &count), RUEDA_OK);
         RUEDA_RANK_EQUAL(count, std::size_t{2});
         rueda_options options = RUEDA_OPTIONS_INIT;
         options.reduce_op = RUEDA_SUM;
@@ -170,7 +171,7 @@ TEST_CASE("NULL is refused wherever the C interface needs a pointer, and nothing
     CHECK(result.passed());
 }
 
-/// "InvalidArgument: …", or how the call ended else.
+/// "InvalidArgument: …", or how else the call ended.
 std::string refusal(const std::function<void()>& call) {
     try {
         call();
@@ -213,7 +214,7 @@ TEST_CASE("an empty handle refuses to be waited for, and can be destroyed and as
         Handle taken = std::move(one);
         check_empty(one);  // NOLINT(bugprone-use-after-move): that is what is tested
         other.wait();
-        other = std::move(taken);  // what it had before is let go of, and not given to `taken`
+        other = std::move(taken);  // the old value is released, and `taken` does not receive it
         check_empty(taken);        // NOLINT(bugprone-use-after-move)
         Handle& self = other;
         other = std::move(self);
@@ -259,7 +260,7 @@ TEST_CASE("NULL as a handle is refused by every function of the C interface", "[
     CHECK(result.passed());
 }
 
-/// Every rank makes the same mistakes, and the first one has ended before the others come to theirs.
+/// Every rank makes the same mistakes. The first rank has shut down before the others make theirs.
 TEST_CASE("a rank's wrong arguments are its own error, also after another rank has shut down", "[processes]") {
     const RanksResult result = run_public_ranks(3, [](RankContext& context) {
         init();
@@ -300,7 +301,7 @@ TEST_CASE("a rank's wrong arguments are its own error, also after another rank h
             RUEDA_RANK_CHECK(ended.find("rank 0 has shut down") != std::string::npos);
         }
         mistakes();
-        if (context.rank() != 0) {  // where the arguments are right, the job's end is the error
+        if (context.rank() != 0) {  // if the arguments are right, the error is the end of the job
             RUEDA_RANK_CHECK(refusal([&] { allreduce("values", values); }).starts_with("Aborted: "));
         }
         shutdown();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A start that finds no memory starts nothing, and can be tried again.
+// An operation that finds no memory at its start starts nothing, and can be tried again.
 #include <catch2/catch.hpp>
 
 #include "core/operations/requests.hpp"
@@ -24,8 +24,8 @@ core::Request allreduce_of(float* value, std::int64_t elements) {
     return request;
 }
 
-/// Starts with every allocation of the start failing in turn, then once without a failure.
-/// Returns how many failed.
+/// Repeats the start: each time a later allocation of it fails, and the last time none fails. Returns the number of
+/// failures.
 template <class Start>
 std::uint64_t start_at_last(Start&& start) {
     for (std::uint64_t successes = 0;; ++successes) {
@@ -45,11 +45,11 @@ std::uint64_t start_at_last(Start&& start) {
     }
 }
 
-/// Long enough not to fit into a string object.
+/// Too long for the buffer inside a string object, so each copy allocates.
 std::string name_of(int i) { return fmt::format("the gradient of the weights of layer {}", i); }
 
 void named(RankContext&, RuntimeClient& client) {
-    for (int round = 0; round < 2; ++round) {  // new names, and names that have a slot
+    for (int round = 0; round < 2; ++round) {  // the names are new in the first round, and have a slot in the second
         for (int i = 0; i < 20; ++i) {
             float value = static_cast<float>(client.rank() + i);
             const core::Request request = allreduce_of(&value, 1);
@@ -64,7 +64,7 @@ void named(RankContext&, RuntimeClient& client) {
     }
 }
 
-/// More than have slots, so that some have to wait in a queue of their rank.
+/// More operations than there are slots, so some of them wait in a queue of their rank.
 void unnamed(RankContext& context, RuntimeClient& client) {
     constexpr int kOperations = 200;
     std::vector<float> values(kOperations);
@@ -88,7 +88,7 @@ void unnamed(RankContext& context, RuntimeClient& client) {
     }
 }
 
-/// Its splits are copied to where the announcement is, and of those that have to wait, again later.
+/// The splits are copied to the announcement. Operations that have to wait copy them again later.
 void unnamed_alltoall(RankContext& context, RuntimeClient& client) {
     constexpr int kOperations = 100;
     std::vector<std::int32_t> values(static_cast<std::size_t>(kOperations) * 2);
@@ -148,8 +148,8 @@ void check_passed(void (*body)(RankContext&, RuntimeClient&)) {
     CHECK(result.passed());
 }
 
-/// The first rank starts a job with a process set; after so many allocations there is no memory for one. Then a job
-/// without any.
+/// The first rank starts a job with a process set, and one allocation after `successes` others fails. Then all ranks
+/// start a job without such a failure.
 void init_with_a_set(RankContext& context, std::uint64_t successes) {
     const std::int32_t members[] = {0, 1};
     const rueda_rank_list list{members, 2};
@@ -168,15 +168,15 @@ void init_with_a_set(RankContext& context, std::uint64_t successes) {
             has_failed = failing.has_failed();
             allocations = has_failed ? 0 : failing.allocations();
         }
-        RUEDA_RANK_CHECK(has_failed || status == RUEDA_OK);  // a line of the log can be done without
+        RUEDA_RANK_CHECK(has_failed || status == RUEDA_OK);  // a failed line of the log does not fail the call
         context.report("allocations", std::to_string(allocations));
     } else {
         status = rueda_init_with(&options);
     }
     context.report("status", std::to_string(status));
     RUEDA_RANK_EQUAL(rueda_initialized(), status == RUEDA_OK ? 1 : 0);
-    // Another rank may have all that it needed before the first one gave up. Its job is aborted then, and where no
-    // other call has said so, this one does.
+    // The other rank may have finished its init before the first rank gave up. Then its job is aborted, and shutdown()
+    // is the call that reports it if no other call did.
     const int left = rueda_shutdown();
     RUEDA_RANK_CHECK(left == RUEDA_OK || (left == RUEDA_ABORTED && status == RUEDA_OK && context.rank() != 0));
     const int again = rueda_init();
@@ -204,7 +204,7 @@ TEST_CASE("a rank that has no memory for the first process sets keeps nobody wai
     std::uint64_t failures = 0;
     for (std::uint64_t before = 1; before <= 200; before += before < 20 ? 1 : 20) {
         const RanksResult result = run(allocations - before);
-        const bool is_over = result.ranks[0].value("again") != "0";  // in the middle of making it: the job was aborted
+        const bool is_over = result.ranks[0].value("again") != "0";  // the job was aborted while it was being created
         CHECK(result.ranks[1].value("again") == result.ranks[0].value("again"));
         CHECK(result.ranks[2].value("again") == result.ranks[0].value("again"));
         CHECK((result.ranks[0].value("status") == "0" ||

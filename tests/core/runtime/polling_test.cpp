@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A caller who asks again and again whether an operation is done.
+// A caller that asks again and again whether an operation is done.
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -13,18 +13,20 @@
 namespace rueda::tests {
 namespace {
 
-/// Rings of the background thread of `rank`: each was a system call of somebody.
+/// How often the background thread of `rank` was woken. Each time was a system call of some thread.
 std::uint32_t rings_of(RuntimeClient& client, int rank) {
     return client.runtime().control().ranks[rank].attention.background_rings();
 }
 
-/// The background thread looks by itself once per liveness interval, and may be turned away then.
+/// How often the background thread may have looked by itself since then: once per liveness interval. It may find
+/// another thread driving progress.
 std::uint32_t timer_looks(std::int64_t since_ns, const base::Config& config) {
     return static_cast<std::uint32_t>(static_cast<double>(base::monotonic_ns() - since_ns) / 1e9 /
                                       config.liveness_seconds);
 }
 
-/// Every call may make progress; none is a system call by itself. The bound is for what is rung with reason.
+/// A call to poll() may make progress, but does not make a system call for that alone. The bound allows for the
+/// wake-ups that are needed.
 constexpr std::uint32_t kPolls = 20'000;
 constexpr std::uint32_t kFewRings = 100;
 
@@ -55,7 +57,7 @@ TEST_CASE("polling while a batch is held back rings hardly anybody", "[threads]"
     CHECK(std::stoul(result.ranks[0].value("polls")) + std::stoul(result.ranks[1].value("polls")) > kPolls);
 }
 
-/// Rank 1 stands still for as long as this lives.
+/// Rank 1 is stopped while this object lives.
 class StoppedRank {
 public:
     StoppedRank(const RankContext& context, int rank) : context_(context), rank_(rank) { context_.stop_rank(rank_); }
@@ -68,8 +70,8 @@ private:
     const int rank_;
 };
 
-/// Rank 1 has announced and is stopped before the batch, which is held back until somebody waits, so rank 0's part of
-/// it stays under way.
+/// Rank 1 has announced and is stopped before the batch. The batch is held back until a thread waits, so rank 0's part
+/// of it stays in progress.
 TEST_CASE("polling while another rank does not come on rings hardly anybody", "[processes]") {
     base::Config config = test_config();
     config.hold_seconds = 3600;
@@ -96,7 +98,7 @@ TEST_CASE("polling while another rank does not come on rings hardly anybody", "[
                 RUEDA_RANK_CHECK(rings <= kFewRings + timer_looks(begin_ns, config));
                 context.phase("polled");
             } else {
-                context.wait_for_phase(0, "polled");  // a wait of its own would begin the batch
+                context.wait_for_phase(0, "polled");  // if rank 1 waited, it would begin the batch
             }
             expect_ok(pending->wait(), "staged");
             check_allreduce(buffer.tensor(), {ReduceOp::sum}, client.size(), 1, "staged");

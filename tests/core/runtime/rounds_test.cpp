@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Jobs that follow each other in one process, hundreds of times: what each leaves behind, and what outlives it.
+// Hundreds of jobs, one after another, in one process: what each job leaves behind, and what outlives it.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ namespace rueda::tests {
 namespace {
 
 #if defined(RUEDA_SANITIZED)
-constexpr bool kSanitized = true;  // with mappings and memory of the sanitizer's own
+constexpr bool kSanitized = true;  // the sanitizer has mappings and memory of its own
 #else
 constexpr bool kSanitized = false;
 #endif
@@ -73,11 +73,12 @@ std::int64_t count_mappings() {
     return count;
 }
 
-/// What the system has given this process.
+/// The resources that the system has given to this process.
 struct Footprint {
     std::int64_t addresses_kib = kib_of("status", "VmSize");
     std::int64_t shared_kib = kib_of("status", "RssShmem");
-    /// Whoever else has them: what is private of a program's code depends on which rank has ended before.
+    /// Memory of the program itself. The private pages of its code depend on which rank ended first, so they are not
+    /// counted.
     std::int64_t anonymous_kib = kib_of("smaps_rollup", "Anonymous");
     std::int64_t page_tables_kib = kib_of("status", "VmPTE");
     std::int64_t mappings = count_mappings();
@@ -88,10 +89,10 @@ bool is_mapped(const void* memory) {
     return msync(reinterpret_cast<void*>(page), 4096, MS_ASYNC) == 0;  // ENOMEM: not
 }
 
-/// A job of two ranks with names, a process set, and resident memory, some of which is given back after the end.
+/// A job of two ranks with names, a process set, and resident memory. Some of the memory is given back after the end.
 void one_round(RankContext& context, rueda::TensorSlot& slot, int round) {
     rueda::init();
-    const auto first_alone = rueda::add_process_set({0});  // and it is left to the shutdown
+    const auto first_alone = rueda::add_process_set({0});  // and the shutdown removes it
     std::vector<float> values(1000);
     for (int i = 0; i < 20; ++i) {
         std::fill(values.begin(), values.end(), static_cast<float>(context.rank() + round));
@@ -115,13 +116,13 @@ void one_round(RankContext& context, rueda::TensorSlot& slot, int round) {
     }
 }
 
-/// Each of them takes 8 TiB of addresses, of the 128 TiB that a process has.
+/// Each job takes 8 TiB of addresses. A process has 128 TiB.
 TEST_CASE("hundreds of jobs in one process leave nothing behind", "[processes]") {
     check_rounds(run_public_ranks(
         2,
         [](RankContext& context) {
             constexpr int kRounds = kSanitized ? 40 : 300;
-            constexpr int kFirst = 50;  // after which the libraries have what they keep
+            constexpr int kFirst = 50;  // by then the libraries have allocated what they keep
             ::setenv("RUEDA_RESIDENT_LIMIT", kSanitized ? "16G" : "4096G", 1);
             rueda::TensorSlot slot("slot");
             std::optional<Footprint> before;
@@ -130,7 +131,7 @@ TEST_CASE("hundreds of jobs in one process leave nothing behind", "[processes]")
                 if (round == kFirst) {
                     before.emplace();
                 }
-                // What a program maps between two jobs and keeps: it may lie where an arena was.
+                // A mapping that the program creates between two jobs and keeps. It may lie where an arena was.
                 RUEDA_RANK_CHECK(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
             }
             if (kSanitized) {
@@ -167,14 +168,14 @@ bool is_refused(T* memory) {
     return rueda_deallocate(memory) == RUEDA_INVALID_ARGUMENT;
 }
 
-/// What a program holds when it shuts down is its own until it lets go of it, whatever other jobs do meanwhile.
+/// Objects that a program holds at shutdown stay valid until the program releases them, whatever later jobs do.
 TEST_CASE("resident tensors, handles and slots across the end of a job", "[processes]") {
     check_rounds(run_public_ranks(3, [](RankContext& context) {
         constexpr std::size_t kCount = 1'000'000;
         rueda::init();
         rueda::TensorSlot slot("slot");
         auto* const large = static_cast<float*>(rueda::allocate(kCount * sizeof(float)));
-        std::vector<float*> small;  // of one page
+        std::vector<float*> small;  // tensors of one page
         for (int i = 0; i < 3; ++i) {
             small.push_back(static_cast<float*>(rueda::allocate(64)));
             *small.back() = static_cast<float>(i);
@@ -198,7 +199,7 @@ TEST_CASE("resident tensors, handles and slots across the end of a job", "[proce
         RUEDA_RANK_CHECK(is_refused(large + 1));
         RUEDA_RANK_CHECK(is_refused(freed));
 
-        for (int job = 0; job < 3; ++job) {  // of others, whose memory is others'
+        for (int job = 0; job < 3; ++job) {  // jobs that use other memory
             rueda::init();
             std::fill_n(large, kCount, 2.0F);
             rueda::allreduce(slot, std::span(large, kCount), {.op = ReduceOp::sum});
@@ -221,7 +222,7 @@ TEST_CASE("resident tensors, handles and slots across the end of a job", "[proce
         for (const float* const memory : {large, large + kCount / 2, large + kCount - 1, small[0]}) {
             RUEDA_RANK_CHECK(!is_mapped(memory));
         }
-        rueda::init();  // a slot of earlier jobs is one of this
+        rueda::init();  // this job accepts a slot of an earlier job
         float value = 1;
         rueda::allreduce(slot, std::span(&value, 1), {.op = ReduceOp::sum});
         RUEDA_RANK_EQUAL(value, 3.0F);
@@ -229,7 +230,7 @@ TEST_CASE("resident tensors, handles and slots across the end of a job", "[proce
     }));
 }
 
-/// Others may be in the middle of a write: everything stays where it is.
+/// Other ranks may be in the middle of a write, so the memory must stay mapped.
 TEST_CASE("the memory of a job that was aborted stays", "[processes]") {
     check_rounds(run_public_ranks(2, [](RankContext& context) {
         constexpr std::size_t kCount = 1'000'000;
@@ -261,13 +262,13 @@ TEST_CASE("the memory of a job that was aborted stays", "[processes]") {
     }));
 }
 
-/// Everything that a thread may be in when another one ends the job, over and over.
+/// Calls everything in a loop that a thread may be doing when another rank ends the job.
 void call_until(const std::atomic<bool>& over, RuntimeClient& client, const std::string& prefix) {
     float value = 1;
     const Tensor tensor{&value, DType::float32, {1}};
     std::vector<PendingPointer> pending;
-    for (int i = 0; !over.load(std::memory_order_relaxed); ++i) {  // relaxed: the thread is joined
-        // No other rank starts it, so it ends with the job.
+    for (int i = 0; !over.load(std::memory_order_relaxed); ++i) {  // relaxed: the thread is joined afterwards
+        // No other rank starts this operation, so it ends with the job.
         auto started = client.start_allreduce(prefix + std::to_string(i), tensor, tensor, {});
         if (started.is_ok()) {
             pending.push_back(std::move(started).value());
@@ -283,7 +284,7 @@ void call_until(const std::atomic<bool>& over, RuntimeClient& client, const std:
         expect_ok(runtime.end_busy(), "end_busy");
         static_cast<void>(runtime.process_sets().leave(99));
         static_cast<void>(runtime.aborted());
-        if (i > 50) {  // the ranks have to get to the end, also with many of these on few cores
+        if (i > 50) {  // limits the calls, so that many such threads on few cores reach the end
             std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
     }
@@ -312,7 +313,7 @@ void others_are_inside(RankContext& context, RuntimeClient& client) {
         expect_ok(client.allreduce("together", tensor, tensor, {}), "together");
     }
     expect_ok(client.shutdown(), "shutdown");
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the calls go on after the end
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the calls continue after the end of the job
     over.store(true, std::memory_order_relaxed);
     threads.clear();
     RUEDA_RANK_EQUAL(failed.load(), 0);

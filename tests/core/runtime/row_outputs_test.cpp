@@ -27,7 +27,8 @@ TEST_CASE("a result that Rueda makes belongs to the completion, and has the rows
     CHECK(reinterpret_cast<std::uintptr_t>(output.value()) % base::kCacheLine == 0);
     CHECK(made.shape == std::vector<std::int64_t>{5, 4});
     CHECK(made.dtype == DType::float32);
-    std::fill_n(output.value(), 5 * 4 * sizeof(float), std::byte{1});  // all of it is there: sanitizers look
+    // writes to all of it, so that sanitizers check the memory
+    std::fill_n(output.value(), 5 * 4 * sizeof(float), std::byte{1});
 }
 
 TEST_CASE("a result of no rows is one all the same", "[threads]") {
@@ -48,7 +49,7 @@ TEST_CASE("the caller's output is used where it fits, and nothing is kept where 
         const rueda_tensor out{memory.data(), shape.data(), 2, RUEDA_FLOAT32};
         REQUIRE(core::make_allgather(own.tensor(), &out, own.options, own.entry.request).is_ok());
         const Result<std::byte*> output = RowOutputs(kPair, 0).of_gathered(own.entry, Rows{3, 2});
-        REQUIRE(output.is_ok());  // the others count on this rank
+        REQUIRE(output.is_ok());  // the other ranks rely on this rank's output
         own.completion.complete_one({});
         if (given == 5) {
             CHECK(output.value() == reinterpret_cast<std::byte*>(memory.data()));

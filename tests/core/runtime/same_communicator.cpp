@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A second init while there is a job, in C: the same communicator, another one of the same processes in the same order,
-// and others. Under mpirun. Exit status 0, or 1 with what went wrong on the standard error.
+// Calls init again, in C, while a job is running: with the same communicator, with another one of the same processes in
+// the same order, and with different ones. Runs under mpirun. The exit status is 0, or 1 with the failure on standard
+// error.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
@@ -60,13 +61,13 @@ int main(int argc, char** argv) {
     expect(rueda_barrier(nullptr) == RUEDA_OK, "the job goes on");
     expect(rueda_shutdown() == RUEDA_OK, "shutdown");
 
-    // A job in another order than the launch's is the same one by its communicator only.
+    // A job whose ranks have another order than the launch is recognized only by its communicator.
     expect(init(turned) == RUEDA_OK, "in another order");
     expect(init(turned) == RUEDA_OK, "in another order again");
     expect_refused(MPI_COMM_WORLD, "the order of the launch");
     expect(rueda_shutdown() == RUEDA_OK, "the second shutdown");
 
-    // With process sets: the ranks of the communicator.
+    // The ranks of the process sets are those of the communicator.
     std::vector<std::int32_t> members(static_cast<std::size_t>(size - 1));
     std::iota(members.begin(), members.end(), 0);
     const rueda_rank_list list{members.data(), members.size()};
@@ -82,9 +83,9 @@ int main(int argc, char** argv) {
     expect(rueda_process_set_included(id, &included) == RUEDA_OK && included == (rank != 0 ? 1 : 0), "who is in it");
     expect(rueda_shutdown() == RUEDA_OK, "the shutdown of the job with process sets");
 
-    // A job that has failed: nothing is asked of MPI any more.
+    // After the job has failed, Rueda makes no more calls to MPI.
     expect(init(MPI_COMM_WORLD) == RUEDA_OK, "the last job");
-    MPI_Barrier(MPI_COMM_WORLD);  // no rank is on its way out of Rueda's own when another one aborts
+    MPI_Barrier(MPI_COMM_WORLD);  // no rank may still be in Rueda's own calls when another rank aborts
     if (rank == 0) {
         expect(rueda_abort("for a test") == RUEDA_OK, "the abort");
     }

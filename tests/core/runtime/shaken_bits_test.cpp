@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Every operation, all at once, in the job and in process sets: the bits of its results are those of an undisturbed run
-// with the same inputs, ranks and hosts, whatever else is shaken. That is the order of submission, which is another on
-// every rank, pauses, threads, thresholds, residency, outputs of the caller's or of Rueda's, and who drives. The values
-// are within the bounds of rounding of what other and wider arithmetic gives.
+// Every operation runs, all of them at once, in the job and in process sets. The bits of the results must equal those
+// of an undisturbed run with the same inputs, ranks and hosts. Everything else varies: the order of submission
+// (different on every rank), pauses, threads, thresholds, residency, whether the caller or Rueda allocates the output,
+// and which thread drives progress. The values must also agree, within the bounds of rounding, with a computation in
+// other and wider arithmetic.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
@@ -21,7 +22,7 @@ namespace {
 
 constexpr std::uint32_t kUndisturbed = 0;
 
-/// Of each place; more in the long rounds (scripts/long.d/bits).
+/// The number of disturbed runs for each place. The long rounds (scripts/long.d/bits) ask for more.
 std::uint32_t shakes() {
     const char* const given = std::getenv("RUEDA_TEST_SHAKES");
     return given != nullptr ? static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10)) : 2;
@@ -31,7 +32,7 @@ std::uint32_t first_shake() {
     return given != nullptr ? static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10)) : 1;
 }
 
-/// What no result may depend on. Alike on all ranks, as settings are.
+/// Settings on which no result may depend. They are the same on all ranks, as settings have to be.
 base::Config shaken_config(std::uint32_t seed) {
     base::Config config = test_config();
     if (seed == kUndisturbed) {
@@ -52,7 +53,7 @@ base::Config shaken_config(std::uint32_t seed) {
     return config;
 }
 
-/// Of one rank: its own order, pauses and ways.
+/// The variations of one rank: its order, its pauses, and its choices.
 class Shaker {
 public:
     Shaker(std::uint32_t seed, int rank) : seed_(seed), random_(seed * 64 + static_cast<std::uint32_t>(rank)) {}
@@ -70,7 +71,7 @@ public:
             std::this_thread::sleep_for(std::chrono::microseconds(random_() % 400));
         }
     }
-    /// Alike on all ranks: callers that block do so in one order.
+    /// Blocking callers use one order on all ranks, so this choice is the same on all ranks.
     [[nodiscard]] bool blocks(const Work& work) const {
         return is_shaken() && (static_cast<std::uint32_t>(work.number) * 2654435761U + seed_ * 40503U) >> 8U & 1U;
     }
@@ -85,7 +86,7 @@ private:
 
 struct Member {
     std::unique_ptr<RuntimeClient> owned;
-    RuntimeClient* client = nullptr;  ///< null: not a member
+    RuntimeClient* client = nullptr;  ///< null if this rank is not a member
     Place place;
 };
 
@@ -119,9 +120,9 @@ std::vector<Member> members_of(RuntimeClient& world, const std::string& hosts, i
     return members;
 }
 
-using Results = std::map<int, Bytes>;  // by number of the work
+using Results = std::map<int, Bytes>;  // by the number of the work
 
-/// Starts what is to go on in the background, in an order of this thread's own, and waits in another.
+/// Starts the asynchronous operations in an order of this thread's own, and waits for them in another order.
 Results do_in_background(const std::vector<Member>& members, std::vector<const Work*> works, Shaker shaker) {
     shaker.shuffle(works);
     std::vector<std::pair<const Work*, std::unique_ptr<RunningWork>>> running;
@@ -149,7 +150,7 @@ void do_in_foreground(const std::vector<Member>& members, const std::vector<cons
     }
 }
 
-/// Two threads that start and wait, and one that does one thing after the other.
+/// Two threads start operations and wait for them, and one thread calls blocking operations one after the other.
 Results do_all(RuntimeClient& world, const std::vector<Member>& members, const std::vector<Work>& works,
                std::uint32_t seed) {
     const Shaker shaker(seed, world.rank());
@@ -206,8 +207,8 @@ std::uint64_t digest(const Bytes& bytes) {
 }
 
 struct Layouts {
-    std::string hosts;  ///< by rank; "aaa": one host
-    int nodes = 1;      ///< NUMA nodes of which the members are combined first
+    std::string hosts;  ///< the host of each rank; "aaa" is one host
+    int nodes = 1;      ///< the number of NUMA nodes; the members of each node are combined first
 };
 
 RanksResult run(const Layouts& layout, RanksAs as, std::uint32_t seed) {
@@ -231,7 +232,8 @@ RanksResult run(const Layouts& layout, RanksAs as, std::uint32_t seed) {
                     continue;
                 }
                 const Bytes& result = results.at(work.number);
-                // What all have alike is checked by one, in turns; that they have it alike is checked outside.
+                // If all members have the same result, one of them checks its values; the members take turns. That the
+                // results are the same is checked outside.
                 const int me = member.client->rank();
                 const bool is_mine = !work.is_the_same_for_all() || work.number % member.place.size() == me;
                 if (seed == kUndisturbed && is_mine) {
@@ -243,7 +245,7 @@ RanksResult run(const Layouts& layout, RanksAs as, std::uint32_t seed) {
         {.as = as, .deadline = std::chrono::seconds(300)}, one_host ? Layout() : layout.hosts);
 }
 
-/// Results that all members get are the same on all.
+/// Checks that a result which all members get is the same on all of them.
 void check_members_alike(const RanksResult& result) {
     for (const Work& work : all_works(result.ranks.size() < 2 ? 1 : 3)) {
         std::set<std::string> bits;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What the results of shaken_work.hpp have to be, from the definitions: integers in 128 bits, floats in long double and
-// with the bounds of their roundings.
+// The expected results of shaken_work.hpp, computed from the definitions: integers in 128 bits; floats in long double,
+// with bounds for their rounding errors.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -50,7 +50,7 @@ Int128 whole_of(DType dtype, const Bytes& bytes, std::size_t i) {
     }
 }
 
-/// The last bits of it, as the dtype has them.
+/// The low bits of `value`, as many as the dtype has.
 std::uint64_t last_bits(DType dtype, Int128 value) {
     const std::size_t bits = 8 * size_of(dtype);
     const auto all = static_cast<std::uint64_t>(value);
@@ -62,7 +62,8 @@ struct Bounded {
     long double off = 0;  ///< at most
 };
 
-/// Half a unit in the last place, relative; and half of the smallest number.
+/// The relative rounding error, which is half a unit in the last place; and the absolute one, which is half of the
+/// smallest number.
 struct Rounding {
     long double relative = 0;
     long double least = 0;
@@ -141,7 +142,7 @@ private:
         }
     }
 
-    /// Modulo 2^64 at least: sums and products wrap.
+    /// Computed modulo 2^64 or more, because sums and products wrap.
     [[nodiscard]] Int128 expected_whole(std::size_t i) const {
         Int128 all = whole_of(work_.dtype, inputs_.front(), i);
         for (std::size_t member = 1; member < inputs_.size(); ++member) {
@@ -201,7 +202,7 @@ private:
                 return {product, std::fabs(product) * 1.1L * (n * step + roundings * narrow.relative) +
                                      roundings * narrow.least * 8};
             default:
-                // docs/compression.md; the parts' magnitudes are no larger than the inputs'.
+                // See docs/compression.md. The magnitudes of the parts are no larger than those of the inputs.
                 return {
                     sum * scale,
                     std::fabs(scale) * magnitudes * (roundings > 0 ? 2.1L * narrow.relative : 0) +
@@ -221,13 +222,13 @@ private:
     std::vector<std::vector<int>> hosts_;
     bool travels_as_16_bits_;
     Rounding narrow_;
-    long double step_ = 0;       ///< of one addition or multiplication: 16-bit types are combined in float32
+    long double step_ = 0;       ///< the error of one addition or multiplication; 16-bit types are combined in float32
     long double roundings_ = 0;  ///< to 16 bits
     std::vector<std::vector<long double>> values_;
     std::vector<long double> adasum_;
 };
 
-/// Of tensor `tensor`, from each member.
+/// The inputs of all members for tensor `tensor`.
 std::vector<Bytes> inputs_of_all(const Work& work, const Place& place, std::size_t tensor) {
     std::vector<Bytes> all;
     for (int member = 0; member < place.size(); ++member) {
@@ -250,7 +251,7 @@ void check_reductions(const Work& work, const Place& place, int member, const By
     }
 }
 
-/// Bytes of somebody's rows.
+/// Appends `rows` rows of a member.
 void add_rows(Bytes& to, const Work& work, const Bytes& from, std::int64_t first, std::int64_t rows) {
     const auto row = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(work.columns) * size_of(work.dtype));
     to.insert(to.end(), from.begin() + first * row, from.begin() + (first + rows) * row);

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::size_t kGroup = 3;
 
-/// With the announcement, in one chunk, in some, in many; between hosts at once and in parts of each.
+/// The sizes: with the announcement, in one chunk, in some chunks, in many. Between hosts: the whole tensor at once, or
+/// one part for each host.
 constexpr std::array<std::int64_t, 11> kElements = {1, 40, 900, 300, 2500, 40, 300, 9001, 1, 900, 20'001};
 
 bool is_float(DType dtype) {
@@ -59,7 +60,7 @@ void append_value(Bytes& bytes, DType dtype, ReduceOp op, std::mt19937_64& rando
     }
 }
 
-/// Everything that there is an allreduce, a reducescatter or a reduce of.
+/// Every combination that can be used in an allreduce, a reducescatter or a reduce.
 struct Reduced {
     DType dtype;
     ReduceOp op;
@@ -82,7 +83,7 @@ class Works {
 public:
     explicit Works(int sets) : sets_(sets) {}
 
-    /// In the first place, and every third in another one as well.
+    /// Each work is used in the first place, and every third one in another place as well.
     void add(Work work) {
         work.number = next_++;
         if (work.rows == 0) {
@@ -230,7 +231,8 @@ std::vector<Work> all_works(int sets) {
     return works.take();
 }
 
-// ---- one under way --------------------------------------------------------------------------------------------------
+// ---- a work in progress
+// ----------------------------------------------------------------------------------------------
 
 RunningWork::RunningWork(RuntimeClient& client, const Work& work, const Circumstances& circumstances)
     : client_(client), work_(work), circumstances_(circumstances) {
@@ -244,7 +246,7 @@ RunningWork::RunningWork(RuntimeClient& client, const Work& work, const Circumst
     }
 }
 
-/// `content` null: for a result.
+/// `content` is null for the tensor of a result.
 Tensor RunningWork::tensor_for(std::size_t index, std::int64_t rows, const Bytes* content) {
     const bool resident = circumstances_.resident != (index % 2 == 1);
     buffers_.emplace_back(client_, work_.dtype, std::vector<std::int64_t>{rows, work_.columns}, resident);
@@ -255,7 +257,7 @@ Tensor RunningWork::tensor_for(std::size_t index, std::int64_t rows, const Bytes
     return tensor;
 }
 
-/// Of this rank.
+/// The number of rows of this rank's result.
 std::int64_t RunningWork::result_rows() const {
     const int members = client_.size();
     const int me = client_.rank();

@@ -13,7 +13,7 @@
 #include "tests/ops/reference.hpp"
 #include "tests/support/ranks.hpp"
 
-/// The operations of which shaken_bits_test.cpp compares the bits: each knows its inputs, and how to start it.
+/// The operations whose bits shaken_bits_test.cpp compares. Each one knows its inputs and how to start it.
 namespace rueda::tests {
 
 using ops::test::Bytes;
@@ -30,46 +30,47 @@ enum class WorkKind : std::uint8_t {
     grouped_allreduce,
     grouped_allgather,
     grouped_reducescatter,
-    message,  ///< to the next member of the set, and from the one before
+    message,  ///< sent to the next member of the set, and received from the previous one
 };
 
-/// Where an operation is done: the job or a process set, whose members share hosts or do not.
+/// Where an operation runs: the job or a process set, on one host or several.
 struct Place {
-    std::string hosts;  ///< by member: "aab" are two members on one host and one on another
+    std::string hosts;  ///< the host of each member: "aab" means two members on one host and one on another
     int nodes = 1;      ///< NUMA nodes of a host whose members are combined first
 
     [[nodiscard]] int size() const { return static_cast<int>(hosts.size()); }
-    /// Members of each host, hosts in the order of their lowest members.
+    /// The members of each host. Hosts are in the order of their lowest members.
     [[nodiscard]] std::vector<std::vector<int>> members_of_hosts() const;
 };
 
 struct Work {
-    int number = 0;  ///< among all; the seed of its inputs
+    int number = 0;  ///< the number among all works, and the seed of its inputs
     WorkKind kind = WorkKind::allreduce;
     DType dtype = DType::float32;
     Reduce reduce{};
-    std::int64_t rows = 0;  ///< of a member, about; as the kind says exactly
+    std::int64_t rows = 0;  ///< the approximate number of rows of a member; the kind defines the exact number
     std::int64_t columns = 1;
-    int set = 0;  ///< index of its place
+    int set = 0;  ///< the index of its place
 
     [[nodiscard]] std::string name() const;
-    /// Of every rank the same: who is the root, a member.
+    /// The root, which is a member; the same on every rank.
     [[nodiscard]] int root(int members) const { return number % members; }
-    /// Rows that a member gives.
+    /// The number of rows of the input of `member`.
     [[nodiscard]] std::int64_t rows_of(int member, int members) const;
-    /// Rows that `from` has for `to`, of an alltoall or (with from = root) of a scatter.
+    /// The number of rows that `from` has for `to`, in an alltoall or, with `from` = root, in a scatter.
     [[nodiscard]] std::int64_t split(int from, int to) const;
-    /// The tensors that a member gives, bit for bit: several of a group.
+    /// The input tensors of a member, bit for bit. A group has several.
     [[nodiscard]] std::vector<Bytes> inputs(int member, int members) const;
     [[nodiscard]] std::size_t tensors() const;
-    /// Every member gets the same result.
+    /// Whether every member gets the same result.
     [[nodiscard]] bool is_the_same_for_all() const;
 };
 
-/// All kinds, each with dtypes, reductions and sizes; `sets`: places, of which the first has all works.
+/// Works of all kinds, each with dtypes, reductions and sizes. `sets` is the number of places; the first one has all
+/// works.
 [[nodiscard]] std::vector<Work> all_works(int sets);
 
-/// A work under way on this rank, with its memory.
+/// A work in progress on this rank, with its memory.
 class RunningWork {
 public:
     struct Circumstances {
@@ -78,7 +79,7 @@ public:
         bool blocks = false;
     };
     RunningWork(RuntimeClient& client, const Work& work, const Circumstances& circumstances);
-    /// Waits. The result of this rank: tensors one after another, empty where it has none.
+    /// Waits. Returns this rank's result: the tensors one after another, or nothing if this rank has no result.
     [[nodiscard]] Bytes finish();
     [[nodiscard]] bool poll();
 
@@ -93,14 +94,14 @@ private:
     const Work& work_;
     const Circumstances circumstances_;
     std::vector<Buffer> buffers_;
-    Tensor result_;  ///< this rank's own memory that the result comes to, if any
+    Tensor result_;  ///< this rank's own memory for the result, if any
     PendingPointer pending_;
     std::unique_ptr<core::Completion> sent_;
     std::unique_ptr<core::Completion> received_;
 };
 
-/// Throws RankCheckFailed where `result` of `member` is further from what the inputs give, computed in other and wider
-/// arithmetic, than rounding explains.
+/// Computes the result from the inputs in other and wider arithmetic. Throws RankCheckFailed if `result` of `member`
+/// differs from it by more than rounding explains.
 void check_values(const Work& work, const Place& place, int member, const Bytes& result);
 
 }  // namespace rueda::tests

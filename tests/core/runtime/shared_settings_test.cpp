@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Settings that differ between ranks: rank 0's count, the smallest do, or none, and then no rank begins.
+// Settings that differ between ranks. For some of them rank 0's value is used, for some the smallest value; for the
+// others no rank starts.
 #include "core/setup/shared_settings.hpp"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace {
 using base::Setting;
 using base::SettingScope;
 
-/// The usual settings of every rank, and what rank `r` has of its own in `changes[r]`.
+/// The usual settings of every rank, changed for rank `r` by `changes[r]`.
 using Change = std::function<void(base::Config&)>;
 std::vector<base::Config> settings_of(const std::vector<Change>& changes) {
     std::vector<base::Config> configs(changes.size(), test_config());
@@ -30,7 +31,8 @@ std::vector<base::Config> settings_of(const std::vector<Change>& changes) {
     return configs;
 }
 
-/// Ranks that only meet. What share_settings() says, and every shared setting afterwards, by rank.
+/// Ranks that exchange their settings and nothing else. Returns what share_settings() reports and every shared setting
+/// afterwards, for each rank.
 RanksResult share(const std::vector<base::Config>& configs, RanksAs as = RanksAs::threads) {
     return run_ranks(static_cast<int>(configs.size()),
                      [&](RankContext& context) {
@@ -48,7 +50,7 @@ RanksResult share(const std::vector<base::Config>& configs, RanksAs as = RanksAs
                      {.as = as});
 }
 
-/// Another value than the default's, within the range.
+/// Sets a value that differs from the default and is within the range.
 struct Other {
     base::Config& config;
 
@@ -150,7 +152,7 @@ TEST_CASE("the line stays readable where every rank has another value", "[thread
 
 namespace {
 
-/// Says in place of rank 0 what the test wants to have said.
+/// Sends, instead of rank 0, what the test wants.
 class OtherWords final : public collectives::ControlPlane {
 public:
     OtherWords(std::unique_ptr<collectives::ControlPlane> plane, std::string broadcast)
@@ -223,7 +225,7 @@ TEST_CASE("what rank 0 announces is checked before it is used", "[threads]") {
 
 namespace {
 
-/// A whole job whose ranks have all settings different that may differ: sums are right, and no rank waits for ever.
+/// Runs a whole job whose ranks differ in every setting that may differ. All sums are right, and no rank waits forever.
 void train(RankContext& context, const std::vector<base::Config>& configs) {
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();

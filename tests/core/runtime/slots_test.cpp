@@ -18,7 +18,7 @@ base::Config few_slots() {
     return config;
 }
 
-/// 600 names, 11 of them pending at a time, through at most 32 slots.
+/// 600 names, 11 of them pending at a time, use at most 32 slots.
 TEST_CASE("slots are taken back", "[threads]") {
     const int size = GENERATE(1, 2, 4);
     const RanksResult result = run_clients(size, few_slots(), [](RankContext&, RuntimeClient& client) {
@@ -33,7 +33,8 @@ TEST_CASE("slots are taken back", "[threads]") {
     CHECK(result.passed());
 }
 
-/// Far more new names than there are slots, and few of them pending: the numbers come back in time, whoever lags.
+/// Many more new names than there are slots, of which only a few are pending. The numbers are free again in time,
+/// whichever rank is slow.
 void bursts(RankContext&, RuntimeClient& client) {
     constexpr std::size_t kPending = 14;
     for (int step = 0; step < 60; ++step) {
@@ -54,7 +55,8 @@ void bursts(RankContext&, RuntimeClient& client) {
     }
 }
 
-/// As many members as there are slots beside that of their number; then one more, and a group that fits again.
+/// First a group with as many members as there are slots, minus the slot of the group's number. Then a group with one
+/// more, and then one that fits again.
 void largest_group(RankContext& context, RuntimeClient& client) {
     const int size = client.size();
     const std::size_t most = size > 1 ? 31 : 32;
@@ -101,7 +103,8 @@ TEST_CASE("a group of more members than there are slots is refused on every rank
     }
 }
 
-/// Members of one rank's group fail for want of slots before the ranks know that they disagree.
+/// The members of one rank's group fail because no slots are left. This happens before the ranks can find out that they
+/// disagree.
 void groups_that_differ(RankContext&, RuntimeClient& client) {
     const auto group_of = [&client](std::vector<float>& values) {
         std::vector<Tensor> tensors;
@@ -141,11 +144,11 @@ TEST_CASE("bursts of new names near the limit, in processes", "[processes]") {
     CHECK(result.passed());
 }
 
-/// The same beside threads that block on one small name each, again and again: their announcements are not counted, so
-/// their slots look idle and are taken back under them, and they must not keep the rank from reading that others want
-/// numbers.
+/// The same, beside threads that each block on one small name, again and again. The announcements of these names are
+/// not counted, so their slots look idle and are taken back. These threads must not prevent the rank from reading that
+/// other ranks need numbers.
 void bursts_beside_a_loop(RankContext& context, RuntimeClient& client) {
-    std::array<std::string, 2> failures;  // one of the threads drives the engine while the other announces
+    std::array<std::string, 2> failures;  // one thread drives progress while the other one announces
     std::vector<std::jthread> loops;
     for (std::string& failure : failures) {
         loops.emplace_back([&] {
@@ -182,10 +185,10 @@ TEST_CASE("bursts of new names beside a loop of small allreduces, in processes",
     CHECK(result.passed());
 }
 
-/// Every rank starts the same names, its own first: more than there are slots are pending at a time. Each name ends in
-/// the same way on all ranks.
+/// Every rank starts the same names, its own names first. More names are pending at a time than there are slots. Each
+/// name ends in the same way on all ranks.
 void exhaust(RankContext& context, RuntimeClient& client) {
-    constexpr int kNames = 80;  // of each rank; more than a mailbox
+    constexpr int kNames = 80;  // names of each rank, more than fit into a mailbox
     std::string endings;
     for (int round = 0; round < 2; ++round) {
         std::vector<float> values(static_cast<std::size_t>(kNames * client.size()), 1);
@@ -238,7 +241,8 @@ TEST_CASE("no slot is left, in processes", "[processes]") {
     check_exhausted(run_clients(3, few_slots(), exhaust, {.as = RanksAs::processes}));
 }
 
-/// More new names than there are slots, and nobody else there: they are refused at once, not when the others come.
+/// A single rank starts more new names than there are slots. They are refused at once, and not only when other ranks
+/// would come.
 void alone(RankContext& context, RuntimeClient& client) {
     constexpr int kNames = 100;
     std::vector<float> values(kNames, 1);
@@ -267,8 +271,8 @@ TEST_CASE("one rank takes all slots", "[threads]") {
     CHECK(result.passed());
 }
 
-/// The first rank's group finds no slot. The others', of another number of members, would find some; nobody could tell
-/// them that they disagree, so they start nothing either.
+/// The first rank's group finds no slot. The groups of the other ranks have another number of members, for which there
+/// would be slots. But no rank could report to them that the ranks disagree, so they start nothing either.
 void group_without_a_slot(RankContext& context, RuntimeClient& client) {
     constexpr std::size_t kNames = 32;
     std::vector<float> values(kNames, 1);
@@ -321,16 +325,16 @@ TEST_CASE("a group that finds no slot on one rank ends on all", "[threads]") {
     CHECK(result.passed());
 }
 
-/// The same on several hosts, where the job ends: all ranks are told, those of the other hosts too, whatever they are
+/// The same on several hosts, where the job ends. All ranks receive the error, on all hosts and whatever they are
 /// doing, and the pending operations end.
 void exhaust_a_host(RankContext& context, RuntimeClient& client) {
-    const int names = client.rank() == client.size() - 1 ? 100 : 10;  // of 32 slots on each host
+    const int names = client.rank() == client.size() - 1 ? 100 : 10;  // out of 32 slots on each host
     std::vector<float> values(100, 1);
     std::vector<PendingPointer> pending;
     std::string told;
     for (int i = 0; i < names && told.empty(); ++i) {
         const Tensor tensor{&values[static_cast<std::size_t>(i)], DType::float32, {1}};
-        // Of no two ranks the same: none is ever called.
+        // The names differ on all ranks, so no operation is ever called.
         auto one = client.start_allreduce(fmt::format("name {} of {}", i, client.rank()), tensor, tensor, {});
         if (one.is_ok()) {
             pending.push_back(std::move(one).value());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Jobs of some of the ranks that were launched, which meet by a socket. Over MPI: some_ranks_program.cpp.
+// Jobs of some of the launched ranks, with a rendezvous over a socket. some_ranks_program.cpp does the same over MPI.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -20,7 +20,7 @@ void check_passed(const RanksResult& result) {
     CHECK(result.passed());
 }
 
-/// The sum of the launch's numbers of all ranks of this job, by Rueda and by hand.
+/// Compares the sum over the launch ranks of this job's members, computed by Rueda and by hand.
 void check_sum(int launched, const Ranks& members) {
     float sum = 0;
     for (const std::int32_t member : members) {
@@ -41,13 +41,13 @@ void check_numbers(int position, int size) {
     RUEDA_RANK_EQUAL(rueda::cross_size(), 1);
 }
 
-/// Three jobs at once of six ranks, one of which stays away; then other ones; then all.
+/// Six ranks: three jobs at once, without one of the ranks; then other jobs; then one job of all ranks.
 TEST_CASE("disjoint parts of a launch are jobs at the same time", "[processes]") {
     check_passed(run_public_ranks(6, [](RankContext& context) {
         const int launched = context.rank();
         for (int round = 0; round < 3; ++round) {
             if (launched == 5) {
-                break;  // belongs to none
+                break;  // belongs to no job
             }
             const bool is_odd = launched % 2 != 0;
             const Ranks members = is_odd ? Ranks{3, 1} : Ranks{4, 0, 2};
@@ -130,7 +130,7 @@ TEST_CASE("lists that cannot be are refused, and the next one works", "[processe
     }));
 }
 
-/// Ranks 0 and 3 want to meet with different lists, while 1 and 2 are another job.
+/// Ranks 0 and 3 call init with different lists, while ranks 1 and 2 are another job.
 void meet_with(RankContext& context, const Ranks& list_of_0, const Ranks& list_of_3, const std::string& told_to_0,
                const std::string& told_to_3) {
     ::setenv("RUEDA_START_TIMEOUT", "1", 1);
@@ -160,7 +160,7 @@ TEST_CASE("ranks that meet with different lists are told whose", "[processes]") 
     }));
 }
 
-/// A rank of another job may end when and how it likes.
+/// A rank of another job may end at any time and in any way.
 TEST_CASE("a death ends its own job and no other", "[processes]") {
     const RanksResult result = run_public_ranks(5, [](RankContext& context) {
         const int launched = context.rank();

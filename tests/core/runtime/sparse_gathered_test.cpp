@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A sparse allreduce is handed what no working ranks gather.
+// A sparse allreduce receives gathered data that working ranks never send.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// A row of two ranks, at a place of a tensor of shape (4,).
+/// What two ranks gathered: one row of each, at a place of a tensor of shape (4,).
 struct Gathered {
     Gathered() {
         const rueda_tensor indices{&index, &one, 1, RUEDA_INT64};
@@ -31,7 +31,7 @@ struct Gathered {
         put(1, {2}, {10, 20});
         put(2, {2, 4}, {1, unit, unit, 4, 1, unit, unit, 4});
     }
-    /// As an allgather leaves it.
+    /// Fills the output as an allgather does.
     void put(std::uint32_t member, Numbers shape, const Numbers& numbers) {
         Completion::Output& output = completion.output(member);
         output.memory.reset(static_cast<std::byte*>(std::malloc(numbers.size() * sizeof(std::int64_t))));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Sparse allreduces against dense sums that are made here.
+// Sparse allreduces, compared with dense sums that this test computes.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <future>
@@ -20,7 +20,7 @@ void check_passed(const RanksResult& result) {
     CHECK(result.passed());
 }
 
-/// What a rank has of a tensor of shape (5, 4, 3): some places twice; rank 0 has none.
+/// What a rank has of a tensor of shape (5, 4, 3). Some places occur twice; rank 0 has none.
 struct Part {
     std::vector<std::int32_t> indices;
     std::vector<double> values;
@@ -42,7 +42,7 @@ Part part_of(int rank, int round, std::int64_t along) {
     return part;
 }
 
-/// By place, the sum of all ranks' rows.
+/// For each place, the sum of all ranks' rows.
 std::map<std::vector<std::int64_t>, std::vector<double>> dense_sums(int size, int round, std::int64_t along) {
     std::map<std::vector<std::int64_t>, std::vector<double>> sums;
     const std::size_t row = along == 2 ? 3 : 12;
@@ -99,7 +99,7 @@ void check_round(int round, std::int64_t along, bool blocking, ReduceOp op) {
 }
 
 TEST_CASE("sparse tensors are those of dense sums", "[processes]") {
-    const int size = GENERATE(1, 2, 4);  // powers of two: averages are exact
+    const int size = GENERATE(1, 2, 4);  // powers of two, so that averages are exact
     check_passed(run_public_ranks(size, [](RankContext&) {
         rueda::init();
         for (int round = 0; round < 8; ++round) {
@@ -109,7 +109,7 @@ TEST_CASE("sparse tensors are those of dense sums", "[processes]") {
     }));
 }
 
-/// One place that all ranks have.
+/// Reduces one place that all ranks have.
 template <class T>
 T reduced(T mine, DType dtype, ReduceOp op, const std::string& name) {
     const std::uint8_t place = 3;
@@ -127,7 +127,7 @@ TEST_CASE("sparse reductions are exact of integers, and rounded once of small fl
         RUEDA_RANK_EQUAL(reduced<std::int32_t>(context.rank() == 0 ? -4 : 0, DType::int32, ReduceOp::average, "i"), -1);
         RUEDA_RANK_EQUAL(reduced<std::uint64_t>(~std::uint64_t{0}, DType::uint64, ReduceOp::average, "u"),
                          ~std::uint64_t{0});
-        // 2048 + 1 + 1 in float16 would stay where it is.
+        // In float16, 2048 + 1 + 1 would stay 2048.
         const std::uint16_t two_to_11 = 0x6800;
         const std::uint16_t one = 0x3C00;
         RUEDA_RANK_EQUAL(
@@ -161,7 +161,7 @@ TEST_CASE("ranks that disagree about a sparse allreduce are all told so, and the
         RUEDA_RANK_EQUAL(
             refused<Mismatch>([&] { static_cast<void>(rueda::sparse_allreduce("x", places, values, {extent})); }),
             text);
-        // By its handle, by what it is asked for, and by a callback.
+        // Checks the result through its handle, through the queries, and through a callback.
         const Handle handle = rueda::sparse_allreduce_async("x", places, values, {extent});
         std::promise<std::string> told;
         handle.on_completion([&](std::exception_ptr failure) {
@@ -238,7 +238,8 @@ TEST_CASE("a sparse allreduce in a set of some ranks, and of nothing at all", "[
             const std::vector<float> value = {4};
             const Handle handle = rueda::sparse_allreduce("x", place, value, {3}, {.process_set = sets[0]});
             RUEDA_RANK_EQUAL(handle.output(0).shape().elements(), std::int64_t{2});
-            RUEDA_RANK_EQUAL(static_cast<const float*>(handle.output(1).data())[1], 2.0F);  // over the members
+            // the average over the members
+            RUEDA_RANK_EQUAL(static_cast<const float*>(handle.output(1).data())[1], 2.0F);
         }
         const std::vector<std::int64_t> none;
         const std::vector<float> nothing;
@@ -280,7 +281,7 @@ TEST_CASE("what cannot be a sparse allreduce is refused at once", "[processes]")
         const std::int64_t extent = 5;
         rueda_handle* handle = nullptr;
         const InputView view(places);
-        const rueda_tensor c_places = view.c_tensor();  // whose shape is the view's
+        const rueda_tensor c_places = view.c_tensor();  // the C tensor points to the shape inside the view
         RUEDA_RANK_EQUAL(rueda_sparse_allreduce("x", nullptr, nullptr, &extent, 1, nullptr, &handle),
                          RUEDA_INVALID_ARGUMENT);
         RUEDA_RANK_EQUAL(rueda_sparse_allreduce("x", &c_places, nullptr, &extent, 1, nullptr, &handle),

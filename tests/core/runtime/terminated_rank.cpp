@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Two ranks under mpirun. Rank 1 is killed; rank 0 computes, or waits for it, until mpirun ends it.
+// Two ranks under mpirun. Rank 1 is killed. Rank 0 computes, or waits for rank 1, until mpirun ends it. Usage:
 // terminated_rank silent|handler|waiting
 #include <signal.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 namespace {
 
-/// The program's own: says something, and ends the process in its way.
+/// The program's own handler. It prints a line and ends the process.
 void handle(int /*number*/) {
     constexpr std::string_view kText = "the program's handler\n";
     _exit(::write(STDERR_FILENO, kText.data(), kText.size()) > 0 ? 5 : 6);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// What Rueda does to the process' SIGTERM. What it says under mpirun: termination_test.py.
+// What Rueda does with the process' SIGTERM. termination_test.py tests what it prints under mpirun.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ TEST_CASE("SIGTERM reaches the program's handler, as often as it comes", "[proce
             rueda::init();
             ::raise(SIGTERM);
             RUEDA_RANK_EQUAL(static_cast<int>(handled), 2 * job - 1);
-            rueda::barrier();  // nobody took it for an end
+            rueda::barrier();  // no rank took the signal for the end of the job
             rueda::shutdown();
             RUEDA_RANK_CHECK(disposition().sa_handler == own.sa_handler);
             RUEDA_RANK_EQUAL(disposition().sa_flags & SA_SIGINFO, own.sa_flags);
@@ -83,7 +83,8 @@ TEST_CASE("SIGTERM that is ignored stays so", "[processes]") {
     }));
 }
 
-/// A data loader's worker, which is ended so after every epoch: as if Rueda were not there, and nobody else notices.
+/// A child like a data loader's worker, which is ended by SIGTERM after every epoch. It ends as if Rueda were not
+/// there, and no other rank notices.
 TEST_CASE("SIGTERM ends a forked child", "[processes]") {
     check_passed(run_public_ranks(2, [](RankContext&) {
         rueda::init();
@@ -103,7 +104,7 @@ TEST_CASE("SIGTERM ends a forked child", "[processes]") {
     }));
 }
 
-/// Alone, for no other rank has died: the others learn that it was this.
+/// No other rank died, so the others learn that this rank was terminated.
 TEST_CASE("SIGTERM ends a rank, with its last words", "[processes]") {
     const RanksResult result = run_public_ranks(2, [](RankContext& context) {
         ::setenv("RUEDA_LOG_LEVEL", "off", 1);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank is killed under plain mpirun, which then ends the others by SIGTERM: Rueda says its line all the same.
+"""A rank is killed under plain mpirun, which then ends the other ranks by SIGTERM. Rueda prints its line nevertheless.
 
-Called as: termination_test.py PROGRAM MPIRUN [flags of mpirun ...]
+Usage: termination_test.py PROGRAM MPIRUN [flags of mpirun ...]
 """
 
 import os
@@ -17,7 +17,7 @@ TIMEOUT = 60
 
 
 def run(mode, **settings):
-    """The standard error of the job, and the pid of the killed rank."""
+    """Returns the standard error of the job, and the pid of the killed rank."""
     kept = {name: value for name, value in os.environ.items() if name == "RUEDA_MPI_PLUGIN" or "RUEDA" not in name}
     done = subprocess.run(
         [*MPIRUN, "-np", "2", PROGRAM, mode],

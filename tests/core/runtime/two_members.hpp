@@ -16,13 +16,14 @@
 
 namespace rueda::tests {
 
-/// Two members of a process set on one host, as its parts see them: ranks 3 and 5 of the job, and both in this thread.
+/// Two members of a process set on one host, as its parts see them. They are ranks 3 and 5 of the job, and both are in
+/// this thread.
 class TwoMembers {
 public:
     using Memory = core::NegotiationMemory<base::StdAtomics>;
-    static constexpr std::uint32_t kSlot = 2;  ///< of a name
+    static constexpr std::uint32_t kSlot = 2;  ///< a slot for a name
 
-    /// `attachments`: of a set on several hosts, whose third member, rank 8, is on another one.
+    /// `attachments` is for a set on several hosts. Its third member, rank 8, is on another host.
     explicit TwoMembers(std::uint32_t attachments = 0) {
         extent_.members = 2;
         extent_.unnamed_slots = kSlot;
@@ -62,7 +63,7 @@ public:
         return memory().place(entry.slot, rank, entry.generation);
     }
 
-    /// As the member would announce it in the slot.
+    /// Writes the announcement that the member would write in the slot.
     void announce(std::uint32_t rank, const core::TensorEntry& entry) const {
         const core::AnnouncementWriter writer(view(rank));
         auto& place = memories_[rank]->place(entry.slot, rank, entry.generation);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// RUEDA_VERIFY and RUEDA_CHECK_NAN: what they find, whom they tell, and what goes on.
+// RUEDA_VERIFY and RUEDA_CHECK_NAN: what they find, which ranks get the error, and what continues.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,11 +15,11 @@
 namespace rueda::tests {
 namespace {
 
-/// Memory whose second half is its first: what is written into one is in the other, so a result of different halves is
-/// never right.
+/// Memory whose two halves are the same pages: a write to one half also changes the other. A result with different
+/// halves is therefore never right.
 class FoldedMemory {
 public:
-    static constexpr std::size_t kHalf = 65536;  // whole pages, on every machine
+    static constexpr std::size_t kHalf = 65536;  // whole pages on every machine
     static constexpr std::int64_t kFloats = 2 * kHalf / sizeof(float);
 
     FoldedMemory() {
@@ -43,7 +43,7 @@ private:
     std::byte* memory_ = nullptr;
 };
 
-/// Rank 1's output is folded, the others' is not.
+/// Only the output of rank 1 is folded.
 struct Outputs {
     explicit Outputs(const Client& client) : flat(FoldedMemory::kFloats), odd(client.rank() == 1) {}
     [[nodiscard]] Tensor one() {
@@ -74,7 +74,7 @@ base::Config verifying(std::uint32_t every = 1) {
     return config;
 }
 
-/// "… differ …: ranks 0, 2: <checksum>; rank 1: <checksum>; …", and the same on all ranks.
+/// Expects "… differ …: ranks 0, 2: <checksum>; rank 1: <checksum>; …", the same on all ranks.
 void expect_difference(const Status& status, const std::string& tensor, const std::string& operation,
                        const std::string& others) {
     const std::string text = expect_failure(status, ErrorCode::mismatch, tensor);
@@ -88,8 +88,8 @@ void expect_difference(const Status& status, const std::string& tensor, const st
     RUEDA_RANK_CHECK(text.find_first_not_of(kDigits, odd + 10) > odd + 20);
 }
 
-/// An allreduce or a broadcast whose result is not the same in rank 1's memory fails on all ranks; the next one of the
-/// name is right, and so is everything else.
+/// An allreduce or a broadcast whose result differs in rank 1's memory fails on all ranks. The next operation with the
+/// same name gives the right result, and so does every other operation.
 void difference(Client& client) {
     const std::string others = client.size() == 2 ? "rank 0" : "ranks 0, 2";
     Outputs outputs(client);
@@ -150,7 +150,7 @@ TEST_CASE("every third allreduce is compared, in the order in which they are cal
         {}, layout);
 }
 
-/// Of a tensor that travels with its announcement, and of one that does not; in place and not.
+/// One tensor travels with its announcement, one does not; in place and not in place.
 TEST_CASE("an input that is changed under way is found", "[threads]") {
     const Layout layout = GENERATE("", "aab");
     check(
@@ -225,7 +225,7 @@ TEST_CASE("a NaN is found before it is everywhere", "[threads]") {
             values[5] = 1;
             expect_ok(sum(), "finite");
             RUEDA_RANK_EQUAL(results.back(), static_cast<float>(client.size()));
-            std::vector<std::int32_t> whole(4, 0x7fc0'0000);  // would be a NaN
+            std::vector<std::int32_t> whole(4, 0x7fc0'0000);  // as a float, this would be a NaN
             const Tensor integers{whole.data(), DType::int32, {4}};
             expect_ok(client.allreduce("integers", integers, integers, {ReduceOp::max}), "integers");
         },
@@ -248,7 +248,7 @@ TEST_CASE("sets count and compare for themselves", "[threads]") {
                     RUEDA_RANK_EQUAL(status.is_ok(), call % 2 != 0);
                     RUEDA_RANK_CHECK(status.is_ok() || status.message().find("; rank 2: ") != std::string::npos);
                 }
-                if (call % 3 == 0) {  // the world's second and fourth … of its own
+                if (call % 3 == 0) {  // the world's second call, and the fourth call of its own kind
                     RUEDA_RANK_EQUAL(world.allreduce("w", in, outputs.one(), {}).is_ok(), call / 3 % 2 != 0);
                 }
             }
@@ -256,7 +256,8 @@ TEST_CASE("sets count and compare for themselves", "[threads]") {
         {}, layout);
 }
 
-/// What is rounded on its way, or weighted by products of all, is the same everywhere all the same.
+/// Results that were rounded on the way, or that are weighted by dot products over all ranks, are nevertheless the same
+/// on all ranks.
 TEST_CASE("compressed allreduces and Adasum have the same results on all ranks", "[threads]") {
     const Layout layout = GENERATE("", "aab", "abb", "abc");
     base::Config config = verifying();
@@ -274,7 +275,7 @@ TEST_CASE("compressed allreduces and Adasum have the same results on all ranks",
     check(3, config, body, {}, layout);
 }
 
-/// Who has joined has nothing to compare, and the others do; also where it is all of its host.
+/// A joined rank has nothing to compare. The other ranks compare, even if all ranks of a host have joined.
 TEST_CASE("checks go on without those who have joined", "[threads]") {
     const Layout layout = GENERATE("", "aab", "abb", "abc");
     const auto body = [](RankContext&, RuntimeClient& client) {
@@ -303,7 +304,7 @@ TEST_CASE("checks go on without those who have joined", "[threads]") {
     check(3, verifying(), body, {}, layout);
 }
 
-/// One rank leaves without waiting for what it started: whoever has the result gets it.
+/// One rank leaves without waiting for what it started. The ranks that have the result return it.
 TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
     for (int round = 0; round < 10; ++round) {
         check(3, verifying(), [](RankContext& context, RuntimeClient& client) {
@@ -323,12 +324,12 @@ TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
     }
 }
 
-/// One rank makes a call more, and the others end.
+/// One rank makes one call more than the others, which then shut down.
 TEST_CASE("an unnamed operation too many is told as that at a shutdown", "[threads]") {
     check(3, test_config(), [](RankContext& context, RuntimeClient& client) {
         float value = 1;
         const Tensor tensor{&value, DType::float32, {1}};
-        for (int step = 0; step < 70; ++step) {  // more than there are slots for at a time
+        for (int step = 0; step < 70; ++step) {  // more operations at a time than there are slots
             expect_ok(client.allreduce("", tensor, tensor, {}), "together");
         }
         if (client.rank() != 1) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Whoever announces wakes the callers who sleep on that: a wake-up that is lost costs a slice of 100 ms.
+// A rank that announces wakes the callers that sleep until then. If a wake-up is lost, the caller loses a time slice of
+// 100 ms.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -15,9 +16,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kRounds = 40;
-constexpr auto kLate = 5ms;  // long enough to be slept through
+constexpr auto kLate = 5ms;  // long enough for the other rank to fall asleep
 
-/// Rank 0 announces directly and sleeps; rank 1, with an input that does not travel or without a wait, counts.
+/// Rank 0 announces directly and sleeps. Rank 1 counts: its input does not travel with the announcement, or its caller
+/// does not wait.
 void other_ways_of_a_late_rank(RankContext& context, RuntimeClient& client) {
     const bool late = client.rank() == 1;
     const Buffer buffer(client, DType::float32, {1024}, /*resident=*/late);
@@ -48,7 +50,7 @@ TEST_CASE("a late rank that counts its announcement wakes who announced directly
     CHECK(result.passed());
 }
 
-/// In the middle of blocking calls rank 1 shuts down: what is pending on rank 0 fails at once.
+/// Rank 1 shuts down in the middle of blocking calls. What is pending on rank 0 fails at once.
 void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& client) {
     const auto reduce_until_failure = [&] {
         for (int round = 0;; ++round) {
@@ -70,7 +72,7 @@ void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& clien
         return;
     }
     if (client.rank() == 1) {
-        // Its own thread is pending in the next round, or refused.
+        // The operation of rank 1's other thread is pending in the next round, or is refused.
         Status other;
         std::jthread loop([&] { other = reduce_until_failure(); });
         context.wait_for_phase(1, "looping");
@@ -79,7 +81,7 @@ void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& clien
         RUEDA_RANK_CHECK(other.code() == ErrorCode::aborted || other.code() == ErrorCode::not_initialized);
         return;
     }
-    // Refused, and it does not shut down before rank 0 knows.
+    // The operation is refused. Rank 1 must not shut down before rank 0 has seen the failure.
     RUEDA_RANK_CHECK(!reduce_until_failure().is_ok());
     context.wait_for_phase(0, "failed");
 }
@@ -92,7 +94,7 @@ TEST_CASE("a shutdown beside a thread that blocks on a small tensor", "[threads]
     }
 }
 
-/// The places have room for the payloads of eight.
+/// The places have room for the payloads of eight ranks.
 TEST_CASE("more ranks than small inputs travel between", "[threads]") {
     const RanksResult result = run_clients(9, test_config(), [](RankContext&, RuntimeClient& client) {
         for (int round = 0; round < 5; ++round) {
