@@ -50,8 +50,6 @@ struct Config {
     std::uint64_t chunk_bytes = 0;  ///< 0: from the size of the L2 cache
     std::uint32_t cells_per_rank = 4;
     double spin_seconds = -1;  ///< -1: automatic
-    bool numa_first = false;
-    std::string topology;  ///< empty: the machine's own
     std::uint64_t doubling_limit_bytes = 64 * kKiB;
     bool ring = false;
     std::uint64_t network_chunk_bytes = 0;  ///< 0: chosen

@@ -94,19 +94,7 @@ constexpr auto kSettings = std::to_array<Setting>({
      "Chunks per rank that can be staged at the same time."},
     {"RUEDA_SPIN_TIME", "", SettingGroup::speed, SettingScope::own, SecondsSetting{&Config::spin_seconds, {0, 1, -1}},
      "How long a waiting thread spins before it sleeps. 0: not at all, right where ranks share cores. -1: automatic, "
-     "by "
-     "the cores that the job may use."},
-    {"RUEDA_NUMA_FIRST", "", SettingGroup::speed, SettingScope::same, SwitchSetting{&Config::numa_first},
-     "Whether ranks of one NUMA node combine first, where the host has several and every rank is bound to one of them. "
-     "It decides the order of sums. Not measured yet (docs/design/collectives.md)."},
-    {"RUEDA_TOPOLOGY", "", SettingGroup::speed, SettingScope::own,
-     TextSetting{&Config::topology, is_any_text, "a description of the machine's caches and NUMA nodes"},
-     "Caches and NUMA nodes of the host, in place of what the machine says: hwloc's synthetic description (`numa:2 "
-     "l2:2 "
-     "core:1 pu:1`), or the `/path` of a file that `lstopo --of xml` writes. Ranks are dealt to its nodes by their "
-     "local "
-     "rank. The same on all ranks with RUEDA_NUMA_FIRST. Empty: the machine's own."},
-
+     "by the cores that the job may use."},
     {"RUEDA_DOUBLING_LIMIT", "", SettingGroup::speed, SettingScope::rank_zero,
      BytesSetting{&Config::doubling_limit_bytes, {0, kMostBytes}},
      "Between hosts, tensors up to this size are combined by recursive doubling, which takes the fewest messages; "

@@ -304,7 +304,7 @@ void HierarchicalAllreduceTask::reduce_present(const ops::Reduction& reduction,
                                                std::span<const std::byte* const> sources, std::byte* to,
                                                std::uint64_t count) const {
     if (sources.size() == set_.members) [[likely]] {
-        set_.nodes.reduce(reduction, sources, {&to, 1}, count);
+        ops::reduce(reduction, sources, {&to, 1}, count);
     } else if (!sources.empty()) {
         ops::reduce(reduction, sources, {&to, 1}, count);
     } else {

@@ -22,9 +22,9 @@ bool is_adasum(const Segment& segment) { return segment.reduce_op == ReduceOp::a
 
 class HierarchicalCommunicator::Impl {
 public:
-    Impl(std::shared_ptr<Arena> arena, const NumaNodes& nodes, const LocalGroup& group, Transport& transport,
+    Impl(std::shared_ptr<Arena> arena, const LocalGroup& group, Transport& transport,
          const HierarchicalOptions& options)
-        : set(std::move(arena), nodes, group, transport, options),
+        : set(std::move(arena), group, transport, options),
           allreduce(set),
           adasum(set),
           mixed_allreduce(
@@ -50,10 +50,9 @@ public:
     SplitsTask splits;
 };
 
-HierarchicalCommunicator::HierarchicalCommunicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes,
-                                                   const LocalGroup& group, Transport& transport,
-                                                   const HierarchicalOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(arena), nodes, group, transport, options)) {}
+HierarchicalCommunicator::HierarchicalCommunicator(std::shared_ptr<Arena> arena, const LocalGroup& group,
+                                                   Transport& transport, const HierarchicalOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(arena), group, transport, options)) {}
 
 HierarchicalCommunicator::~HierarchicalCommunicator() = default;
 

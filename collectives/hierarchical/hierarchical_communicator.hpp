@@ -8,7 +8,6 @@
 
 #include "collectives/communicator.hpp"
 #include "collectives/host/arena/arena.hpp"
-#include "collectives/host/tasks/numa_nodes.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/transport.hpp"
 
@@ -28,8 +27,8 @@ struct HierarchicalOptions {
 /// Threads: as Communicator says.
 class HierarchicalCommunicator final : public Communicator {
 public:
-    HierarchicalCommunicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes, const LocalGroup& group,
-                             Transport& transport, const HierarchicalOptions& options);
+    HierarchicalCommunicator(std::shared_ptr<Arena> arena, const LocalGroup& group, Transport& transport,
+                             const HierarchicalOptions& options);
     ~HierarchicalCommunicator() override;
 
     [[nodiscard]] Task& start(const Batch& batch) override;

@@ -17,28 +17,22 @@ bool needs_passes(const Batch& batch, std::size_t segment, std::uint32_t members
 
 }  // namespace
 
-HostCommunicator::HostCommunicator(std::shared_ptr<Arena> arena, const NumaNodes& nodes)
-    : set_(std::move(arena), nodes),
+HostCommunicator::HostCommunicator(std::shared_ptr<Arena> arena)
+    : set_(std::move(arena)),
       allreduce_(set_),
-      numa_allreduce_(set_),
       adasum_(set_),
       mixed_allreduce_(
-          set_.members, [this](const Batch& batch) -> Task& { return start_allreduce(batch); },
+          set_.members,
+          [this](const Batch& batch) -> Task& {
+              allreduce_.begin(batch);
+              return allreduce_;
+          },
           [this](const Batch& batch) -> Task& {
               adasum_.begin(batch);
               return adasum_;
           }),
       exchange_(set_),
       scatter_(set_) {}
-
-Task& HostCommunicator::start_allreduce(const Batch& batch) {
-    if (numa_allreduce_.suits(batch)) {
-        numa_allreduce_.begin(batch);
-        return numa_allreduce_;
-    }
-    allreduce_.begin(batch);
-    return allreduce_;
-}
 
 Task& HostCommunicator::start(const Batch& batch) {
     if (batch.operation == Operation::allreduce) {
@@ -49,7 +43,8 @@ Task& HostCommunicator::start(const Batch& batch) {
                 return mixed_allreduce_;
             }
         }
-        return start_allreduce(batch);
+        allreduce_.begin(batch);
+        return allreduce_;
     }
     if (batch.operation != Operation::broadcast && batch.operation != Operation::allgather) {
         scatter_.begin(batch);

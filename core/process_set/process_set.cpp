@@ -26,8 +26,8 @@ Status about(std::string_view name, const Status& reason) {
 }  // namespace
 
 ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::shared_ptr<collectives::Arena> arena,
-                       const NegotiationExtent& extent, const collectives::NumaNodes& nodes,
-                       const std::optional<OtherHosts>& others, std::atomic<std::uint32_t>& pending)
+                       const NegotiationExtent& extent, const std::optional<OtherHosts>& others,
+                       std::atomic<std::uint32_t>& pending)
     : identity_(std::move(identity)),
       arena_(std::move(arena)),
       extent_(extent),
@@ -48,7 +48,6 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
       fusion_threshold_bytes_(config.fusion_threshold_bytes),
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
       compression_rules_(base::CompressionRules::parse(config.compression).value_or(base::CompressionRules())),
-      nodes_(nodes),
       verify_(config.verify),
       check_nan_(config.check_nan),
       checks_(verify_ != 0 || check_nan_),
@@ -62,13 +61,13 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
       pending_(pending),
       batch_(view_, announced_, outputs_) {
     if (!others) {
-        host_communicator_ = std::make_unique<collectives::HostCommunicator>(arena_, nodes);
+        host_communicator_ = std::make_unique<collectives::HostCommunicator>(arena_);
         return;
     }
     transport_ = &others->transport;
     group_ = &others->group;
     hierarchical_communicator_ = std::make_unique<collectives::HierarchicalCommunicator>(
-        arena_, nodes, others->group, others->transport, others->options);
+        arena_, others->group, others->transport, others->options);
     if (others->group.is_leader()) {
         leader_ = std::make_unique<Leader>(config, others->group, arena_, memory_, registrar_, enqueue_mutex_,
                                            others->transport);

@@ -21,7 +21,6 @@
 #include "collectives/hierarchical/hierarchical_communicator.hpp"
 #include "collectives/host/arena/arena.hpp"
 #include "collectives/host/host_communicator.hpp"
-#include "collectives/host/tasks/numa_nodes.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/transport.hpp"
 #include "core/diagnostics/pending_end.hpp"
@@ -79,8 +78,8 @@ public:
     /// rank that were submitted and not completed; it outlives this object, and any thread may read it. seq_cst:
     /// partner of Engine::leave().
     ProcessSet(const base::Config& config, SetIdentity identity, std::shared_ptr<collectives::Arena> arena,
-               const NegotiationExtent& extent, const collectives::NumaNodes& nodes,
-               const std::optional<OtherHosts>& others, std::atomic<std::uint32_t>& pending);
+               const NegotiationExtent& extent, const std::optional<OtherHosts>& others,
+               std::atomic<std::uint32_t>& pending);
 
     [[nodiscard]] const SetIdentity& identity() const { return identity_; }
     /// This rank's position among the set's members, counted over all hosts, and the number of members.
@@ -407,7 +406,6 @@ private:
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
     base::CompressionRules compression_rules_;
-    collectives::NumaNodes nodes_;
     // Created while there is memory for them.
     std::uint32_t verify_;  // RUEDA_VERIFY
     bool check_nan_;

@@ -39,16 +39,6 @@ void check_suite(RanksAs as) {
     CHECK(result.passed());
 }
 
-/// Four ranks on two NUMA nodes. Averages of small whole numbers over four ranks are exact in every order and dtype.
-void check_suite_by_nodes(RanksAs as) {
-    base::Config config = tiny_config();
-    config.numa_first = true;
-    config.topology = "numa:2 l2:2 core:1 pu:1";
-    const RanksResult result = run_suite(4, config, as);
-    INFO(result.text());
-    CHECK(result.passed());
-}
-
 /// One rank per host, several, different numbers, and ranks assigned to hosts in turn; enough hosts for two levels of
 /// the tree.
 void check_suite_on_hosts() {
@@ -135,12 +125,6 @@ TEST_CASE("conformance on several hosts with ranks as threads", "[threads][hosts
 TEST_CASE("conformance with ranks as threads", "[threads]") { check_suite(RanksAs::threads); }
 
 TEST_CASE("conformance with ranks as processes", "[processes]") { check_suite(RanksAs::processes); }
-
-TEST_CASE("conformance by NUMA node with ranks as threads", "[threads]") { check_suite_by_nodes(RanksAs::threads); }
-
-TEST_CASE("conformance by NUMA node with ranks as processes", "[processes]") {
-    check_suite_by_nodes(RanksAs::processes);
-}
 
 }  // namespace
 }  // namespace rueda::tests

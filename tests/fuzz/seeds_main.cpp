@@ -22,11 +22,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/topology.hpp"
 #include "base/unique_fd.hpp"
-#include "collectives/host/descriptor_exchange.hpp"
-#include "collectives/host/message_ring.hpp"
-#include "collectives/host/socket_messages.hpp"
+#include "collectives/host/arena/message_ring.hpp"
+#include "collectives/host/sockets/descriptor_exchange.hpp"
+#include "collectives/host/sockets/socket_messages.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/membership.hpp"
 #include "collectives/mpi/meeting_letters.hpp"
@@ -35,13 +34,12 @@
 #include "core/messages/frame.hpp"
 #include "core/operations/sparse.hpp"
 #include "core/operations/verdicts.hpp"
-#include "core/runtime/agreement.hpp"
-#include "core/runtime/first_sets.hpp"
-#include "core/runtime/host_cores.hpp"
-#include "core/runtime/host_nodes.hpp"
-#include "core/runtime/shared_settings.hpp"
-#include "launcher/frame_link.hpp"
-#include "launcher/supervisor_protocol.hpp"
+#include "core/setup/agreement.hpp"
+#include "core/setup/first_sets.hpp"
+#include "core/setup/host_cores.hpp"
+#include "core/setup/shared_settings.hpp"
+#include "launcher/supervisor/frame_link.hpp"
+#include "launcher/supervisor/supervisor_protocol.hpp"
 #include "training/outcome.hpp"
 
 namespace {
@@ -177,20 +175,13 @@ void write_start_messages(const Folder& folder) {
     folder.write("cores", heard_in(2, [&](Recorder& plane) {
                      static_cast<void>(core::cores_of_host(plane, group_of(plane.rank())).is_ok());
                  }));
-    folder.write("nodes", heard_in(3, [&](Recorder& plane) {
-                     base::Config config;
-                     config.numa_first = true;
-                     config.topology = "numa:2 core:2 pu:1";
-                     const base::Topology topology = value_of(base::read_topology(config.topology));
-                     static_cast<void>(core::nodes_of_host(config, topology, plane, group_of(plane.rank())).is_ok());
-                 }));
-    folder.write("first_sets", heard_in(4, [](Recorder& plane) {
+    folder.write("first_sets", heard_in(3, [](Recorder& plane) {
                      static_cast<void>(core::agree_on_first_sets(plane, {7, {{0, 2}, {1}}}).is_ok());
                  }));
-    folder.write("other_sets", heard_in(4, [](Recorder& plane) {
+    folder.write("other_sets", heard_in(3, [](Recorder& plane) {
                      static_cast<void>(core::agree_on_first_sets(plane, {1 + plane.rank(), {{plane.rank()}}}).is_ok());
                  }));
-    folder.write("memory", heard_in(5, [&](Recorder& plane) {
+    folder.write("memory", heard_in(4, [&](Recorder& plane) {
                      const collectives::LocalGroup group = group_of(plane.rank());
                      const base::UniqueFd memory(group.is_leader() ? ::memfd_create("seed", MFD_CLOEXEC) : -1);
                      static_cast<void>(collectives::share_descriptor(plane, group, memory.value(),
@@ -198,12 +189,12 @@ void write_start_messages(const Folder& folder) {
                                            .is_ok());
                  }));
     folder.write("hosts",
-                 heard_in(8, [](Recorder& plane) { static_cast<void>(collectives::find_local_group(plane).is_ok()); }));
+                 heard_in(7, [](Recorder& plane) { static_cast<void>(collectives::find_local_group(plane).is_ok()); }));
     const auto meet = [](Recorder& plane, const std::vector<int>& members) {
         static_cast<void>(collectives::agree_on_members(plane, members).is_ok());
     };
-    folder.write("list", heard_in(7, [&](Recorder& plane) { meet(plane, {0, 2, 5}); }));
-    folder.write("other_list", heard_in(7, [&](Recorder& plane) { meet(plane, {0, 2, plane.rank() + 5}); }));
+    folder.write("list", heard_in(6, [&](Recorder& plane) { meet(plane, {0, 2, 5}); }));
+    folder.write("other_list", heard_in(6, [&](Recorder& plane) { meet(plane, {0, 2, plane.rank() + 5}); }));
 }
 
 // ---- sockets --------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ struct ArenaPlan {
 /// How far a rank is in moving bytes: counts of chunks, over all batches of the set. One line per rank, written by it.
 struct alignas(base::kCacheLine) Progress {
     std::atomic<std::uint64_t> staged{0};    ///< my contribution to so many chunks lies in my cells
-    std::atomic<std::uint64_t> combined{0};  ///< by NUMA node: my part of my node's partial of so many lies in my cells
+    std::atomic<std::uint64_t> combined{0};  ///< between hosts: my lane has combined the inputs of so many pieces
     std::atomic<std::uint64_t> reduced{0};   ///< my share of so many chunks is combined
     std::atomic<std::uint64_t> fetched{0};   ///< of so many chunks I need no cell and nobody's memory any more
     std::atomic<std::uint64_t> resident{0};  ///< my share of so many batches is combined in resident memory

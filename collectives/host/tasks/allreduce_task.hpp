@@ -31,8 +31,7 @@ namespace rueda::collectives {
 /// A member that has joined (Location::absent) has neither input nor output. It still combines its share of what is
 /// resident or staged, because the others wait for that.
 ///
-/// In every way the inputs are combined in the set's order (NumaNodes). If the ranks of a NUMA node combine first,
-/// NumaAllreduceTask handles larger batches.
+/// In every way the inputs are combined in rank order.
 class AllreduceTask final : public Task {
 public:
     explicit AllreduceTask(HostSet& set) : set_(set) {}

@@ -11,35 +11,32 @@
 #include "base/shared_memory/control_block.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/host/arena/arena.hpp"
-#include "collectives/host/tasks/numa_nodes.hpp"
 
 namespace rueda::collectives {
 
 /// What the tasks of one process set share: the arena, this rank's position in it, and how many chunks of all batches
 /// are done. Threads: the thread that drives progress.
 struct HostSet {
-    HostSet(std::shared_ptr<Arena> a, const NumaNodes& n)
-        : arena(std::move(a)), rank(arena->rank()), members(arena->plan().members), nodes(n) {}
+    explicit HostSet(std::shared_ptr<Arena> a)
+        : arena(std::move(a)), rank(arena->rank()), members(arena->plan().members) {}
 
     std::shared_ptr<Arena> arena;
     std::uint32_t rank;
     std::uint32_t members;
     std::uint64_t chunks = 0;  ///< chunks that went through the cells before the current batch; the same on all members
     std::uint64_t resident_batches = 0;  ///< resident batches before the current one; the same on all members
-    /// of this many chunks this rank already knows that nobody needs its cells any more
+    /// This rank knows that nobody needs its cells of this many chunks any more.
     std::uint64_t free_chunks = 0;
-    NumaNodes nodes;  ///< the order in which the members' inputs are combined
 
-    /// Combines `sources`, one per member, into `destinations`, in the set's order. The sources of absent members are
-    /// left out; NUMA nodes then do not matter, and the order is by rank. For adasum, absent members count as zeros at
-    /// their places in the tree.
+    /// Combines `sources`, one per member, into `destinations`, in rank order. The sources of absent members are left
+    /// out. For adasum, absent members count as zeros at their places in the tree.
     void reduce(const Segment& segment, std::span<const Location> locations, std::span<const std::byte* const> sources,
                 std::span<std::byte* const> destinations, std::uint64_t count) const {
         if (destinations.empty()) {
             return;  // this rank is absent and has nothing to write for others
         }
         if (segment.absent == 0) [[likely]] {
-            nodes.reduce(segment.reduction(members), sources, destinations, count);
+            ops::reduce(segment.reduction(members), sources, destinations, count);
             return;
         }
         std::array<const std::byte*, base::kMaxLocalRanks> present{};

@@ -16,7 +16,7 @@ namespace rueda::collectives {
 [[nodiscard]] bool all_travelled(std::span<const Location> locations);
 
 /// The segments of an allreduce whose inputs all travelled with the announcements. Each rank combines them by itself,
-/// in the set's order. Threads: as the task that it is part of.
+/// in rank order. Threads: as the task that it is part of.
 class InlineSegments {
 public:
     void clear() {

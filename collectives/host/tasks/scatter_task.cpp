@@ -204,8 +204,8 @@ void ScatterTask::reduce(std::uint64_t index) {
         sources[member] = source(member, index);
     }
     std::byte* const destination = segment.output + (part.begin - from_[set_.rank].begin);
-    set_.nodes.reduce(segment.reduction(set_.members), {sources.data(), set_.members}, {&destination, 1},
-                      part.bytes() / size_of(segment.dtype), store_);
+    ops::reduce(segment.reduction(set_.members), {sources.data(), set_.members}, {&destination, 1},
+                part.bytes() / size_of(segment.dtype), store_);
 }
 
 void ScatterTask::copy(std::uint64_t index) {

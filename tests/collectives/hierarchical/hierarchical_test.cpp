@@ -365,8 +365,8 @@ std::string end_of_alltoall(std::int64_t rows, std::int64_t rows_of_third) {
     std::vector<collectives::Task*> tasks;
     for (std::size_t rank = 0; rank < 2; ++rank) {
         communicators.push_back(std::make_unique<collectives::HierarchicalCommunicator>(
-            arenas[rank], collectives::NumaNodes(), collectives::group_by_host(static_cast<int>(rank), facts),
-            *transports[rank], collectives::HierarchicalOptions{}));
+            arenas[rank], collectives::group_by_host(static_cast<int>(rank), facts), *transports[rank],
+            collectives::HierarchicalOptions{}));
         segments[rank].dtype = DType::uint64;
         segments[rank].count = 1;
         segments[rank].input = reinterpret_cast<const std::byte*>(input.data());
@@ -411,8 +411,7 @@ TEST_CASE("a step ends, however many rounds the others say that there are", "[un
     std::memcpy(arenas[1]->cell(0, 0) + 2 * sizeof kRounds, &kRounds, sizeof kRounds);
     const std::vector<collectives::RankFacts> facts{
         {"a", "", 0, 0, 0, 1}, {"a", "", 0, 0, 0, 2}, {"a", "", 0, 0, 0, 3}, {"b", "", 0, 0, 0, 4}};
-    collectives::HierarchicalCommunicator communicator(arenas[1], collectives::NumaNodes(),
-                                                       collectives::group_by_host(1, facts), *transports[1],
+    collectives::HierarchicalCommunicator communicator(arenas[1], collectives::group_by_host(1, facts), *transports[1],
                                                        collectives::HierarchicalOptions{});
     collectives::Segment segment;
     segment.count = 1;
@@ -435,8 +434,7 @@ std::vector<float> of_two(ReduceOp op, std::vector<float> a, std::vector<float> 
     std::vector<collectives::Task*> tasks;
     for (std::size_t rank = 0; rank < 2; ++rank) {
         communicators.push_back(std::make_unique<collectives::HierarchicalCommunicator>(
-            arenas_of(1, few({0, 1}))[0], collectives::NumaNodes(),
-            collectives::group_by_host(static_cast<int>(rank), facts), *transports[rank],
+            arenas_of(1, few({0, 1}))[0], collectives::group_by_host(static_cast<int>(rank), facts), *transports[rank],
             collectives::HierarchicalOptions{}));
         segments[rank].reduce_op = op;
         segments[rank].count = tensors[rank].size();

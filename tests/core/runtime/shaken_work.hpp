@@ -36,7 +36,6 @@ enum class WorkKind : std::uint8_t {
 /// Where an operation is done: the job or a process set, whose members share hosts or do not.
 struct Place {
     std::string hosts;  ///< by member: "aab" are two members on one host and one on another
-    int nodes = 1;      ///< NUMA nodes of a host whose members are combined first
 
     [[nodiscard]] int size() const { return static_cast<int>(hosts.size()); }
     /// Members of each host, hosts in the order of their lowest members.
