@@ -11,7 +11,6 @@
 #include "collectives/host/tasks/allreduce_task.hpp"
 #include "collectives/host/tasks/exchange_task.hpp"
 #include "collectives/host/tasks/host_set.hpp"
-#include "collectives/host/tasks/mixed_allreduce_task.hpp"
 #include "collectives/host/tasks/scatter_task.hpp"
 
 namespace rueda::collectives {
@@ -28,7 +27,6 @@ private:
     HostSet set_;
     AllreduceTask allreduce_;
     AdasumTask adasum_;
-    MixedAllreduceTask mixed_allreduce_;
     ExchangeTask exchange_;
     ScatterTask scatter_;
 };

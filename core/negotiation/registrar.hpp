@@ -130,9 +130,7 @@ public:
     /// A complete slot that the superior says is to be called.
     struct Call {
         std::uint32_t slot = kNoSlot;
-        bool changed = false;  ///< as complete() was told
-        std::uint32_t operation = 0;
-        std::uint64_t bytes = 0;
+        bool changed = false;          ///< as complete() was told
         std::uint32_t attachment = 0;  ///< as LogEntry::attachment
         std::uint32_t uncounted = 0;   ///< as LogEntry::uncounted
     };
@@ -147,7 +145,8 @@ public:
             const EntryKind kind = first          ? EntryKind::first_call
                                    : call.changed ? EntryKind::changed_call
                                                   : EntryKind::call;
-            batch_.push_back({kind, call.slot, 0, 0, call.operation, call.bytes, call.attachment, call.uncounted});
+            // The batch is appended with its end, so neither the kind of its operations nor their bytes matter.
+            batch_.push_back({kind, call.slot, 0, 0, Fusion::alone, 0, call.attachment, call.uncounted});
             note_called(call.slot);
         }
         const std::uint64_t begin = log_.append_batch(batch_);
@@ -167,7 +166,8 @@ public:
         if (named) {
             set_state(slot, SlotState::retired);  // before the entry, as in end_first_sight()
         }
-        const std::uint64_t position = append({kind, slot, static_cast<std::uint32_t>(code), 0, 0, 0, attachment});
+        const std::uint64_t position =
+            append({kind, slot, static_cast<std::uint32_t>(code), 0, Fusion::alone, 0, attachment});
         if (named) {
             retire(slot, position);
         }
@@ -176,7 +176,7 @@ public:
     /// Other hosts have announced what the attachment says, and all members here have joined. `slot` as in the entry.
     /// Returns the position behind it.
     std::uint64_t append_wanted(std::uint32_t slot, std::uint32_t attachment) {
-        return append({EntryKind::wanted, slot, 0, 0, 0, 0, attachment}) + 1;
+        return append({EntryKind::wanted, slot, 0, 0, Fusion::alone, 0, attachment}) + 1;
     }
     /// All ranks of the set have joined, `last` of them the last, and what they announced is called. Returns the
     /// position behind the entry.
@@ -401,7 +401,7 @@ private:
         }
         // Before the look for its slot: the one that may be there is for an operation after the refused one.
         if (const auto slots = settle_refusal(request.name(), member)) {
-            answer({EntryKind::exhausted, kNoSlot, member, request.ticket, 0, *slots});
+            answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, *slots});
             return Handled::done;
         }
         std::uint32_t slot = find(request.name(), request.name_hash);
@@ -457,7 +457,8 @@ private:
                            "RUEDA_SLOTS_MAX",
                            memory_.extent().for_names(slots), memory_.extent().refusals());
         }
-        const std::uint64_t position = answer({EntryKind::exhausted, kNoSlot, member, request.ticket, 0, slots});
+        const std::uint64_t position =
+            answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, slots});
         // Of itself this entry made nothing idle.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
@@ -687,7 +688,7 @@ private:
         return position;
     }
     std::uint64_t append_call(EntryKind kind, std::uint32_t slot, const Metadata& metadata) {
-        const std::uint64_t position = append({kind, slot, 0, 0, metadata.operation, bytes_of(metadata)});
+        const std::uint64_t position = append({kind, slot, 0, 0, fusion_of(metadata), bytes_of(metadata)});
         memory_.arrivals(slot).last_called.store(position, std::memory_order_relaxed);
         return position;
     }

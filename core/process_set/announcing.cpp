@@ -270,7 +270,7 @@ void ProcessSet::append_call(const TensorEntry& entry, Urgency urgency) {
     const std::uint64_t begins_batch_at =
         urgency != Urgency::background ? next_.load(std::memory_order_relaxed) : Log<Atomics>::kNowhere;
     const std::uint64_t position =
-        log_.append({EntryKind::call, entry.slot, 0, 0, metadata.operation, entry.request.bytes()}, begins_batch_at);
+        log_.append({EntryKind::call, entry.slot, 0, 0, fusion_of(metadata), entry.request.bytes()}, begins_batch_at);
     if (position == Log<Atomics>::kNowhere) [[unlikely]] {
         raise(ErrorCode::internal, fmt::format("tensor '{}': there is no room in the log to call it, which no working "
                                                "rank brings about",

@@ -68,15 +68,23 @@ TensorPlan any_compressed(std::mt19937& random, std::uint64_t most) {
     return tensor;
 }
 
+/// A batch holds only adasums, or none.
+void make_adasums(BatchPlan& plan) {
+    for (TensorPlan& tensor : plan.tensors) {
+        tensor.op = ReduceOp::adasum;
+        tensor.compression = Compression::none;
+        tensor.dtype = ops::is_floating_point(tensor.dtype) ? tensor.dtype : DType::float32;
+    }
+}
+
 BatchPlan any_allreduce(std::mt19937& random) {
     BatchPlan plan;
     for (auto tensors = 1 + random() % 5; tensors > 0; --tensors) {
         const std::uint64_t most = random() % 3 == 0 ? 2500 : 60;
         plan.tensors.push_back(random() % 4 == 0 ? any_compressed(random, most) : any_tensor(random, most));
-        TensorPlan& tensor = plan.tensors.back();
-        if (tensor.compression == Compression::none && ops::is_floating_point(tensor.dtype) && random() % 4 == 0) {
-            tensor.op = ReduceOp::adasum;
-        }
+    }
+    if (random() % 4 == 0) {
+        make_adasums(plan);
     }
     return plan;
 }
@@ -133,7 +141,7 @@ void check_operation(Operation operation) {
 
 TEST_CASE("an allreduce over several hosts", "[unit]") { check_operation(Operation::allreduce); }
 
-TEST_CASE("an allreduce by adasum over several hosts, alone and among others", "[unit]") {
+TEST_CASE("an allreduce by adasum over several hosts, alone and between other batches", "[unit]") {
     std::uint32_t seed = 100;
     for (const HostOf& layout : kLayouts) {
         for (const HostsShape& shape : shapes_of(layout)) {
@@ -141,10 +149,8 @@ TEST_CASE("an allreduce by adasum over several hosts, alone and among others", "
             std::vector<BatchPlan> batches;
             for (int i = 0; i < 6; ++i) {
                 batches.push_back(any_allreduce(random));
-                for (TensorPlan& tensor : batches.back().tensors) {
-                    if (i % 2 == 0 || random() % 2 == 0) {
-                        tensor = {DType::float32, ReduceOp::adasum, draw(random, 3000U), tensor.prescale, 1.5};
-                    }
+                if (i % 2 == 0 || random() % 2 == 0) {
+                    make_adasums(batches.back());
                 }
             }
             check(shape, batches, seed);
