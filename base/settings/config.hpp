@@ -9,6 +9,7 @@
 
 #include "base/settings/environment.hpp"
 #include "base/status.hpp"
+#include "rueda/types.hpp"
 
 namespace rueda::base {
 
@@ -52,8 +53,8 @@ struct Config {
     double spin_seconds = -1;  ///< -1: automatic
     std::uint64_t doubling_limit_bytes = 64 * kKiB;
     bool ring = false;
-    std::uint64_t network_chunk_bytes = 0;  ///< 0: chosen
-    std::string compression;                ///< CompressionRules::parse(); empty: none
+    std::uint64_t network_chunk_bytes = 0;        ///< 0: chosen
+    Compression compression = Compression::none;  ///< between hosts, where a call does not ask for one
 
     // Memory.
     std::uint64_t arena_limit_bytes = 64 * kMiB;

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/settings/compression_rules.hpp"
-
 namespace rueda::base {
 
 namespace {
@@ -28,6 +26,7 @@ constexpr std::size_t kLongestSocketName = 107;
 constexpr std::size_t kLongestHostName = 253;
 
 constexpr std::array<std::string_view, 4> kControlPlaneWords = {"auto", "mpi", "socket", "single"};
+constexpr std::array<std::string_view, 3> kCompressionWords = {"none", "fp16", "bf16"};
 constexpr std::array<std::string_view, 7> kLogLevelWords = {"trace", "debug", "info", "warning",
                                                             "error", "fatal", "off"};
 
@@ -39,8 +38,6 @@ bool is_host_name(std::string_view text) {
     return text.size() <= kLongestHostName &&
            std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
-
-bool is_compression(std::string_view text) { return CompressionRules::parse(text).has_value(); }
 
 bool is_any_text(std::string_view /*text*/) { return true; }
 
@@ -107,12 +104,12 @@ constexpr auto kSettings = std::to_array<Setting>({
      BytesSetting{&Config::network_chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
      "Bytes that one lane sends to other hosts at a time. 0: chosen."},
     {"RUEDA_COMPRESSION", "", SettingGroup::speed, SettingScope::same,
-     TextSetting{&Config::compression, is_compression,
-                 "rules such as 'bf16', 'fp16:>=64K' or 'none:*.bias,bf16': none, fp16 or bf16, each with conditions "
-                 "(>=bytes, <bytes, a pattern for names) after colons"},
-     "As what the float32 and float64 tensors of an allreduce travel between hosts, where the call does not say it: "
-     "`fp16`, `bf16` or `none`, for all, or by rules such as `none:*.bias,bf16:>=64K`, of which the first that fits "
-     "counts ([compression.md](compression.md))."},
+     ChoiceSetting{kCompressionWords,
+                   [](Config& config, std::size_t word) { config.compression = static_cast<Compression>(word); },
+                   [](const Config& config) { return static_cast<std::size_t>(config.compression); }},
+     "The type as which the float32 and float64 tensors of an allreduce travel between hosts, unless the call names "
+     "one "
+     "([compression.md](compression.md))."},
 
     {"RUEDA_ARENA_LIMIT", "", SettingGroup::memory, SettingScope::smallest,
      BytesSetting{&Config::arena_limit_bytes, {kMiB, kMostBytes}},

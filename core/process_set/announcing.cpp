@@ -92,12 +92,13 @@ Status ProcessSet::check_free(const TensorEntry& entry) {
                    entry.name, is_size_of_group(entry.request.metadata) ? "a group" : "an operation");
 }
 
-/// What the caller has not said about compression, the rules say.
+/// If the caller asks for no compression, the setting decides.
 void ProcessSet::ask_for(TensorEntry& entry, const Request& request) const {
     entry.ask_for(request);
     Metadata& metadata = entry.request.metadata;
-    if (!compression_rules_.empty() && request.asked_compression == RUEDA_COMPRESSION_NONE && may_compress(metadata)) {
-        metadata.compression = static_cast<std::uint16_t>(compression_rules_.of(entry.name, request.bytes()));
+    if (compression_ != Compression::none && request.asked_compression == RUEDA_COMPRESSION_NONE &&
+        may_compress(metadata)) {
+        metadata.compression = static_cast<std::uint16_t>(compression_);
     }
 }
 

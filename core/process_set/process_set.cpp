@@ -47,7 +47,7 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
       waking_(view_),
       fusion_threshold_bytes_(config.fusion_threshold_bytes),
       hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
-      compression_rules_(base::CompressionRules::parse(config.compression).value_or(base::CompressionRules())),
+      compression_(config.compression),
       verify_(config.verify),
       check_nan_(config.check_nan),
       checks_(verify_ != 0 || check_nan_),

@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "base/settings/compression_rules.hpp"
 #include "base/settings/config.hpp"
 #include "base/system/clock.hpp"
 #include "collectives/communicator.hpp"
@@ -405,7 +404,7 @@ private:
     std::unique_ptr<Leader> leader_;  // only on the leaders of a set on several hosts
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;
-    base::CompressionRules compression_rules_;
+    Compression compression_;  // RUEDA_COMPRESSION
     // Created while there is memory for them.
     std::uint32_t verify_;  // RUEDA_VERIFY
     bool check_nan_;

@@ -64,7 +64,7 @@ TEST_CASE("an empty environment gives the defaults", "[config]") {
     CHECK_FALSE(config.log_hide_time);
     CHECK(config.mpi_library.empty());
     CHECK(config.hostname.empty());
-    CHECK(config.compression.empty());
+    CHECK(config.compression == Compression::none);
     CHECK(config.notes.empty());
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("every variable reaches its field", "[config]") {
                                 {"RUEDA_CHUNK_SIZE", "256"},
                                 {"RUEDA_CELLS", "2"},
                                 {"RUEDA_SPIN_TIME", "0"},
-                                {"RUEDA_COMPRESSION", "none:*.bias,bf16:>=64K"},
+                                {"RUEDA_COMPRESSION", "bf16"},
                                 {"RUEDA_ARENA_LIMIT", "1M"},
                                 {"RUEDA_RESIDENT_LIMIT", "2G"},
                                 {"RUEDA_SLOTS", "16"},
@@ -112,7 +112,7 @@ TEST_CASE("every variable reaches its field", "[config]") {
     CHECK(config.chunk_bytes == 256);
     CHECK(config.cells_per_rank == 2);
     CHECK(config.spin_seconds == 0);
-    CHECK(config.compression == "none:*.bias,bf16:>=64K");
+    CHECK(config.compression == Compression::bf16);
     CHECK(config.arena_limit_bytes == 1048576);
     CHECK(config.resident_limit_bytes == 2147483648);
     CHECK(config.slots == 16);
@@ -186,6 +186,8 @@ TEST_CASE("a value that cannot be used names itself and what is expected", "[con
           "RUEDA_STALL_CHECK is 'maybe'; expected 0, 1, true, false, yes, no, on or off");
     CHECK(refused({{"RUEDA_LOG_LEVEL", "loud\n"}}) ==
           "RUEDA_LOG_LEVEL is 'loud?'; expected one of trace, debug, info, warning, error, fatal, off");
+    CHECK(refused({{"RUEDA_COMPRESSION", "bf16:>=64K"}}) ==
+          "RUEDA_COMPRESSION is 'bf16:>=64K'; expected one of none, fp16, bf16");
     CHECK(refused({{"RUEDA_RENDEZVOUS", "host:1"}}) ==
           "RUEDA_RENDEZVOUS is 'host:1'; expected '@name' (an abstract Unix socket) or '/path', of at most 107 bytes");
     CHECK(refused({{"RUEDA_RENDEZVOUS", "@" + std::string(107, 'x')}}).starts_with("RUEDA_RENDEZVOUS is '@xxx"));
@@ -301,7 +303,7 @@ TEST_CASE("a value is read back from its text bit by bit", "[config]") {
     config.liveness_seconds = 0.1 + 0.2;
     config.fusion_threshold_bytes = 12345678901;
     config.chunk_bytes = 3 * kMiB;
-    config.compression = "none:*.bias,bf16:>=64K";
+    config.compression = Compression::fp16;
     config.ring = true;
     for (const Setting& setting : settings()) {
         CAPTURE(setting.name);
@@ -318,6 +320,7 @@ TEST_CASE("a value is read back from its text bit by bit", "[config]") {
     CHECK(other.liveness_seconds == config.liveness_seconds);
     CHECK(other.fusion_threshold_bytes == config.fusion_threshold_bytes);
     CHECK(other.chunk_bytes == config.chunk_bytes);
+    CHECK(other.compression == config.compression);
 }
 
 }  // namespace rueda::base

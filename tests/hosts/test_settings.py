@@ -58,7 +58,7 @@ class Differ(unittest.TestCase):
     def test_a_setting_that_decides_results_is_refused_on_all_ranks(self):
         done = start({}, {"RUEDA_COMPRESSION": "bf16"})
         text = (
-            "RUEDA_COMPRESSION is not set on ranks 0, 1 and 'bf16' on rank 2; expected the same on all ranks, as results "
+            "RUEDA_COMPRESSION is 'none' on ranks 0, 1 and 'bf16' on rank 2; expected the same on all ranks, as results "
             "depend on it: pass it to all, as ruedarun -x RUEDA_COMPRESSION=VALUE does"
         )
         self.assertEqual(done.stderr.count(text), 3, done.stderr)

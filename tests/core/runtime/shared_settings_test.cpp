@@ -120,14 +120,14 @@ TEST_CASE("one warning for all that rank 0 decides", "[threads]") {
 }
 
 TEST_CASE("what decides results is refused on all ranks where it differs, with one line", "[threads]") {
-    const auto bf16 = [](base::Config& config) { config.compression = "bf16"; };
+    const auto bf16 = [](base::Config& config) { config.compression = Compression::bf16; };
     const RanksResult result = share(settings_of({nullptr, nullptr, bf16, nullptr, bf16}));
     INFO(result.text());
     REQUIRE(result.passed());
     for (const RankOutcome& rank : result.ranks) {
         CHECK(rank.value("code") == std::to_string(static_cast<int>(ErrorCode::invalid_argument)));
         CHECK(rank.value("said") ==
-              "RUEDA_COMPRESSION is not set on ranks 0, 1, 3 and 'bf16' on ranks 2, 4; expected the same on all ranks, "
+              "RUEDA_COMPRESSION is 'none' on ranks 0, 1, 3 and 'bf16' on ranks 2, 4; expected the same on all ranks, "
               "as "
               "results depend on it: pass it to all, as ruedarun -x RUEDA_COMPRESSION=VALUE does");
     }
@@ -136,14 +136,14 @@ TEST_CASE("what decides results is refused on all ranks where it differs, with o
 TEST_CASE("the line stays readable where every rank has another value", "[threads]") {
     std::vector<base::Config> configs(8, test_config());
     for (std::size_t rank = 1; rank < configs.size(); ++rank) {
-        configs[rank].compression = fmt::format("bf16:>={}K", rank);
+        configs[rank].slots_max = 16384 + static_cast<std::uint32_t>(rank);
     }
     const RanksResult result = share(configs);
     INFO(result.text());
     REQUIRE(result.passed());
     CHECK(result.ranks[5].value("said").starts_with(
-        "RUEDA_COMPRESSION is not set on rank 0 and 'bf16:>=1K' on rank 1 and 'bf16:>=2K' on rank 2 and 'bf16:>=3K' on "
-        "rank 3 and 'bf16:>=4K' on rank 4 and other values on ranks 5-7; expected"));
+        "RUEDA_SLOTS_MAX is '16384' on rank 0 and '16385' on rank 1 and '16386' on rank 2 and '16387' on rank 3 and "
+        "'16388' on rank 4 and other values on ranks 5-7: rank 0's counts"));
 }
 
 namespace {
@@ -286,12 +286,13 @@ TEST_CASE("a job whose ranks have different settings, in processes", "[processes
 }
 
 TEST_CASE("what differs is refused in processes too", "[processes]") {
-    const RanksResult result = share(
-        settings_of({nullptr, [](base::Config& config) { config.compression = "fp16"; }, nullptr}), RanksAs::processes);
+    const RanksResult result =
+        share(settings_of({nullptr, [](base::Config& config) { config.compression = Compression::fp16; }, nullptr}),
+              RanksAs::processes);
     INFO(result.text());
     REQUIRE(result.passed());
     for (const RankOutcome& rank : result.ranks) {
-        CHECK(rank.value("said").starts_with("RUEDA_COMPRESSION is not set on ranks 0, 2 and 'fp16' on rank 1; "));
+        CHECK(rank.value("said").starts_with("RUEDA_COMPRESSION is 'none' on ranks 0, 2 and 'fp16' on rank 1; "));
     }
 }
 
