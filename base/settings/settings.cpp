@@ -84,11 +84,6 @@ constexpr auto kSettings = std::to_array<Setting>({
      "Tensors that are ready together are called in one batch of up to this size. 0: every tensor by itself."},
     {"RUEDA_HOLD_TIME", "", SettingGroup::speed, SettingScope::rank_zero, SecondsSetting{&Config::hold_seconds, {0, 1}},
      "How long a ready tensor waits for others to join its batch while nobody is blocked on it."},
-    {"RUEDA_CHUNK_SIZE", "", SettingGroup::speed, SettingScope::rank_zero,
-     BytesSetting{&Config::chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
-     "Bytes of a tensor in private memory that are staged at a time. 0: from the size of the L2 cache."},
-    {"RUEDA_CELLS", "", SettingGroup::speed, SettingScope::rank_zero, CountSetting{&Config::cells_per_rank, {2, 16}},
-     "Chunks per rank that can be staged at the same time."},
     {"RUEDA_SPIN_TIME", "", SettingGroup::speed, SettingScope::own, SecondsSetting{&Config::spin_seconds, {0, 1, -1}},
      "How long a waiting thread spins before it sleeps. 0: not at all, right where ranks share cores. -1: automatic, "
      "by the cores that the job may use."},
@@ -123,11 +118,6 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"RUEDA_SLOTS_MAX", "", SettingGroup::memory, SettingScope::rank_zero, CountSetting{&Config::slots_max, kSlotRange},
      "Up to where the table of slots may grow. Where it is not set it is at least RUEDA_SLOTS."},
 
-    {"RUEDA_LIVENESS_INTERVAL", "", SettingGroup::failures, SettingScope::rank_zero,
-     SecondsSetting{&Config::liveness_seconds, {0.01, 10}}, "How often a rank looks whether the others are alive."},
-    {"RUEDA_ABORT_GRACE", "", SettingGroup::failures, SettingScope::own,
-     SecondsSetting{&Config::abort_grace_seconds, {0, 60}},
-     "After an abort, how long an operation waits for ranks that may still write into its memory."},
     {"RUEDA_HOST_TIMEOUT", "", SettingGroup::failures, SettingScope::rank_zero,
      SecondsSetting{&Config::host_timeout_seconds, {0.5, kDay}},
      "After how long without a word from another host the job ends, where it is taken to be cut off. The leader of a "

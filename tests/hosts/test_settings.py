@@ -35,14 +35,12 @@ def start(on_a, on_b):
 
 class Differ(unittest.TestCase):
     def test_rank_0s_count_and_one_warning_says_so(self):
-        # Cells of other sizes, ways between the hosts that do not fit together, a table of other slots: did each host go by its own, one
-        # could wait for messages that the other never sends.
+        # These are ways between the hosts that do not fit together, and a table of another size. If each host used its
+        # own values, one host could wait for messages that the other never sends.
         there = {
             "RUEDA_DOUBLING_LIMIT": "0",
             "RUEDA_RING": "1",
             "RUEDA_NETWORK_CHUNK": "64",
-            "RUEDA_CHUNK_SIZE": "128",
-            "RUEDA_CELLS": "2",
             "RUEDA_SLOTS": "80",
             "RUEDA_HOST_TIMEOUT": "60",
         }

@@ -107,16 +107,17 @@ TEST_CASE("settings that are each rank's own stay so", "[threads]") {
 }
 
 TEST_CASE("one warning for all that rank 0 decides", "[threads]") {
-    const RanksResult result = share(settings_of({nullptr, [](base::Config& config) { config.cells_per_rank = 9; },
+    const RanksResult result = share(settings_of({nullptr, [](base::Config& config) { config.slots = 900; },
                                                   [](base::Config& config) {
-                                                      config.cells_per_rank = 8;
+                                                      config.slots = 800;
                                                       config.ring = true;
                                                   }}));
     INFO(result.text());
     REQUIRE(result.passed());
-    CHECK(result.ranks[0].value("said") ==
-          "RUEDA_CELLS is '4' on rank 0 and '8' on rank 2 and '9' on rank 1; RUEDA_RING is '0' on ranks 0, 1 and '1' "
-          "on rank 2: rank 0's counts; pass it to all, as ruedarun -x RUEDA_CELLS=VALUE -x RUEDA_RING=VALUE does");
+    CHECK(
+        result.ranks[0].value("said") ==
+        "RUEDA_RING is '0' on ranks 0, 1 and '1' on rank 2; RUEDA_SLOTS is '1024' on rank 0 and '800' on rank 2 and "
+        "'900' on rank 1: rank 0's counts; pass it to all, as ruedarun -x RUEDA_RING=VALUE -x RUEDA_SLOTS=VALUE does");
 }
 
 TEST_CASE("what decides results is refused on all ranks where it differs, with one line", "[threads]") {
@@ -206,14 +207,14 @@ TEST_CASE("what rank 0 announces is checked before it is used", "[threads]") {
         return result.ranks[1].value("said");
     };
     CHECK(said(announcement()).empty());
-    CHECK(said(announcement("RUEDA_CELLS", "17")) ==
-          "rank 0 has '17' for RUEDA_CELLS; expected a whole number from 2 to 16");
+    CHECK(said(announcement("RUEDA_SLOTS", "7")) ==
+          "rank 0 has '7' for RUEDA_SLOTS; expected a whole number from 16 to 65536");
     CHECK(said(announcement("RUEDA_STALL_CHECK", "")) ==
           "rank 0 has '' for RUEDA_STALL_CHECK; expected 0, 1, true, false, yes, no, on or off");
     CHECK(said("") == fmt::format("rank 0 announced 0 settings where this rank has {}; expected the same version of "
                                   "Rueda on all ranks",
                                   std::ranges::count(announcement(), '\0')));
-    CHECK(said("RUEDA_CELLS=4") == "rank 0 announced its settings with 'RUEDA_CELLS=4', which has no end");
+    CHECK(said("RUEDA_SLOTS=64") == "rank 0 announced its settings with 'RUEDA_SLOTS=64', which has no end");
     CHECK(said(announcement() + std::string("RUEDA_SPEED=9\0", 14)) ==
           "rank 0 has the setting 'RUEDA_SPEED=9', which is not known here; expected the same version of Rueda on all "
           "ranks");
@@ -251,20 +252,15 @@ std::vector<base::Config> mixed() {
                         [](base::Config& config) {
                             config.fusion_threshold_bytes = 0;
                             config.hold_seconds = 0.01;
-                            config.chunk_bytes = 64 * base::kKiB;
-                            config.cells_per_rank = 16;
                             config.arena_limit_bytes = 8 * base::kMiB;
                             config.slots = 4096;
                             config.slots_max = 65536;
                             config.stall_check = false;
                         },
                         [](base::Config& config) {
-                            config.chunk_bytes = 64;
-                            config.cells_per_rank = 2;
                             config.resident_limit_bytes = 16 * base::kMiB;
                             config.slots = 16;
                             config.slots_max = 32;
-                            config.liveness_seconds = 10;
                         }});
 }
 
