@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "collectives/host/tasks/inline_segments.hpp"
 
 namespace rueda::collectives {
 namespace {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,12 @@
 #include "collectives/host/arena/arena.hpp"
 
 namespace rueda::collectives {
+
+/// Whether the inputs of all members that are not absent travelled with their announcements.
+[[nodiscard]] inline bool all_travelled(std::span<const Location> locations) {
+    return std::all_of(locations.begin(), locations.end(),
+                       [](const Location& l) { return l.absent || l.payload != nullptr; });
+}
 
 /// What the tasks of one process set share: the arena, this rank's position in it, and how many chunks of all batches
 /// are done. Threads: the thread that drives progress.
