@@ -111,7 +111,6 @@ TEST_CASE("every variable reaches its field", "[config]") {
     CHECK(config.resident_limit_bytes == 2147483648);
     CHECK(config.slots == 16);
     CHECK(config.slots_max == 32);
-    CHECK(config.abort_grace_seconds == 0);
     CHECK_FALSE(config.stall_check);
     CHECK(config.stall_warning_seconds == 1);
     CHECK(config.stall_shutdown_seconds == 2);
